@@ -1,0 +1,4 @@
+//! The `anabranch` program.
+#![forbid(unsafe_code)]
+
+fn main() {}

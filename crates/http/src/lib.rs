@@ -1,0 +1,2 @@
+//! HTTP over SCTP streams
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Network impairment models: loss, delay, rate, queues, reordering
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The SCTP protocol engine of anabranch, without I/O
+#![forbid(unsafe_code)]
