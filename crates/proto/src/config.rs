@@ -1,0 +1,441 @@
+//! Options of endpoints and associations, and the profiles that set them all.
+//!
+//! Fields carry the protocol parameter's name of RFC 9260 section 16 where there is one.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::policy::RetransmissionPolicy;
+use crate::send::SchedulerKind;
+
+/// Options of an [`Endpoint`](crate::Endpoint).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EndpointConfig {
+    /// How SCTP packets travel; decides what an IP packet's headers take from the path MTU.
+    pub encapsulation: Encapsulation,
+    /// Valid.Cookie.Life: how long a State Cookie may be used. 60 s.
+    pub valid_cookie_life: Duration,
+    /// A fresh cookie secret is made this often; the one before stays valid. 10 minutes.
+    pub cookie_secret_lifetime: Duration,
+    /// Associations this endpoint holds at the most; further handshakes are refused. 65,536.
+    pub max_associations: usize,
+    /// Answers to packets without an association (INIT ACK, ABORT, SHUTDOWN COMPLETE) that may
+    /// wait for the driver; what comes beyond is dropped. 1,024.
+    pub max_stateless_replies: usize,
+    /// Whether out-of-the-blue packets are answered (RFC 9260 section 8.4).
+    pub out_of_the_blue: OutOfTheBlue,
+    /// Whether the CRC32c of packets is computed and checked. Only simulators switch it off.
+    pub checksum: bool,
+    /// Which local addresses reach which remote ones.
+    pub routes: Routes,
+    /// Bytes that one association may put on the wire before the next one has its turn. 65,536.
+    pub quantum: usize,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        Self {
+            encapsulation: Encapsulation::Udp,
+            valid_cookie_life: Duration::from_secs(60),
+            cookie_secret_lifetime: Duration::from_secs(600),
+            max_associations: 65_536,
+            max_stateless_replies: 1_024,
+            out_of_the_blue: OutOfTheBlue::Answer,
+            checksum: true,
+            routes: Routes::Any,
+            quantum: 65_536,
+        }
+    }
+}
+
+/// What carries SCTP packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encapsulation {
+    /// IP protocol 132.
+    Ip,
+    /// UDP (RFC 6951).
+    Udp,
+}
+
+impl Encapsulation {
+    /// Bytes of an IP packet to `remote` that are not SCTP's.
+    pub const fn overhead(self, remote: IpAddr) -> usize {
+        let ip = if remote.is_ipv4() { 20 } else { 40 };
+        match self {
+            Self::Ip => ip,
+            Self::Udp => ip + 8,
+        }
+    }
+}
+
+/// What happens to packets that belong to no association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfTheBlue {
+    /// Answered as RFC 9260 section 8.4 says.
+    Answer,
+    /// Only INIT for a listening port, COOKIE ECHO and SHUTDOWN ACK are answered: a host that
+    /// shares its addresses with another stack does not destroy that stack's associations.
+    Silent,
+}
+
+/// Which local addresses reach which remote ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Routes {
+    /// Every local address reaches every remote address of its family and scope.
+    Any,
+    /// Only these pairs (local, remote).
+    Pairs(Vec<(IpAddr, IpAddr)>),
+}
+
+impl Routes {
+    /// Whether packets from `local` can reach `remote`.
+    ///
+    /// Loopback addresses reach loopback only, link-local ones link-local only.
+    pub fn reaches(&self, local: IpAddr, remote: IpAddr) -> bool {
+        match self {
+            Self::Any => crate::path::address::same_scope(local, remote),
+            Self::Pairs(pairs) => pairs.contains(&(local, remote)),
+        }
+    }
+}
+
+/// Options of an association. `Default` is for bulk and interactive use over the Internet; the
+/// RFCs' own values are [`rfc9260`](Self::rfc9260), [`rfc4960`](Self::rfc4960) and
+/// [`rfc2960`](Self::rfc2960).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AssociationConfig {
+    /// RTO.Initial, 1 s.
+    pub rto_initial: Duration,
+    /// RTO.Min, 1 s.
+    pub rto_min: Duration,
+    /// RTO.Max, 60 s.
+    pub rto_max: Duration,
+    /// HB.interval, 30 s; `None` sends heartbeats for path verification only.
+    pub heartbeat_interval: Option<Duration>,
+    /// Path.Max.Retrans: a path is inactive when its error count exceeds this. 5.
+    pub path_max_retrans: u32,
+    /// Association.Max.Retrans: the association ends when more retransmissions in a row than
+    /// this went unanswered, whatever the path. 10.
+    pub association_max_retrans: u32,
+    /// Max.Init.Retransmits, for INIT and for COOKIE ECHO. 8.
+    pub max_init_retransmits: u32,
+    /// Longest delay of an acknowledgement, at most 500 ms. 200 ms.
+    pub sack_delay: Duration,
+    /// An acknowledgement for every so many packets with data. 2.
+    pub sack_frequency: u32,
+    /// How bursts are bounded.
+    pub burst: BurstControl,
+    /// Initial congestion window.
+    pub initial_cwnd: InitialCwnd,
+    /// Smallest slow-start threshold after a loss, in PMDCS. 4 (RFC 2960: 2).
+    pub min_ssthresh_mtus: u32,
+    /// L of RFC 9260 section 7.2.1: growth of cwnd in slow start for one SACK, in PMDCS.
+    pub slow_start_limit_mtus: u32,
+    /// What idle time does to cwnd.
+    pub idle_cwnd: IdleCwnd,
+    /// Missing reports that make a chunk lost. 3 (RFC 2960: 4).
+    pub missing_reports: u32,
+    /// A fast-retransmitted chunk may be fast-retransmitted again (caro 2.4.3).
+    pub multiple_fast_retransmit: bool,
+    /// Which path carries a retransmission.
+    pub retransmission: RetransmissionPolicy,
+    /// Outbound streams asked for, 1 to 65,535. 1,024.
+    pub outbound_streams: u16,
+    /// Inbound streams allowed, 1 to 65,535. 65,535.
+    pub inbound_streams: u16,
+    /// Which stream sends next.
+    pub scheduler: SchedulerKind,
+    /// Receive buffer in bytes of true memory; its free part is what a_rwnd announces. 1 MiB.
+    pub receive_buffer: usize,
+    /// Send buffer in bytes of true memory; beyond it sends are refused. 1 MiB.
+    pub send_buffer: usize,
+    /// Send buffer that one stream may take. No limit.
+    pub stream_send_buffer: usize,
+    /// Longest message that may be sent. 256 MiB.
+    pub max_message_size: usize,
+    /// A message being received is handed on in parts once so many bytes of it have come and it
+    /// is not whole. Half of the receive buffer at the most.
+    pub partial_delivery_point: usize,
+    /// Fragments of a message that would fit into a packet of its own fill the rest of the
+    /// packet before, so that bulk data leaves full packets.
+    pub fill_packets: bool,
+    /// Small messages wait for the acknowledgement of outstanding data (the opposite of
+    /// SCTP_NODELAY). Off.
+    pub nagle: bool,
+    /// Path MTU discovery.
+    pub mtu: MtuConfig,
+    /// Adaptation Layer Indication to announce (RFC 5061 section 4.2.6).
+    pub adaptation_indication: Option<u32>,
+    /// Ends the association after this time without user data in either direction. Never.
+    pub autoclose: Option<Duration>,
+}
+
+/// Path MTU discovery (RFC 8899).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MtuConfig {
+    /// Whether larger packets are searched for with probes.
+    pub discovery: bool,
+    /// IP packet size that every path is expected to carry (BASE_PLPMTU), at least 576. 1,200.
+    pub base: u16,
+    /// Largest IP packet size ever tried, at most 65,532. 1,500; drivers lower it to the
+    /// interface's MTU.
+    pub max: u16,
+    /// The search is made anew after this time (PMTU_RAISE_TIMER). 600 s.
+    pub raise_interval: Duration,
+}
+
+impl Default for MtuConfig {
+    fn default() -> Self {
+        Self { discovery: true, base: 1200, max: 1500, raise_interval: Duration::from_secs(600) }
+    }
+}
+
+impl MtuConfig {
+    /// A fixed path MTU, the size of IP packets in bytes.
+    pub fn fixed(mtu: u16) -> Self {
+        Self { discovery: false, base: mtu, max: mtu, ..Self::default() }
+    }
+}
+
+/// How bursts of packets are bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BurstControl {
+    /// Max.Burst: before new data is sent, cwnd is cut to what is in flight plus so many
+    /// packets (RFC 9260 section 6.1 D).
+    MaxBurst(u32),
+    /// Packets leave at a little above cwnd per smoothed RTT, in quanta of so many packets.
+    Pacing {
+        /// Packets that may leave back to back.
+        quantum: u32,
+    },
+    /// Nothing but cwnd bounds a burst.
+    Unlimited,
+}
+
+/// Initial congestion window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialCwnd {
+    /// So many PMDCS (RFC 2960: 2).
+    Mtus(u32),
+    /// min(4 * PMDCS, max(2 * PMDCS, this many bytes)): 4,380 in RFC 4960, 4,404 in RFC 9260.
+    Bytes(u32),
+}
+
+/// What idle time does to cwnd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleCwnd {
+    /// cwnd = max(cwnd / 2, 4 * PMDCS) once per RTO without data (RFC 4960 and 9260, 7.2.1).
+    HalvePerRto,
+    /// cwnd = max(cwnd / 2, 2 * PMDCS) once per RTO without data (RFC 2960 section 7.2.1).
+    HalvePerRtoToTwo,
+    /// Kept.
+    Keep,
+}
+
+impl AssociationConfig {
+    /// RFC 9260 to the letter, with the values of its section 16.
+    pub fn rfc9260() -> Self {
+        Self {
+            rto_initial: Duration::from_secs(1),
+            rto_min: Duration::from_secs(1),
+            rto_max: Duration::from_secs(60),
+            heartbeat_interval: Some(Duration::from_secs(30)),
+            path_max_retrans: 5,
+            association_max_retrans: 10,
+            max_init_retransmits: 8,
+            sack_delay: Duration::from_millis(200),
+            sack_frequency: 2,
+            burst: BurstControl::MaxBurst(4),
+            initial_cwnd: InitialCwnd::Bytes(4404),
+            min_ssthresh_mtus: 4,
+            slow_start_limit_mtus: 1,
+            idle_cwnd: IdleCwnd::HalvePerRto,
+            missing_reports: 3,
+            multiple_fast_retransmit: false,
+            retransmission: RetransmissionPolicy::FrSameRtoAlt,
+            outbound_streams: 1024,
+            inbound_streams: u16::MAX,
+            scheduler: SchedulerKind::Fifo,
+            receive_buffer: 1 << 20,
+            send_buffer: 1 << 20,
+            stream_send_buffer: usize::MAX,
+            max_message_size: 256 << 20,
+            partial_delivery_point: usize::MAX,
+            fill_packets: false,
+            nagle: false,
+            mtu: MtuConfig::default(),
+            adaptation_indication: None,
+            autoclose: None,
+        }
+    }
+
+    /// RFC 4960 with RTO.Initial of 3 s.
+    pub fn rfc4960() -> Self {
+        Self {
+            rto_initial: Duration::from_secs(3),
+            initial_cwnd: InitialCwnd::Bytes(4380),
+            ..Self::rfc9260()
+        }
+    }
+
+    /// RFC 2960: four missing reports, initial cwnd and smallest ssthresh of two MTU, and all
+    /// retransmissions to an alternate path.
+    pub fn rfc2960() -> Self {
+        Self {
+            initial_cwnd: InitialCwnd::Mtus(2),
+            min_ssthresh_mtus: 2,
+            idle_cwnd: IdleCwnd::HalvePerRtoToTwo,
+            missing_reports: 4,
+            retransmission: RetransmissionPolicy::AllRtxAlt,
+            ..Self::rfc4960()
+        }
+    }
+
+    /// The profile of this name: `default`, `rfc9260`, `rfc4960` or `rfc2960`.
+    pub fn profile(name: &str) -> Option<Self> {
+        match name {
+            "default" => Some(Self::default()),
+            "rfc9260" => Some(Self::rfc9260()),
+            "rfc4960" => Some(Self::rfc4960()),
+            "rfc2960" => Some(Self::rfc2960()),
+            _ => None,
+        }
+    }
+
+    /// Checks every option against its range.
+    ///
+    /// # Errors
+    /// The first option that is out of range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let check = |ok: bool, option: &'static str, reason: &'static str| {
+            if ok { Ok(()) } else { Err(ConfigError { option, reason }) }
+        };
+        check(!self.rto_min.is_zero(), "rto_min", "must be above zero")?;
+        check(self.rto_min <= self.rto_max, "rto_min", "must not exceed rto_max")?;
+        check(
+            (self.rto_min..=self.rto_max).contains(&self.rto_initial),
+            "rto_initial",
+            "must lie between rto_min and rto_max",
+        )?;
+        check(
+            self.heartbeat_interval.is_none_or(|i| i >= Duration::from_millis(1)),
+            "heartbeat_interval",
+            "must be at least 1 ms",
+        )?;
+        // req: rfc9260 6.2 "MUST NOT allow the maximum delay (protocol parameter"
+        check(
+            self.sack_delay <= Duration::from_millis(500),
+            "sack_delay",
+            "must be at most 500 ms",
+        )?;
+        check(self.sack_frequency >= 1, "sack_frequency", "must be at least 1")?;
+        check(self.missing_reports >= 1, "missing_reports", "must be at least 1")?;
+        check(self.slow_start_limit_mtus >= 1, "slow_start_limit_mtus", "must be at least 1")?;
+        check(self.min_ssthresh_mtus >= 1, "min_ssthresh_mtus", "must be at least 1")?;
+        check(self.outbound_streams >= 1, "outbound_streams", "must be at least 1")?;
+        check(self.inbound_streams >= 1, "inbound_streams", "must be at least 1")?;
+        // req: rfc9260 3.3.2 "A receiver of the INIT chunk with the"
+        check(
+            (1500..=1 << 31).contains(&self.receive_buffer),
+            "receive_buffer",
+            "must lie between 1500 bytes and 2 GiB",
+        )?;
+        check(self.send_buffer >= 1, "send_buffer", "must be at least 1")?;
+        check(self.stream_send_buffer >= 1, "stream_send_buffer", "must be at least 1")?;
+        check(self.max_message_size >= 1, "max_message_size", "must be at least 1")?;
+        check(self.mtu.base >= 576, "mtu.base", "must be at least 576")?;
+        check(self.mtu.max >= self.mtu.base, "mtu.max", "must not be below mtu.base")?;
+        check(self.mtu.max <= 65_532, "mtu.max", "must be at most 65532")?;
+        check(
+            !matches!(self.burst, BurstControl::MaxBurst(0) | BurstControl::Pacing { quantum: 0 }),
+            "burst",
+            "must allow at least one packet",
+        )?;
+        check(
+            !matches!(self.initial_cwnd, InitialCwnd::Mtus(0)),
+            "initial_cwnd",
+            "must allow at least one packet",
+        )
+    }
+}
+
+impl Default for AssociationConfig {
+    /// RFC 9260 with what two decades have taught: pacing in place of Max.Burst, an initial
+    /// window of ten packets, lost retransmissions repaired without a timeout, packets filled
+    /// by fragments.
+    fn default() -> Self {
+        Self {
+            burst: BurstControl::Pacing { quantum: 16 },
+            initial_cwnd: InitialCwnd::Mtus(10),
+            slow_start_limit_mtus: 8,
+            multiple_fast_retransmit: true,
+            fill_packets: true,
+            ..Self::rfc9260()
+        }
+    }
+}
+
+/// An option that is out of its range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The option's name.
+    pub option: &'static str,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "option {}: {}", self.option, self.reason)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_are_valid() {
+        for name in ["default", "rfc9260", "rfc4960", "rfc2960"] {
+            AssociationConfig::profile(name).unwrap().validate().unwrap();
+        }
+        assert!(AssociationConfig::profile("rfc1").is_none());
+        assert_eq!(AssociationConfig::rfc2960().missing_reports, 4);
+        assert_eq!(AssociationConfig::rfc2960().initial_cwnd, InitialCwnd::Mtus(2));
+        assert_eq!(AssociationConfig::rfc4960().rto_initial, Duration::from_secs(3));
+    }
+
+    #[test]
+    // test: rfc9260 6.2 "MUST NOT allow the maximum delay (protocol parameter"
+    fn values_out_of_range_are_named() {
+        let refused = |change: fn(&mut AssociationConfig)| {
+            let mut config = AssociationConfig::default();
+            change(&mut config);
+            config.validate().unwrap_err().option
+        };
+        assert_eq!(refused(|c| c.sack_delay = Duration::from_millis(501)), "sack_delay");
+        assert_eq!(refused(|c| c.rto_min = Duration::ZERO), "rto_min");
+        assert_eq!(refused(|c| c.rto_max = Duration::from_millis(1)), "rto_min");
+        assert_eq!(refused(|c| c.rto_initial = Duration::from_secs(61)), "rto_initial");
+        assert_eq!(refused(|c| c.receive_buffer = 1499), "receive_buffer");
+        assert_eq!(refused(|c| c.mtu.base = 500), "mtu.base");
+        assert_eq!(refused(|c| c.burst = BurstControl::MaxBurst(0)), "burst");
+        assert_eq!(refused(|c| c.outbound_streams = 0), "outbound_streams");
+        let error = ConfigError { option: "x", reason: "must be y" };
+        assert_eq!(error.to_string(), "option x: must be y");
+    }
+
+    #[test]
+    fn headers_are_counted() {
+        let v4 = IpAddr::from([127, 0, 0, 1]);
+        let v6 = IpAddr::from([0u16, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(Encapsulation::Udp.overhead(v4), 28);
+        assert_eq!(Encapsulation::Ip.overhead(v6), 40);
+    }
+}

@@ -1,0 +1,123 @@
+//! What can go wrong, by operation.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::config::ConfigError;
+use crate::message::OutgoingMessage;
+
+/// Why [`Endpoint::connect`](crate::Endpoint::connect) refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// No remote address was given.
+    NoAddress,
+    /// No local address reaches any of the remote ones: add one, or check the routes.
+    Unreachable(IpAddr),
+    /// Port 0 is no SCTP port (RFC 9260 section 3.1).
+    InvalidPort,
+    /// The endpoint has as many associations as it may have.
+    TooManyAssociations,
+    /// An association with these ports and addresses exists.
+    AlreadyConnected,
+    /// An option is out of range.
+    Config(ConfigError),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAddress => f.write_str("no remote address given"),
+            Self::Unreachable(remote) => write!(f, "no local address reaches {remote}"),
+            Self::InvalidPort => f.write_str("0 is not a valid SCTP port"),
+            Self::TooManyAssociations => f.write_str("too many associations"),
+            Self::AlreadyConnected => f.write_str("an association with this peer's ports exists"),
+            Self::Config(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// Why [`Endpoint::listen`](crate::Endpoint::listen) refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Port 0 is no SCTP port.
+    InvalidPort,
+    /// The port is listened on already.
+    InUse,
+    /// An option is out of range.
+    Config(ConfigError),
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidPort => f.write_str("0 is not a valid SCTP port"),
+            Self::InUse => f.write_str("the SCTP port is in use"),
+            Self::Config(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+/// Why a message was not taken; it comes back unchanged.
+#[derive(Clone, Debug)]
+pub struct SendError {
+    /// The reason.
+    pub reason: SendErrorReason,
+    /// The message.
+    pub message: OutgoingMessage,
+}
+
+/// Reasons of a [`SendError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendErrorReason {
+    /// The send buffer is full: wait for [`Event::Writable`](crate::Event::Writable).
+    Blocked,
+    /// SCTP has no empty messages.
+    Empty,
+    /// Longer than `max_message_size`.
+    TooLong,
+    /// The stream does not exist: there are so many outbound streams.
+    NoSuchStream(u16),
+    /// The association is shutting down or closed.
+    Closed,
+}
+
+impl fmt::Display for SendErrorReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Blocked => f.write_str("the send buffer is full"),
+            Self::Empty => f.write_str("a message has at least one byte"),
+            Self::TooLong => f.write_str("the message is longer than max_message_size"),
+            Self::NoSuchStream(count) => {
+                write!(f, "no such stream: the association has {count} outbound streams")
+            }
+            Self::Closed => f.write_str("the association is shutting down or closed"),
+        }
+    }
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl std::error::Error for SendError {}
+
+/// A path that the association does not have, or cannot use for what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSuchPath;
+
+impl fmt::Display for NoSuchPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the association has no such confirmed path")
+    }
+}
+
+impl std::error::Error for NoSuchPath {}

@@ -1,0 +1,166 @@
+//! What an association tells its user (RFC 9260 section 11.2).
+
+use std::fmt;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+
+use crate::message::OutgoingMessage;
+
+/// Identifies an association of an [`Endpoint`](crate::Endpoint) for as long as the endpoint
+/// lives: a number is never given to two associations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AssociationId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl fmt::Display for AssociationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.slot, self.generation)
+    }
+}
+
+/// Identifies a path, a pair of a local and a remote address, within its association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PathId(pub(crate) u8);
+
+impl PathId {
+    /// Index into [`Statistics::paths`](crate::Statistics::paths).
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// Something that happened to an association.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// COMMUNICATION UP. The first event of every association that comes to be.
+    Connected {
+        /// Whether the peer took the first step: a listener's association.
+        incoming: bool,
+        /// Streams this side may send on.
+        outbound_streams: u16,
+        /// Streams the peer may send on.
+        inbound_streams: u16,
+    },
+    /// RESTART: the peer lost its state and set the association up anew. What was queued and
+    /// unsent stays queued; what was outstanding comes back as [`Event::SendFailed`].
+    Restarted,
+    /// A message, or a part of one, can be taken with
+    /// [`Association::receive`](crate::Association::receive).
+    Readable,
+    /// The send buffer has room again after a send was refused.
+    Writable,
+    /// SEND FAILURE: a message that was given up.
+    SendFailed {
+        /// The message with what was not acknowledged of its data.
+        message: Box<OutgoingMessage>,
+        /// Whether a part of it had been sent, so that the peer may have it.
+        sent: bool,
+    },
+    /// NETWORK STATUS CHANGE.
+    PathChanged {
+        /// The path.
+        path: PathId,
+        /// Its local address.
+        local: IpAddr,
+        /// Its remote address.
+        remote: IpAddr,
+        /// Its new state.
+        state: PathState,
+    },
+    /// New data goes over another path from now on.
+    ActivePathChanged {
+        /// The path.
+        path: PathId,
+        /// Its remote address.
+        remote: IpAddr,
+    },
+    /// COMMUNICATION ERROR: the peer reported an error that does not end the association.
+    PeerError {
+        /// The cause's code.
+        code: u16,
+        /// The whole cause as received.
+        cause: Bytes,
+    },
+    /// The peer announced an adaptation layer (RFC 5061 section 4.2.6).
+    AdaptationIndication(u32),
+    /// The peer sends nothing more; what this side has outstanding is still delivered.
+    PeerShutdown,
+    /// COMMUNICATION LOST or SHUTDOWN COMPLETE. The last event of an association. Received
+    /// messages can still be taken until the association is removed.
+    Closed(CloseReason),
+}
+
+/// State of a path (RFC 9260 sections 5.4 and 8.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum PathState {
+    /// Not yet known to lead to the peer; carries no user data.
+    Unconfirmed,
+    /// In use or ready for use.
+    Active,
+    /// Its error count exceeds Path.Max.Retrans.
+    Inactive,
+}
+
+impl fmt::Display for PathState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unconfirmed => "unconfirmed",
+            Self::Active => "active",
+            Self::Inactive => "inactive",
+        })
+    }
+}
+
+/// Why an association ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// Graceful shutdown; all that was sent is acknowledged.
+    Shutdown,
+    /// The local user aborted it.
+    LocalAbort,
+    /// The peer aborted it.
+    PeerAbort {
+        /// Code of the first error cause, if there was one.
+        code: Option<u16>,
+        /// The error causes as received.
+        causes: Bytes,
+    },
+    /// No answer to INIT or COOKIE ECHO.
+    ConnectTimeout,
+    /// The peer refuses what this side's handshake needs.
+    HandshakeFailed(&'static str),
+    /// The peer stopped answering: Association.Max.Retrans was exceeded.
+    Unreachable,
+    /// The peer broke the protocol, and this side aborted.
+    ProtocolViolation(&'static str),
+    /// The shutdown was not completed in time (T5-shutdown-guard).
+    ShutdownTimeout,
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shutdown => f.write_str("shut down gracefully"),
+            Self::LocalAbort => f.write_str("aborted by this side"),
+            Self::PeerAbort { code: Some(code), .. } => {
+                write!(f, "aborted by the peer with cause {code}")
+            }
+            Self::PeerAbort { code: None, .. } => f.write_str("aborted by the peer"),
+            Self::ConnectTimeout => f.write_str("the peer did not answer"),
+            Self::HandshakeFailed(why) => write!(f, "handshake failed: {why}"),
+            Self::Unreachable => f.write_str("the peer stopped answering"),
+            Self::ProtocolViolation(what) => write!(f, "protocol violation by the peer: {what}"),
+            Self::ShutdownTimeout => f.write_str("the peer did not complete the shutdown"),
+        }
+    }
+}
+
+impl std::error::Error for CloseReason {}

@@ -1,0 +1,121 @@
+//! Counters and gauges that a driver may read at any time.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::event::PathState;
+
+/// A snapshot of an association.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Statistics {
+    /// State of the association, in RFC 9260's words.
+    pub state: &'static str,
+    /// Index of the primary path.
+    pub primary: usize,
+    /// Index of the path that new data takes.
+    pub active: usize,
+    /// Bytes that wait to be sent for the first time.
+    pub send_queue_bytes: usize,
+    /// Bytes sent and not acknowledged.
+    pub outstanding_bytes: usize,
+    /// Chunks sent and not acknowledged.
+    pub outstanding_chunks: usize,
+    /// The peer's receive window as this side sees it, in bytes.
+    pub peer_rwnd: u32,
+    /// Receive buffer in use, in bytes.
+    pub receive_buffer_used: usize,
+    /// Totals.
+    pub counters: Counters,
+    /// One entry a path.
+    pub paths: Vec<PathStatistics>,
+}
+
+/// Totals of an association.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Counters {
+    /// Messages given by the user.
+    pub messages_sent: u64,
+    /// Messages (not parts) handed to the user.
+    pub messages_received: u64,
+    /// User bytes handed to the user.
+    pub bytes_received: u64,
+    /// DATA chunks received for the first time.
+    pub data_chunks_received: u64,
+    /// DATA chunks received again.
+    pub duplicate_chunks: u64,
+    /// DATA chunks dropped because there was no room for them.
+    pub dropped_chunks: u64,
+    /// SACK chunks sent.
+    pub sacks_sent: u64,
+    /// SACK chunks received.
+    pub sacks_received: u64,
+    /// Chunks retransmitted after enough missing reports.
+    pub fast_retransmitted_chunks: u64,
+    /// Chunks retransmitted after a timeout.
+    pub timeout_retransmitted_chunks: u64,
+    /// Expiries of T3-rtx.
+    pub t3_timeouts: u64,
+    /// Times that fast recovery was entered.
+    pub fast_recoveries: u64,
+    /// Probes of a closed receive window.
+    pub zero_window_probes: u64,
+    /// Packets discarded, for whatever reason.
+    pub packets_discarded: u64,
+}
+
+/// One path.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct PathStatistics {
+    /// Local address.
+    pub local: IpAddr,
+    /// Remote address.
+    pub remote: IpAddr,
+    /// Remote UDP port, 0 without UDP encapsulation.
+    pub remote_udp_port: u16,
+    /// State.
+    pub state: PathState,
+    /// Smoothed round-trip time; `None` before the first measurement.
+    pub srtt: Option<Duration>,
+    /// Its variation.
+    pub rttvar: Duration,
+    /// Retransmission timeout.
+    pub rto: Duration,
+    /// Congestion window in bytes.
+    pub cwnd: usize,
+    /// Slow-start threshold in bytes.
+    pub ssthresh: usize,
+    /// Bytes in flight, chunk headers included.
+    pub flight: usize,
+    /// Path MTU in bytes of IP packet.
+    pub mtu: u16,
+    /// Errors in a row.
+    pub error_count: u32,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Bytes sent, SCTP headers included.
+    pub bytes_sent: u64,
+    /// Packets received.
+    pub packets_received: u64,
+    /// Bytes received, SCTP headers included.
+    pub bytes_received: u64,
+    /// User bytes sent, retransmissions included.
+    pub data_bytes_sent: u64,
+    /// User bytes received, duplicates included.
+    pub data_bytes_received: u64,
+    /// DATA chunks retransmitted on this path.
+    pub retransmitted_chunks: u64,
+    /// Expiries of T3-rtx.
+    pub t3_timeouts: u64,
+    /// Heartbeats sent.
+    pub heartbeats_sent: u64,
+    /// Heartbeats acknowledged.
+    pub heartbeats_acked: u64,
+    /// Packets with an ECN congestion mark received.
+    pub ecn_ce_received: u64,
+}
