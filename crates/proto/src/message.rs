@@ -88,10 +88,21 @@ impl Payload {
         }
     }
 
-    /// Adds the pieces of `other` at the end.
-    pub(crate) fn append(&mut self, other: Self) {
-        self.push(other.first);
-        self.rest.extend(other.rest);
+    /// Adds the pieces of `other` at the end; costs as much as the side with fewer pieces has.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        if self.rest.len() < other.rest.len() {
+            other.rest.push_front(other.first);
+            while let Some(piece) = self.rest.pop_back() {
+                other.rest.push_front(piece);
+            }
+            if self.first.is_empty() {
+                self.first = other.rest.pop_front().unwrap_or_default();
+            }
+            self.rest = other.rest;
+        } else {
+            self.push(other.first);
+            self.rest.extend(other.rest);
+        }
     }
 
     /// Adds the pieces of `other` in front.
@@ -188,8 +199,8 @@ mod tests {
         p.prepend(payload(&[b"a", b"b"]));
         p.append(payload(&[b"f"]));
         assert_eq!(p.len(), 6);
-        assert!(p == *b"abcdef");
-        assert!(p != *b"abcdeg" && p != *b"abcde" && p != *b"abcdefg");
+        assert!(p == b"abcdef"[..]);
+        assert!(p != b"abcdeg"[..] && p != b"abcde"[..] && p != b"abcdefg"[..]);
         assert_eq!(p.clone().into_bytes(), &b"abcdef"[..]);
         let mut out = [0; 4];
         p.copy_to_slice(&mut out);
@@ -197,6 +208,17 @@ mod tests {
         assert_eq!(p.remaining(), 2);
         p.advance(2);
         assert!(!p.has_remaining());
+    }
+
+    #[test]
+    fn appending_does_not_depend_on_the_sides_lengths() {
+        for split in 0..=6 {
+            let pieces: [&[u8]; 6] = [b"a", b"b", b"c", b"d", b"e", b"f"];
+            let mut p = payload(&pieces[..split]);
+            p.append(payload(&pieces[split..]));
+            assert!(p == b"abcdef"[..], "{split}");
+            assert!(p.pieces().take(6).all(|piece| !piece.is_empty()), "{split}");
+        }
     }
 
     #[test]

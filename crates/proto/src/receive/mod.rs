@@ -1,0 +1,361 @@
+//! The receiving half of an association: DATA chunks in, messages and the contents of SACKs out.
+//!
+//! # Memory
+//!
+//! A chunk is charged what it holds in memory: its payload or, when that is a slice of a larger
+//! buffer, what it keeps of that, plus bookkeeping. The sum never exceeds the receive buffer
+//! except for chunks with the next TSN, which have a reserve of their own; an association whose
+//! buffer is full of data that arrived too early therefore always goes on.
+//!
+//! Nothing that was acknowledged is ever thrown away.
+//!
+//! # Window
+//!
+//! a_rwnd counts user data, the buffer counts memory. What is announced is the free memory times
+//! the share of user data in the memory that recent chunks took, so that a peer that fills its
+//! window does not overrun the buffer.
+
+pub(crate) mod acknowledge;
+mod reassembly;
+mod streams;
+mod tsn_map;
+
+use anabranch_wire::{Data, GapBlock};
+use bytes::Bytes;
+
+use self::reassembly::{Assembled, Fragment, Reassembly, Violation};
+use self::streams::Streams;
+use self::tsn_map::{Insert, TsnMap};
+use crate::config::AssociationConfig;
+use crate::message::{Message, Payload};
+use crate::stats::Counters;
+use crate::tsn;
+
+/// Memory beyond the receive buffer that only chunks with the next TSN may take: enough for the
+/// longest chunk there is with its bookkeeping.
+const RESERVE: usize = 72 * 1024;
+
+/// Bookkeeping of a fragment: a slot in its message's list, which grows by doubling.
+const FRAGMENT_COST: u32 = 2 * size_of::<Bytes>() as u32;
+
+/// Bookkeeping of a message.
+const MESSAGE_COST: u32 = size_of::<Message>() as u32;
+
+/// What became of a DATA chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DataOutcome {
+    /// Accepted.
+    New,
+    /// Received before.
+    Duplicate,
+    /// Dropped; it counts as not received.
+    NoRoom,
+    /// Acknowledged and dropped: there is no such stream.
+    InvalidStream,
+    /// The peer broke the protocol; the association cannot go on.
+    Violation(Violation),
+}
+
+/// The receiving half of an association.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    map: TsnMap,
+    reassembly: Reassembly,
+    streams: Streams,
+    inbound_streams: u16,
+    /// The receive buffer.
+    limit: usize,
+    /// Charge above which a message is delivered in parts.
+    partial_point: usize,
+    /// Size of a full packet.
+    mtu: usize,
+    /// All that is held, until the user releases it.
+    charge: usize,
+    /// a_rwnd of the last SACK (of INIT or INIT ACK at first).
+    announced: usize,
+    /// User data accepted since.
+    accepted: usize,
+    /// User data and memory of recent chunks, halved now and then.
+    recent_data: usize,
+    recent_memory: usize,
+    messages: u64,
+    bytes: u64,
+    chunks: u64,
+    duplicates: u64,
+    dropped: u64,
+}
+
+impl Receiver {
+    /// A receiver for the direction whose first TSN is `first_tsn`, with `inbound_streams` as
+    /// negotiated.
+    pub(crate) fn new(first_tsn: u64, inbound_streams: u16, config: &AssociationConfig) -> Self {
+        let limit = config.receive_buffer;
+        Self {
+            map: TsnMap::new(first_tsn),
+            reassembly: Reassembly::default(),
+            streams: Streams::default(),
+            inbound_streams,
+            limit,
+            partial_point: config.partial_delivery_point.min(limit / 2),
+            mtu: usize::from(config.mtu.max),
+            charge: 0,
+            announced: limit,
+            accepted: 0,
+            recent_data: limit / 16,
+            recent_memory: limit / 16,
+            messages: 0,
+            bytes: 0,
+            chunks: 0,
+            duplicates: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Takes a DATA chunk with at least one byte of user data. `piece` is its payload as a slice
+    /// of the received buffer, `share` the bytes of that buffer that the slice keeps alive.
+    pub(crate) fn on_data(&mut self, data: &Data<'_>, piece: Bytes, share: u32) -> DataOutcome {
+        match self.accept(data, piece, share) {
+            Ok(outcome) => outcome,
+            Err(violation) => DataOutcome::Violation(violation),
+        }
+    }
+
+    fn accept(
+        &mut self,
+        data: &Data<'_>,
+        piece: Bytes,
+        share: u32,
+    ) -> Result<DataOutcome, Violation> {
+        let tsn = tsn::unwrap(self.map.cumulative(), data.tsn.0);
+        match self.map.check(tsn) {
+            Insert::New => {}
+            Insert::Duplicate => {
+                self.map.note_duplicate(tsn);
+                self.duplicates += 1;
+                return Ok(DataOutcome::Duplicate);
+            }
+            Insert::Refused => {
+                self.dropped += 1;
+                return Ok(DataOutcome::NoRoom);
+            }
+        }
+        if data.stream >= self.inbound_streams {
+            // req: rfc9260 6.5 "SHOULD acknowledge the reception of the DATA chunk"
+            self.map.insert(tsn);
+            self.reassembly.verify(self.map.cumulative())?;
+            return Ok(DataOutcome::InvalidStream);
+        }
+
+        let length = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+        let copied = length < share / 2;
+        let memory = if copied { length } else { share.max(length) };
+        let begin = data.begin();
+        let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 };
+        if self.charge + charge as usize > self.limit && !self.may_exceed(tsn, charge as usize) {
+            self.dropped += 1;
+            return match self.is_stuck(tsn) {
+                false => Ok(DataOutcome::NoRoom),
+                true => Err("messages whose predecessors were never sent fill the buffer"),
+            };
+        }
+        let piece = if copied { Bytes::copy_from_slice(&piece) } else { piece };
+
+        self.map.insert(tsn);
+        self.charge += charge as usize;
+        self.chunks += 1;
+        self.accepted += length as usize;
+        self.recent_data += length as usize;
+        self.recent_memory += charge as usize;
+        if self.recent_memory > self.limit / 4 {
+            self.recent_data /= 2;
+            self.recent_memory /= 2;
+        }
+
+        let assembled = if begin && data.end() {
+            Some(whole(tsn, data, piece, charge))
+        } else {
+            self.reassembly.insert(Fragment {
+                tsn,
+                begin,
+                end: data.end(),
+                stream: data.stream,
+                ssn: data.ssn.0,
+                ppid: data.ppid,
+                unordered: data.unordered(),
+                piece,
+                charge,
+            })?
+        };
+        if let Some(assembled) = assembled {
+            self.streams.deliver(assembled, self.map.cumulative())?;
+        }
+        if !self.reassembly.is_empty() {
+            self.reassembly.verify(self.map.cumulative())?;
+        }
+        Ok(DataOutcome::New)
+    }
+
+    /// Whether a chunk that does not fit may use the reserve.
+    fn may_exceed(&self, tsn: u64, charge: usize) -> bool {
+        // All data up to the cumulative TSN can be delivered, so a chunk that moves it makes
+        // room; one that fills a gap is accepted even if nothing is free.
+        // req: rfc9260 6.2 "the receiver MUST drop any new incoming DATA"
+        // exempt: rfc9260 6.2 "SHOULD drop the largest TSN held" would revoke an acknowledgement; the reserve makes it needless
+        tsn == self.map.cumulative() + 1
+            && self.charge + charge <= self.limit + RESERVE
+            && (self.map.has_gaps() || self.charge < self.limit)
+    }
+
+    /// Whether nothing can ever be delivered again: the next chunk has no room, and the user has
+    /// all there is to have. Only a peer that leaves out SSNs brings this about.
+    fn is_stuck(&self, tsn: u64) -> bool {
+        tsn == self.map.cumulative() + 1
+            && self.charge == self.reassembly.charge() + self.streams.held_charge()
+            && !self.readable()
+    }
+
+    /// Takes the next message or part of one. It stays charged until [`release`](Self::release).
+    ///
+    /// While an ordered message is delivered in parts, no other ordered message of its stream
+    /// comes in between; whole messages of other streams and unordered ones may.
+    pub(crate) fn poll_message(&mut self) -> Option<Message> {
+        let message = match self.streams.pop() {
+            Some(message) => message,
+            None if self.has_part() => self.reassembly.take_part(self.map.cumulative())?,
+            None => return None,
+        };
+        self.bytes += message.payload.len() as u64;
+        self.messages += u64::from(message.end);
+        Some(message)
+    }
+
+    /// Whether [`poll_message`](Self::poll_message) has something.
+    pub(crate) fn readable(&self) -> bool {
+        self.streams.is_ready() || self.has_part()
+    }
+
+    fn has_part(&self) -> bool {
+        // req: rfc9260 6.9 "SHOULD dispatch part of its inbound message"
+        self.charge > self.partial_point
+            && self
+                .reassembly
+                .open(self.map.cumulative())
+                .is_some_and(|run| run.unordered || self.streams.is_next(run.stream, run.ssn))
+    }
+
+    /// The user has consumed messages with this charge.
+    pub(crate) fn release(&mut self, charge: u32) {
+        self.charge = self.charge.saturating_sub(charge as usize);
+    }
+
+    /// The last TSN up to which all were received.
+    pub(crate) fn cumulative(&self) -> u64 {
+        self.map.cumulative()
+    }
+
+    /// Whether a TSN below the highest one is missing.
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.map.has_gaps()
+    }
+
+    /// The lowest `limit` gap blocks for a SACK.
+    pub(crate) fn gap_blocks(&self, limit: usize) -> impl Iterator<Item = GapBlock> + '_ {
+        self.map.gap_blocks(limit)
+    }
+
+    /// The duplicates for a SACK; they are reported once.
+    pub(crate) fn take_duplicates(&mut self) -> Vec<u64> {
+        self.map.take_duplicates()
+    }
+
+    /// Receive buffer in use, in bytes.
+    pub(crate) fn used(&self) -> usize {
+        self.charge
+    }
+
+    /// User data of which the memory in `bytes` is enough.
+    fn scaled(&self, bytes: usize) -> usize {
+        let data = bytes as u64 * self.recent_data as u64 / (self.recent_memory as u64).max(1);
+        // Tiny messages must not close the window for large ones.
+        usize::try_from(data).unwrap_or(usize::MAX).max(bytes.min(2 * self.mtu))
+    }
+
+    fn free(&self) -> usize {
+        self.scaled(self.limit.saturating_sub(self.charge))
+    }
+
+    /// What the peer may still send as far as it knows.
+    fn left(&self) -> usize {
+        self.announced.saturating_sub(self.accepted)
+    }
+
+    /// What to announce in a SACK now.
+    ///
+    /// The right edge of the window moves by full packets or half of the buffer, not by less
+    /// (RFC 1122 section 4.2.3.3), except when the buffer is empty and nothing more can come.
+    pub(crate) fn a_rwnd(&self) -> u32 {
+        // req: rfc9260 6.2 "have an algorithm for advertising its receive window"
+        let (free, left) = (self.free(), self.left());
+        let small = free.saturating_sub(left) < self.mtu.min(self.limit / 2);
+        let window = if free > left && small && self.charge > 0 { left } else { free };
+        u32::try_from(window).unwrap_or(u32::MAX)
+    }
+
+    /// A SACK with this a_rwnd has been sent.
+    pub(crate) fn on_sack_sent(&mut self, announced: u32) {
+        self.announced = announced as usize;
+        self.accepted = 0;
+    }
+
+    /// Whether the window has opened so far that the peer should be told without new data.
+    ///
+    /// That is by a quarter of the buffer once half of it has been used up; or by two packets
+    /// when the window is closed and the user has read all there is.
+    pub(crate) fn window_update_due(&self) -> bool {
+        // req: rfc9260 6.2 "SHOULD send additional SACK chunks to update"
+        // req: rfc9260 6.2 "MUST avoid sending a large number of window"
+        let capacity = self.scaled(self.limit);
+        let left = self.left();
+        if left > capacity / 2 {
+            return false;
+        }
+        let grown = self.free().saturating_sub(left);
+        let few = (2 * self.mtu).min(capacity / 2);
+        grown >= few.max(capacity / 4)
+            || grown >= few.max(1) && left < self.mtu && !self.streams.is_ready()
+    }
+
+    /// Gives back memory that is not in use; for associations that have been quiet for a while.
+    pub(crate) fn trim(&mut self) {
+        self.streams.trim();
+    }
+
+    /// Adds this half's totals.
+    pub(crate) fn count(&self, counters: &mut Counters) {
+        counters.messages_received += self.messages;
+        counters.bytes_received += self.bytes;
+        counters.data_chunks_received += self.chunks;
+        counters.duplicate_chunks += self.duplicates;
+        counters.dropped_chunks += self.dropped;
+    }
+}
+
+/// A message of one chunk.
+fn whole(tsn: u64, data: &Data<'_>, piece: Bytes, charge: u32) -> Assembled {
+    Assembled {
+        first_tsn: tsn,
+        ssn: data.ssn.0,
+        message: Message {
+            stream: data.stream,
+            ppid: data.ppid,
+            unordered: data.unordered(),
+            begin: true,
+            end: true,
+            payload: Payload::from(piece),
+            charge,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

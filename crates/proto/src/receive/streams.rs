@@ -1,0 +1,226 @@
+//! Messages to the user in the order of their streams (RFC 9260 sections 6.5 and 6.6).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::message::Message;
+use crate::receive::reassembly::{Assembled, Violation};
+
+/// Streams on a page of the SSN table.
+const PAGE: usize = 32;
+
+type Page = [u16; PAGE];
+
+/// The SSN that each stream delivers next. Streams that were never used take no memory.
+#[derive(Debug, Default)]
+struct NextSsns {
+    /// Most associations use no other streams than these.
+    first: Page,
+    others: Vec<Option<Box<Page>>>,
+}
+
+impl NextSsns {
+    fn get(&self, stream: u16) -> u16 {
+        let (page, slot) = (usize::from(stream) / PAGE, usize::from(stream) % PAGE);
+        match page.checked_sub(1) {
+            None => self.first[slot],
+            Some(page) => self.others.get(page).and_then(Option::as_ref).map_or(0, |p| p[slot]),
+        }
+    }
+
+    fn get_mut(&mut self, stream: u16) -> &mut u16 {
+        let (page, slot) = (usize::from(stream) / PAGE, usize::from(stream) % PAGE);
+        let Some(page) = page.checked_sub(1) else {
+            return &mut self.first[slot];
+        };
+        if page >= self.others.len() {
+            self.others.resize_with(page + 1, || None);
+        }
+        &mut self.others[page].get_or_insert_default()[slot]
+    }
+}
+
+/// Messages that wait for their turn, and those whose turn it is.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    next: NextSsns,
+    /// Complete messages behind one that is not, by stream and SSN.
+    held: BTreeMap<(u16, u16), Message>,
+    held_charge: usize,
+    ready: VecDeque<Message>,
+}
+
+impl Streams {
+    /// Takes a complete message, and with it those that waited for it.
+    ///
+    /// # Errors
+    /// Its SSN cannot be right. A stream's messages take their TSNs in the order of their SSNs,
+    /// so the message that the stream waits for has a TSN above `cumulative`, and each one
+    /// between it and this has at least one TSN of its own.
+    pub(crate) fn deliver(
+        &mut self,
+        assembled: Assembled,
+        cumulative: u64,
+    ) -> Result<(), Violation> {
+        let Assembled { first_tsn, ssn, message } = assembled;
+        if message.unordered {
+            self.ready.push_back(message);
+            return Ok(());
+        }
+        let stream = message.stream;
+        let ahead = ssn.wrapping_sub(self.next.get(stream));
+        if ahead != 0 {
+            if first_tsn <= cumulative + u64::from(ahead) {
+                return Err("a stream sequence number that was used before or is too far ahead");
+            }
+            self.held_charge += message.charge as usize;
+            return match self.held.insert((stream, ssn), message) {
+                None => Ok(()),
+                Some(_) => Err("two messages with one stream sequence number"),
+            };
+        }
+        self.ready.push_back(message);
+        let next = self.next.get_mut(stream);
+        *next = next.wrapping_add(1);
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        while let Some(message) = self.held.remove(&(stream, *next)) {
+            self.held_charge -= message.charge as usize;
+            self.ready.push_back(message);
+            *next = next.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    /// Whether the next ordered message of `stream` is the one with this SSN.
+    pub(crate) fn is_next(&self, stream: u16, ssn: u16) -> bool {
+        self.next.get(stream) == ssn
+    }
+
+    /// Whether a message can be taken.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Takes the next message.
+    pub(crate) fn pop(&mut self) -> Option<Message> {
+        self.ready.pop_front()
+    }
+
+    /// What messages that wait for earlier ones are charged.
+    pub(crate) fn held_charge(&self) -> usize {
+        self.held_charge
+    }
+
+    /// Gives back memory that nothing is in.
+    pub(crate) fn trim(&mut self) {
+        if self.ready.is_empty() {
+            self.ready = VecDeque::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::Ppid;
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::message::Payload;
+
+    fn message(stream: u16, ssn: u16, first_tsn: u64) -> Assembled {
+        let payload = Payload::from(Bytes::copy_from_slice(&ssn.to_be_bytes()));
+        let message = Message {
+            stream,
+            ppid: Ppid(0),
+            unordered: false,
+            begin: true,
+            end: true,
+            payload,
+            charge: 1,
+        };
+        Assembled { first_tsn, ssn, message }
+    }
+
+    fn ready(streams: &mut Streams) -> Vec<(u16, u16)> {
+        std::iter::from_fn(|| streams.pop())
+            .map(|m| {
+                let bytes = m.payload.into_bytes();
+                (m.stream, u16::from_be_bytes([bytes[0], bytes[1]]))
+            })
+            .collect()
+    }
+
+    #[test]
+    // test: rfc9260 6.6 "the endpoint MUST hold the received"
+    fn order_is_kept_in_a_stream_and_not_between_streams() {
+        let mut streams = Streams::default();
+        streams.deliver(message(3, 2, 12), 9).unwrap();
+        streams.deliver(message(3, 1, 11), 9).unwrap();
+        streams.deliver(message(4, 0, 13), 9).unwrap();
+        assert_eq!(streams.held_charge(), 2);
+        assert_eq!(ready(&mut streams), [(4, 0)]);
+        streams.deliver(message(3, 0, 10), 13).unwrap();
+        assert_eq!(ready(&mut streams), [(3, 0), (3, 1), (3, 2)]);
+        assert_eq!(streams.held_charge(), 0);
+        assert!(!streams.is_ready());
+    }
+
+    #[test]
+    fn unordered_messages_wait_for_nothing() {
+        let mut streams = Streams::default();
+        let mut unordered = message(1, 77, 20);
+        unordered.message.unordered = true;
+        streams.deliver(unordered, 9).unwrap();
+        assert_eq!(ready(&mut streams), [(1, 77)]);
+        assert!(streams.is_next(1, 0));
+    }
+
+    #[test]
+    // test: rfc9260 6.5 "next Stream Sequence Number MUST be set to 0"
+    fn ssns_wrap() {
+        let mut streams = Streams::default();
+        for i in 0..200_000_u64 {
+            streams.deliver(message(40, (i & 0xffff) as u16, i + 1), i + 1).unwrap();
+            assert_eq!(streams.pop().map(|m| m.stream), Some(40));
+        }
+        assert!(streams.is_next(40, (200_000_u64 & 0xffff) as u16));
+    }
+
+    #[test]
+    fn impossible_ssns_are_violations() {
+        let mut streams = Streams::default();
+        streams.deliver(message(1, 0, 10), 10).unwrap();
+        assert!(streams.deliver(message(1, 0, 11), 11).is_err(), "used before");
+        assert!(streams.deliver(message(1, 2, 11), 11).is_err(), "1 was skipped");
+        assert!(streams.deliver(message(1, 4, 13), 10).is_err(), "2 TSNs for 3 messages");
+        streams.deliver(message(1, 3, 13), 10).unwrap();
+        assert!(streams.deliver(message(1, 3, 14), 10).is_err(), "twice");
+    }
+
+    #[test]
+    fn as_many_messages_as_a_window_can_hold() {
+        let mut streams = Streams::default();
+        for ssn in (1..=u16::MAX).rev() {
+            streams.deliver(message(0, ssn, 100 + u64::from(ssn)), 99).unwrap();
+        }
+        streams.deliver(message(0, 0, 100), 100 + 0xffff).unwrap();
+        assert_eq!(ready(&mut streams).len(), 65_536);
+        assert!(streams.is_next(0, 0));
+    }
+
+    #[test]
+    fn unused_streams_cost_nothing() {
+        let mut streams = Streams::default();
+        streams.deliver(message(31, 0, 1), 1).unwrap();
+        assert_eq!(streams.next.others.len(), 0);
+        assert!(streams.is_next(65_534, 0));
+        assert_eq!(streams.next.others.len(), 0);
+        streams.deliver(message(65_534, 0, 2), 2).unwrap();
+        assert!(streams.is_next(65_534, 1) && streams.is_next(65_533, 0));
+        assert_eq!(streams.next.others.iter().flatten().count(), 1);
+        ready(&mut streams);
+        streams.trim();
+        assert_eq!(streams.ready.capacity(), 0);
+    }
+}
