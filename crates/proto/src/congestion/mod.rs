@@ -1,0 +1,111 @@
+//! Congestion control: how much may be in flight on a path.
+//!
+//! One file for each algorithm. All sizes are bytes of DATA chunks with header and padding;
+//! PMDCS is the size of the largest DATA chunk that fits into a packet of the path.
+
+mod rfc9260;
+
+use self::rfc9260::Rfc9260;
+use crate::config::AssociationConfig;
+
+/// What an acknowledgement means for one path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckInfo {
+    /// Bytes sent to the path that are acknowledged for the first time, by the cumulative TSN or
+    /// by gap blocks.
+    pub(crate) bytes_acked: usize,
+    /// Bytes in flight on the path before the acknowledgement. When several acknowledgements
+    /// are handled before anything can be sent, what was in flight before the first of them.
+    pub(crate) flight_before: usize,
+    /// Nothing is outstanding on the path any more.
+    pub(crate) all_acked: bool,
+    /// The association is in Fast Recovery.
+    pub(crate) in_fast_recovery: bool,
+}
+
+/// The congestion control of one path.
+#[derive(Clone, Debug)]
+pub(crate) enum Controller {
+    /// RFC 9260 section 7.2.
+    Rfc9260(Rfc9260),
+}
+
+impl Controller {
+    /// A controller with an initial window. `ipv6`: the path's addresses are of IPv6.
+    pub(crate) fn new(config: &AssociationConfig, pmdcs: usize, ipv6: bool) -> Self {
+        Self::Rfc9260(Rfc9260::new(config, pmdcs, ipv6))
+    }
+
+    /// Congestion window in bytes.
+    pub(crate) fn cwnd(&self) -> usize {
+        match self {
+            Self::Rfc9260(controller) => controller.cwnd(),
+        }
+    }
+
+    /// Slow-start threshold in bytes.
+    pub(crate) fn ssthresh(&self) -> usize {
+        match self {
+            Self::Rfc9260(controller) => controller.ssthresh(),
+        }
+    }
+
+    /// The window for one opportunity to send, with which no more than `max_burst` full packets
+    /// leave when `flight` bytes are in flight. The window itself does not change.
+    pub(crate) fn burst_limited(&self, flight: usize, max_burst: u32, pmdcs: usize) -> usize {
+        // req: rfc9260 6.1 "'Max.Burst' SHOULD be used to limit the"
+        // req: rfc9260 6.1 "cwnd SHOULD NOT be changed permanently"
+        let burst = pmdcs.saturating_mul(max_burst as usize);
+        self.cwnd().min(flight.saturating_add(burst))
+    }
+
+    /// Data sent to the path was acknowledged.
+    pub(crate) fn on_ack(&mut self, ack: &AckInfo) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_ack(ack),
+        }
+    }
+
+    /// A loss was found by missing reports, outside of Fast Recovery.
+    pub(crate) fn on_fast_retransmit(&mut self) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_fast_retransmit(),
+        }
+    }
+
+    /// T3-rtx has expired.
+    pub(crate) fn on_timeout(&mut self) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_timeout(),
+        }
+    }
+
+    /// No data was sent to the path for `rtos` retransmission timeouts; called once at the end
+    /// of that time.
+    pub(crate) fn on_idle(&mut self, rtos: u32) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_idle(rtos),
+        }
+    }
+
+    /// The path's packets have another size now.
+    pub(crate) fn on_pmdcs_change(&mut self, pmdcs: usize) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_pmdcs_change(pmdcs),
+        }
+    }
+
+    /// The path is used again after a failure: slow start with one packet.
+    pub(crate) fn restart_small(&mut self) {
+        match self {
+            Self::Rfc9260(controller) => controller.restart_small(),
+        }
+    }
+
+    /// Nothing is known about the network any more: all values are initial again.
+    pub(crate) fn reinitialize(&mut self) {
+        match self {
+            Self::Rfc9260(controller) => controller.reinitialize(),
+        }
+    }
+}

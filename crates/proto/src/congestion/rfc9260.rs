@@ -1,0 +1,305 @@
+//! Slow start and congestion avoidance of RFC 9260 section 7.2, with byte counting.
+//!
+//! The standard's controller, and the one to compare others with. Over long fat paths it needs
+//! many round trips to fill them again after a loss.
+
+use crate::config::{AssociationConfig, IdleCwnd, InitialCwnd};
+use crate::congestion::AckInfo;
+
+/// What RFC 9260 has for IPv4, three full packets of Ethernet, and for IPv6.
+const THREE_PACKETS: (u32, u32) = (4404, 4344);
+
+/// State of one path.
+#[derive(Clone, Debug)]
+pub(crate) struct Rfc9260 {
+    cwnd: usize,
+    ssthresh: usize,
+    partial_bytes_acked: usize,
+    pmdcs: usize,
+    initial: InitialCwnd,
+    idle: IdleCwnd,
+    /// L of section 7.2.1.
+    limit_mtus: usize,
+    min_ssthresh_mtus: usize,
+}
+
+impl Rfc9260 {
+    pub(crate) fn new(config: &AssociationConfig, pmdcs: usize, ipv6: bool) -> Self {
+        let initial = match config.initial_cwnd {
+            InitialCwnd::Bytes(bytes) if ipv6 && bytes == THREE_PACKETS.0 => {
+                InitialCwnd::Bytes(THREE_PACKETS.1)
+            }
+            other => other,
+        };
+        let mut controller = Self {
+            cwnd: 0,
+            ssthresh: 0,
+            partial_bytes_acked: 0,
+            pmdcs,
+            initial,
+            idle: config.idle_cwnd,
+            limit_mtus: config.slow_start_limit_mtus as usize,
+            min_ssthresh_mtus: config.min_ssthresh_mtus as usize,
+        };
+        controller.reinitialize();
+        controller
+    }
+
+    pub(crate) fn cwnd(&self) -> usize {
+        self.cwnd
+    }
+
+    pub(crate) fn ssthresh(&self) -> usize {
+        self.ssthresh
+    }
+
+    pub(crate) fn on_ack(&mut self, ack: &AckInfo) {
+        let full = ack.flight_before >= self.cwnd;
+        if self.cwnd <= self.ssthresh {
+            // req: rfc9260 7.2.1 "otherwise, the cwnd MUST NOT be increased"
+            if full && !ack.in_fast_recovery {
+                // req: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
+                self.cwnd += ack.bytes_acked.min(self.limit_mtus * self.pmdcs);
+            }
+        } else {
+            // req: rfc9260 7.2.2 "SCTP SHOULD increment cwnd by PMDCS once per"
+            // req: rfc9260 7.2.2 "MUST NOT increment cwnd by more than PMDCS"
+            self.partial_bytes_acked += ack.bytes_acked;
+            if full && self.partial_bytes_acked >= self.cwnd {
+                self.partial_bytes_acked -= self.cwnd;
+                self.cwnd += self.pmdcs;
+            } else if !full {
+                self.partial_bytes_acked = self.partial_bytes_acked.min(self.cwnd);
+            }
+        }
+        if ack.all_acked {
+            self.partial_bytes_acked = 0;
+        }
+    }
+
+    pub(crate) fn on_fast_retransmit(&mut self) {
+        // req: rfc9260 7.2.3 "an endpoint SHOULD do the following"
+        self.reduce_threshold();
+        self.cwnd = self.ssthresh;
+    }
+
+    pub(crate) fn on_timeout(&mut self) {
+        // req: rfc9260 7.2.3 "SCTP SHOULD perform slow start by"
+        // req: rfc9260 7.2.1 "MUST be no more than PMDCS"
+        self.reduce_threshold();
+        self.cwnd = self.pmdcs;
+    }
+
+    fn reduce_threshold(&mut self) {
+        self.ssthresh = (self.cwnd / 2).max(self.min_ssthresh_mtus * self.pmdcs);
+        self.partial_bytes_acked = 0;
+    }
+
+    pub(crate) fn on_idle(&mut self, rtos: u32) {
+        let floor = match self.idle {
+            IdleCwnd::HalvePerRto => 4 * self.pmdcs,
+            IdleCwnd::HalvePerRtoToTwo => 2 * self.pmdcs,
+            IdleCwnd::Keep => return,
+        };
+        // Idle time is no reason to raise a window that is below the floor after a timeout.
+        if rtos == 0 || self.cwnd <= floor {
+            return;
+        }
+        // req: rfc9260 7.2.1 "adjustment, the ssthresh of the transport address SHOULD"
+        self.ssthresh = self.cwnd;
+        // req: rfc9260 7.2.1 "the cwnd of the transport address SHOULD be"
+        self.cwnd = self.cwnd.checked_shr(rtos).unwrap_or(0).max(floor);
+    }
+
+    pub(crate) fn on_pmdcs_change(&mut self, pmdcs: usize) {
+        self.pmdcs = pmdcs;
+        self.cwnd = self.cwnd.max(pmdcs);
+    }
+
+    pub(crate) fn restart_small(&mut self) {
+        self.cwnd = self.pmdcs;
+        self.ssthresh = self.ssthresh.max(self.min_ssthresh_mtus * self.pmdcs);
+        self.partial_bytes_acked = 0;
+    }
+
+    pub(crate) fn reinitialize(&mut self) {
+        // req: rfc9260 7.2.1 "initial cwnd before data transmission MUST be set"
+        self.cwnd = match self.initial {
+            InitialCwnd::Mtus(packets) => self.pmdcs * packets as usize,
+            InitialCwnd::Bytes(bytes) => (2 * self.pmdcs).max(bytes as usize).min(4 * self.pmdcs),
+        };
+        // req: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
+        self.ssthresh = usize::MAX;
+        self.partial_bytes_acked = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::Controller;
+
+    const PMDCS: usize = 1460;
+
+    fn controller() -> Rfc9260 {
+        Rfc9260::new(&AssociationConfig::rfc9260(), PMDCS, false)
+    }
+
+    /// In congestion avoidance with a window of `packets`.
+    fn avoiding(packets: usize) -> Rfc9260 {
+        let mut c = controller();
+        c.cwnd = packets * PMDCS;
+        c.ssthresh = c.cwnd - 1;
+        c
+    }
+
+    /// Acknowledges `bytes` of a full window.
+    fn ack(bytes: usize, c: &Rfc9260) -> AckInfo {
+        AckInfo {
+            bytes_acked: bytes,
+            flight_before: c.cwnd,
+            all_acked: false,
+            in_fast_recovery: false,
+        }
+    }
+
+    #[test]
+    // test: rfc9260 7.2.1 "initial cwnd before data transmission MUST be set"
+    // test: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
+    fn initial_windows() {
+        let cwnd = |config: &AssociationConfig, pmdcs, ipv6| {
+            let c = Controller::new(config, pmdcs, ipv6);
+            assert!(c.ssthresh() > 1 << 31);
+            c.cwnd()
+        };
+        let config = AssociationConfig::rfc9260();
+        assert_eq!(cwnd(&config, PMDCS, false), 4404);
+        assert_eq!(cwnd(&config, PMDCS, true), 4344);
+        assert_eq!(cwnd(&config, 500, false), 2000);
+        assert_eq!(cwnd(&config, 8940, false), 17_880);
+        assert_eq!(cwnd(&AssociationConfig::rfc4960(), PMDCS, true), 4380);
+        assert_eq!(cwnd(&AssociationConfig::rfc2960(), PMDCS, false), 2 * PMDCS);
+        assert_eq!(cwnd(&AssociationConfig::default(), PMDCS, false), 10 * PMDCS);
+    }
+
+    #[test]
+    // test: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
+    // test: rfc9260 7.2.1 "otherwise, the cwnd MUST NOT be increased"
+    fn slow_start() {
+        let mut c = controller();
+        c.on_ack(&ack(1000, &c));
+        assert_eq!(c.cwnd(), 5404, "by what was acknowledged");
+        c.on_ack(&ack(3000, &c));
+        assert_eq!(c.cwnd(), 5404 + PMDCS, "by one PMDCS at the most");
+        let before = c.cwnd();
+        c.on_ack(&AckInfo { flight_before: before - 1, ..ack(1000, &c) });
+        c.on_ack(&AckInfo { in_fast_recovery: true, ..ack(1000, &c) });
+        assert_eq!(c.cwnd(), before);
+        let config = AssociationConfig { slow_start_limit_mtus: 8, ..AssociationConfig::rfc9260() };
+        let mut c = Rfc9260::new(&config, PMDCS, false);
+        c.on_ack(&ack(4000, &c));
+        assert_eq!(c.cwnd(), 8404);
+    }
+
+    #[test]
+    // test: rfc9260 7.2.2 "SCTP SHOULD increment cwnd by PMDCS once per"
+    // test: rfc9260 7.2.2 "MUST NOT increment cwnd by more than PMDCS"
+    fn congestion_avoidance_adds_one_packet_per_window() {
+        let mut c = avoiding(10);
+        for _ in 0..4 {
+            c.on_ack(&ack(2 * PMDCS, &c));
+            assert_eq!(c.cwnd(), 10 * PMDCS);
+        }
+        c.on_ack(&ack(3 * PMDCS, &c));
+        assert_eq!((c.cwnd(), c.partial_bytes_acked), (11 * PMDCS, PMDCS), "the rest is carried");
+        c.on_ack(&ack(40 * PMDCS, &c));
+        assert_eq!(c.cwnd(), 12 * PMDCS, "one packet for one acknowledgement");
+    }
+
+    #[test]
+    fn acks_of_an_unused_window_count_up_to_the_window() {
+        let mut c = avoiding(10);
+        for _ in 0..20 {
+            c.on_ack(&AckInfo { flight_before: 5 * PMDCS, ..ack(PMDCS, &c) });
+        }
+        assert_eq!((c.cwnd(), c.partial_bytes_acked), (10 * PMDCS, 10 * PMDCS));
+        c.on_ack(&ack(PMDCS, &c));
+        assert_eq!((c.cwnd(), c.partial_bytes_acked), (11 * PMDCS, PMDCS));
+        c.on_ack(&AckInfo { all_acked: true, ..ack(PMDCS, &c) });
+        assert_eq!(c.partial_bytes_acked, 0);
+    }
+
+    #[test]
+    // test: rfc9260 7.2.3 "an endpoint SHOULD do the following"
+    fn a_fast_retransmit_halves() {
+        let mut c = avoiding(20);
+        c.on_ack(&ack(PMDCS, &c));
+        c.on_fast_retransmit();
+        assert_eq!((c.cwnd(), c.ssthresh(), c.partial_bytes_acked), (10 * PMDCS, 10 * PMDCS, 0));
+        c.on_fast_retransmit();
+        c.on_fast_retransmit();
+        assert_eq!((c.cwnd(), c.ssthresh()), (4 * PMDCS, 4 * PMDCS));
+    }
+
+    #[test]
+    // test: rfc9260 7.2.3 "SCTP SHOULD perform slow start by"
+    // test: rfc9260 7.2.1 "MUST be no more than PMDCS"
+    fn a_timeout_starts_over() {
+        let mut c = avoiding(20);
+        c.on_timeout();
+        assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 10 * PMDCS));
+        c.on_ack(&ack(PMDCS, &c));
+        assert_eq!(c.cwnd(), 2 * PMDCS);
+        c.on_timeout();
+        assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 4 * PMDCS));
+        let mut c = Rfc9260::new(&AssociationConfig::rfc2960(), PMDCS, false);
+        c.on_timeout();
+        assert_eq!(c.ssthresh(), 2 * PMDCS);
+    }
+
+    #[test]
+    // test: rfc9260 7.2.1 "the cwnd of the transport address SHOULD be"
+    // test: rfc9260 7.2.1 "adjustment, the ssthresh of the transport address SHOULD"
+    fn idle_windows_decay() {
+        let mut c = avoiding(40);
+        c.on_idle(0);
+        assert_eq!(c.cwnd(), 40 * PMDCS);
+        c.on_idle(2);
+        assert_eq!((c.cwnd(), c.ssthresh()), (10 * PMDCS, 40 * PMDCS));
+        c.on_idle(1000);
+        assert_eq!((c.cwnd(), c.ssthresh()), (4 * PMDCS, 10 * PMDCS));
+        c.on_timeout();
+        c.on_idle(5);
+        assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 4 * PMDCS), "never raised");
+        let config =
+            AssociationConfig { idle_cwnd: IdleCwnd::Keep, ..AssociationConfig::default() };
+        let mut c = Rfc9260::new(&config, PMDCS, false);
+        c.on_idle(9);
+        assert_eq!(c.cwnd(), 10 * PMDCS);
+    }
+
+    #[test]
+    // test: rfc9260 6.1 "'Max.Burst' SHOULD be used to limit the"
+    // test: rfc9260 6.1 "cwnd SHOULD NOT be changed permanently"
+    fn bursts_are_limited_for_the_moment() {
+        let c = Controller::Rfc9260(avoiding(40));
+        assert_eq!(c.burst_limited(3 * PMDCS, 4, PMDCS), 7 * PMDCS);
+        assert_eq!(c.burst_limited(38 * PMDCS, 4, PMDCS), 40 * PMDCS);
+        assert_eq!(c.cwnd(), 40 * PMDCS);
+    }
+
+    #[test]
+    fn other_packet_sizes_and_fresh_starts() {
+        let mut c = controller();
+        c.on_timeout();
+        c.on_pmdcs_change(8900);
+        assert_eq!(c.cwnd(), 8900, "room for one packet");
+        c.on_pmdcs_change(PMDCS);
+        assert_eq!(c.cwnd(), 8900);
+        let mut c = avoiding(30);
+        c.restart_small();
+        assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 30 * PMDCS - 1));
+        c.reinitialize();
+        assert_eq!((c.cwnd(), c.ssthresh()), (4404, usize::MAX));
+    }
+}

@@ -1,0 +1,147 @@
+//! Round-trip time and retransmission timeout of a path (RFC 9260 section 6.3.1).
+
+use std::time::Duration;
+
+use crate::config::AssociationConfig;
+use crate::time::nanos;
+
+/// Clock granularity G in nanoseconds: what drivers' timers resolve.
+const GRANULARITY: u64 = 1_000;
+
+/// Longest measurement taken at its value; keeps the arithmetic below from overflowing.
+const LONGEST: u64 = 1 << 56;
+
+/// SRTT, RTTVAR and RTO of one path.
+///
+/// Which packets may be measured (Karn's algorithm, once per round trip) is the caller's affair.
+#[derive(Clone, Debug)]
+pub(crate) struct RttEstimator {
+    /// Nanoseconds, as are the others. Both are zero before the first measurement.
+    srtt: u64,
+    rttvar: u64,
+    rto: u64,
+    rto_min: u64,
+    rto_max: u64,
+}
+
+impl RttEstimator {
+    /// An estimator without a measurement: its RTO is RTO.Initial.
+    pub(crate) fn new(config: &AssociationConfig) -> Self {
+        Self {
+            srtt: 0,
+            rttvar: 0,
+            rto: nanos(config.rto_initial),
+            rto_min: nanos(config.rto_min),
+            rto_max: nanos(config.rto_max),
+        }
+    }
+
+    /// A round trip took `rtt`. This also ends any back-off.
+    pub(crate) fn on_measurement(&mut self, rtt: Duration) {
+        let rtt = nanos(rtt).clamp(1, LONGEST);
+        if self.srtt == 0 {
+            self.srtt = rtt;
+            self.rttvar = rtt / 2;
+        } else {
+            // RTO.Beta is 1/4, RTO.Alpha is 1/8.
+            self.rttvar = (3 * self.rttvar + self.srtt.abs_diff(rtt)) / 4;
+            self.srtt = ((7 * self.srtt + rtt) / 8).max(1);
+        }
+        // Rule G1, for any variation that the clock cannot show.
+        self.rttvar = self.rttvar.max(GRANULARITY);
+        self.rto = (self.srtt + 4 * self.rttvar).clamp(self.rto_min, self.rto_max);
+    }
+
+    /// The retransmission timer has expired: doubles the RTO, up to RTO.Max.
+    pub(crate) fn back_off(&mut self) {
+        self.rto = self.rto.saturating_mul(2).min(self.rto_max);
+    }
+
+    /// Retransmission timeout.
+    pub(crate) fn rto(&self) -> Duration {
+        Duration::from_nanos(self.rto)
+    }
+
+    /// Smoothed round-trip time; `None` before the first measurement.
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        (self.srtt > 0).then(|| Duration::from_nanos(self.srtt))
+    }
+
+    /// Its variation; zero before the first measurement.
+    pub(crate) fn rttvar(&self) -> Duration {
+        Duration::from_nanos(self.rttvar)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimator(min_millis: u64) -> RttEstimator {
+        RttEstimator::new(&AssociationConfig {
+            rto_min: Duration::from_millis(min_millis),
+            ..AssociationConfig::rfc9260()
+        })
+    }
+
+    const fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn rules_c1_to_c3() {
+        let mut rtt = estimator(1);
+        assert_eq!((rtt.rto(), rtt.srtt(), rtt.rttvar()), (millis(1000), None, Duration::ZERO));
+        rtt.on_measurement(millis(100));
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (Some(millis(100)), millis(50)));
+        assert_eq!(rtt.rto(), millis(300));
+        rtt.on_measurement(millis(180));
+        // RTTVAR = 3/4 * 50 + 1/4 * 80, SRTT = 7/8 * 100 + 1/8 * 180.
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (Some(millis(110)), Duration::from_micros(57_500)));
+        assert_eq!(rtt.rto(), millis(340));
+        rtt.on_measurement(millis(30));
+        // RTTVAR = 3/4 * 57.5 + 1/4 * 80, SRTT = 7/8 * 110 + 1/8 * 30.
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (Some(millis(100)), Duration::from_micros(63_125)));
+    }
+
+    #[test]
+    fn bounds_of_the_rto() {
+        let mut rtt = estimator(1000);
+        rtt.on_measurement(millis(10));
+        assert_eq!(rtt.rto(), millis(1000));
+        rtt.on_measurement(Duration::from_secs(100));
+        assert_eq!(rtt.rto(), Duration::from_secs(60));
+        rtt.on_measurement(Duration::MAX);
+        assert_eq!(rtt.rto(), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn back_off_doubles_until_the_next_measurement() {
+        let mut rtt = estimator(1000);
+        rtt.on_measurement(millis(100));
+        let rtos: Vec<_> = std::iter::repeat_with(|| {
+            rtt.back_off();
+            rtt.rto().as_secs()
+        })
+        .take(8)
+        .collect();
+        assert_eq!(rtos, [2, 4, 8, 16, 32, 60, 60, 60]);
+        rtt.on_measurement(millis(100));
+        assert_eq!(rtt.rto(), millis(1000));
+    }
+
+    #[test]
+    fn a_constant_round_trip_keeps_a_variation_of_one_tick() {
+        let mut rtt = estimator(1);
+        for _ in 0..1000 {
+            rtt.on_measurement(millis(40));
+        }
+        assert_eq!(rtt.rttvar(), Duration::from_nanos(GRANULARITY));
+        assert_eq!(rtt.rto(), millis(40) + Duration::from_nanos(4 * GRANULARITY));
+        for _ in 0..1000 {
+            rtt.on_measurement(Duration::ZERO);
+        }
+        assert!(rtt.srtt().is_some_and(|srtt| srtt < Duration::from_nanos(10)));
+        assert_eq!(rtt.rto(), millis(1));
+    }
+}
