@@ -1,0 +1,537 @@
+//! Path MTU discovery with probes (RFC 8899, DPLPMTUD; for SCTP its section 6.2).
+//!
+//! A probe is a HEARTBEAT with a PAD chunk; the HEARTBEAT ACK confirms its size. Sizes are those
+//! of IP packets with all headers. This module decides what to probe and when; the path builds
+//! and sends the probes.
+
+use std::time::Duration;
+
+use crate::config::MtuConfig;
+use crate::time::Instant;
+
+/// MAX_PROBES: a size is taken to be too large after so many lost probes.
+const MAX_PROBES: u32 = 3;
+
+/// PROBE_TIMER is at least this.
+const MIN_PROBE_TIMER: Duration = Duration::from_secs(1);
+
+/// Timeouts in a row of packets above the base size after which they are taken to be lost for
+/// their size.
+const MAX_LOSSES: u32 = 2;
+
+/// What most paths carry.
+const ETHERNET: u16 = 1500;
+
+/// Sizes that links and tunnels often leave, tried before any others.
+const COMMON: [u16; 12] =
+    [1280, 1360, 1400, 1420, 1448, 1472, 1480, 1492, ETHERNET, 4352, 8192, 9000];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not known whether the path works.
+    Disabled,
+    /// To find out whether packets of the base size pass.
+    Base,
+    /// To find a larger size than the current one.
+    Searching,
+    /// Found; searched again at the instant, if larger sizes exist.
+    Complete(Option<Instant>),
+}
+
+/// A probe on its way.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    size: u16,
+    expires: Instant,
+}
+
+/// The search for the path MTU of one path.
+#[derive(Clone, Debug)]
+pub(crate) struct MtuSearch {
+    discovery: bool,
+    min: u16,
+    base: u16,
+    max: u16,
+    raise_interval: Duration,
+    state: State,
+    /// PLPMTU.
+    current: u16,
+    /// The least size that is known or taken not to pass; above `max` if there is none.
+    too_large: u32,
+    /// A router's word on the size, not confirmed yet.
+    hint: Option<u16>,
+    probe: Option<Probe>,
+    /// Probes of this size lost in a row.
+    lost: (u16, u32),
+    /// Timeouts in a row of packets above the base size.
+    losses: u32,
+}
+
+impl MtuSearch {
+    /// Starts with the base size. `min` is the least size that the path's IP version has to
+    /// carry: 576 for IPv4, 1,280 for IPv6. Does nothing before
+    /// [`on_path_confirmed`](Self::on_path_confirmed).
+    pub(crate) fn new(config: &MtuConfig, min: u16) -> Self {
+        let base = if config.discovery { config.base.max(min) } else { config.base };
+        let max = config.max.max(base);
+        Self {
+            discovery: config.discovery,
+            min: min.min(base),
+            base,
+            max,
+            raise_interval: config.raise_interval,
+            state: State::Disabled,
+            current: base,
+            too_large: u32::from(max) + 1,
+            hint: None,
+            probe: None,
+            lost: (0, 0),
+            losses: 0,
+        }
+    }
+
+    /// The path MTU to use: bytes of an IP packet.
+    pub(crate) fn current(&self) -> u16 {
+        self.current
+    }
+
+    /// The size up to which packets do not count as full-sized ones.
+    pub(crate) fn base(&self) -> u16 {
+        self.base
+    }
+
+    /// The peer has answered on the path.
+    pub(crate) fn on_path_confirmed(&mut self) {
+        if self.discovery && self.state == State::Disabled {
+            self.enter_base();
+        }
+    }
+
+    /// The path has stopped working, perhaps for the size of its packets.
+    pub(crate) fn on_path_lost(&mut self) {
+        if self.discovery {
+            self.enter_base();
+            self.state = State::Disabled;
+        }
+    }
+
+    /// The size of a probe that is to be sent now.
+    pub(crate) fn next_probe(&self) -> Option<u16> {
+        match self.state {
+            _ if self.probe.is_some() => None,
+            State::Base => Some(self.base),
+            State::Searching => self.candidate(),
+            State::Disabled | State::Complete(_) => None,
+        }
+    }
+
+    /// A probe has left; `rto` is the path's.
+    pub(crate) fn on_probe_sent(&mut self, now: Instant, size: u16, rto: Duration) {
+        // The answer to a HEARTBEAT is not delayed and its round-trip time is known, so that
+        // 15 seconds need not be waited.
+        // req: rfc8899 5.1.1 "This value MUST NOT be smaller than 1"
+        // exempt: rfc8899 5.1.1 "SHOULD be larger than 15 seconds" the RTO tells when an answer is overdue
+        let wait = rto.saturating_mul(2).max(MIN_PROBE_TIMER);
+        self.probe = Some(Probe { size, expires: now + wait });
+    }
+
+    /// A probe of this size has arrived at the peer.
+    pub(crate) fn on_probe_acked(&mut self, now: Instant, size: u16) {
+        // Answers to probes that were given up tell of a path as it was before.
+        if self.probe.is_none_or(|probe| probe.size != size) {
+            return;
+        }
+        self.probe = None;
+        self.lost = (0, 0);
+        self.hint = self.hint.filter(|&hint| hint > size);
+        match self.state {
+            State::Base => self.search(now),
+            State::Searching => {
+                self.current = size;
+                self.search(now);
+            }
+            State::Disabled | State::Complete(_) => {}
+        }
+    }
+
+    /// The probe of this size is known to be lost.
+    pub(crate) fn on_probe_lost(&mut self, now: Instant, size: u16) {
+        if self.probe.is_none_or(|probe| probe.size != size) {
+            return;
+        }
+        self.probe = None;
+        let count = if self.lost.0 == size { self.lost.1 + 1 } else { 1 };
+        self.lost = (size, count);
+        if count < MAX_PROBES {
+            return;
+        }
+        match self.state {
+            State::Base => self.enter_error(now, self.base),
+            State::Searching => {
+                self.too_large = u32::from(size);
+                self.hint = None;
+                self.search(now);
+            }
+            State::Disabled | State::Complete(_) => {}
+        }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is wanted.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match (self.probe, self.state) {
+            (Some(probe), _) => Some(probe.expires),
+            (None, State::Complete(raise)) => raise,
+            (None, _) => None,
+        }
+    }
+
+    /// A deadline may have passed.
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
+        if let Some(probe) = self.probe {
+            if probe.expires <= now {
+                self.on_probe_lost(now, probe.size);
+            }
+        } else if let State::Complete(Some(raise)) = self.state
+            && raise <= now
+        {
+            self.too_large = u32::from(self.max) + 1;
+            self.search(now);
+        }
+    }
+
+    /// A router on the path dropped a packet because it only forwards `mtu` bytes. The message
+    /// must have been validated (RFC 9260 section 10).
+    pub(crate) fn on_packet_too_big(&mut self, now: Instant, mtu: u16) {
+        // req: rfc8899 4.6.2 "MUST NOT be used directly to set the PLPMTU"
+        if !self.discovery || self.state == State::Disabled || mtu < self.min {
+            return;
+        }
+        if mtu < self.current {
+            // req: rfc8899 4.6.2 "The PLPMTU SHOULD be set to BASE_PLPMTU"
+            self.probe = None;
+            if mtu < self.base {
+                self.enter_error(now, mtu + 1);
+            } else {
+                self.current = self.base;
+                self.too_large = u32::from(mtu) + 1;
+            }
+        } else if self.probe.is_some_and(|probe| mtu < probe.size) {
+            self.probe = None;
+            self.too_large = u32::from(mtu) + 1;
+        } else {
+            return;
+        }
+        self.losses = 0;
+        self.hint = Some(mtu);
+        self.search(now);
+    }
+
+    /// The local interface sends no packets larger than `mtu`.
+    pub(crate) fn on_local_limit(&mut self, now: Instant, mtu: u16) {
+        if mtu >= self.max || mtu < self.min {
+            return;
+        }
+        self.max = mtu;
+        self.base = self.base.min(mtu);
+        self.current = self.current.min(mtu);
+        self.too_large = self.too_large.min(u32::from(mtu) + 1);
+        if self.probe.is_some_and(|probe| probe.size > mtu) {
+            self.probe = None;
+        }
+        if self.state == State::Searching {
+            self.search(now);
+        }
+    }
+
+    /// The retransmission timer expired for a packet above the base size.
+    pub(crate) fn on_full_size_loss(&mut self) {
+        self.losses += 1;
+        if self.losses >= MAX_LOSSES && self.discovery && self.current > self.base {
+            self.enter_base();
+        }
+    }
+
+    /// A packet above the base size was acknowledged.
+    pub(crate) fn on_full_size_acked(&mut self) {
+        self.losses = 0;
+    }
+
+    fn enter_base(&mut self) {
+        self.state = State::Base;
+        self.current = self.base;
+        self.too_large = u32::from(self.max) + 1;
+        self.hint = None;
+        self.probe = None;
+        self.lost = (0, 0);
+        self.losses = 0;
+    }
+
+    /// The path does not carry `too_large` bytes, the base size or less: goes down to the least
+    /// size and searches from there.
+    fn enter_error(&mut self, now: Instant, too_large: u16) {
+        self.current = self.min;
+        self.too_large = u32::from(too_large);
+        self.hint = None;
+        self.search(now);
+    }
+
+    /// Goes on searching if there is something to search.
+    fn search(&mut self, now: Instant) {
+        self.state = State::Searching;
+        if self.candidate().is_none() {
+            // req: rfc8899 5.2 "DPLPMTUD SHOULD NOT continue to generate PLPMTU probes"
+            let raise = (self.current < self.max).then(|| now + self.raise_interval);
+            self.state = State::Complete(raise);
+        }
+    }
+
+    /// The next size to try above the current one.
+    // req: rfc8899 5.3.2 "maximize the gain in PLPMTU from each search"
+    fn candidate(&self) -> Option<u16> {
+        let open = |size: u16| size > self.current && u32::from(size) < self.too_large;
+        if let Some(hint) = self.hint.filter(|&hint| open(hint)) {
+            return Some(hint);
+        }
+        [self.max, ETHERNET]
+            .into_iter()
+            .find(|&size| open(size))
+            .or_else(|| {
+                let common = COMMON.into_iter().filter(|&size| open(size));
+                let count = common.clone().count();
+                common.clone().nth(count / 2)
+            })
+            .or_else(|| {
+                // What remains is searched to 4 bytes, above Ethernet's size to 128.
+                let step = if self.current < ETHERNET { 4 } else { 128 };
+                let gap = self.too_large.saturating_sub(u32::from(self.current));
+                let middle = self.current.saturating_add(u16::try_from(gap / 2).ok()?) & !3;
+                (gap > step && open(middle)).then_some(middle)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTO: Duration = Duration::from_secs(1);
+    const RTT: Duration = Duration::from_millis(50);
+
+    /// A path in virtual time.
+    struct Path {
+        search: MtuSearch,
+        now: Instant,
+        mtu: u16,
+        /// Routers send ICMP messages.
+        icmp: bool,
+        probes: Vec<u16>,
+        /// Numbers of probes that are lost by chance.
+        unlucky: Vec<usize>,
+    }
+
+    impl Path {
+        fn new(config: MtuConfig, min: u16, mtu: u16) -> Self {
+            let mut search = MtuSearch::new(&config, min);
+            assert_eq!((search.next_probe(), search.deadline()), (None, None));
+            search.on_path_confirmed();
+            let (probes, unlucky) = (Vec::new(), Vec::new());
+            Self { search, now: Instant::ZERO, mtu, icmp: false, probes, unlucky }
+        }
+
+        /// Sends one probe, if one is due, and waits for what comes of it.
+        fn step(&mut self) -> bool {
+            let Some(size) = self.search.next_probe() else { return false };
+            self.search.on_probe_sent(self.now, size, RTO);
+            assert_eq!(self.search.next_probe(), None, "one at a time");
+            let lost = self.unlucky.contains(&self.probes.len());
+            self.probes.push(size);
+            if size <= self.mtu && !lost {
+                self.now += RTT;
+                self.search.on_probe_acked(self.now, size);
+            } else if size > self.mtu && self.icmp {
+                self.now += RTT;
+                self.search.on_packet_too_big(self.now, self.mtu);
+            } else {
+                let deadline = self.search.deadline().unwrap();
+                assert!(deadline >= self.now + MIN_PROBE_TIMER);
+                self.now = deadline;
+                self.search.on_timeout(self.now);
+            }
+            true
+        }
+
+        /// Searches to the end.
+        fn settle(&mut self) -> u16 {
+            self.probes.clear();
+            while self.step() {
+                assert!(self.probes.len() < 100, "no end: {:?}", self.probes);
+                assert!(self.search.current() <= self.mtu || self.mtu < self.search.min);
+            }
+            self.search.current()
+        }
+    }
+
+    fn config(max: u16) -> MtuConfig {
+        MtuConfig { max, ..MtuConfig::default() }
+    }
+
+    #[test]
+    fn most_paths_take_two_probes() {
+        let mut path = Path::new(config(1500), 576, 1500);
+        assert_eq!(path.search.current(), 1200);
+        assert_eq!(path.settle(), 1500);
+        assert_eq!(path.probes, [1200, 1500]);
+        assert_eq!(path.search.deadline(), None, "nothing larger exists");
+        let mut path = Path::new(config(9000), 576, 9000);
+        assert_eq!(path.settle(), 9000);
+        assert_eq!(path.probes, [1200, 9000]);
+        let mut path = Path::new(config(1500), 1280, 1500);
+        assert_eq!((path.search.current(), path.settle()), (1280, 1500), "IPv6");
+    }
+
+    #[test]
+    // test: rfc8899 5.3.2 "maximize the gain in PLPMTU from each search"
+    fn every_path_mtu_is_found() {
+        for mtu in (1200..=1500).chain((1500..9000).step_by(61)) {
+            for max in [1500, 9000] {
+                let found = Path::new(config(max), 576, mtu).settle();
+                let best = mtu.min(max);
+                let step = if mtu < 1500 { 4 } else { 128 };
+                assert!(found <= best && best - found <= step, "{mtu} {max}: {found}");
+            }
+        }
+        let mut path = Path::new(config(1500), 576, 1280);
+        assert_eq!(path.settle(), 1280);
+        assert!(path.probes.len() <= 27, "{:?}", path.probes);
+    }
+
+    #[test]
+    // test: rfc8899 4.6.2 "MUST NOT be used directly to set the PLPMTU"
+    fn routers_speed_the_search_up() {
+        let mut path = Path::new(config(9000), 576, 1420);
+        path.icmp = true;
+        assert_eq!(path.settle(), 1420);
+        assert_eq!(path.probes, [1200, 9000, 1420]);
+    }
+
+    #[test]
+    fn chance_losses_do_not_matter() {
+        let mut path = Path::new(config(1500), 576, 1500);
+        path.unlucky = vec![0, 1, 3, 4];
+        assert_eq!(path.settle(), 1500);
+        assert_eq!(path.probes, [1200, 1200, 1200, 1500, 1500, 1500]);
+    }
+
+    #[test]
+    fn a_narrow_path_below_the_base() {
+        let mut path = Path::new(config(1500), 576, 1000);
+        path.probes.clear();
+        while path.step() {}
+        let found = path.search.current();
+        assert!((996..=1000).contains(&found), "{found}");
+        // The path improves; the raise timer finds out.
+        path.mtu = 1500;
+        path.now = path.search.deadline().unwrap();
+        path.search.on_timeout(path.now);
+        assert_eq!(path.settle(), 1500);
+    }
+
+    #[test]
+    fn the_raise_timer_searches_again() {
+        let mut path = Path::new(config(1500), 576, 1400);
+        assert_eq!(path.settle(), 1400);
+        let complete = path.now;
+        let raise = path.search.deadline().unwrap();
+        assert_eq!(raise, complete + Duration::from_secs(600));
+        path.search.on_timeout(complete + Duration::from_secs(599));
+        assert_eq!(path.search.next_probe(), None);
+        path.now = raise;
+        path.mtu = 1500;
+        path.search.on_timeout(raise);
+        assert_eq!(path.search.current(), 1400);
+        assert_eq!((path.settle(), &path.probes[..]), (1500, &[1500][..]));
+    }
+
+    #[test]
+    // test: rfc8899 4.6.2 "The PLPMTU SHOULD be set to BASE_PLPMTU"
+    fn a_path_shrinks_and_says_so() {
+        let mut path = Path::new(config(1500), 576, 1500);
+        path.settle();
+        path.mtu = 1280;
+        path.search.on_packet_too_big(path.now, 1280);
+        assert_eq!(path.search.current(), 1200);
+        assert_eq!((path.settle(), &path.probes[..]), (1280, &[1280][..]));
+        assert!(path.search.deadline().is_some());
+    }
+
+    #[test]
+    fn a_path_shrinks_without_a_word() {
+        let mut path = Path::new(config(1500), 576, 1500);
+        path.settle();
+        path.mtu = 1280;
+        path.search.on_full_size_loss();
+        path.search.on_full_size_acked();
+        path.search.on_full_size_loss();
+        assert_eq!(path.search.current(), 1500, "not in a row");
+        path.search.on_full_size_loss();
+        assert_eq!(path.search.current(), 1200);
+        assert_eq!(path.settle(), 1280);
+        assert_eq!(path.probes[..2], [1200, 1500]);
+    }
+
+    #[test]
+    fn words_of_routers_that_mean_nothing() {
+        let mut path = Path::new(config(1500), 576, 1500);
+        path.settle();
+        for mtu in [0, 68, 575, 1500, 1501, 9000] {
+            path.search.on_packet_too_big(path.now, mtu);
+            assert_eq!((path.search.current(), path.search.next_probe()), (1500, None), "{mtu}");
+        }
+        path.search.on_packet_too_big(path.now, 600);
+        assert_eq!((path.search.current(), path.search.next_probe()), (576, Some(600)));
+    }
+
+    #[test]
+    fn answers_to_old_probes_mean_nothing() {
+        let mut path = Path::new(config(1500), 576, 1500);
+        path.step();
+        path.search.on_probe_sent(path.now, 1500, RTO);
+        path.search.on_packet_too_big(path.now, 1400);
+        path.search.on_probe_acked(path.now, 1500);
+        assert_eq!((path.search.current(), path.search.next_probe()), (1200, Some(1400)));
+        path.search.on_probe_lost(path.now, 1400);
+        assert_eq!(path.search.next_probe(), Some(1400));
+    }
+
+    #[test]
+    fn a_lost_path_starts_over() {
+        let mut path = Path::new(config(1500), 576, 1500);
+        path.settle();
+        path.search.on_path_lost();
+        assert_eq!((path.search.current(), path.search.next_probe()), (1200, None));
+        path.search.on_path_confirmed();
+        assert_eq!(path.settle(), 1500);
+    }
+
+    #[test]
+    fn the_interface_limits_the_search() {
+        let mut path = Path::new(config(9000), 576, 1420);
+        path.search.on_local_limit(path.now, 1420);
+        assert_eq!(path.settle(), 1420);
+        assert_eq!(path.probes, [1200, 1420]);
+        path.search.on_local_limit(path.now, 1300);
+        assert_eq!((path.search.current(), path.search.next_probe()), (1300, None));
+        path.search.on_local_limit(path.now, 1100);
+        assert_eq!((path.search.current(), path.search.base()), (1100, 1100));
+    }
+
+    #[test]
+    fn a_fixed_size_stays() {
+        let mut search = MtuSearch::new(&MtuConfig::fixed(1400), 1280);
+        search.on_path_confirmed();
+        search.on_packet_too_big(Instant::ZERO, 1300);
+        (0..9).for_each(|_| search.on_full_size_loss());
+        search.on_path_lost();
+        assert_eq!((search.current(), search.next_probe(), search.deadline()), (1400, None, None));
+    }
+}
