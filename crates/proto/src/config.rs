@@ -6,7 +6,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::policy::RetransmissionPolicy;
+use crate::policy::{DormantBehaviour, RetransmissionPolicy};
+use crate::recovery::LossDetection;
 use crate::send::SchedulerKind;
 
 /// Options of an [`Endpoint`](crate::Endpoint).
@@ -136,12 +137,18 @@ pub struct AssociationConfig {
     pub slow_start_limit_mtus: u32,
     /// What idle time does to cwnd.
     pub idle_cwnd: IdleCwnd,
-    /// Missing reports that make a chunk lost. 3 (RFC 2960: 4).
+    /// What makes a chunk lost before its timer expires.
+    pub loss_detection: LossDetection,
+    /// Missing reports (or later packets) that make a chunk lost. 3 (RFC 2960: 4).
     pub missing_reports: u32,
     /// A fast-retransmitted chunk may be fast-retransmitted again (caro 2.4.3).
     pub multiple_fast_retransmit: bool,
     /// Which path carries a retransmission.
     pub retransmission: RetransmissionPolicy,
+    /// Where data goes while no path is active.
+    pub dormant: DormantBehaviour,
+    /// HB.Max.Burst: heartbeats that verify paths sent in one RTO. 1.
+    pub hb_max_burst: u32,
     /// Outbound streams asked for, 1 to 65,535. 1,024.
     pub outbound_streams: u16,
     /// Inbound streams allowed, 1 to 65,535. 65,535.
@@ -204,9 +211,11 @@ impl MtuConfig {
 /// How bursts of packets are bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BurstControl {
-    /// Max.Burst: before new data is sent, cwnd is cut to what is in flight plus so many
-    /// packets (RFC 9260 section 6.1 D).
+    /// Max.Burst: so many packets more than what is in flight when the time comes to send
+    /// (RFC 9260 section 6.1 D).
     MaxBurst(u32),
+    /// The same, but cwnd itself is cut, and stays so (RFC 2960 section 6.1 D).
+    MaxBurstCutsCwnd(u32),
     /// Packets leave at a little above cwnd per smoothed RTT, in quanta of so many packets.
     Pacing {
         /// Packets that may leave back to back.
@@ -254,9 +263,12 @@ impl AssociationConfig {
             min_ssthresh_mtus: 4,
             slow_start_limit_mtus: 1,
             idle_cwnd: IdleCwnd::HalvePerRto,
+            loss_detection: LossDetection::MissingReports,
             missing_reports: 3,
             multiple_fast_retransmit: false,
             retransmission: RetransmissionPolicy::FrSameRtoAlt,
+            dormant: DormantBehaviour::Hop,
+            hb_max_burst: 1,
             outbound_streams: 1024,
             inbound_streams: u16::MAX,
             scheduler: SchedulerKind::Fifo,
@@ -278,6 +290,7 @@ impl AssociationConfig {
         Self {
             rto_initial: Duration::from_secs(3),
             initial_cwnd: InitialCwnd::Bytes(4380),
+            burst: BurstControl::MaxBurstCutsCwnd(4),
             ..Self::rfc9260()
         }
     }
@@ -333,7 +346,7 @@ impl AssociationConfig {
             "must be at most 500 ms",
         )?;
         check(self.sack_frequency >= 1, "sack_frequency", "must be at least 1")?;
-        check(self.missing_reports >= 1, "missing_reports", "must be at least 1")?;
+        check((1..=255).contains(&self.missing_reports), "missing_reports", "must lie between 1 and 255")?;
         check(self.slow_start_limit_mtus >= 1, "slow_start_limit_mtus", "must be at least 1")?;
         check(self.min_ssthresh_mtus >= 1, "min_ssthresh_mtus", "must be at least 1")?;
         check(self.outbound_streams >= 1, "outbound_streams", "must be at least 1")?;
@@ -351,7 +364,12 @@ impl AssociationConfig {
         check(self.mtu.max >= self.mtu.base, "mtu.max", "must not be below mtu.base")?;
         check(self.mtu.max <= 65_532, "mtu.max", "must be at most 65532")?;
         check(
-            !matches!(self.burst, BurstControl::MaxBurst(0) | BurstControl::Pacing { quantum: 0 }),
+            !matches!(
+                self.burst,
+                BurstControl::MaxBurst(0)
+                    | BurstControl::MaxBurstCutsCwnd(0)
+                    | BurstControl::Pacing { quantum: 0 }
+            ),
             "burst",
             "must allow at least one packet",
         )?;
@@ -372,6 +390,7 @@ impl Default for AssociationConfig {
             burst: BurstControl::Pacing { quantum: 16 },
             initial_cwnd: InitialCwnd::Mtus(10),
             slow_start_limit_mtus: 8,
+            loss_detection: LossDetection::PacketThreshold,
             multiple_fast_retransmit: true,
             fill_packets: true,
             ..Self::rfc9260()

@@ -1,0 +1,218 @@
+//! What an acknowledgement does to the association: windows, timers, recovery, error counters.
+
+use anabranch_wire::{Cause, Tsn};
+
+use super::Association;
+use crate::config::BurstControl;
+use crate::congestion::AckInfo;
+use crate::event::CloseReason;
+use crate::recovery::ack::AckError;
+use crate::recovery::loss;
+use crate::send::{LostBy, SlotState};
+use crate::time::Instant;
+use crate::tsn;
+
+impl Association {
+    /// An acknowledgement came, by SACK or SHUTDOWN (RFC 9260 section 6.2.1).
+    pub(super) fn on_acknowledgement(
+        &mut self,
+        now: Instant,
+        path: usize,
+        cumulative: Tsn,
+        a_rwnd: u32,
+        blocks: impl Iterator<Item = (u16, u16)>,
+        complete: bool,
+    ) {
+        let cumulative = tsn::unwrap(self.outstanding.base(), cumulative.0);
+        let mut summary = std::mem::take(&mut self.summary);
+        let send = &mut self.send;
+        let digest = self.acknowledged.digest(
+            now,
+            cumulative,
+            blocks,
+            complete,
+            &mut self.outstanding,
+            &mut self.paths,
+            &mut summary,
+            |length| send.release(length),
+        );
+        self.summary = summary;
+        match digest {
+            Ok(()) => {}
+            // What contradicts itself is no acknowledgement of anything.
+            Err(AckError::Old | AckError::Malformed) => return,
+            Err(AckError::NeverSent) => {
+                let what = "it acknowledges what was never sent";
+                let mut cause = Vec::new();
+                Cause::ProtocolViolation(what.as_bytes()).encode(&mut cause);
+                self.abort_with(path, cause, CloseReason::ProtocolViolation(what));
+                return;
+            }
+        }
+        self.sack_since_timeout = true;
+        let was_closed = self.window_is_closed();
+        let in_flight = self.outstanding.payload_in_flight();
+        // req: rfc9260 6.2.1 "Set rwnd equal to the newly received a_rwnd"
+        self.peer_rwnd = a_rwnd.saturating_sub(u32::try_from(in_flight).unwrap_or(u32::MAX));
+
+        self.grow_windows(now);
+        self.supervise_acked(now);
+        self.detect_losses(now);
+        self.exit_recovery();
+        self.restart_timers(now);
+        if self.probing {
+            self.after_probe(now, was_closed);
+        }
+        if self.outstanding.is_empty() {
+            self.advance_shutdown(now);
+            self.send.shrink();
+        }
+        if self.send.take_writable() {
+            self.events.push_back(crate::event::Event::Writable);
+        }
+        self.begin_burst();
+    }
+
+    /// Congestion windows and round-trip times.
+    // req: rfc9260 7.2.4 "MUST be applied first"
+    fn grow_windows(&mut self, now: Instant) {
+        for (index, path) in self.paths.iter_mut().enumerate() {
+            let ack = &self.summary.paths[index];
+            if let Some(rtt) = ack.rtt {
+                path.rtt.on_measurement(rtt);
+            }
+            if ack.bytes == 0 {
+                continue;
+            }
+            path.congestion.on_ack(&AckInfo {
+                bytes_acked: ack.bytes,
+                flight_before: ack.flight_before,
+                flight_after: self.outstanding.flight(index),
+                cumulative_advanced: self.summary.cumulative_advanced,
+                in_fast_recovery: path.recovery_exit.is_some(),
+                now,
+            });
+            path.mtu.on_data_acked(ack.largest_chunk + crate::path::COMMON_HEADER + path.overhead());
+        }
+    }
+
+    /// Error counters: an acknowledged chunk proves that its path works.
+    fn supervise_acked(&mut self, now: Instant) {
+        if !self.summary.newly_acked() {
+            return;
+        }
+        // req: rfc9260 8.1 "The counter used for endpoint failure detection MUST be"
+        self.error_count = 0;
+        for index in 0..self.paths.len() {
+            if self.summary.paths[index].alive {
+                self.path_works(now, index);
+            }
+        }
+    }
+
+    fn detect_losses(&mut self, now: Instant) {
+        let mut lost = Vec::new();
+        let paths = &self.paths;
+        // req: rfc9260 6.2.1 "Count one miss indication"
+        for tsn in &self.summary.reneged {
+            self.outstanding.report_missing(*tsn);
+        }
+        loss::detect(
+            self.config.loss_detection,
+            self.config.missing_reports,
+            &self.summary,
+            self.acknowledged.highest_packet,
+            |path| paths[path].recovery_exit.is_some(),
+            &mut self.outstanding,
+            &mut lost,
+        );
+        if !lost.is_empty() {
+            self.fast_retransmit(now, &lost);
+        }
+    }
+
+    /// Chunks are lost by missing reports (RFC 9260 section 7.2.4).
+    fn fast_retransmit(&mut self, _now: Instant, lost: &[u64]) {
+        self.counters.fast_retransmitted_chunks += lost.len() as u64;
+        let exit = self.outstanding.next_tsn() - 1;
+        for tsn in lost {
+            let Some(slot) = self.outstanding.get(*tsn) else { continue };
+            if slot.state != SlotState::InFlight {
+                continue;
+            }
+            let (from, length) = (usize::from(slot.path), slot.payload.len());
+            let to = self.config.retransmission.path(LostBy::MissingReports, from, &self.paths);
+            self.outstanding.lose(*tsn, LostBy::MissingReports, to);
+            // req: rfc9260 6.2.1 "add the data size of those chunks"
+            self.peer_rwnd =
+                self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
+            let path = &mut self.paths[from];
+            // req: rfc9260 7.2.4 "If not in Fast Recovery, adjust the ssthresh and"
+            if path.recovery_exit.is_none() {
+                path.recovery_exit = Some(exit);
+                path.congestion.on_fast_retransmit();
+                self.counters.fast_recoveries += 1;
+                // req: rfc9260 7.2.4 "SHOULD ignore the value of cwnd and"
+                self.paths[to].retransmit_at_once = true;
+            }
+        }
+    }
+
+    fn exit_recovery(&mut self) {
+        // req: rfc9260 6.2.1 "If the Cumulative TSN Ack matches or exceeds the"
+        let base = self.outstanding.base();
+        for path in &mut self.paths {
+            path.recovery_exit = path.recovery_exit.filter(|exit| base <= *exit);
+        }
+    }
+
+    /// T3-rtx of every path after an acknowledgement (RFC 9260 section 6.3.2).
+    fn restart_timers(&mut self, now: Instant) {
+        for (index, path) in self.paths.iter_mut().enumerate() {
+            // req: rfc9260 6.3.2 "Whenever all outstanding data sent to an address"
+            if !self.outstanding.in_flight(index) {
+                path.t3 = None;
+            // req: rfc9260 6.3.2 "restart the T3-rtx timer for that address with"
+            // req: rfc9260 6.3.2 "Whenever a SACK chunk is received missing a TSN"
+            } else if self.summary.paths[index].earliest || path.t3.is_none() {
+                path.t3 = Some(now + path.rtt.rto());
+            }
+        }
+    }
+
+    /// Whether the peer's window has no room for a chunk of ordinary size.
+    fn window_is_closed(&self) -> bool {
+        (self.peer_rwnd as usize) < self.paths[self.active].pmdcs()
+    }
+
+    /// An acknowledgement came while a closed window was being probed: once the window opens, a
+    /// probe that the peer had to drop goes out again at once instead of waiting for a timer
+    /// that has backed off.
+    fn after_probe(&mut self, now: Instant, was_closed: bool) {
+        if self.outstanding.is_empty() {
+            self.probing = false;
+            return;
+        }
+        if self.summary.cumulative_advanced || (was_closed && !self.window_is_closed()) {
+            self.probing = false;
+            let path = self.active;
+            while let Some(tsn) = self.outstanding.earliest(path) {
+                let length = self.outstanding.get(tsn).map_or(0, |slot| slot.payload.len());
+                self.outstanding.lose(tsn, LostBy::Timeout, path);
+                self.peer_rwnd =
+                    self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
+            }
+            self.paths[path].t3 = None;
+            self.paths[path].retransmit_at_once = true;
+            let _ = now;
+        }
+    }
+
+    /// Max.Burst as cwnd's cut, applied when the time comes to send new data.
+    pub(super) fn cut_cwnd_to_burst(&mut self, path: usize) {
+        if let BurstControl::MaxBurstCutsCwnd(packets) = self.config.burst {
+            let flight = self.outstanding.flight(path);
+            self.paths[path].congestion.on_burst_limit(flight, packets);
+        }
+    }
+}

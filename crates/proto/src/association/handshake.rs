@@ -1,0 +1,766 @@
+//! Setting an association up: the initiator's side, and INIT and COOKIE ECHO for an association
+//! that exists (RFC 9260 sections 5.1 and 5.2). The stateless side stands in `endpoint`.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_wire::{Cause, Init, Parameter, Parameters, Tsn, parameter_kind};
+use bytes::Bytes;
+
+use super::state::{Repeat, State};
+use super::{Association, Control, Surroundings};
+use crate::config::AssociationConfig;
+use crate::endpoint::cookie::CookieContents;
+use crate::event::{CloseReason, Event, PathState};
+use crate::path::{Path, address};
+use crate::policy;
+use crate::receive::{Acknowledger, Receiver};
+use crate::recovery::ack::{Acknowledged, AckSummary};
+use crate::rng::Rng;
+use crate::send::{Outstanding, SendQueue};
+use crate::stats::Counters;
+use crate::time::Instant;
+use crate::tsn;
+
+/// Addresses of a peer that are taken at the most; the rest is ignored, so that a list of
+/// strangers cannot make this side talk to them all.
+pub(crate) const MAX_PEER_ADDRESSES: usize = 16;
+
+/// Stale Cookie errors after which the handshake is given up.
+const MAX_STALE: u32 = 4;
+
+/// What an INIT or INIT ACK says about the peer.
+#[derive(Debug, Default)]
+pub(crate) struct Peer {
+    pub(crate) tag: u32,
+    pub(crate) rwnd: u32,
+    pub(crate) outbound_streams: u16,
+    pub(crate) inbound_streams: u16,
+    pub(crate) initial_tsn: u32,
+    /// Addresses listed; not the packet's source.
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) adaptation: Option<u32>,
+    pub(crate) cookie: Option<Bytes>,
+    /// Parameters to report as unrecognized, as they were received.
+    pub(crate) unrecognized: Vec<Bytes>,
+    /// Cookie lifetime that the peer asks for in addition.
+    pub(crate) preserve: Option<Duration>,
+}
+
+/// Why an INIT or INIT ACK cannot be used: the error cause for the ABORT that answers it.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) cause: Vec<u8>,
+    pub(crate) why: &'static str,
+}
+
+impl Peer {
+    /// Reads an INIT or INIT ACK from `source`.
+    pub(crate) fn read(init: &Init<'_>, source: IpAddr) -> Result<Self, Refusal> {
+        let mut peer = Self {
+            tag: init.initiate_tag,
+            rwnd: init.a_rwnd,
+            outbound_streams: init.outbound_streams,
+            inbound_streams: init.inbound_streams,
+            initial_tsn: init.initial_tsn.0,
+            ..Self::default()
+        };
+        let refuse = |cause: Cause<'_>, why| {
+            let mut bytes = Vec::new();
+            cause.encode(&mut bytes);
+            Err(Refusal { cause: bytes, why })
+        };
+        // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the a_rwnd"
+        // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the OS"
+        // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the MIS"
+        if init.a_rwnd < 1500 || init.outbound_streams == 0 || init.inbound_streams == 0 {
+            return refuse(
+                Cause::InvalidMandatoryParameter,
+                "window or stream numbers that the protocol does not allow",
+            );
+        }
+        for parameter in init.parameters.iter() {
+            let Ok(raw) = parameter else {
+                return refuse(
+                    Cause::ProtocolViolation(b"malformed parameter"),
+                    "a malformed parameter",
+                );
+            };
+            let is_known = matches!(
+                raw.kind,
+                parameter_kind::IPV4_ADDRESS
+                    | parameter_kind::IPV6_ADDRESS
+                    | parameter_kind::STATE_COOKIE
+                    | parameter_kind::UNRECOGNIZED_PARAMETER
+                    | parameter_kind::COOKIE_PRESERVATIVE
+                    | parameter_kind::HOST_NAME_ADDRESS
+                    | parameter_kind::SUPPORTED_ADDRESS_TYPES
+                    | parameter_kind::ECN_CAPABLE
+                    | parameter_kind::PADDING
+                    | parameter_kind::SUPPORTED_EXTENSIONS
+                    | parameter_kind::ADAPTATION_LAYER_INDICATION
+            );
+            if !is_known {
+                // req: rfc9260 3.2.1 "Stop processing this parameter"
+                let action = raw.unknown_action();
+                if action.reports() && peer.unrecognized.len() < 16 {
+                    peer.unrecognized.push(Bytes::copy_from_slice(raw.bytes()));
+                }
+                if action.stops() {
+                    break;
+                }
+                continue;
+            }
+            let Ok(parameter) = raw.decode() else {
+                return refuse(
+                    Cause::ProtocolViolation(b"malformed parameter"),
+                    "a malformed parameter",
+                );
+            };
+            match parameter {
+                Parameter::Ipv4Address(v4) => peer.add_address(IpAddr::V4(v4), source),
+                Parameter::Ipv6Address(v6) => peer.add_address(IpAddr::V6(v6), source),
+                Parameter::StateCookie(cookie) => {
+                    peer.cookie = Some(Bytes::copy_from_slice(cookie));
+                }
+                Parameter::CookiePreservative(millis) => {
+                    peer.preserve = Some(Duration::from_millis(u64::from(millis)));
+                }
+                Parameter::AdaptationLayerIndication(code) => peer.adaptation = Some(code),
+                // req: rfc9260 5.1.2 "the endpoint MUST immediately send an"
+                Parameter::HostNameAddress(_) => {
+                    return refuse(
+                        Cause::UnresolvableAddress(raw.bytes()),
+                        "a host name in place of an address",
+                    );
+                }
+                _ => {}
+            }
+        }
+        Ok(peer)
+    }
+
+    fn add_address(&mut self, address: IpAddr, source: IpAddr) {
+        if self.addresses.len() < MAX_PEER_ADDRESSES
+            && address::may_be_listed(address, source)
+            && !self.addresses.contains(&address)
+        {
+            self.addresses.push(address);
+        }
+    }
+}
+
+/// The value of an INIT or INIT ACK chunk of this side.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn init_value(
+    tag: u32,
+    initial_tsn: Tsn,
+    streams: (u16, u16),
+    config: &AssociationConfig,
+    surroundings: &Surroundings,
+    remotes: &[IpAddr],
+    more: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
+    let mut value = Vec::with_capacity(64);
+    value.extend_from_slice(&tag.to_be_bytes());
+    let rwnd = u32::try_from(config.receive_buffer).unwrap_or(u32::MAX);
+    value.extend_from_slice(&rwnd.to_be_bytes());
+    value.extend_from_slice(&streams.0.to_be_bytes());
+    value.extend_from_slice(&streams.1.to_be_bytes());
+    value.extend_from_slice(&initial_tsn.0.to_be_bytes());
+    let listed: Vec<IpAddr> = (surroundings.locals.iter().copied())
+        .filter(|local| remotes.iter().any(|remote| address::may_be_listed(*local, *remote)))
+        .filter(|local| remotes.iter().any(|remote| reachable_family(*local, remote)))
+        .collect();
+    // A single address need not be listed: the packet's source says it, also behind a NAT.
+    if listed.len() > 1 {
+        for local in listed {
+            match local {
+                IpAddr::V4(v4) => Parameter::Ipv4Address(v4).encode(&mut value),
+                IpAddr::V6(v6) => Parameter::Ipv6Address(v6).encode(&mut value),
+            }
+        }
+    }
+    if let Some(code) = config.adaptation_indication {
+        Parameter::AdaptationLayerIndication(code).encode(&mut value);
+    }
+    more(&mut value);
+    value
+}
+
+/// An address of either family may be told to a peer that is reached at any family: which of
+/// them it uses is its own choice.
+fn reachable_family(local: IpAddr, remote: &IpAddr) -> bool {
+    address::is_unicast(local) && address::is_unicast(*remote)
+}
+
+/// The paths to `remotes`: for each the best pair first, so that the low numbers are the paths
+/// in use, then the other pairs.
+fn paths_to(
+    now: Instant,
+    remotes: &[IpAddr],
+    first: Option<(IpAddr, IpAddr)>,
+    udp_port: u16,
+    config: &AssociationConfig,
+    surroundings: &Surroundings,
+) -> Vec<Path> {
+    let new = |local, remote| {
+        Path::new(now, local, remote, udp_port, surroundings.encapsulation, config)
+    };
+    let reaches = |local: &IpAddr, remote: &IpAddr| surroundings.routes.reaches(*local, *remote);
+    let mut paths: Vec<Path> = first.map(|(local, remote)| new(local, remote)).into_iter().collect();
+    let has = |paths: &[Path], local: IpAddr, remote: IpAddr| {
+        paths.iter().any(|path| path.local == local && path.remote == remote)
+    };
+    for remote in remotes {
+        if paths.iter().any(|path| path.remote == *remote) {
+            continue;
+        }
+        let best = (surroundings.locals.iter())
+            .filter(|local| reaches(local, remote))
+            .map(|local| new(*local, *remote))
+            .enumerate()
+            .min_by_key(|(order, path)| {
+                let used = paths.iter().filter(|other| other.local == path.local).count();
+                (u32::MAX - policy::nearness(path), used, *order)
+            });
+        paths.extend(best.map(|(_, path)| path));
+    }
+    for remote in remotes {
+        for local in surroundings.locals.iter() {
+            if reaches(local, remote) && !has(&paths, *local, *remote) {
+                paths.push(new(*local, *remote));
+            }
+        }
+    }
+    paths.truncate(super::MAX_PATHS);
+    paths
+}
+
+/// What starts an association from this side.
+#[derive(Debug)]
+pub(crate) struct Initiation {
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+    pub(crate) remotes: Vec<IpAddr>,
+    pub(crate) udp_port: u16,
+    pub(crate) config: Arc<AssociationConfig>,
+}
+
+impl Association {
+    #[allow(clippy::too_many_arguments)]
+    fn fresh(
+        now: Instant,
+        ports: (u16, u16),
+        tags: (u32, u32),
+        initial_tsn: Tsn,
+        peer_initial_tsn: u32,
+        paths: Vec<Path>,
+        config: Arc<AssociationConfig>,
+        surroundings: Surroundings,
+        mut rng: Rng,
+    ) -> Self {
+        let mut outstanding = Outstanding::new(tsn::first(initial_tsn.0));
+        outstanding.set_paths(paths.len());
+        Self {
+            local_port: ports.0,
+            remote_port: ports.1,
+            local_tag: tags.0,
+            peer_tag: tags.1,
+            tie_tags: (rng.next_u64() | 1, rng.next_u64() | 1),
+            state: State::Closed,
+            incoming: false,
+            paths,
+            primary: 0,
+            active: 0,
+            error_count: 0,
+            send: SendQueue::new(&config),
+            outstanding,
+            acknowledged: Acknowledged::default(),
+            summary: AckSummary::default(),
+            peer_rwnd: 0,
+            window_probe: None,
+            probe_now: false,
+            probing: false,
+            sack_since_timeout: false,
+            initial_tsn,
+            receiver: Receiver::new(
+                tsn::first(peer_initial_tsn),
+                config.inbound_streams,
+                &config,
+            ),
+            acknowledger: Acknowledger::new(&config),
+            sack_path: 0,
+            control: VecDeque::new(),
+            events: VecDeque::new(),
+            notify_readable: true,
+            packets: 1,
+            t5: None,
+            last_user_data: now,
+            burst_left: u32::MAX,
+            paced_until: None,
+            rng,
+            counters: Counters::default(),
+            config,
+            surroundings,
+        }
+    }
+
+    /// Starts an association: the first INIT is queued. `None` if no local address reaches any
+    /// of the remote ones.
+    pub(crate) fn initiate(
+        now: Instant,
+        initiation: Initiation,
+        surroundings: Surroundings,
+        mut rng: Rng,
+    ) -> Option<Self> {
+        let Initiation { local_port, remote_port, remotes, udp_port, config } = initiation;
+        let mut paths = paths_to(now, &remotes, None, udp_port, &config, &surroundings);
+        if paths.is_empty() {
+            return None;
+        }
+        // req: rfc9260 5.4 "Any addresses passed to the sender of the"
+        for path in &mut paths {
+            path.state = PathState::Active;
+        }
+        let tag = rng.tag();
+        let initial_tsn = Tsn(rng.next_u32());
+        let ports = (local_port, remote_port);
+        let mut association = Self::fresh(
+            now, ports, (tag, 0), initial_tsn, 0, paths, config, surroundings, rng,
+        );
+        association.enter_cookie_wait(now, None, 0);
+        Some(association)
+    }
+
+    fn enter_cookie_wait(&mut self, now: Instant, preserve: Option<u32>, stale: u32) {
+        let t1 = Repeat::new(now, self.config.rto_initial, self.active);
+        self.state = State::CookieWait { t1, preserve, stale };
+        self.queue(self.active, Control::Init);
+    }
+
+    /// The value of the INIT chunk, the same for each repetition.
+    pub(super) fn init_chunk_value(&self) -> Vec<u8> {
+        let remotes: Vec<IpAddr> = self.remotes().collect();
+        let preserve = match &self.state {
+            State::CookieWait { preserve, .. } => *preserve,
+            _ => None,
+        };
+        init_value(
+            self.local_tag,
+            self.initial_tsn,
+            (self.config.outbound_streams, self.config.inbound_streams),
+            &self.config,
+            &self.surroundings,
+            &remotes,
+            |value| {
+                if let Some(millis) = preserve {
+                    Parameter::CookiePreservative(millis).encode(value);
+                }
+            },
+        )
+    }
+
+    /// An INIT ACK came.
+    pub(super) fn on_init_ack(&mut self, now: Instant, init: &Init<'_>, path: usize) {
+        // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
+        let State::CookieWait { stale, .. } = self.state else { return };
+        let source = self.paths[path].remote;
+        // req: rfc9260 3.3.3 "the receiver MUST destroy the association discarding its"
+        if init.initiate_tag == 0 {
+            self.close(CloseReason::HandshakeFailed("the peer chose verification tag 0"));
+            return;
+        }
+        let mut peer = match Peer::read(init, source) {
+            Ok(peer) => peer,
+            Err(Refusal { cause, why }) => {
+                self.peer_tag = init.initiate_tag;
+                self.abort_with(path, cause, CloseReason::HandshakeFailed(why));
+                return;
+            }
+        };
+        let Some(cookie) = peer.cookie.take() else {
+            self.peer_tag = peer.tag;
+            let mut cause = Vec::new();
+            let missing = parameter_kind::STATE_COOKIE.to_be_bytes();
+            let list = anabranch_wire::U16List::new(&missing);
+            Cause::MissingMandatoryParameter(list).encode(&mut cause);
+            self.abort_with(path, cause, CloseReason::HandshakeFailed("no State Cookie"));
+            return;
+        };
+        self.peer_tag = peer.tag;
+        self.peer_rwnd = peer.rwnd;
+        // req: rfc9260 5.1.1 "the endpoint MUST use MIS outbound streams"
+        let outbound = self.config.outbound_streams.min(peer.inbound_streams);
+        self.send.set_outbound_streams(outbound);
+        let inbound = self.config.inbound_streams.min(peer.outbound_streams);
+        self.receiver = Receiver::new(tsn::first(peer.initial_tsn), inbound, &self.config);
+        let path = self.learn_addresses(now, &peer.addresses, path);
+        if let Some(code) = peer.adaptation {
+            self.events.push_back(Event::AdaptationIndication(code));
+        }
+        let mut unrecognized = Vec::new();
+        if !peer.unrecognized.is_empty() {
+            let mut all = Vec::new();
+            for parameter in &peer.unrecognized {
+                all.extend_from_slice(parameter);
+                all.resize(all.len().next_multiple_of(4), 0);
+            }
+            Cause::UnrecognizedParameters(&all).encode(&mut unrecognized);
+        }
+        // The peer answered here, so that this is the path to go on with.
+        self.active = path;
+        self.primary = path;
+        let interval = self.paths[path].rtt.rto();
+        self.control.clear();
+        self.queue(path, Control::CookieEcho);
+        self.state = State::CookieEchoed {
+            t1: Repeat::new(now, interval, path),
+            cookie,
+            unrecognized,
+            sent_at: now,
+            stale,
+        };
+    }
+
+    /// Takes the addresses that the peer lists and the one that it was heard from for all that
+    /// it has. Returns the new number of the path that it was heard on.
+    fn learn_addresses(&mut self, now: Instant, listed: &[IpAddr], path: usize) -> usize {
+        let (local, source) = (self.paths[path].local, self.paths[path].remote);
+        let udp_port = self.paths[path].remote_udp_port;
+        let mut remotes = vec![source];
+        remotes.extend(listed.iter().copied().filter(|address| *address != source));
+        let wanted = paths_to(
+            now,
+            &remotes,
+            Some((local, source)),
+            udp_port,
+            &self.config,
+            &self.surroundings,
+        );
+        for new in wanted {
+            let known = |path: &Path| path.local == new.local && path.remote == new.remote;
+            if !self.paths.iter().any(known) && self.paths.len() < super::MAX_PATHS {
+                self.paths.push(new);
+            }
+        }
+        // Addresses that the user gave and the peer does not have may be another host's.
+        // req: rfc9260 5.1.2 "The receiver SHOULD use only these transport"
+        self.paths.retain(|path| remotes.contains(&path.remote));
+        self.outstanding.set_paths(self.paths.len());
+        self.path_of(local, source).unwrap_or(0)
+    }
+
+    /// A COOKIE ACK came.
+    pub(super) fn on_cookie_ack(&mut self, now: Instant) {
+        // req: rfc9260 5.2.5 "an endpoint SHOULD silently"
+        let State::CookieEchoed { t1, sent_at, .. } = &self.state else { return };
+        // The handshake measures the RTT, unless something was repeated (Karn).
+        if t1.count == 0 {
+            let rtt = now.saturating_since(*sent_at);
+            self.paths[t1.path].rtt.on_measurement(rtt);
+        }
+        self.establish(now);
+    }
+
+    /// Enters ESTABLISHED and tells the user.
+    pub(super) fn establish(&mut self, now: Instant) {
+        let was_up = self.is_established();
+        self.state = State::Established;
+        self.error_count = 0;
+        self.last_user_data = now;
+        self.control.retain(|(_, control)| {
+            !matches!(control, Control::Init | Control::CookieEcho)
+        });
+        if !was_up {
+            self.events.push_back(Event::Connected {
+                incoming: self.incoming,
+                outbound_streams: self.outbound_streams(),
+                inbound_streams: self.inbound_streams(),
+            });
+        }
+        self.begin_burst();
+        self.start_supervision(now);
+    }
+
+    /// A Stale Cookie error came; `staleness` in microseconds.
+    pub(super) fn on_stale_cookie(&mut self, now: Instant, staleness: u32) {
+        // req: rfc9260 5.2.6 "if the association is not in the COOKIE-ECHOED"
+        let State::CookieEchoed { sent_at, stale, .. } = &self.state else { return };
+        let (rtt, stale) = (now.saturating_since(*sent_at), *stale + 1);
+        if stale > MAX_STALE {
+            self.close(CloseReason::HandshakeFailed("the peer holds every cookie for stale"));
+            return;
+        }
+        // req: rfc9260 5.2.6 "SHOULD add no"
+        let extension = rtt + Duration::from_micros(u64::from(staleness)).min(Duration::from_secs(1));
+        let millis = u32::try_from(extension.as_millis()).unwrap_or(u32::MAX).max(1);
+        self.control.clear();
+        self.enter_cookie_wait(now, Some(millis), stale);
+    }
+
+    /// T1-init or T1-cookie expired.
+    pub(super) fn on_t1(&mut self, now: Instant) {
+        let next = policy::alternate(&self.paths, self.active).unwrap_or(self.active);
+        let (t1, control) = match &mut self.state {
+            State::CookieWait { t1, .. } => (t1, Control::Init),
+            State::CookieEchoed { t1, .. } => (t1, Control::CookieEcho),
+            _ => return,
+        };
+        // req: rfc9260 5.1.4 "'Max.Init.Retransmits' (see Section 16) is reached"
+        if t1.count >= self.config.max_init_retransmits {
+            self.close(CloseReason::ConnectTimeout);
+            return;
+        }
+        // req: rfc9260 5.1 "SHOULD use all addresses of the peer similar"
+        t1.again(now, self.config.rto_max, next);
+        self.active = next;
+        self.control.retain(|(_, queued)| {
+            !matches!(queued, Control::Init | Control::CookieEcho)
+        });
+        self.queue(next, control);
+    }
+
+    /// The association that a State Cookie describes (RFC 9260 section 5.1.5).
+    pub(crate) fn from_cookie(
+        now: Instant,
+        cookie: &CookieContents,
+        arrived: (IpAddr, IpAddr, u16),
+        config: Arc<AssociationConfig>,
+        surroundings: Surroundings,
+        rng: Rng,
+    ) -> Self {
+        let (local, source, udp_port) = arrived;
+        let confirmed = (cookie.local_address, cookie.remote_address);
+        let mut remotes = vec![cookie.remote_address];
+        remotes.extend(&cookie.peer_addresses);
+        if !remotes.contains(&source) {
+            remotes.push(source);
+        }
+        remotes.dedup();
+        let mut paths = paths_to(now, &remotes, Some(confirmed), udp_port, &config, &surroundings);
+        // req: rfc9260 5.4 "the only CONFIRMED"
+        paths[0].state = PathState::Active;
+        let mut association = Self::fresh(
+            now,
+            (cookie.destination_port, cookie.source_port),
+            (cookie.local_tag, cookie.peer_tag),
+            Tsn(cookie.local_initial_tsn),
+            cookie.peer_initial_tsn,
+            paths,
+            config,
+            surroundings,
+            rng,
+        );
+        association.incoming = true;
+        association.peer_rwnd = cookie.peer_rwnd;
+        association.send.set_outbound_streams(cookie.outbound_streams);
+        association.receiver.set_inbound_streams(cookie.inbound_streams);
+        association.events.extend(cookie.adaptation.map(Event::AdaptationIndication));
+        let path = association.path_of(local, source).unwrap_or(0);
+        association.establish(now);
+        let path = association.reply_path(path);
+        association.queue(path, Control::CookieAck);
+        association
+    }
+
+    /// A COOKIE ECHO with an authentic cookie came for this association (section 5.2.4). `true`
+    /// if the chunks behind it are to be read.
+    pub(crate) fn on_cookie_echo(
+        &mut self,
+        now: Instant,
+        cookie: &CookieContents,
+        stale: Option<Duration>,
+        arrived: (IpAddr, IpAddr, u16),
+    ) -> bool {
+        let local_matches = cookie.local_tag == self.local_tag;
+        let peer_matches = cookie.peer_tag == self.peer_tag;
+        let ties_match =
+            (cookie.local_tie_tag, cookie.peer_tie_tag) == self.tie_tags;
+        let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.active);
+        // req: rfc9260 5.2.4 "even if the"
+        if let Some(by) = stale.filter(|_| !(local_matches && peer_matches)) {
+            let mut cause = Vec::new();
+            let micros = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
+            Cause::StaleCookie { staleness_us: micros }.encode(&mut cause);
+            self.queue(self.reply_path(path), Control::Error(cause));
+            return false;
+        }
+        match (local_matches, peer_matches) {
+            // Action A: the peer restarted.
+            (false, false) if ties_match => {
+                // req: rfc9260 5.2.4 "it MUST NOT set up a new"
+                if let State::ShutdownAckSent { .. } = self.state {
+                    let mut cause = Vec::new();
+                    Cause::CookieReceivedWhileShuttingDown.encode(&mut cause);
+                    let path = self.reply_path(path);
+                    self.queue(path, Control::ShutdownAck);
+                    self.queue(path, Control::Error(cause));
+                    return false;
+                }
+                self.restart(now, cookie, arrived);
+                true
+            }
+            // Action B: both sides started at about the same time.
+            (true, false) => {
+                if !matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) {
+                    // req: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
+                    self.peer_tag = cookie.peer_tag;
+                    self.queue(self.reply_path(path), Control::CookieAck);
+                    return true;
+                }
+                self.adopt(now, cookie, path);
+                true
+            }
+            // Action D: a repetition, or the handshake's last step.
+            (true, true) => {
+                if let State::CookieWait { .. } | State::CookieEchoed { .. } = self.state {
+                    self.adopt(now, cookie, path);
+                } else {
+                    self.queue(self.reply_path(path), Control::CookieAck);
+                }
+                true
+            }
+            // Action C and everything that the table does not show.
+            // req: rfc9260 5.2.4 "cookie SHOULD be silently"
+            (false, _) => false,
+        }
+    }
+
+    /// Takes the peer's part from a cookie while this side's own handshake is under way.
+    fn adopt(&mut self, now: Instant, cookie: &CookieContents, path: usize) {
+        self.peer_tag = cookie.peer_tag;
+        self.peer_rwnd = cookie.peer_rwnd;
+        self.send.set_outbound_streams(cookie.outbound_streams);
+        self.receiver = Receiver::new(
+            tsn::first(cookie.peer_initial_tsn),
+            cookie.inbound_streams,
+            &self.config,
+        );
+        let path = self.learn_addresses(now, &cookie.peer_addresses, path);
+        self.active = path;
+        self.primary = path;
+        self.establish(now);
+        self.queue(self.reply_path(path), Control::CookieAck);
+    }
+
+    /// The peer lost its state and set the association up anew (action A).
+    fn restart(
+        &mut self,
+        now: Instant,
+        cookie: &CookieContents,
+        arrived: (IpAddr, IpAddr, u16),
+    ) {
+        self.fail_outstanding();
+        self.local_tag = cookie.local_tag;
+        self.peer_tag = cookie.peer_tag;
+        self.peer_rwnd = cookie.peer_rwnd;
+        self.initial_tsn = Tsn(cookie.local_initial_tsn);
+        let begun = self.send.restart(cookie.outbound_streams);
+        self.events.extend(begun.map(|message| Event::SendFailed {
+            message: Box::new(message.into_message()),
+            sent: true,
+        }));
+        self.outstanding = Outstanding::new(tsn::first(cookie.local_initial_tsn));
+        self.outstanding.set_paths(self.paths.len());
+        self.acknowledged = Acknowledged::default();
+        let undelivered = self.receiver.restart(
+            tsn::first(cookie.peer_initial_tsn),
+            cookie.inbound_streams,
+        );
+        debug_assert!(undelivered || !self.receiver.readable());
+        self.acknowledger = Acknowledger::new(&self.config);
+        self.control.clear();
+        self.tie_tags = (self.rng.next_u64() | 1, self.rng.next_u64() | 1);
+        let path = self.path_of(arrived.0, arrived.1).unwrap_or(0);
+        for (index, path_state) in self.paths.iter_mut().enumerate() {
+            path_state.restart(now, &self.config);
+            // What was confirmed for the old incarnation proves nothing about the new one.
+            let confirmed = path_state.local == cookie.local_address
+                && path_state.remote == cookie.remote_address;
+            path_state.state =
+                if confirmed { PathState::Active } else { PathState::Unconfirmed };
+            if confirmed {
+                self.active = index;
+                self.primary = index;
+            }
+        }
+        if !self.paths[self.active].is_active() {
+            self.paths[path].state = PathState::Active;
+            self.active = path;
+            self.primary = path;
+        }
+        self.paths[self.active].remote_udp_port = arrived.2;
+        self.t5 = None;
+        self.probing = false;
+        self.window_probe = None;
+        self.events.push_back(Event::Restarted);
+        self.establish(now);
+        self.queue(self.reply_path(path), Control::CookieAck);
+    }
+
+    /// Whether an INIT for this association would bring addresses that it does not have.
+    pub(crate) fn new_addresses(&self, listed: &[IpAddr], source: IpAddr) -> Vec<IpAddr> {
+        listed
+            .iter()
+            .chain(std::iter::once(&source))
+            .copied()
+            .filter(|address| !self.paths.iter().any(|path| path.remote == *address))
+            .collect()
+    }
+
+    /// What the answer to an INIT for this association puts into the cookie; `None` if it is
+    /// answered otherwise or not at all.
+    pub(crate) fn on_init(&mut self, source: (IpAddr, IpAddr), peer: &Peer) -> InitAnswer {
+        let path = self.path_of(source.0, source.1).unwrap_or(self.active);
+        let added = self.new_addresses(&peer.addresses, source.1);
+        match self.state {
+            State::CookieWait { .. } => InitAnswer::Collision {
+                tag: self.local_tag,
+                initial_tsn: self.initial_tsn,
+                tie_tags: (0, 0),
+            },
+            // req: rfc9260 9.2 "it SHOULD discard the"
+            State::ShutdownAckSent { .. } => {
+                self.queue(self.reply_path(path), Control::ShutdownAck);
+                InitAnswer::Discard
+            }
+            State::Closed => InitAnswer::Discard,
+            // req: rfc9260 5.2.2 "the endpoint MUST respond"
+            _ if !added.is_empty() => InitAnswer::NewAddresses(added),
+            State::CookieEchoed { .. } => InitAnswer::Collision {
+                tag: self.local_tag,
+                initial_tsn: self.initial_tsn,
+                tie_tags: self.tie_tags,
+            },
+            _ => InitAnswer::Restart { tie_tags: self.tie_tags },
+        }
+    }
+}
+
+/// How an INIT for an existing association is answered.
+#[derive(Debug)]
+pub(crate) enum InitAnswer {
+    /// With the tag and TSN of this side's own INIT (section 5.2.1).
+    Collision { tag: u32, initial_tsn: Tsn, tie_tags: (u64, u64) },
+    /// With a new tag, and the tie-tags in the cookie (section 5.2.2).
+    Restart { tie_tags: (u64, u64) },
+    /// With an ABORT that lists the addresses.
+    NewAddresses(Vec<IpAddr>),
+    Discard,
+}
+
+/// The `Parameters` of a list of addresses, for an error cause.
+pub(crate) fn address_parameters(addresses: &[IpAddr]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for address in addresses {
+        match address {
+            IpAddr::V4(v4) => Parameter::Ipv4Address(*v4).encode(&mut bytes),
+            IpAddr::V6(v6) => Parameter::Ipv6Address(*v6).encode(&mut bytes),
+        }
+    }
+    debug_assert!(Parameters::new(&bytes).iter().all(|parameter| parameter.is_ok()));
+    bytes
+}

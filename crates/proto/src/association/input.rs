@@ -1,0 +1,323 @@
+//! A packet for an association, chunk by chunk.
+
+use std::net::IpAddr;
+
+use anabranch_wire::{
+    Cause, Causes, Chunk, Data, HEADER_LEN, Heartbeat, Packet, RawChunk, Sack, cause_code,
+};
+use bytes::Bytes;
+
+use super::state::State;
+use super::{Association, Control};
+use crate::event::{CloseReason, Event};
+use crate::path::HeartbeatInfo;
+use crate::receive::{DataOutcome, DataPacket};
+use crate::time::Instant;
+
+/// Where a packet came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+    pub(crate) remote_udp_port: u16,
+    /// The packet carries an ECN congestion mark.
+    pub(crate) congestion_experienced: bool,
+}
+
+/// Whether a packet may carry this verification tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TagCheck {
+    /// It is for this association.
+    Valid,
+    /// It is not, and nothing is answered.
+    Discard,
+    /// It is to be treated as out of the blue.
+    OutOfTheBlue,
+}
+
+impl Association {
+    /// Checks the verification tag of a packet by its first chunk (RFC 9260 section 8.5).
+    pub(crate) fn check_tag(&self, packet: &Packet<'_>, first: RawChunk<'_>) -> TagCheck {
+        use anabranch_wire::kind;
+        let tag = packet.header().verification_tag;
+        let reflected = first.flags & 1 != 0;
+        let handshaking =
+            matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. });
+        let valid = match first.kind {
+            // req: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept"
+            // req: rfc9260 8.5.1 "The receiver of a SHUTDOWN COMPLETE chunk accepts"
+            kind::ABORT | kind::SHUTDOWN_COMPLETE => {
+                if reflected {
+                    self.peer_tag != 0 && tag == self.peer_tag
+                } else {
+                    tag == self.local_tag
+                }
+            }
+            // req: rfc9260 8.5.1 "it is treated as an OOTB packet"
+            kind::SHUTDOWN_ACK if handshaking => return TagCheck::OutOfTheBlue,
+            // req: rfc9260 8.5 "MUST silently"
+            _ => tag == self.local_tag,
+        };
+        if valid { TagCheck::Valid } else { TagCheck::Discard }
+    }
+
+    /// Takes a packet whose checksum and verification tag are right. `batch` holds its bytes.
+    pub(crate) fn handle_packet(
+        &mut self,
+        now: Instant,
+        arrival: Arrival,
+        packet: &Packet<'_>,
+        skip_first: bool,
+        batch: &Bytes,
+    ) {
+        if self.is_closed() {
+            return;
+        }
+        let Some(path) = self.path_of(arrival.local, arrival.remote) else { return };
+        let state = &mut self.paths[path];
+        // The tag was right: the port is the peer's, also behind a NAT that changed it.
+        // req: rfc6951 5.4 "the remote UDP encapsulation port"
+        if arrival.remote_udp_port != 0 {
+            state.remote_udp_port = arrival.remote_udp_port;
+        }
+        state.stats.packets_received += 1;
+        state.stats.bytes_received += packet.bytes().len() as u64;
+        state.stats.ecn_ce_received += u64::from(arrival.congestion_experienced);
+        if let State::ShutdownSent { t2 } = &mut self.state {
+            // req: rfc9260 9.2 "SHOULD clear the endpoint's retransmission count and"
+            t2.count = 0;
+            t2.deadline = now + t2.interval;
+        }
+
+        let mut data_packet = DataPacket::default();
+        let mut data_chunks = 0;
+        for chunk in packet.chunks().skip(usize::from(skip_first)) {
+            // A chunk that is not whole ends the packet; what came before it counts.
+            // req: rfc9260 6.10 "it MUST drop the chunk"
+            let Ok(raw) = chunk else {
+                self.counters.packets_discarded += 1;
+                break;
+            };
+            if raw.kind == anabranch_wire::kind::DATA {
+                let Ok(Chunk::Data(data)) = raw.decode() else { break };
+                if data_chunks == 0 {
+                    if !self.state.takes_data() {
+                        continue;
+                    }
+                    data_chunks = count_data(packet);
+                    data_packet.gap = self.receiver.has_gaps();
+                }
+                if !self.on_data(now, path, &data, data_chunks, packet, batch, &mut data_packet) {
+                    return;
+                }
+            } else if !self.on_control(now, path, raw, batch) {
+                break;
+            }
+            if self.is_closed() {
+                return;
+            }
+        }
+        if data_chunks > 0 {
+            data_packet.gap |= self.receiver.has_gaps();
+            self.after_data(now, path, data_packet);
+        }
+    }
+
+    /// One DATA chunk; `false` when the association ended.
+    #[allow(clippy::too_many_arguments)]
+    fn on_data(
+        &mut self,
+        now: Instant,
+        path: usize,
+        data: &Data<'_>,
+        data_chunks: usize,
+        packet: &Packet<'_>,
+        batch: &Bytes,
+        seen: &mut DataPacket,
+    ) -> bool {
+        // req: rfc9260 6.2 "it SHOULD send an ABORT chunk with a"
+        if data.payload.is_empty() {
+            let mut cause = Vec::new();
+            Cause::NoUserData { tsn: data.tsn }.encode(&mut cause);
+            let reason = CloseReason::ProtocolViolation("a DATA chunk without user data");
+            self.abort_with(path, cause, reason);
+            return false;
+        }
+        self.paths[path].stats.data_bytes_received += data.payload.len() as u64;
+        let share = (packet.bytes().len() - HEADER_LEN) / data_chunks;
+        let piece = Self::slice(batch, data.payload);
+        seen.immediate |= data.flags.immediate();
+        match self.receiver.on_data(data, piece, u32::try_from(share).unwrap_or(u32::MAX)) {
+            DataOutcome::New => {
+                self.last_user_data = now;
+                true
+            }
+            DataOutcome::Duplicate => {
+                seen.duplicate = true;
+                true
+            }
+            DataOutcome::NoRoom => {
+                seen.dropped = true;
+                true
+            }
+            DataOutcome::InvalidStream => {
+                // req: rfc9260 6.5 "immediately send an ERROR chunk with cause"
+                let mut cause = Vec::new();
+                Cause::InvalidStreamIdentifier { stream: data.stream }.encode(&mut cause);
+                self.queue(self.reply_path(path), Control::Error(cause));
+                true
+            }
+            DataOutcome::Violation(what) => {
+                let mut cause = Vec::new();
+                Cause::ProtocolViolation(what.as_bytes()).encode(&mut cause);
+                self.abort_with(path, cause, CloseReason::ProtocolViolation(what));
+                false
+            }
+        }
+    }
+
+    /// A packet with data was read to its end.
+    fn after_data(&mut self, now: Instant, path: usize, mut seen: DataPacket) {
+        // req: rfc9260 6.7 "same destination address from which the"
+        self.sack_path = self.reply_path(path);
+        seen.shutdown_sent = matches!(self.state, State::ShutdownSent { .. });
+        self.acknowledger.on_packet(now, seen);
+        if seen.shutdown_sent {
+            self.repeat_shutdown(now, seen.duplicate || self.receiver.has_gaps());
+        }
+        if self.notify_readable && self.receiver.readable() {
+            self.notify_readable = false;
+            self.events.push_back(Event::Readable);
+        }
+    }
+
+    /// A chunk that is not DATA; `false` ends the reading of the packet.
+    fn on_control(
+        &mut self,
+        now: Instant,
+        path: usize,
+        raw: RawChunk<'_>,
+        batch: &Bytes,
+    ) -> bool {
+        let Ok(chunk) = raw.decode() else {
+            let mut cause = Vec::new();
+            Cause::ProtocolViolation(b"malformed chunk").encode(&mut cause);
+            let reason = CloseReason::ProtocolViolation("a malformed chunk");
+            self.abort_with(path, cause, reason);
+            return false;
+        };
+        match chunk {
+            Chunk::Sack(sack) => self.on_sack(now, path, &sack, raw.value.len()),
+            Chunk::Heartbeat(heartbeat) => self.on_heartbeat(path, raw, &heartbeat, batch),
+            Chunk::HeartbeatAck(ack) => {
+                if let Some(info) = HeartbeatInfo::decode(ack.info) {
+                    self.on_heartbeat_ack(now, path, info);
+                }
+            }
+            Chunk::InitAck(init) => self.on_init_ack(now, &init, path),
+            Chunk::CookieAck => self.on_cookie_ack(now),
+            Chunk::Abort(abort) => {
+                self.on_abort(abort.causes);
+                return false;
+            }
+            Chunk::Error(error) => self.on_error(now, error.causes),
+            Chunk::Shutdown(shutdown) => {
+                self.on_shutdown(now, path, shutdown.cumulative_tsn_ack);
+            }
+            Chunk::ShutdownAck => self.on_shutdown_ack(path),
+            Chunk::ShutdownComplete(_) => self.on_shutdown_complete(),
+            // Never bundled with others, or handled by the endpoint before this.
+            Chunk::Init(_) | Chunk::CookieEcho(_) => return false,
+            // Congestion echo is not negotiated; padding says nothing.
+            Chunk::Ecne(_) | Chunk::Cwr(_) | Chunk::Pad(_) => {}
+            _ => return self.on_unknown(path, raw),
+        }
+        true
+    }
+
+    /// A chunk of an extension that is not spoken: its two highest bits say what to do.
+    // req: rfc9260 3.2 "Stop processing this SCTP packet and discard"
+    fn on_unknown(&mut self, path: usize, raw: RawChunk<'_>) -> bool {
+        let action = raw.unknown_action();
+        if action.reports() {
+            let bytes = raw.bytes();
+            let mut cause = Vec::new();
+            Cause::UnrecognizedChunkType(&bytes[..bytes.len().min(512)]).encode(&mut cause);
+            self.queue(self.reply_path(path), Control::Error(cause));
+        }
+        !action.stops()
+    }
+
+    fn on_sack(&mut self, now: Instant, path: usize, sack: &Sack<'_>, length: usize) {
+        if !self.state.takes_sack() {
+            return;
+        }
+        self.counters.sacks_received += 1;
+        // A list this short was not cut for want of room in the packet.
+        let complete = length < 400;
+        let blocks = sack.gap_blocks.iter().map(|block| (block.start, block.end));
+        self.on_acknowledgement(
+            now,
+            path,
+            sack.cumulative_tsn_ack,
+            sack.a_rwnd,
+            blocks,
+            complete,
+        );
+    }
+
+    // req: rfc9260 8.3 "SHOULD immediately respond with a"
+    fn on_heartbeat(
+        &mut self,
+        path: usize,
+        raw: RawChunk<'_>,
+        _heartbeat: &Heartbeat<'_>,
+        batch: &Bytes,
+    ) {
+        if self.state.answers_heartbeats() {
+            self.queue(path, Control::HeartbeatAck(Self::slice(batch, raw.value)));
+        }
+    }
+
+    // req: rfc9260 9.1 "the receiving endpoint MUST"
+    fn on_abort(&mut self, causes: Causes<'_>) {
+        let code = causes.iter().next().and_then(Result::ok).map(|cause| cause.code);
+        let bytes = causes.bytes();
+        let causes = Bytes::copy_from_slice(&bytes[..bytes.len().min(1024)]);
+        self.close(CloseReason::PeerAbort { code, causes });
+    }
+
+    fn on_error(&mut self, now: Instant, causes: Causes<'_>) {
+        for cause in causes.iter() {
+            let Ok(raw) = cause else { return };
+            if raw.code == cause_code::STALE_COOKIE {
+                if let Ok(Cause::StaleCookie { staleness_us }) = raw.decode() {
+                    self.on_stale_cookie(now, staleness_us);
+                }
+                continue;
+            }
+            if self.events.len() < 64 {
+                let cause = Bytes::copy_from_slice(raw.bytes());
+                self.events.push_back(Event::PeerError { code: raw.code, cause });
+            }
+        }
+    }
+
+    /// Sends an ABORT with `cause` and ends the association.
+    pub(super) fn abort_with(&mut self, path: usize, cause: Vec<u8>, reason: CloseReason) {
+        self.control.clear();
+        // req: rfc9260 9.1 "it MUST"
+        self.queue(self.reply_path(path), Control::Abort(cause));
+        self.close(reason);
+    }
+}
+
+/// DATA chunks of a packet.
+fn count_data(packet: &Packet<'_>) -> usize {
+    packet
+        .chunks()
+        .map_while(Result::ok)
+        .filter(|chunk| chunk.kind == anabranch_wire::kind::DATA)
+        .count()
+        .max(1)
+}

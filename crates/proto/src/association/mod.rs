@@ -1,0 +1,378 @@
+//! One association: its state, and what its user can do with it.
+//!
+//! The files beside this one follow the life of an association (`handshake`, `shutdown`) and
+//! the way of a packet through it (`input`, `acknowledged`, `transmit`, `timers`, `supervision`).
+
+mod acknowledged;
+mod control;
+mod handshake;
+mod input;
+mod shutdown;
+mod state;
+mod supervision;
+mod timers;
+mod transmit;
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anabranch_wire::{Header, Tsn};
+use bytes::Bytes;
+
+pub(crate) use control::Control;
+pub(crate) use handshake::Peer;
+pub(crate) use state::State;
+
+use crate::config::{AssociationConfig, Encapsulation, Routes};
+use crate::error::{NoSuchPath, SendError, SendErrorReason};
+use crate::event::{CloseReason, Event, PathId, PathState};
+use crate::message::{Message, OutgoingMessage};
+use crate::path::Path;
+use crate::receive::{Acknowledger, Receiver};
+use crate::recovery::ack::{Acknowledged, AckSummary};
+use crate::rng::Rng;
+use crate::send::{Outstanding, SendQueue};
+use crate::stats::{Counters, Statistics};
+use crate::time::Instant;
+
+/// Paths that an association has at the most, whatever addresses a peer lists.
+pub(crate) const MAX_PATHS: usize = 16;
+/// Control chunks that may wait for transmission; answers beyond it are not given.
+const MAX_CONTROL: usize = 32;
+
+/// What an association needs to know of its endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) locals: Arc<[IpAddr]>,
+    pub(crate) routes: Arc<Routes>,
+    pub(crate) encapsulation: Encapsulation,
+    pub(crate) checksum: bool,
+}
+
+/// An SCTP association.
+///
+/// Drivers reach it through [`Endpoint::association_mut`](crate::Endpoint::association_mut).
+#[derive(Debug)]
+pub struct Association {
+    config: Arc<AssociationConfig>,
+    surroundings: Surroundings,
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+    pub(crate) local_tag: u32,
+    pub(crate) peer_tag: u32,
+    /// Nonces that stand for both tags in the cookies of a peer that restarts.
+    tie_tags: (u64, u64),
+    state: State,
+    incoming: bool,
+    paths: Vec<Path>,
+    primary: usize,
+    /// The path for new data.
+    active: usize,
+    /// Errors in a row, whatever the path (RFC 9260 section 8.1).
+    error_count: u32,
+    send: SendQueue,
+    outstanding: Outstanding,
+    acknowledged: Acknowledged,
+    summary: AckSummary,
+    peer_rwnd: u32,
+    /// When a closed window may be probed next.
+    window_probe: Option<Instant>,
+    /// The closed window may be probed now.
+    probe_now: bool,
+    /// The chunk in flight is a probe of a closed window.
+    probing: bool,
+    /// A SACK came since the last expiry of T3-rtx.
+    sack_since_timeout: bool,
+    /// First TSN of this side, as told in INIT or INIT ACK.
+    initial_tsn: Tsn,
+    receiver: Receiver,
+    acknowledger: Acknowledger,
+    /// Path on which data came last, and SACKs go.
+    sack_path: usize,
+    control: VecDeque<(u8, Control)>,
+    events: VecDeque<Event>,
+    /// A [`Event::Readable`] is wanted when the next message comes.
+    notify_readable: bool,
+    /// Packets sent; the number of the next one.
+    packets: u64,
+    /// T5-shutdown-guard.
+    t5: Option<Instant>,
+    last_user_data: Instant,
+    /// Packets that may leave on the active path before the next event (Max.Burst).
+    burst_left: u32,
+    /// Pacing holds data back until then.
+    paced_until: Option<Instant>,
+    rng: Rng,
+    counters: Counters,
+}
+
+impl Association {
+    /// Takes a message to send.
+    ///
+    /// # Errors
+    /// [`SendError`] with the reason and the message unchanged.
+    // req: rfc9260 9.2 "SHOULD reject any new data request from its"
+    pub fn send(&mut self, now: Instant, message: OutgoingMessage) -> Result<(), SendError> {
+        if !self.state.takes_user_data() {
+            return Err(SendError { reason: SendErrorReason::Closed, message });
+        }
+        match self.send.push(now, message) {
+            Ok(()) => {
+                self.counters.messages_sent += 1;
+                self.last_user_data = now;
+                self.begin_burst();
+                Ok(())
+            }
+            Err((reason, message)) => Err(SendError { reason, message }),
+        }
+    }
+
+    /// The next message, or part of one, that can be delivered. It occupies the receive buffer
+    /// until [`release`](Self::release) is called with its charge.
+    pub fn receive(&mut self) -> Option<Message> {
+        let message = self.receiver.poll_message();
+        self.notify_readable |= message.is_none();
+        message
+    }
+
+    /// Gives receive buffer back: the charge of messages that the user has consumed.
+    pub fn release(&mut self, charge: u32) {
+        self.receiver.release(charge);
+        if self.receiver.window_update_due() && self.state.acknowledges() {
+            self.acknowledger.request();
+        }
+    }
+
+    /// Shuts the association down gracefully: what was sent is delivered first, and nothing
+    /// more is taken. [`Event::Closed`] tells the end.
+    pub fn shutdown(&mut self, now: Instant) {
+        self.user_shutdown(now);
+    }
+
+    /// Ends the association at once; the peer is told `reason` (up to 512 bytes of it).
+    pub fn abort(&mut self, now: Instant, reason: &[u8]) {
+        self.user_abort(now, reason);
+    }
+
+    /// A snapshot of counters and gauges.
+    pub fn statistics(&self) -> Statistics {
+        let mut counters = self.counters;
+        self.receiver.count(&mut counters);
+        Statistics {
+            state: self.state.name(),
+            primary: self.primary,
+            active: self.active,
+            send_queue_bytes: self.send.unsent(),
+            outstanding_bytes: self.outstanding.payload_in_flight(),
+            outstanding_chunks: self.outstanding.len(),
+            peer_rwnd: self.peer_rwnd,
+            receive_buffer_used: self.receiver.used(),
+            counters,
+            paths: (self.paths.iter().enumerate())
+                .map(|(index, path)| path.statistics(self.outstanding.flight(index)))
+                .collect(),
+        }
+    }
+
+    /// Whether the handshake is done and the association not yet closed.
+    pub fn is_established(&self) -> bool {
+        !matches!(
+            self.state,
+            State::CookieWait { .. } | State::CookieEchoed { .. } | State::Closed
+        )
+    }
+
+    /// Whether the association has ended.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    /// Whether the peer took the first step.
+    pub fn is_incoming(&self) -> bool {
+        self.incoming
+    }
+
+    /// Streams that this side may send on.
+    pub fn outbound_streams(&self) -> u16 {
+        self.send.outbound_streams()
+    }
+
+    /// Streams that the peer may send on.
+    pub fn inbound_streams(&self) -> u16 {
+        self.receiver.inbound_streams()
+    }
+
+    /// SCTP port of this side.
+    pub fn local_port(&self) -> u16 {
+        self.local_port
+    }
+
+    /// SCTP port of the peer.
+    pub fn remote_port(&self) -> u16 {
+        self.remote_port
+    }
+
+    /// Bytes of send buffer that are free; at 0 messages are refused.
+    pub fn send_buffer_free(&self) -> usize {
+        self.send.free()
+    }
+
+    /// Whether messages wait to be received.
+    pub fn is_readable(&self) -> bool {
+        self.receiver.readable()
+    }
+
+    /// Options of this association.
+    pub fn config(&self) -> &AssociationConfig {
+        &self.config
+    }
+
+    /// Priority of a stream for the priority scheduler: 0 goes first.
+    pub fn set_stream_priority(&mut self, stream: u16, priority: u16) {
+        self.send.set_priority(stream, priority);
+    }
+
+    /// Makes the path to `remote` the primary one.
+    ///
+    /// # Errors
+    /// [`NoSuchPath`] if there is none, or it is not confirmed.
+    pub fn set_primary(&mut self, now: Instant, remote: IpAddr) -> Result<(), NoSuchPath> {
+        let index = (self.paths.iter())
+            .position(|path| path.remote == remote && path.state != PathState::Unconfirmed)
+            .ok_or(NoSuchPath)?;
+        self.primary = index;
+        if self.paths[index].is_active() {
+            self.use_path(now, index);
+        }
+        Ok(())
+    }
+
+    /// Sends a heartbeat to every path to `remote` now (RFC 9260 section 11.1.9).
+    ///
+    /// # Errors
+    /// [`NoSuchPath`] if there is none.
+    pub fn request_heartbeat(&mut self, now: Instant, remote: IpAddr) -> Result<(), NoSuchPath> {
+        let mut found = false;
+        for path in self.paths.iter_mut().filter(|path| path.remote == remote) {
+            path.heartbeat.schedule(Some(now));
+            found = true;
+        }
+        if found { Ok(()) } else { Err(NoSuchPath) }
+    }
+
+    /// The paths: number, local and remote address, state.
+    pub fn paths(&self) -> impl Iterator<Item = (PathId, IpAddr, IpAddr, PathState)> + '_ {
+        (self.paths.iter().enumerate())
+            .map(|(index, path)| (PathId(index as u8), path.local, path.remote, path.state))
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(crate) fn remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.paths.iter().map(|path| path.remote)
+    }
+
+    /// The path that a packet from `remote` to `local` came on; a known remote address to an
+    /// unknown local one counts as the first path to that address.
+    pub(crate) fn path_of(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
+        (self.paths.iter())
+            .position(|path| path.remote == remote && path.local == local)
+            .or_else(|| self.paths.iter().position(|path| path.remote == remote))
+    }
+
+    fn header(&self) -> Header {
+        Header {
+            source_port: self.local_port,
+            destination_port: self.remote_port,
+            verification_tag: self.peer_tag,
+        }
+    }
+
+    /// Queues a control chunk for a path. What is queued is bounded, so that a flood of
+    /// requests is not answered one by one.
+    fn queue(&mut self, path: usize, control: Control) {
+        if self.control.len() < MAX_CONTROL {
+            self.control.push_back((path as u8, control));
+        }
+    }
+
+    /// The path for an answer to what came on `path`: an unconfirmed one carries only
+    /// heartbeats.
+    // req: rfc9260 5.4 "An endpoint MUST NOT send any chunks to an"
+    fn reply_path(&self, path: usize) -> usize {
+        if self.paths[path].state == PathState::Unconfirmed { self.active } else { path }
+    }
+
+    /// Allows the next Max.Burst packets: called once for every event that may let data go.
+    fn begin_burst(&mut self) {
+        self.burst_left = match self.config.burst {
+            crate::config::BurstControl::MaxBurst(packets)
+            | crate::config::BurstControl::MaxBurstCutsCwnd(packets) => packets,
+            crate::config::BurstControl::Pacing { .. }
+            | crate::config::BurstControl::Unlimited => u32::MAX,
+        };
+    }
+
+    /// Ends the association and tells the user, with every message that was not delivered.
+    fn close(&mut self, reason: CloseReason) {
+        if self.is_closed() {
+            return;
+        }
+        self.state = State::Closed;
+        for path in &mut self.paths {
+            path.t3 = None;
+            path.heartbeat.schedule(None);
+        }
+        self.t5 = None;
+        self.window_probe = None;
+        self.paced_until = None;
+        self.fail_outstanding();
+        while let Some(message) = self.send.drain() {
+            let sent = message.begun;
+            let message = Box::new(message.into_message());
+            self.events.push_back(Event::SendFailed { message, sent });
+        }
+        tracing::debug!(%reason, "association closed");
+        self.events.push_back(Event::Closed(reason));
+    }
+
+    /// Gives every outstanding message back to the user.
+    fn fail_outstanding(&mut self) {
+        let mut message: Option<OutgoingMessage> = None;
+        while let Some(slot) = self.outstanding.pop() {
+            self.send.release(slot.payload.len());
+            let part = match message.take() {
+                Some(mut part) if !slot.flags.begin() => {
+                    let mut data = bytes::BytesMut::from(part.data);
+                    data.extend_from_slice(&slot.payload);
+                    part.data = data.freeze();
+                    part
+                }
+                unfinished => {
+                    self.events.extend(unfinished.map(|message| Event::SendFailed {
+                        message: Box::new(message),
+                        sent: true,
+                    }));
+                    OutgoingMessage {
+                        unordered: slot.flags.unordered(),
+                        context: slot.context,
+                        ..OutgoingMessage::new(slot.stream, slot.ppid, slot.payload)
+                    }
+                }
+            };
+            message = Some(part);
+        }
+        self.events.extend(message.map(|message| Event::SendFailed {
+            message: Box::new(message),
+            sent: true,
+        }));
+    }
+
+    /// Takes back the payload of a `Bytes` batch that a borrowed chunk lies in.
+    fn slice(batch: &Bytes, part: &[u8]) -> Bytes {
+        if part.is_empty() { Bytes::new() } else { batch.slice_ref(part) }
+    }
+}

@@ -1,0 +1,183 @@
+//! Ending an association (RFC 9260 section 9).
+
+use anabranch_wire::{Cause, Tsn};
+
+use super::state::{Repeat, State};
+use super::{Association, Control};
+use crate::event::{CloseReason, Event};
+use crate::time::Instant;
+
+/// T5-shutdown-guard, in RTO.Max.
+const GUARD: u32 = 5;
+
+impl Association {
+    pub(super) fn user_shutdown(&mut self, now: Instant) {
+        match self.state {
+            State::Established => {
+                self.state = State::ShutdownPending;
+                self.guard(now);
+                self.advance_shutdown(now);
+            }
+            // Nothing was promised yet: the peer holds no state, or will find out.
+            State::CookieWait { .. } => self.close(CloseReason::LocalAbort),
+            State::CookieEchoed { .. } => {
+                self.user_abort(now, b"closed before the association was up");
+            }
+            // req: rfc9260 9.2 "MUST"
+            State::ShutdownPending
+            | State::ShutdownSent { .. }
+            | State::ShutdownReceived
+            | State::ShutdownAckSent { .. }
+            | State::Closed => {}
+        }
+    }
+
+    pub(super) fn user_abort(&mut self, _now: Instant, reason: &[u8]) {
+        if self.is_closed() {
+            return;
+        }
+        if self.peer_tag == 0 {
+            self.control.clear();
+            self.close(CloseReason::LocalAbort);
+            return;
+        }
+        let mut cause = Vec::new();
+        // req: rfc9260 9.1 "cause (see Section 3.3.10.12) SHOULD be present"
+        Cause::UserInitiatedAbort(&reason[..reason.len().min(512)]).encode(&mut cause);
+        self.abort_with(self.active, cause, CloseReason::LocalAbort);
+    }
+
+    fn guard(&mut self, now: Instant) {
+        // req: rfc9260 9.2 "SHOULD be set to the RECOMMENDED value of"
+        self.t5.get_or_insert(now + self.config.rto_max * GUARD);
+    }
+
+    /// Takes the next step once nothing is left to be sent or acknowledged.
+    pub(super) fn advance_shutdown(&mut self, now: Instant) {
+        if !self.send.is_empty() || !self.outstanding.is_empty() {
+            return;
+        }
+        match self.state {
+            // req: rfc9260 9.2 "SHOULD then start the T2-shutdown timer and enter"
+            State::ShutdownPending => {
+                self.stop_heartbeats();
+                self.state = State::ShutdownSent { t2: self.t2(now) };
+                self.queue(self.active, Control::Shutdown);
+            }
+            // req: rfc9260 9.2 "the SHUTDOWN chunk receiver MUST send a SHUTDOWN"
+            State::ShutdownReceived => {
+                self.stop_heartbeats();
+                self.state = State::ShutdownAckSent { t2: self.t2(now) };
+                self.queue(self.active, Control::ShutdownAck);
+            }
+            _ => {}
+        }
+    }
+
+    fn t2(&self, now: Instant) -> Repeat {
+        Repeat::new(now, self.paths[self.active].rtt.rto(), self.active)
+    }
+
+    /// Data came in SHUTDOWN-SENT: it is answered with a SHUTDOWN at once.
+    // req: rfc9260 9.2 "the SHUTDOWN chunk sender MUST"
+    pub(super) fn repeat_shutdown(&mut self, now: Instant, with_sack: bool) {
+        if let State::ShutdownSent { t2 } = &mut self.state {
+            t2.deadline = now + t2.interval;
+        }
+        if !self.control.iter().any(|(_, control)| matches!(control, Control::Shutdown)) {
+            self.queue(self.sack_path, Control::Shutdown);
+        }
+        if !with_sack {
+            // The SHUTDOWN acknowledges all that there is.
+            self.acknowledger.sent();
+        }
+    }
+
+    /// A SHUTDOWN came.
+    pub(super) fn on_shutdown(&mut self, now: Instant, path: usize, cumulative: Tsn) {
+        match self.state {
+            // req: rfc9260 9.2 "the SHUTDOWN chunk SHOULD be silently discarded"
+            State::CookieWait { .. } | State::CookieEchoed { .. } | State::Closed => return,
+            State::Established | State::ShutdownPending => {
+                self.on_shutdown_ack_point(now, path, cumulative);
+                if self.is_closed() {
+                    return;
+                }
+                // req: rfc9260 9.2 "enter the SHUTDOWN-RECEIVED state"
+                self.state = State::ShutdownReceived;
+                self.guard(now);
+                self.events.push_back(Event::PeerShutdown);
+            }
+            State::ShutdownReceived => self.on_shutdown_ack_point(now, path, cumulative),
+            // req: rfc9260 9.2 "respond immediately with a"
+            State::ShutdownSent { .. } => {
+                self.control.retain(|(_, control)| !matches!(control, Control::Shutdown));
+                self.state = State::ShutdownAckSent { t2: self.t2(now) };
+                self.queue(self.reply_path(path), Control::ShutdownAck);
+                return;
+            }
+            State::ShutdownAckSent { .. } => {
+                self.queue(self.reply_path(path), Control::ShutdownAck);
+                return;
+            }
+        }
+        self.advance_shutdown(now);
+    }
+
+    /// The cumulative TSN of a SHUTDOWN acknowledges like that of a SACK without a window.
+    // req: rfc9260 9.2 "verify, by checking the Cumulative TSN Ack field"
+    fn on_shutdown_ack_point(&mut self, now: Instant, path: usize, cumulative: Tsn) {
+        let outstanding = u32::try_from(self.outstanding.payload_in_flight()).unwrap_or(u32::MAX);
+        let window = self.peer_rwnd.saturating_add(outstanding);
+        self.on_acknowledgement(now, path, cumulative, window, std::iter::empty(), false);
+    }
+
+    /// A SHUTDOWN ACK came.
+    pub(super) fn on_shutdown_ack(&mut self, path: usize) {
+        // req: rfc9260 9.2 "sender of the SHUTDOWN chunk"
+        // req: rfc9260 9.2 "receives a SHUTDOWN ACK, it MUST stop the"
+        if let State::ShutdownSent { .. } | State::ShutdownAckSent { .. } = self.state {
+            self.control.clear();
+            self.queue(self.reply_path(path), Control::ShutdownComplete);
+            self.close(CloseReason::Shutdown);
+        }
+    }
+
+    /// A SHUTDOWN COMPLETE came.
+    pub(super) fn on_shutdown_complete(&mut self) {
+        // req: rfc9260 8.5.1 "An endpoint MUST ignore the SHUTDOWN COMPLETE chunk"
+        if let State::ShutdownAckSent { .. } = self.state {
+            self.control.clear();
+            self.close(CloseReason::Shutdown);
+        }
+    }
+
+    /// T2-shutdown expired.
+    pub(super) fn on_t2(&mut self, now: Instant) {
+        let next = crate::policy::alternate(&self.paths, self.active).unwrap_or(self.active);
+        let (t2, control) = match &mut self.state {
+            State::ShutdownSent { t2 } => (t2, Control::Shutdown),
+            State::ShutdownAckSent { t2 } => (t2, Control::ShutdownAck),
+            _ => return,
+        };
+        // req: rfc9260 9.2 "An endpoint SHOULD limit the number of retransmissions"
+        if t2.count >= self.config.association_max_retrans {
+            self.close(CloseReason::Unreachable);
+            return;
+        }
+        let failed = t2.path;
+        t2.again(now, self.config.rto_max, next);
+        self.control.retain(|(_, queued)| {
+            !matches!(queued, Control::Shutdown | Control::ShutdownAck)
+        });
+        self.queue(next, control);
+        self.count_path_error(now, failed);
+    }
+
+    /// T5-shutdown-guard expired.
+    pub(super) fn on_t5(&mut self) {
+        let mut cause = Vec::new();
+        Cause::ProtocolViolation(b"shutdown takes too long").encode(&mut cause);
+        self.abort_with(self.active, cause, CloseReason::ShutdownTimeout);
+    }
+}

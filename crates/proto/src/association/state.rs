@@ -1,0 +1,124 @@
+//! States of an association (RFC 9260 section 4), each with the timer that belongs to it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::time::Instant;
+
+/// T1-init, T1-cookie or T2-shutdown: a control chunk that is repeated until it is answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Repeat {
+    pub(crate) deadline: Instant,
+    /// Current interval; doubles with each repetition.
+    pub(crate) interval: Duration,
+    pub(crate) count: u32,
+    /// Path that carried it last.
+    pub(crate) path: usize,
+}
+
+impl Repeat {
+    pub(crate) fn new(now: Instant, interval: Duration, path: usize) -> Self {
+        Self { deadline: now + interval, interval, count: 0, path }
+    }
+
+    /// One repetition more, on `path`.
+    pub(crate) fn again(&mut self, now: Instant, max: Duration, path: usize) {
+        self.count += 1;
+        self.interval = (self.interval * 2).min(max);
+        self.deadline = now + self.interval;
+        self.path = path;
+    }
+}
+
+/// State of an association. CLOSED is the state of one that has ended; before the first packet
+/// there is no association.
+#[derive(Debug)]
+pub(crate) enum State {
+    CookieWait {
+        t1: Repeat,
+        /// Asked for with a Cookie Preservative after a stale cookie, in milliseconds.
+        preserve: Option<u32>,
+        /// Stale cookies so far.
+        stale: u32,
+    },
+    CookieEchoed {
+        t1: Repeat,
+        cookie: Bytes,
+        /// Parameters of the INIT ACK to report as unrecognized.
+        unrecognized: Vec<u8>,
+        sent_at: Instant,
+        stale: u32,
+    },
+    Established,
+    ShutdownPending,
+    ShutdownSent {
+        t2: Repeat,
+    },
+    ShutdownReceived,
+    ShutdownAckSent {
+        t2: Repeat,
+    },
+    Closed,
+}
+
+impl State {
+    /// The RFC's word for it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::CookieWait { .. } => "COOKIE-WAIT",
+            Self::CookieEchoed { .. } => "COOKIE-ECHOED",
+            Self::Established => "ESTABLISHED",
+            Self::ShutdownPending => "SHUTDOWN-PENDING",
+            Self::ShutdownSent { .. } => "SHUTDOWN-SENT",
+            Self::ShutdownReceived => "SHUTDOWN-RECEIVED",
+            Self::ShutdownAckSent { .. } => "SHUTDOWN-ACK-SENT",
+            Self::Closed => "CLOSED",
+        }
+    }
+
+    /// Whether the user may send.
+    pub(crate) fn takes_user_data(&self) -> bool {
+        matches!(self, Self::CookieWait { .. } | Self::CookieEchoed { .. } | Self::Established)
+    }
+
+    /// Whether DATA may leave.
+    // req: rfc9260 6 "Data transmission MUST only happen in the ESTABLISHED"
+    pub(crate) fn sends_data(&self) -> bool {
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
+    }
+
+    /// Whether DATA is taken from the peer.
+    // req: rfc9260 6 "DATA chunks MUST only be received according to"
+    pub(crate) fn takes_data(&self) -> bool {
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent { .. })
+    }
+
+    /// Whether SACKs are read.
+    // req: rfc9260 6 "A SACK chunk MUST be processed in ESTABLISHED"
+    pub(crate) fn takes_sack(&self) -> bool {
+        matches!(
+            self,
+            Self::CookieEchoed { .. }
+                | Self::Established
+                | Self::ShutdownPending
+                | Self::ShutdownReceived
+        )
+    }
+
+    /// Whether SACKs are sent.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.takes_data() || matches!(self, Self::ShutdownReceived)
+    }
+
+    /// Whether idle paths are watched with heartbeats.
+    // req: rfc9260 8.3 "A receiver of the HEARTBEAT chunk"
+    pub(crate) fn heartbeats(&self) -> bool {
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
+    }
+
+    /// Whether HEARTBEATs are answered.
+    pub(crate) fn answers_heartbeats(&self) -> bool {
+        !matches!(self, Self::CookieWait { .. } | Self::Closed)
+    }
+}

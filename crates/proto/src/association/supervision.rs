@@ -1,0 +1,252 @@
+//! Path supervision: error counters, failover and return, heartbeats, MTU probes.
+
+use std::time::Duration;
+
+use super::Association;
+use crate::event::{CloseReason, Event, PathId, PathState};
+use crate::path::{HeartbeatInfo, heartbeat};
+use crate::policy;
+use crate::time::Instant;
+
+impl Association {
+    /// Starts heartbeats when the association is up: those that verify paths at once, a few in
+    /// each RTO.
+    // req: rfc9260 5.4 "SHOULD be limited by the 'HB.Max.Burst' parameter"
+    pub(super) fn start_supervision(&mut self, now: Instant) {
+        let burst = self.config.hb_max_burst.max(1);
+        let mut unconfirmed = 0;
+        for index in 0..self.paths.len() {
+            if self.paths[index].state == PathState::Unconfirmed {
+                let wait = self.config.rto_initial * (unconfirmed / burst);
+                self.paths[index].heartbeat.schedule(Some(now + wait));
+                unconfirmed += 1;
+            } else {
+                self.schedule_heartbeat(now, index);
+            }
+            self.paths[index].last_probe = now;
+        }
+    }
+
+    pub(super) fn stop_heartbeats(&mut self) {
+        for path in &mut self.paths {
+            path.heartbeat = crate::path::Heartbeat::default();
+        }
+    }
+
+    /// The next regular heartbeat of a path.
+    fn schedule_heartbeat(&mut self, from: Instant, index: usize) {
+        let rto = self.paths[index].rtt.rto();
+        let due = self
+            .config
+            .heartbeat_interval
+            .map(|interval| from + heartbeat::period(interval, rto, &mut self.rng));
+        self.paths[index].heartbeat.schedule(due);
+    }
+
+    /// Whether a heartbeat is to leave on a path now. Paths that carried data since the last
+    /// one are not idle and wait for another period.
+    // req: rfc9260 8.3 "SHOULD monitor the reachability of the"
+    pub(super) fn on_heartbeat_timer(&mut self, now: Instant, index: usize) {
+        if self.paths[index].heartbeat.take_unanswered(now) {
+            self.heartbeat_unanswered(now, index);
+            if self.is_closed() {
+                return;
+            }
+        }
+        let path = &self.paths[index];
+        if path.heartbeat.is_due(now)
+            && path.is_active()
+            && path.last_probe > now - self.config.heartbeat_interval.unwrap_or(Duration::ZERO)
+            && self.outstanding.in_flight(index)
+        {
+            self.schedule_heartbeat(path.last_probe, index);
+        }
+    }
+
+    fn heartbeat_unanswered(&mut self, now: Instant, index: usize) {
+        let state = self.paths[index].state;
+        self.paths[index].rtt.back_off();
+        self.count_path_error(now, index);
+        // req: rfc9260 8.1 "Unacknowledged HEARTBEAT chunks observed on paths"
+        // req: rfc9260 5.4 "association overall error count is not"
+        if index == self.active && state != PathState::Unconfirmed {
+            self.count_association_error();
+        }
+        if self.is_closed() || !self.state.heartbeats() {
+            return;
+        }
+        if self.paths[index].state == PathState::Unconfirmed {
+            self.paths[index].heartbeat.schedule(Some(now));
+        }
+    }
+
+    /// One error more on a path (RFC 9260 section 8.2).
+    pub(super) fn count_path_error(&mut self, now: Instant, index: usize) {
+        let path = &mut self.paths[index];
+        if path.state == PathState::Inactive {
+            return;
+        }
+        // req: rfc9260 8.2 "the error counter of that destination address will be"
+        path.error_count = path.error_count.saturating_add(1);
+        if path.error_count > self.config.path_max_retrans {
+            self.set_path_state(index, PathState::Inactive);
+            self.fail_over(now, index);
+        }
+    }
+
+    /// One retransmission more without an answer (RFC 9260 section 8.1).
+    pub(super) fn count_association_error(&mut self) {
+        self.error_count = self.error_count.saturating_add(1);
+        // req: rfc9260 8.1 "SHOULD consider the peer endpoint unreachable"
+        if self.error_count > self.config.association_max_retrans {
+            self.control.clear();
+            self.close(CloseReason::Unreachable);
+        }
+    }
+
+    fn set_path_state(&mut self, index: usize, state: PathState) {
+        let path = &mut self.paths[index];
+        if path.state == state {
+            return;
+        }
+        path.state = state;
+        tracing::debug!(path = index, remote = %path.remote, %state, "path state");
+        // req: rfc9260 8.2 "a notification SHOULD be sent to the upper layer"
+        self.events.push_back(Event::PathChanged {
+            path: PathId(index as u8),
+            local: path.local,
+            remote: path.remote,
+            state,
+        });
+    }
+
+    /// Path `failed` is down: data and retransmissions go elsewhere.
+    // req: rfc9260 6.4.1 "send the data to an alternate active destination"
+    fn fail_over(&mut self, now: Instant, failed: usize) {
+        let next = policy::alternate(&self.paths, failed).unwrap_or_else(|| {
+            self.config.dormant.path(failed, self.primary, self.paths.len())
+        });
+        if self.paths[next].state == PathState::Unconfirmed {
+            return;
+        }
+        if self.active == failed {
+            self.use_path(now, next);
+        }
+        self.outstanding.redirect_lost(failed, next);
+    }
+
+    /// New data goes over path `index` from now on.
+    pub(super) fn use_path(&mut self, now: Instant, index: usize) {
+        if self.active == index {
+            return;
+        }
+        self.active = index;
+        self.paced_until = None;
+        let path = &mut self.paths[index];
+        path.last_data = now;
+        self.events.push_back(Event::ActivePathChanged {
+            path: PathId(index as u8),
+            remote: path.remote,
+        });
+    }
+
+    /// Something on path `index` was answered.
+    // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
+    pub(super) fn path_works(&mut self, now: Instant, index: usize) {
+        self.paths[index].error_count = 0;
+        if self.paths[index].state == PathState::Inactive {
+            self.set_path_state(index, PathState::Active);
+            self.path_is_back(now, index);
+        }
+    }
+
+    fn path_is_back(&mut self, now: Instant, index: usize) {
+        if index == self.primary || !self.paths[self.active].is_active() {
+            let from = self.active;
+            self.use_path(now, index);
+            if !self.paths[from].is_active() {
+                self.outstanding.redirect_lost(from, index);
+            }
+        }
+    }
+
+    /// A HEARTBEAT ACK came.
+    pub(super) fn on_heartbeat_ack(&mut self, now: Instant, info: HeartbeatInfo) {
+        let index = usize::from(info.path);
+        let Some(path) = self.paths.get_mut(index) else { return };
+        if info.probe != 0 {
+            if path.heartbeat.is_probe_ack(info.nonce) {
+                path.mtu.on_probe_acked(now, info.probe);
+                path.mtu_changed();
+            }
+            return;
+        }
+        // req: rfc9260 5.4 "a verification is made that"
+        let Some(rtt) = path.heartbeat.on_ack(now, info.nonce) else { return };
+        path.stats.heartbeats_acked += 1;
+        // req: rfc9260 8.3 "SHOULD also perform an RTT"
+        path.rtt.on_measurement(rtt);
+        path.error_count = 0;
+        // req: rfc9260 8.3 "SHOULD also clear the association overall error count"
+        self.error_count = 0;
+        if self.paths[index].state != PathState::Active {
+            self.set_path_state(index, PathState::Active);
+            self.path_is_back(now, index);
+        }
+        if self.state.heartbeats() {
+            self.schedule_heartbeat(now, index);
+        }
+    }
+
+    /// Makes the HEARTBEAT for a path; the packet that carries it leaves now.
+    pub(super) fn next_heartbeat(&mut self, now: Instant, index: usize) -> HeartbeatInfo {
+        let nonce = self.rng.next_u64();
+        let rto = self.paths[index].rtt.rto();
+        let path = &mut self.paths[index];
+        let unconfirmed = path.state == PathState::Unconfirmed;
+        path.heartbeat.on_sent(now, nonce, rto);
+        path.last_probe = now;
+        path.stats.heartbeats_sent += 1;
+        if !unconfirmed {
+            self.schedule_heartbeat(now, index);
+        }
+        HeartbeatInfo { path: index as u8, probe: 0, nonce }
+    }
+
+    /// Makes the HEARTBEAT that probes a path for IP packets of `size` bytes.
+    pub(super) fn next_mtu_probe(&mut self, now: Instant, index: usize, size: u16) -> HeartbeatInfo {
+        // Never 0, which stands for no probe.
+        let nonce = self.rng.next_u64() | 1;
+        let path = &mut self.paths[index];
+        path.heartbeat.on_probe_sent(nonce);
+        path.mtu.on_probe_sent(now, size);
+        HeartbeatInfo { path: index as u8, probe: size, nonce }
+    }
+
+    /// The driver could not send to a path at all. It counts like an expiry of the path's
+    /// timer, at most once in an RTO.
+    pub(crate) fn on_send_error(&mut self, now: Instant, index: usize) {
+        if self.is_closed() || now < self.paths[index].next_send_error {
+            return;
+        }
+        let rto = self.paths[index].rtt.rto();
+        self.paths[index].next_send_error = now + rto;
+        if self.outstanding.in_flight(index) {
+            self.on_t3(now, index);
+        } else if self.is_established() {
+            self.count_path_error(now, index);
+        }
+    }
+
+    /// IP packets on a path must not exceed `mtu` bytes: the interface or a router said so.
+    pub(crate) fn on_packet_too_big(&mut self, now: Instant, index: usize, mtu: u16) {
+        let path = &mut self.paths[index];
+        let before = path.mtu.current();
+        path.mtu.on_packet_too_big(now, mtu);
+        if path.mtu.current() < before {
+            path.mtu_changed();
+            // What is in flight in larger packets is lost; it need not wait for the timer.
+            self.resend_too_big(now, index);
+        }
+    }
+}

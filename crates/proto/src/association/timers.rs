@@ -1,0 +1,167 @@
+//! Deadlines of an association, and what happens at each.
+
+use super::state::State;
+use super::Association;
+use crate::event::PathState;
+use crate::send::LostBy;
+use crate::time::Instant;
+
+fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+impl Association {
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let mut next = match &self.state {
+            State::CookieWait { t1, .. } | State::CookieEchoed { t1, .. } => Some(t1.deadline),
+            State::ShutdownSent { t2 } | State::ShutdownAckSent { t2 } => Some(t2.deadline),
+            State::Established | State::ShutdownPending | State::ShutdownReceived => None,
+            State::Closed => return None,
+        };
+        next = earliest(next, self.acknowledger.deadline());
+        next = earliest(next, self.t5);
+        next = earliest(next, self.window_probe);
+        next = earliest(next, self.paced_until);
+        if let Some(limit) = self.config.autoclose {
+            next = earliest(next, Some(self.last_user_data + limit));
+        }
+        for path in &self.paths {
+            next = earliest(next, path.t3);
+            if self.state.heartbeats() {
+                next = earliest(next, path.heartbeat.deadline());
+                if path.state == PathState::Active {
+                    next = earliest(next, path.mtu.deadline());
+                }
+            }
+        }
+        next
+    }
+
+    /// Does everything that is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        match &self.state {
+            State::CookieWait { t1, .. } | State::CookieEchoed { t1, .. }
+                if due(Some(t1.deadline)) =>
+            {
+                self.on_t1(now);
+            }
+            State::ShutdownSent { t2 } | State::ShutdownAckSent { t2 }
+                if due(Some(t2.deadline)) =>
+            {
+                self.on_t2(now);
+            }
+            _ => {}
+        }
+        if self.is_closed() {
+            return;
+        }
+        self.acknowledger.on_timeout(now);
+        if due(self.t5) {
+            self.on_t5();
+            return;
+        }
+        if due(self.window_probe) {
+            self.window_probe = None;
+            self.probe_now = true;
+        }
+        if due(self.paced_until) {
+            self.paced_until = None;
+        }
+        if let Some(limit) = self.config.autoclose {
+            if due(Some(self.last_user_data + limit)) && matches!(self.state, State::Established)
+            {
+                self.last_user_data = now;
+                self.user_shutdown(now);
+            }
+        }
+        for index in 0..self.paths.len() {
+            if due(self.paths[index].t3) {
+                self.on_t3(now, index);
+            }
+            if self.is_closed() {
+                return;
+            }
+            if self.state.heartbeats() {
+                self.on_heartbeat_timer(now, index);
+                if self.is_closed() {
+                    return;
+                }
+                let path = &mut self.paths[index];
+                if path.state == PathState::Active && due(path.mtu.deadline()) {
+                    path.mtu.on_timeout(now);
+                    path.mtu_changed();
+                }
+            }
+        }
+        self.begin_burst();
+    }
+
+    /// T3-rtx of a path expired (RFC 9260 section 6.3.3).
+    pub(super) fn on_t3(&mut self, now: Instant, index: usize) {
+        let path = &mut self.paths[index];
+        path.t3 = None;
+        path.stats.t3_timeouts += 1;
+        self.counters.t3_timeouts += 1;
+        // A peer that answers with a closed window is alive.
+        // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
+        let excused = self.probing && self.sack_since_timeout;
+        self.sack_since_timeout = false;
+        let first = path.error_count == 0;
+        if !self.probing {
+            // req: rfc9260 6.3.3 "adjust"
+            path.congestion.on_timeout(first);
+        }
+        // req: rfc9260 6.3.3 "back off the timer"
+        path.rtt.back_off();
+        path.recovery_exit = None;
+        path.timed_tsn = None;
+        if path.mtu.on_data_timeout(now) {
+            path.mtu_changed();
+        }
+        if !excused {
+            self.count_association_error();
+            if self.is_closed() {
+                return;
+            }
+            self.count_path_error(now, index);
+        }
+        let to = self.retransmission_path(index);
+        self.lose_flight(index, LostBy::Timeout, to);
+        // req: rfc9260 6.3.3 "Bundle and retransmit those K DATA chunks in a"
+        self.paths[to].retransmit_at_once = true;
+        self.begin_burst();
+    }
+
+    /// Where what timed out on path `index` goes; the data path if everything is down.
+    fn retransmission_path(&self, index: usize) -> usize {
+        let to = self.config.retransmission.path(LostBy::Timeout, index, &self.paths);
+        if self.paths[to].is_active() { to } else { self.active }
+    }
+
+    /// Everything in flight on a path is held to be lost.
+    pub(super) fn lose_flight(&mut self, index: usize, by: LostBy, to: usize) {
+        while let Some(tsn) = self.outstanding.earliest(index) {
+            let length = self.outstanding.get(tsn).map_or(0, |slot| slot.payload.len());
+            self.outstanding.lose(tsn, by, to);
+            self.counters.timeout_retransmitted_chunks += 1;
+            // req: rfc9260 6.2.1 "add the data size of those chunks"
+            self.peer_rwnd =
+                self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
+        }
+        self.paths[index].t3 = None;
+    }
+
+    /// The path carries less than before: what is in flight on it goes out again.
+    pub(super) fn resend_too_big(&mut self, _now: Instant, index: usize) {
+        if self.outstanding.in_flight(index) {
+            self.lose_flight(index, LostBy::Timeout, index);
+            self.paths[index].retransmit_at_once = true;
+            self.begin_burst();
+        }
+    }
+}

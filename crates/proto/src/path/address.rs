@@ -1,0 +1,97 @@
+//! Scopes of IP addresses: what may be told to a peer, and what can reach it.
+
+use std::net::IpAddr;
+
+/// How far an address means the same host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    Loopback,
+    LinkLocal,
+    Wider,
+    /// No address of a single host.
+    None,
+}
+
+fn scope(address: IpAddr) -> Scope {
+    match address {
+        IpAddr::V4(v4) if v4.is_loopback() => Scope::Loopback,
+        IpAddr::V4(v4) if v4.is_link_local() => Scope::LinkLocal,
+        IpAddr::V4(v4) if v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast() => {
+            Scope::None
+        }
+        IpAddr::V6(v6) if v6.is_loopback() => Scope::Loopback,
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => Scope::LinkLocal,
+        IpAddr::V6(v6)
+            if v6.is_unspecified() || v6.is_multicast() || v6.to_ipv4_mapped().is_some() =>
+        {
+            Scope::None
+        }
+        IpAddr::V4(_) | IpAddr::V6(_) => Scope::Wider,
+    }
+}
+
+/// Whether a packet from `local` can reach `remote` as far as family and scope tell.
+pub(crate) fn same_scope(local: IpAddr, remote: IpAddr) -> bool {
+    local.is_ipv4() == remote.is_ipv4()
+        && scope(local) == scope(remote)
+        && scope(local) != Scope::None
+}
+
+/// Whether an address may be told to a peer, or believed from a peer, that is reached at
+/// `remote`: loopback and link-local addresses never leave their scope.
+pub(crate) fn may_be_listed(address: IpAddr, remote: IpAddr) -> bool {
+    match (scope(address), scope(remote)) {
+        (Scope::None, _) => false,
+        (Scope::Wider, _) | (Scope::Loopback, Scope::Loopback) => true,
+        (Scope::LinkLocal, Scope::LinkLocal | Scope::Loopback) => true,
+        (Scope::Loopback | Scope::LinkLocal, _) => false,
+    }
+}
+
+/// Whether packets may come from or go to this address at all.
+// req: rfc9260 8.4 "MUST silently discard the OOTB packet"
+pub(crate) fn is_unicast(address: IpAddr) -> bool {
+    scope(address) != Scope::None
+}
+
+/// Leading bits that two addresses of one family share; the longer, the nearer.
+pub(crate) fn common_prefix(a: IpAddr, b: IpAddr) -> u32 {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (u32::from(a) ^ u32::from(b)).leading_zeros(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (u128::from(a) ^ u128::from(b)).leading_zeros(),
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn scopes_do_not_mix() {
+        assert!(same_scope(ip("127.0.0.1"), ip("127.0.0.2")));
+        assert!(same_scope(ip("10.0.0.1"), ip("192.0.2.1")));
+        assert!(!same_scope(ip("127.0.0.1"), ip("10.0.0.1")));
+        assert!(!same_scope(ip("10.0.0.1"), ip("2001:db8::1")));
+        assert!(!same_scope(ip("fe80::1"), ip("2001:db8::1")));
+        assert!(!same_scope(ip("0.0.0.0"), ip("0.0.0.0")));
+        assert!(may_be_listed(ip("10.0.0.1"), ip("127.0.0.1")));
+        assert!(!may_be_listed(ip("127.0.0.1"), ip("10.0.0.1")));
+        assert!(!may_be_listed(ip("fe80::1"), ip("10.0.0.1")));
+        assert!(may_be_listed(ip("fe80::1"), ip("fe80::2")));
+        assert!(!may_be_listed(ip("224.0.0.1"), ip("10.0.0.1")));
+        assert!(!is_unicast(ip("::ffff:1.2.3.4")));
+    }
+
+    #[test]
+    fn nearness_counts_bits() {
+        assert_eq!(common_prefix(ip("10.1.0.1"), ip("10.1.0.2")), 30);
+        assert_eq!(common_prefix(ip("10.1.0.1"), ip("10.2.0.1")), 14);
+        assert_eq!(common_prefix(ip("::1"), ip("::1")), 128);
+        assert_eq!(common_prefix(ip("::1"), ip("10.0.0.1")), 0);
+    }
+}

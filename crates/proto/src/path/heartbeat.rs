@@ -1,0 +1,168 @@
+//! Heartbeats: path verification, path supervision and MTU probes (RFC 9260 sections 5.4, 8.3).
+
+use std::time::Duration;
+
+use crate::rng::Rng;
+use crate::time::{Instant, nanos};
+
+/// What a HEARTBEAT carries and its answer brings back: enough to find the path, and a nonce
+/// that a peer off the path cannot know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeartbeatInfo {
+    pub(crate) path: u8,
+    /// Size of the MTU probe that this is, 0 for a plain heartbeat.
+    pub(crate) probe: u16,
+    pub(crate) nonce: u64,
+}
+
+impl HeartbeatInfo {
+    pub(crate) const LEN: usize = 12;
+
+    pub(crate) fn encode(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes[0] = self.path;
+        bytes[2..4].copy_from_slice(&self.probe.to_be_bytes());
+        bytes[4..].copy_from_slice(&self.nonce.to_be_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::LEN] = bytes.try_into().ok()?;
+        let mut nonce = [0; 8];
+        nonce.copy_from_slice(&bytes[4..]);
+        Some(Self {
+            path: bytes[0],
+            probe: u16::from_be_bytes([bytes[2], bytes[3]]),
+            nonce: u64::from_be_bytes(nonce),
+        })
+    }
+}
+
+/// A heartbeat on its way.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    nonce: u64,
+    at: Instant,
+    /// Counted as an error if not answered by then.
+    deadline: Option<Instant>,
+}
+
+/// Heartbeats of one path.
+#[derive(Debug, Default)]
+pub(crate) struct Heartbeat {
+    /// When the next one is due; `None` while there are none to send.
+    due: Option<Instant>,
+    sent: Option<Sent>,
+    /// Nonce of the MTU probe on its way.
+    probe_nonce: u64,
+}
+
+impl Heartbeat {
+    /// Sets when the next heartbeat is due.
+    pub(crate) fn schedule(&mut self, at: Option<Instant>) {
+        self.due = at;
+    }
+
+    /// The next instant at which something happens.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let unanswered = self.sent.and_then(|sent| sent.deadline);
+        match (self.due, unanswered) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Whether a heartbeat is to be sent now.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    /// A heartbeat with `nonce` leaves now; it should be answered within `rto`.
+    pub(crate) fn on_sent(&mut self, now: Instant, nonce: u64, rto: Duration) {
+        self.sent = Some(Sent { nonce, at: now, deadline: Some(now + rto) });
+        self.due = None;
+    }
+
+    /// Whether a heartbeat went unanswered; true once for each.
+    pub(crate) fn take_unanswered(&mut self, now: Instant) -> bool {
+        match &mut self.sent {
+            Some(sent) if sent.deadline.is_some_and(|deadline| deadline <= now) => {
+                sent.deadline = None;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An answer with this nonce came: the round-trip time if it is to the last heartbeat.
+    pub(crate) fn on_ack(&mut self, now: Instant, nonce: u64) -> Option<Duration> {
+        let sent = self.sent.take_if(|sent| sent.nonce == nonce)?;
+        Some(now.saturating_since(sent.at))
+    }
+
+    /// Remembers the nonce of an MTU probe.
+    pub(crate) fn on_probe_sent(&mut self, nonce: u64) {
+        self.probe_nonce = nonce;
+    }
+
+    /// Whether an answer is to the MTU probe on its way.
+    pub(crate) fn is_probe_ack(&mut self, nonce: u64) -> bool {
+        let matches = self.probe_nonce == nonce && nonce != 0;
+        if matches {
+            self.probe_nonce = 0;
+        }
+        matches
+    }
+}
+
+/// The time to the next heartbeat of an idle path: HB.interval plus the RTO, which is jittered
+/// by half of it in both directions.
+// req: rfc9260 8.3 "with jittering of +/- 50% of the RTO value"
+pub(crate) fn period(interval: Duration, rto: Duration, rng: &mut Rng) -> Duration {
+    let rto = nanos(rto);
+    interval + Duration::from_nanos(rto / 2 + rng.below(rto + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_round_trips() {
+        let info = HeartbeatInfo { path: 3, probe: 1400, nonce: 0x0123_4567_89ab_cdef };
+        assert_eq!(HeartbeatInfo::decode(&info.encode()), Some(info));
+        assert_eq!(HeartbeatInfo::decode(&info.encode()[1..]), None);
+    }
+
+    #[test]
+    fn only_the_right_nonce_counts_and_only_once() {
+        let mut heartbeat = Heartbeat::default();
+        let now = Instant::from_nanos(100);
+        heartbeat.schedule(Some(now));
+        assert!(heartbeat.is_due(now));
+        heartbeat.on_sent(now, 7, Duration::from_nanos(50));
+        assert!(!heartbeat.is_due(now));
+        assert_eq!(heartbeat.deadline(), Some(Instant::from_nanos(150)));
+        assert_eq!(heartbeat.on_ack(now, 8), None);
+        let late = Instant::from_nanos(160);
+        assert!(heartbeat.take_unanswered(late));
+        assert!(!heartbeat.take_unanswered(late));
+        assert_eq!(heartbeat.on_ack(late, 7), Some(Duration::from_nanos(60)));
+        assert_eq!(heartbeat.on_ack(late, 7), None);
+        heartbeat.on_probe_sent(9);
+        assert!(!heartbeat.is_probe_ack(8) && heartbeat.is_probe_ack(9));
+        assert!(!heartbeat.is_probe_ack(9) && !heartbeat.is_probe_ack(0));
+    }
+
+    #[test]
+    // test: rfc9260 8.3 "with jittering of +/- 50% of the RTO value"
+    fn jitter_is_half_of_the_rto() {
+        let mut rng = Rng::from_key((1, 2));
+        let periods: Vec<_> = (0..1000)
+            .map(|_| period(Duration::from_secs(30), Duration::from_secs(2), &mut rng))
+            .collect();
+        let (min, max) = (periods.iter().min().unwrap(), periods.iter().max().unwrap());
+        assert!((31.0..31.1).contains(&min.as_secs_f64()), "{min:?}");
+        assert!((32.9..=33.0).contains(&max.as_secs_f64()), "{max:?}");
+    }
+}

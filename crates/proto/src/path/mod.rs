@@ -1,0 +1,186 @@
+//! One path: a pair of a local and a remote IP address with everything that is known about it.
+
+pub(crate) mod address;
+pub(crate) mod heartbeat;
+mod mtu;
+mod pacer;
+mod rtt;
+
+use std::net::IpAddr;
+
+pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
+pub(crate) use mtu::MtuSearch;
+pub(crate) use pacer::Pacer;
+pub(crate) use rtt::RttEstimator;
+
+use crate::config::{AssociationConfig, BurstControl, Encapsulation};
+use crate::congestion::Controller;
+use crate::event::PathState;
+use crate::stats::PathStatistics;
+use crate::time::Instant;
+
+/// Bytes of the SCTP common header.
+pub(crate) const COMMON_HEADER: usize = 12;
+
+/// A path.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+    /// UDP port of the peer on this path (RFC 6951 section 5.4); 0 without encapsulation.
+    pub(crate) remote_udp_port: u16,
+    /// Bytes of an IP packet that are not SCTP's.
+    overhead: u16,
+    pub(crate) state: PathState,
+    /// Errors in a row.
+    pub(crate) error_count: u32,
+    pub(crate) rtt: RttEstimator,
+    pub(crate) congestion: Controller,
+    pub(crate) mtu: MtuSearch,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) pacer: Option<Pacer>,
+    /// T3-rtx.
+    pub(crate) t3: Option<Instant>,
+    /// Fast recovery lasts until this TSN is acknowledged.
+    pub(crate) recovery_exit: Option<u64>,
+    /// One packet of retransmissions may leave whatever cwnd says (RFC 9260 section 7.2.4, 4).
+    pub(crate) retransmit_at_once: bool,
+    /// TSN whose acknowledgement gives the next RTT measurement.
+    pub(crate) timed_tsn: Option<u64>,
+    /// When data was sent last.
+    pub(crate) last_data: Instant,
+    /// When something was sent last whose answer measures the RTT.
+    pub(crate) last_probe: Instant,
+    /// The path failed to send and may be told so again only after this.
+    pub(crate) next_send_error: Instant,
+    pub(crate) stats: PathCounters,
+}
+
+/// Totals of a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathCounters {
+    pub(crate) packets_sent: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) packets_received: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) data_bytes_sent: u64,
+    pub(crate) data_bytes_received: u64,
+    pub(crate) retransmitted_chunks: u64,
+    pub(crate) t3_timeouts: u64,
+    pub(crate) heartbeats_sent: u64,
+    pub(crate) heartbeats_acked: u64,
+    pub(crate) ecn_ce_received: u64,
+}
+
+impl Path {
+    pub(crate) fn new(
+        now: Instant,
+        local: IpAddr,
+        remote: IpAddr,
+        remote_udp_port: u16,
+        encapsulation: Encapsulation,
+        config: &AssociationConfig,
+    ) -> Self {
+        let mtu = MtuSearch::new(&config.mtu);
+        let overhead = encapsulation.overhead(remote);
+        let pmdcs = packet_size(mtu.current(), overhead) - COMMON_HEADER;
+        Self {
+            local,
+            remote,
+            remote_udp_port,
+            overhead: overhead as u16,
+            state: PathState::Unconfirmed,
+            error_count: 0,
+            rtt: RttEstimator::new(config),
+            congestion: Controller::new(config, pmdcs),
+            mtu,
+            heartbeat: Heartbeat::default(),
+            pacer: match config.burst {
+                BurstControl::Pacing { quantum } => Some(Pacer::new(quantum)),
+                BurstControl::MaxBurst(_)
+                | BurstControl::MaxBurstCutsCwnd(_)
+                | BurstControl::Unlimited => None,
+            },
+            t3: None,
+            recovery_exit: None,
+            retransmit_at_once: false,
+            timed_tsn: None,
+            last_data: now,
+            last_probe: now,
+            next_send_error: now,
+            stats: PathCounters::default(),
+        }
+    }
+
+    /// Largest SCTP packet, in bytes.
+    pub(crate) fn packet_size(&self) -> usize {
+        packet_size(self.mtu.current(), usize::from(self.overhead))
+    }
+
+    /// Path Maximum DATA Chunk Size (RFC 9260 section 1.3), chunk header included.
+    pub(crate) fn pmdcs(&self) -> usize {
+        self.packet_size() - COMMON_HEADER
+    }
+
+    /// Bytes of an IP packet that are not SCTP's.
+    pub(crate) fn overhead(&self) -> usize {
+        usize::from(self.overhead)
+    }
+
+    /// Tells the congestion controller what the MTU search found.
+    pub(crate) fn mtu_changed(&mut self) {
+        self.congestion.on_pmdcs_change(self.pmdcs());
+    }
+
+    /// May carry user data.
+    pub(crate) fn is_active(&self) -> bool {
+        self.state == PathState::Active
+    }
+
+    /// Back to how a path starts, for a peer that lost its state.
+    pub(crate) fn restart(&mut self, now: Instant, config: &AssociationConfig) {
+        // req: rfc9260 5.2.4.1 "congestion control parameters (e.g., cwnd, ssthresh)"
+        self.congestion = Controller::new(config, self.pmdcs());
+        self.rtt = RttEstimator::new(config);
+        self.error_count = 0;
+        self.t3 = None;
+        self.recovery_exit = None;
+        self.retransmit_at_once = false;
+        self.timed_tsn = None;
+        self.last_data = now;
+    }
+
+    pub(crate) fn statistics(&self, flight: usize) -> PathStatistics {
+        let stats = &self.stats;
+        PathStatistics {
+            local: self.local,
+            remote: self.remote,
+            remote_udp_port: self.remote_udp_port,
+            state: self.state,
+            srtt: self.rtt.srtt(),
+            rttvar: self.rtt.rttvar(),
+            rto: self.rtt.rto(),
+            cwnd: self.congestion.cwnd(),
+            ssthresh: self.congestion.ssthresh(),
+            flight,
+            mtu: self.mtu.current(),
+            error_count: self.error_count,
+            packets_sent: stats.packets_sent,
+            bytes_sent: stats.bytes_sent,
+            packets_received: stats.packets_received,
+            bytes_received: stats.bytes_received,
+            data_bytes_sent: stats.data_bytes_sent,
+            data_bytes_received: stats.data_bytes_received,
+            retransmitted_chunks: stats.retransmitted_chunks,
+            t3_timeouts: stats.t3_timeouts,
+            heartbeats_sent: stats.heartbeats_sent,
+            heartbeats_acked: stats.heartbeats_acked,
+            ecn_ce_received: stats.ecn_ce_received,
+        }
+    }
+}
+
+/// Largest SCTP packet in an IP packet of `mtu` bytes, a multiple of 4.
+fn packet_size(mtu: u16, overhead: usize) -> usize {
+    (usize::from(mtu) - overhead) & !3
+}

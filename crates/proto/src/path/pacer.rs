@@ -1,0 +1,103 @@
+//! Pacing: packets leave at a little more than cwnd per round trip, in quanta.
+
+use std::time::Duration;
+
+use crate::time::{Instant, nanos};
+
+/// A token bucket of bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pacer {
+    /// Packets that may leave back to back.
+    quantum: u32,
+    tokens: u64,
+    refilled: Instant,
+}
+
+impl Pacer {
+    pub(crate) fn new(quantum: u32) -> Self {
+        Self { quantum, tokens: u64::MAX, refilled: Instant::ZERO }
+    }
+
+    /// Bytes that may leave now; `Err` is when at least half a quantum may leave.
+    ///
+    /// `cwnd` in bytes, `packet` the size of a full packet. Without an RTT measurement nothing
+    /// is paced.
+    pub(crate) fn allowance(
+        &mut self,
+        now: Instant,
+        srtt: Option<Duration>,
+        cwnd: usize,
+        slow_start: bool,
+        packet: usize,
+    ) -> Result<usize, Instant> {
+        let capacity = u64::from(self.quantum) * packet as u64;
+        let Some(rtt) = srtt.map(nanos).filter(|rtt| *rtt > 0) else {
+            return Ok(usize::MAX);
+        };
+        // Twice cwnd per RTT while cwnd doubles per RTT, 5/4 of it later, so that pacing itself
+        // never limits the window's growth.
+        let (numerator, denominator) = if slow_start { (2, 1) } else { (5, 4) };
+        let per_rtt = (cwnd as u64).saturating_mul(numerator) / denominator;
+        let elapsed = nanos(now.saturating_since(self.refilled)).min(rtt);
+        let refill = u128::from(per_rtt) * u128::from(elapsed) / u128::from(rtt);
+        self.tokens = self.tokens.min(capacity).saturating_add(refill as u64).min(capacity);
+        self.refilled = now;
+        // Waiting for half a quantum keeps the number of wake-ups down.
+        let wanted = (capacity / 2).max(packet as u64).min(capacity);
+        if self.tokens >= packet as u64 && (self.tokens >= wanted || elapsed == 0) {
+            return Ok(self.tokens as usize);
+        }
+        let missing = u128::from(wanted - self.tokens.min(wanted)) * u128::from(rtt);
+        let wait = missing.div_ceil(u128::from(per_rtt.max(1))).max(1);
+        Err(now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
+    }
+
+    /// `bytes` left.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        self.tokens = self.tokens.saturating_sub(bytes as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Option<Duration> = Some(Duration::from_millis(10));
+
+    #[test]
+    fn rate_is_held_over_a_round_trip() {
+        let mut pacer = Pacer::new(4);
+        let mut now = Instant::from_nanos(1_000_000_000);
+        let end = now + Duration::from_millis(100);
+        let mut sent = 0;
+        while now < end {
+            match pacer.allowance(now, RTT, 100_000, false, 1000) {
+                Ok(bytes) => {
+                    assert!(bytes <= 4000);
+                    pacer.sent(bytes);
+                    sent += bytes;
+                }
+                Err(later) => {
+                    assert!(later > now);
+                    now = later;
+                }
+            }
+        }
+        // Ten round trips at 125,000 bytes each, and the first quantum.
+        assert!((1_250_000 - 4000..=1_250_000 + 8000).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn nothing_is_paced_before_the_first_measurement() {
+        let mut pacer = Pacer::new(4);
+        assert_eq!(pacer.allowance(Instant::ZERO, None, 10, true, 1000), Ok(usize::MAX));
+    }
+
+    #[test]
+    fn an_idle_time_gives_one_quantum_only() {
+        let mut pacer = Pacer::new(4);
+        pacer.sent(usize::MAX);
+        let now = Instant::from_nanos(5_000_000_000);
+        assert_eq!(pacer.allowance(now, RTT, 100_000, true, 1000), Ok(4000));
+    }
+}

@@ -1,0 +1,32 @@
+//! Choices between paths. Each decision point is one small enum with the published algorithms
+//! as variants.
+
+mod dormant;
+mod retransmission;
+
+pub use dormant::DormantBehaviour;
+pub use retransmission::RetransmissionPolicy;
+
+use crate::path::{Path, address};
+
+/// The most divergent other path that may carry data: another remote address before another
+/// local one, both before either (RFC 9260 section 6.4.1), and among equals the next in turn.
+pub(crate) fn alternate(paths: &[Path], from: usize) -> Option<usize> {
+    let count = paths.len();
+    let this = paths.get(from)?;
+    (1..count)
+        .map(|step| (from + step) % count)
+        .filter(|candidate| paths[*candidate].is_active())
+        .max_by_key(|candidate| {
+            let other = &paths[*candidate];
+            let distance = (from + count - candidate) % count;
+            // req: rfc9260 6.4 "most divergent source-destination pair from the"
+            (other.remote != this.remote, other.local != this.local, nearness(other), distance)
+        })
+}
+
+/// How well the ends of a path fit together: a local address in the remote's network is the
+/// one that routing would choose.
+pub(crate) fn nearness(path: &Path) -> u32 {
+    address::common_prefix(path.local, path.remote)
+}

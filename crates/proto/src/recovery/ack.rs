@@ -1,0 +1,263 @@
+//! An acknowledgement, digested once for everybody who wants to know.
+
+use std::time::Duration;
+
+use crate::path::Path;
+use crate::send::{Outstanding, SlotState};
+use crate::time::Instant;
+
+/// What one path learns from an acknowledgement.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathAck {
+    /// Bytes newly acknowledged, chunk headers included.
+    pub(crate) bytes: usize,
+    /// Bytes that were in flight before.
+    pub(crate) flight_before: usize,
+    /// Number of the latest packet newly acknowledged.
+    pub(crate) highest_packet: Option<u64>,
+    /// A round-trip time measured.
+    pub(crate) rtt: Option<Duration>,
+    /// The earliest outstanding chunk was acknowledged, so that T3-rtx starts anew.
+    pub(crate) earliest: bool,
+    /// A chunk was acknowledged that this path alone carried.
+    pub(crate) alive: bool,
+    /// A chunk as large as the path carries was acknowledged.
+    pub(crate) largest_chunk: usize,
+}
+
+/// What an acknowledgement says.
+#[derive(Debug, Default)]
+pub(crate) struct AckSummary {
+    pub(crate) cumulative_advanced: bool,
+    /// Chunks that no longer need to be kept.
+    pub(crate) freed_chunks: usize,
+    /// Number of the latest packet newly acknowledged.
+    pub(crate) highest_packet: Option<u64>,
+    /// TSNs that were acknowledged before and no longer are.
+    pub(crate) reneged: Vec<u64>,
+    pub(crate) paths: Vec<PathAck>,
+}
+
+impl AckSummary {
+    pub(crate) fn newly_acked(&self) -> bool {
+        self.highest_packet.is_some()
+    }
+}
+
+/// Why an acknowledgement was not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckError {
+    /// Older than what is known.
+    Old,
+    /// It acknowledges what was never sent.
+    NeverSent,
+    /// Its blocks contradict themselves.
+    Malformed,
+}
+
+/// The receiver's acknowledgements as the sender knows them.
+#[derive(Debug, Default)]
+pub(crate) struct Acknowledged {
+    /// TSN ranges acknowledged above the cumulative point, sorted and apart.
+    ranges: Vec<(u64, u64)>,
+    /// The ranges of the acknowledgement at hand; kept for its memory.
+    scratch: Vec<(u64, u64)>,
+    /// Number of the latest packet ever acknowledged.
+    pub(crate) highest_packet: u64,
+}
+
+impl Acknowledged {
+    /// Digests an acknowledgement of everything up to `cumulative` and of `blocks` above it.
+    ///
+    /// `complete` says that the receiver had room for all its blocks, so that what is not
+    /// listed was not received. Each freed slot's payload length goes to `freed`.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn digest(
+        &mut self,
+        now: Instant,
+        cumulative: u64,
+        blocks: impl Iterator<Item = (u16, u16)>,
+        complete: bool,
+        out: &mut Outstanding,
+        paths: &mut [Path],
+        summary: &mut AckSummary,
+        mut freed: impl FnMut(usize),
+    ) -> Result<(), AckError> {
+        // req: rfc9260 6.2.1 "then drop the SACK chunk"
+        if cumulative + 1 < out.base() {
+            return Err(AckError::Old);
+        }
+        if cumulative >= out.next_tsn() {
+            return Err(AckError::NeverSent);
+        }
+        self.read_blocks(cumulative, blocks, out.next_tsn())?;
+
+        summary.cumulative_advanced = cumulative >= out.base();
+        summary.freed_chunks = 0;
+        summary.highest_packet = None;
+        summary.reneged.clear();
+        summary.paths.clear();
+        summary.paths.extend((0..paths.len()).map(|path| PathAck {
+            flight_before: out.flight(path),
+            ..PathAck::default()
+        }));
+
+        while out.base() <= cumulative {
+            let tsn = out.base();
+            note(now, tsn, out, paths, summary);
+            // req: rfc9260 6.7 "the endpoint MUST remove all DATA"
+            if let Some(slot) = out.pop() {
+                summary.freed_chunks += 1;
+                freed(slot.payload.len());
+            }
+        }
+        self.compare(now, cumulative, complete, out, paths, summary);
+        if let Some(highest) = summary.highest_packet {
+            self.highest_packet = self.highest_packet.max(highest);
+        }
+        Ok(())
+    }
+
+    /// Turns gap ack blocks into sorted ranges of TSNs.
+    fn read_blocks(
+        &mut self,
+        cumulative: u64,
+        blocks: impl Iterator<Item = (u16, u16)>,
+        next_tsn: u64,
+    ) -> Result<(), AckError> {
+        self.scratch.clear();
+        let mut sorted = true;
+        for (start, end) in blocks {
+            if start == 0 || start > end {
+                return Err(AckError::Malformed);
+            }
+            let (start, end) = (cumulative + u64::from(start), cumulative + u64::from(end));
+            if end >= next_tsn {
+                return Err(AckError::NeverSent);
+            }
+            sorted &= self.scratch.last().is_none_or(|(_, last)| *last + 1 < start);
+            self.scratch.push((start, end));
+        }
+        if !sorted {
+            self.scratch.sort_unstable();
+            self.scratch.dedup_by(|next, kept| {
+                let overlaps = next.0 <= kept.1 + 1;
+                if overlaps {
+                    kept.1 = kept.1.max(next.1);
+                }
+                overlaps
+            });
+        }
+        Ok(())
+    }
+
+    /// Walks the known and the new ranges side by side: what only the new ones have is newly
+    /// acknowledged, what only the known ones have was reneged.
+    fn compare(
+        &mut self,
+        now: Instant,
+        cumulative: u64,
+        complete: bool,
+        out: &mut Outstanding,
+        paths: &mut [Path],
+        summary: &mut AckSummary,
+    ) {
+        if self.ranges.is_empty() && self.scratch.is_empty() {
+            return;
+        }
+        let reported_to = self.scratch.last().map_or(cumulative, |(_, end)| *end);
+        let mut known = self.ranges.iter().copied().filter(|(_, end)| *end > cumulative);
+        let mut known_at = known.next().map(|(start, end)| (start.max(cumulative + 1), end));
+        let mut kept_above = Vec::new();
+        let mut reneged = |start: u64, end: u64, summary: &mut AckSummary| {
+            // A receiver that had no room for more blocks has reneged on nothing.
+            let split = if complete { end + 1 } else { (reported_to + 1).max(start) };
+            summary.reneged.extend(start..split.min(end + 1));
+            if split <= end {
+                kept_above.push((split, end));
+            }
+        };
+        for &(start, end) in &self.scratch {
+            let mut at = start;
+            while let Some((from, to)) = known_at {
+                if from > end {
+                    break;
+                }
+                if from < at {
+                    reneged(from, to.min(at - 1), summary);
+                }
+                for tsn in at..from.max(at) {
+                    newly(now, tsn, out, paths, summary);
+                }
+                at = at.max(to.min(end) + 1);
+                if to <= end {
+                    known_at = known.next();
+                } else {
+                    known_at = Some((end + 1, to));
+                    break;
+                }
+            }
+            for tsn in at..=end {
+                newly(now, tsn, out, paths, summary);
+            }
+        }
+        while let Some((from, to)) = known_at {
+            reneged(from, to, summary);
+            known_at = known.next();
+        }
+        std::mem::swap(&mut self.ranges, &mut self.scratch);
+        self.ranges.extend(kept_above);
+        for tsn in &summary.reneged {
+            out.renege(*tsn);
+        }
+        if self.ranges.is_empty() {
+            self.ranges = Vec::new();
+            self.scratch = Vec::new();
+        }
+    }
+}
+
+fn newly(
+    now: Instant,
+    tsn: u64,
+    out: &mut Outstanding,
+    paths: &mut [Path],
+    summary: &mut AckSummary,
+) {
+    note(now, tsn, out, paths, summary);
+    out.gap_ack(tsn);
+}
+
+/// Records what the acknowledgement of one chunk means, before its slot changes.
+fn note(
+    now: Instant,
+    tsn: u64,
+    out: &Outstanding,
+    paths: &mut [Path],
+    summary: &mut AckSummary,
+) {
+    let Some(slot) = out.get(tsn) else { return };
+    if slot.state == SlotState::Acked {
+        return;
+    }
+    let index = usize::from(slot.path);
+    let (Some(path), Some(ack)) = (paths.get_mut(index), summary.paths.get_mut(index)) else {
+        return;
+    };
+    summary.highest_packet = summary.highest_packet.max(Some(slot.packet));
+    ack.highest_packet = ack.highest_packet.max(Some(slot.packet));
+    ack.bytes += slot.size();
+    ack.largest_chunk = ack.largest_chunk.max(slot.size());
+    // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
+    ack.alive |= !slot.ambiguous;
+    if slot.state == SlotState::InFlight && !ack.earliest {
+        ack.earliest = out.earliest(index) == Some(tsn);
+    }
+    // req: rfc9260 6.3.1 "RTT measurements MUST NOT be made using"
+    if path.timed_tsn == Some(tsn) {
+        path.timed_tsn = None;
+        if slot.transmissions == 1 {
+            ack.rtt = Some(now.saturating_since(slot.sent_at));
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! From messages to chunks: the send buffer, the stream scheduler, fragmentation, and the ring
+//! of what is outstanding.
+
+mod outstanding;
+mod pages;
+mod scheduler;
+
+use anabranch_wire::{DataFlags, Ppid, Ssn};
+use bytes::Bytes;
+
+pub(crate) use outstanding::{LostBy, Outstanding, Slot, SlotState};
+pub(crate) use pages::Pages;
+pub use scheduler::SchedulerKind;
+pub(crate) use scheduler::{Queued, Scheduler};
+
+use crate::config::AssociationConfig;
+use crate::error::SendErrorReason;
+use crate::message::OutgoingMessage;
+use crate::time::Instant;
+
+/// A fragment shorter than this is not cut just to fill a packet: it would cost both ends more
+/// than the bytes it saves.
+const MIN_FILL: usize = 256;
+
+/// The part of a message that goes into one DATA chunk.
+#[derive(Debug)]
+pub(crate) struct Fragment {
+    pub(crate) stream: u16,
+    pub(crate) ssn: Ssn,
+    pub(crate) ppid: Ppid,
+    pub(crate) flags: DataFlags,
+    pub(crate) context: u64,
+    pub(crate) payload: Bytes,
+}
+
+/// Messages that wait for their first transmission.
+#[derive(Debug)]
+pub(crate) struct SendQueue {
+    scheduler: Scheduler,
+    ssns: Pages<u16>,
+    /// True bytes of queued and outstanding data.
+    buffered: usize,
+    /// User bytes not yet sent.
+    unsent: usize,
+    limit: usize,
+    stream_limit: usize,
+    max_message: usize,
+    fill_packets: bool,
+    outbound_streams: u16,
+    /// A send was refused, and the user waits for room.
+    pub(crate) blocked: bool,
+}
+
+/// What a message costs beyond its bytes while it is queued.
+const MESSAGE_OVERHEAD: usize = std::mem::size_of::<Queued>();
+/// What a chunk costs beyond its bytes while it is outstanding.
+const CHUNK_OVERHEAD: usize = std::mem::size_of::<Slot>();
+
+impl SendQueue {
+    pub(crate) fn new(config: &AssociationConfig) -> Self {
+        Self {
+            scheduler: Scheduler::new(config.scheduler),
+            ssns: Pages::default(),
+            buffered: 0,
+            unsent: 0,
+            limit: config.send_buffer,
+            stream_limit: config.stream_send_buffer,
+            max_message: config.max_message_size,
+            fill_packets: config.fill_packets,
+            outbound_streams: config.outbound_streams,
+            blocked: false,
+        }
+    }
+
+    pub(crate) fn outbound_streams(&self) -> u16 {
+        self.outbound_streams
+    }
+
+    /// The peer allows this many streams.
+    pub(crate) fn set_outbound_streams(&mut self, streams: u16) {
+        self.outbound_streams = streams;
+    }
+
+    /// Takes a message, or says why not.
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        message: OutgoingMessage,
+    ) -> Result<(), (SendErrorReason, OutgoingMessage)> {
+        let refuse = |reason, message| Err((reason, message));
+        if message.data.is_empty() {
+            return refuse(SendErrorReason::Empty, message);
+        }
+        if message.data.len() > self.max_message {
+            return refuse(SendErrorReason::TooLong, message);
+        }
+        if message.stream >= self.outbound_streams {
+            return refuse(SendErrorReason::NoSuchStream(self.outbound_streams), message);
+        }
+        // A message longer than the whole buffer goes in alone, or it could never be sent.
+        if self.buffered >= self.limit
+            || (self.stream_limit != usize::MAX
+                && self.scheduler.queued_bytes(message.stream) >= self.stream_limit)
+        {
+            self.blocked = true;
+            return refuse(SendErrorReason::Blocked, message);
+        }
+        self.buffered += message.data.len() + MESSAGE_OVERHEAD;
+        self.unsent += message.data.len();
+        let expires = message.lifetime.map(|lifetime| now + lifetime);
+        self.scheduler.push(Queued {
+            stream: message.stream,
+            ppid: message.ppid,
+            unordered: message.unordered,
+            sack_immediately: message.sack_immediately,
+            begun: false,
+            ssn: Ssn(0),
+            expires,
+            context: message.context,
+            rest: message.data,
+        });
+        Ok(())
+    }
+
+    /// User bytes not yet sent.
+    pub(crate) fn unsent(&self) -> usize {
+        self.unsent
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.unsent == 0
+    }
+
+    /// Send buffer left, in bytes.
+    pub(crate) fn free(&self) -> usize {
+        self.limit.saturating_sub(self.buffered)
+    }
+
+    /// Whether enough room has come back to wake a user whose send was refused: a quarter of
+    /// the buffer, so that the user is not woken for every acknowledgement.
+    pub(crate) fn take_writable(&mut self) -> bool {
+        let wake = self.blocked && self.buffered <= self.limit - self.limit / 4;
+        if wake {
+            self.blocked = false;
+        }
+        wake
+    }
+
+    /// Length of the next chunk's payload if it were cut now, without cutting it.
+    ///
+    /// `room`: payload bytes that fit into the packet; `largest`: payload of a chunk that fills
+    /// a packet on every path; `packet_empty`: no user data is in the packet yet.
+    pub(crate) fn peek(&mut self, room: usize, largest: usize, packet_empty: bool) -> Option<usize> {
+        let message = self.scheduler.peek()?;
+        let length = message.rest.len();
+        let room = room.min(largest);
+        if length <= room {
+            return Some(length);
+        }
+        // The chunk fills what is left of the packet if the message must be cut anyway, or if
+        // packets are to be filled.
+        // req: rfc9260 6.9 "the data sender SHOULD fragment the user message"
+        let cut = packet_empty || self.fill_packets || (length > largest && room == largest);
+        (cut && room >= MIN_FILL.min(largest)).then_some(room)
+    }
+
+    /// Cuts the next chunk of exactly `length` bytes as [`peek`](Self::peek) found it.
+    pub(crate) fn cut(&mut self, length: usize) -> Option<Fragment> {
+        let message = self.scheduler.peek()?;
+        let begin = !message.begun;
+        if begin {
+            message.begun = true;
+            if !message.unordered {
+                let ssn = self.ssns.entry(message.stream);
+                message.ssn = Ssn(*ssn);
+                // req: rfc9260 6.5 "the next Stream Sequence Number MUST be set to 0"
+                *ssn = ssn.wrapping_add(1);
+            }
+        }
+        let end = length >= message.rest.len();
+        let mut flags = 0;
+        if begin {
+            flags |= DataFlags::BEGIN;
+        }
+        if end {
+            flags |= DataFlags::END;
+        }
+        if message.unordered {
+            flags |= DataFlags::UNORDERED;
+        }
+        if end && message.sack_immediately {
+            flags |= DataFlags::IMMEDIATE;
+        }
+        let fragment = Fragment {
+            stream: message.stream,
+            ssn: message.ssn,
+            ppid: message.ppid,
+            flags: DataFlags(flags),
+            context: message.context,
+            payload: if end {
+                std::mem::take(&mut message.rest)
+            } else {
+                message.rest.split_to(length)
+            },
+        };
+        self.unsent -= fragment.payload.len();
+        if end {
+            self.scheduler.pop();
+            self.buffered -= MESSAGE_OVERHEAD;
+        }
+        self.buffered += CHUNK_OVERHEAD;
+        Some(fragment)
+    }
+
+    /// Outstanding data of `length` bytes was acknowledged or given up.
+    pub(crate) fn release(&mut self, length: usize) {
+        self.buffered = self.buffered.saturating_sub(length + CHUNK_OVERHEAD);
+    }
+
+    /// Whether the whole next message is at most `length` bytes and nothing follows it.
+    pub(crate) fn ends_within(&self, length: usize) -> bool {
+        self.unsent <= length
+    }
+
+    /// Gives up messages whose lifetime has passed before a byte of them was sent.
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<Queued> {
+        let message = self.scheduler.peek()?;
+        if message.begun || message.expires.is_none_or(|expires| now < expires) {
+            return None;
+        }
+        let message = self.scheduler.pop()?;
+        self.forget(&message);
+        Some(message)
+    }
+
+    /// Takes out everything, for a report to the user.
+    pub(crate) fn drain(&mut self) -> Option<Queued> {
+        self.scheduler.peek()?;
+        let message = self.scheduler.pop()?;
+        self.forget(&message);
+        Some(message)
+    }
+
+    fn forget(&mut self, message: &Queued) {
+        self.unsent -= message.rest.len();
+        self.buffered = self.buffered.saturating_sub(message.rest.len() + MESSAGE_OVERHEAD);
+    }
+
+    /// The peer restarted: streams count from 0 again, and a message that was cut in part
+    /// cannot go on.
+    pub(crate) fn restart(&mut self, outbound_streams: u16) -> Option<Queued> {
+        self.ssns = Pages::default();
+        self.outbound_streams = outbound_streams;
+        if self.scheduler.peek().is_some_and(|message| message.begun) {
+            return self.drain();
+        }
+        None
+    }
+
+    /// Priority of a stream for [`SchedulerKind::Priority`]: 0 goes first.
+    pub(crate) fn set_priority(&mut self, stream: u16, priority: u16) {
+        self.scheduler.set_priority(stream, priority);
+    }
+
+    /// Frees memory that is not needed while nothing is queued.
+    pub(crate) fn shrink(&mut self) {
+        self.scheduler.shrink();
+    }
+}
+
+impl Queued {
+    /// The message as the user gave it, less what was sent.
+    pub(crate) fn into_message(self) -> OutgoingMessage {
+        OutgoingMessage {
+            stream: self.stream,
+            ppid: self.ppid,
+            unordered: self.unordered,
+            sack_immediately: self.sack_immediately,
+            lifetime: None,
+            context: self.context,
+            data: self.rest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,508 @@
+//! The ring of outstanding chunks, by TSN.
+//!
+//! Slots also link the order in which chunks were sent on each path, so that what is lost is
+//! found without looking at the whole window: the work for an acknowledgement is proportional
+//! to what it newly acknowledges, not to what is outstanding.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use anabranch_wire::{Data, DataFlags, Ppid, Ssn, Tsn};
+use bytes::Bytes;
+
+use super::Fragment;
+use crate::time::Instant;
+use crate::tsn;
+
+/// What happened to a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotState {
+    /// On its way, as far as is known.
+    InFlight,
+    /// Held to be lost; waits for its retransmission.
+    Lost,
+    /// Acknowledged by a gap ack block.
+    Acked,
+}
+
+/// Why a chunk is held to be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LostBy {
+    /// Chunks sent later were acknowledged.
+    MissingReports,
+    /// T3-rtx expired.
+    Timeout,
+}
+
+/// A chunk that was sent and is not cumulatively acknowledged.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) payload: Bytes,
+    /// Returned to the user with the message if it cannot be delivered.
+    pub(crate) context: u64,
+    /// When it was sent last.
+    pub(crate) sent_at: Instant,
+    /// Number of the packet that carried it last.
+    pub(crate) packet: u64,
+    pub(crate) ppid: Ppid,
+    /// Neighbours in the order of sending, by the lower half of the TSN; itself means none.
+    prev: u32,
+    next: u32,
+    pub(crate) stream: u16,
+    pub(crate) ssn: Ssn,
+    pub(crate) flags: DataFlags,
+    pub(crate) state: SlotState,
+    pub(crate) lost_by: LostBy,
+    /// Path that carried it last.
+    pub(crate) path: u8,
+    pub(crate) missing_reports: u8,
+    /// Times that it was sent, saturating.
+    pub(crate) transmissions: u8,
+    /// It was retransmitted after missing reports.
+    pub(crate) fast_retransmitted: bool,
+    /// It was sent on more than one path, so that an acknowledgement does not tell which of
+    /// them works.
+    pub(crate) ambiguous: bool,
+    /// It waits in the list of chunks that missing reports do not count for.
+    held: bool,
+}
+
+impl Slot {
+    /// Bytes on the wire: header, payload and padding.
+    pub(crate) fn size(&self) -> usize {
+        Data::HEADER_LEN + self.payload.len().next_multiple_of(4)
+    }
+}
+
+/// Chunks in the order in which they were sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct List {
+    ends: Option<(u64, u64)>,
+}
+
+/// What is in flight on one path and what waits to be retransmitted on it.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    /// Bytes in flight.
+    bytes: usize,
+    /// Chunks for which missing reports count.
+    order: List,
+    /// Chunks that were fast-retransmitted and may not be again.
+    held: List,
+    /// TSNs to be retransmitted on this path.
+    lost: BTreeSet<u64>,
+}
+
+/// All outstanding chunks of an association.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    slots: VecDeque<Slot>,
+    /// TSN of the first slot.
+    base: u64,
+    flights: Vec<Flight>,
+    /// Payload bytes that the peer has not acknowledged in any form and that are in flight.
+    payload_in_flight: usize,
+    lost: usize,
+}
+
+impl Outstanding {
+    pub(crate) fn new(first_tsn: u64) -> Self {
+        Self {
+            slots: VecDeque::new(),
+            base: first_tsn,
+            flights: Vec::new(),
+            payload_in_flight: 0,
+            lost: 0,
+        }
+    }
+
+    /// Makes room for the flights of `count` paths.
+    pub(crate) fn set_paths(&mut self, count: usize) {
+        while self.flights.len() < count {
+            self.flights.push(Flight::default());
+        }
+    }
+
+    /// The lowest TSN that is not cumulatively acknowledged.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The TSN of the next new chunk.
+    pub(crate) fn next_tsn(&self) -> u64 {
+        self.base + self.slots.len() as u64
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Bytes in flight on a path, chunk headers included.
+    pub(crate) fn flight(&self, path: usize) -> usize {
+        self.flights[path].bytes
+    }
+
+    /// User bytes in flight on all paths.
+    pub(crate) fn payload_in_flight(&self) -> usize {
+        self.payload_in_flight
+    }
+
+    /// Chunks that wait for their retransmission.
+    pub(crate) fn lost_chunks(&self) -> usize {
+        self.lost
+    }
+
+    pub(crate) fn get(&self, tsn: u64) -> Option<&Slot> {
+        self.slots.get(usize::try_from(tsn.checked_sub(self.base)?).ok()?)
+    }
+
+    fn slot(&mut self, tsn: u64) -> &mut Slot {
+        let index = (tsn - self.base) as usize;
+        &mut self.slots[index]
+    }
+
+    /// The full TSN of a neighbour link.
+    fn absolute(&self, link: u32) -> u64 {
+        tsn::unwrap(self.base, link)
+    }
+
+    fn link_back(&mut self, path: usize, held: bool, tsn: u64) {
+        let list = self.list(path, held);
+        let previous = list.ends;
+        list.ends = Some((previous.map_or(tsn, |(head, _)| head), tsn));
+        let slot = self.slot(tsn);
+        slot.held = held;
+        slot.next = tsn as u32;
+        slot.prev = previous.map_or(tsn, |(_, tail)| tail) as u32;
+        if let Some((_, tail)) = previous {
+            self.slot(tail).next = tsn as u32;
+        }
+    }
+
+    fn link_front(&mut self, path: usize, tsn: u64) {
+        let list = self.list(path, false);
+        let following = list.ends;
+        list.ends = Some((tsn, following.map_or(tsn, |(_, tail)| tail)));
+        let slot = self.slot(tsn);
+        slot.held = false;
+        slot.prev = tsn as u32;
+        slot.next = following.map_or(tsn, |(head, _)| head) as u32;
+        if let Some((head, _)) = following {
+            self.slot(head).prev = tsn as u32;
+        }
+    }
+
+    fn list(&mut self, path: usize, held: bool) -> &mut List {
+        let flight = &mut self.flights[path];
+        if held { &mut flight.held } else { &mut flight.order }
+    }
+
+    fn unlink(&mut self, tsn: u64) {
+        let slot = self.slot(tsn);
+        let (path, held, prev, next) = (usize::from(slot.path), slot.held, slot.prev, slot.next);
+        let this = tsn as u32;
+        let before = (prev != this).then(|| self.absolute(prev));
+        let after = (next != this).then(|| self.absolute(next));
+        if let Some(before) = before {
+            self.slot(before).next = if after.is_some() { next } else { before as u32 };
+        }
+        if let Some(after) = after {
+            self.slot(after).prev = if before.is_some() { prev } else { after as u32 };
+        }
+        let list = self.list(path, held);
+        if let Some((head, tail)) = list.ends {
+            list.ends = match (before, after) {
+                (None, None) => None,
+                (None, Some(after)) => Some((after, tail)),
+                (Some(before), None) => Some((head, before)),
+                (Some(_), Some(_)) => Some((head, tail)),
+            };
+        }
+    }
+
+    fn take_off(&mut self, tsn: u64) {
+        self.unlink(tsn);
+        let slot = self.slot(tsn);
+        let (path, size, payload) = (usize::from(slot.path), slot.size(), slot.payload.len());
+        self.flights[path].bytes -= size;
+        self.payload_in_flight -= payload;
+    }
+
+    fn put_on(&mut self, tsn: u64) {
+        let slot = self.slot(tsn);
+        let (path, size, payload) = (usize::from(slot.path), slot.size(), slot.payload.len());
+        self.flights[path].bytes += size;
+        self.payload_in_flight += payload;
+    }
+
+    /// Appends a new chunk that was just put into packet `packet` on `path`; returns its TSN.
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        fragment: Fragment,
+        path: usize,
+        packet: u64,
+    ) -> u64 {
+        let tsn = self.next_tsn();
+        self.slots.push_back(Slot {
+            payload: fragment.payload,
+            context: fragment.context,
+            sent_at: now,
+            packet,
+            ppid: fragment.ppid,
+            prev: tsn as u32,
+            next: tsn as u32,
+            stream: fragment.stream,
+            ssn: fragment.ssn,
+            flags: fragment.flags,
+            state: SlotState::InFlight,
+            lost_by: LostBy::Timeout,
+            path: path as u8,
+            missing_reports: 0,
+            transmissions: 1,
+            fast_retransmitted: false,
+            ambiguous: false,
+            held: false,
+        });
+        self.link_back(path, false, tsn);
+        self.put_on(tsn);
+        tsn
+    }
+
+    /// The chunk that waits longest to be retransmitted on a path.
+    pub(crate) fn first_lost(&self, path: usize) -> Option<u64> {
+        self.flights[path].lost.first().copied()
+    }
+
+    /// A lost chunk was put into packet `packet` on `path`. With `again` missing reports count
+    /// for it once more.
+    pub(crate) fn retransmitted(
+        &mut self,
+        now: Instant,
+        tsn: u64,
+        path: usize,
+        packet: u64,
+        again: bool,
+    ) {
+        let slot = self.slot(tsn);
+        let waited_on = usize::from(slot.path);
+        // A lost slot's path is the one that it waits for; the one before it stands behind
+        // `ambiguous`, which `lose` set.
+        debug_assert_eq!(slot.state, SlotState::Lost);
+        slot.state = SlotState::InFlight;
+        slot.path = path as u8;
+        slot.sent_at = now;
+        slot.packet = packet;
+        slot.missing_reports = 0;
+        slot.transmissions = slot.transmissions.saturating_add(1);
+        if slot.lost_by == LostBy::MissingReports {
+            slot.fast_retransmitted = true;
+        }
+        let held = slot.fast_retransmitted && !again;
+        self.flights[waited_on].lost.remove(&tsn);
+        self.lost -= 1;
+        self.link_back(path, held, tsn);
+        self.put_on(tsn);
+    }
+
+    /// A chunk in flight is held to be lost and will go out again on path `to`.
+    pub(crate) fn lose(&mut self, tsn: u64, by: LostBy, to: usize) {
+        self.take_off(tsn);
+        let slot = self.slot(tsn);
+        slot.state = SlotState::Lost;
+        slot.lost_by = by;
+        slot.ambiguous |= usize::from(slot.path) != to;
+        slot.path = to as u8;
+        self.flights[to].lost.insert(tsn);
+        self.lost += 1;
+    }
+
+    /// Chunks that wait to be retransmitted on `from` will go out on `to`.
+    pub(crate) fn redirect_lost(&mut self, from: usize, to: usize) {
+        if from == to {
+            return;
+        }
+        let lost = std::mem::take(&mut self.flights[from].lost);
+        for tsn in &lost {
+            let slot = self.slot(*tsn);
+            slot.path = to as u8;
+            slot.ambiguous = true;
+        }
+        self.flights[to].lost.extend(lost);
+    }
+
+    /// A chunk was acknowledged by a gap ack block: it leaves the flight and stays as a
+    /// placeholder.
+    pub(crate) fn gap_ack(&mut self, tsn: u64) {
+        self.leave(tsn);
+        self.slot(tsn).state = SlotState::Acked;
+    }
+
+    fn leave(&mut self, tsn: u64) {
+        let slot = self.slot(tsn);
+        match slot.state {
+            SlotState::InFlight => self.take_off(tsn),
+            SlotState::Lost => {
+                let path = usize::from(slot.path);
+                self.flights[path].lost.remove(&tsn);
+                self.lost -= 1;
+            }
+            SlotState::Acked => {}
+        }
+    }
+
+    /// The peer no longer acknowledges a chunk that it did acknowledge by a gap ack block
+    /// (it reneged): the chunk is in flight again, as the oldest one.
+    pub(crate) fn renege(&mut self, tsn: u64) {
+        let slot = self.slot(tsn);
+        if slot.state == SlotState::Acked {
+            slot.state = SlotState::InFlight;
+            let path = usize::from(slot.path);
+            self.link_front(path, tsn);
+            self.put_on(tsn);
+        }
+    }
+
+    /// Takes out the first slot, cumulatively acknowledged.
+    pub(crate) fn pop(&mut self) -> Option<Slot> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        self.leave(self.base);
+        let slot = self.slots.pop_front();
+        self.base += 1;
+        if self.slots.is_empty() {
+            // Idle associations hold no memory for a window that they once had.
+            self.slots.shrink_to(8);
+        }
+        slot
+    }
+
+    /// The chunk in flight on a path that was sent first, of those that missing reports count
+    /// for.
+    pub(crate) fn oldest_counted(&self, path: usize) -> Option<u64> {
+        self.flights[path].order.ends.map(|(head, _)| head)
+    }
+
+    /// The chunk sent next after `tsn` on the same path, in the same list.
+    pub(crate) fn sent_after(&self, tsn: u64) -> Option<u64> {
+        let next = self.get(tsn)?.next;
+        (next != tsn as u32).then(|| self.absolute(next))
+    }
+
+    /// The earliest outstanding chunk on a path, which its timer stands for.
+    pub(crate) fn earliest(&self, path: usize) -> Option<u64> {
+        let flight = &self.flights[path];
+        flight.held.ends.or(flight.order.ends).map(|(head, _)| head)
+    }
+
+    /// Whether a path has chunks in flight.
+    pub(crate) fn in_flight(&self, path: usize) -> bool {
+        self.flights[path].bytes > 0
+    }
+
+    /// One missing report more for a chunk; returns how many it has.
+    pub(crate) fn report_missing(&mut self, tsn: u64) -> u8 {
+        let slot = self.slot(tsn);
+        slot.missing_reports = slot.missing_reports.saturating_add(1);
+        slot.missing_reports
+    }
+
+    /// Records that a retransmission of this chunk may not be measured or is due at once.
+    pub(crate) fn slot_mut(&mut self, tsn: u64) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::try_from(tsn.checked_sub(self.base)?).ok()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fragment(len: usize) -> Fragment {
+        Fragment {
+            stream: 0,
+            ssn: Ssn(0),
+            ppid: Ppid(0),
+            flags: DataFlags(3),
+            context: 0,
+            payload: Bytes::from(vec![7; len]),
+        }
+    }
+
+    fn filled(first: u64, count: u64) -> Outstanding {
+        let mut ring = Outstanding::new(first);
+        ring.set_paths(2);
+        for i in 0..count {
+            let tsn = ring.push(Instant::ZERO, fragment(100), 0, i);
+            assert_eq!(tsn, first + i);
+        }
+        ring
+    }
+
+    fn order(ring: &Outstanding, path: usize) -> Vec<u64> {
+        let mut out = Vec::new();
+        let mut at = ring.oldest_counted(path);
+        while let Some(tsn) = at {
+            out.push(tsn);
+            at = ring.sent_after(tsn);
+        }
+        out
+    }
+
+    #[test]
+    fn order_survives_loss_and_ack_across_the_wrap() {
+        let first = (1u64 << 33) - 3;
+        let mut ring = filled(first, 6);
+        assert_eq!(ring.flight(0), 6 * 116);
+        ring.gap_ack(first + 4);
+        ring.lose(first + 1, LostBy::MissingReports, 1);
+        assert_eq!(order(&ring, 0), [first, first + 2, first + 3, first + 5]);
+        assert_eq!(ring.first_lost(1), Some(first + 1));
+        assert_eq!((ring.flight(0), ring.flight(1)), (4 * 116, 0));
+        ring.retransmitted(Instant::ZERO, first + 1, 1, 9, true);
+        assert_eq!(order(&ring, 1), [first + 1]);
+        assert!(ring.get(first + 1).unwrap().ambiguous);
+        ring.renege(first + 4);
+        assert_eq!(order(&ring, 0), [first + 4, first, first + 2, first + 3, first + 5]);
+        for expected in first..first + 6 {
+            assert_eq!(ring.base(), expected);
+            ring.pop().unwrap();
+        }
+        assert!(ring.pop().is_none());
+        assert_eq!((ring.flight(0), ring.flight(1), ring.payload_in_flight()), (0, 0, 0));
+        assert_eq!(ring.next_tsn(), first + 6);
+    }
+
+    #[test]
+    fn held_chunks_are_not_counted_but_timed() {
+        let mut ring = filled(10, 3);
+        ring.lose(10, LostBy::MissingReports, 0);
+        assert_eq!(ring.lost_chunks(), 1);
+        ring.retransmitted(Instant::ZERO, 10, 0, 9, false);
+        assert_eq!(order(&ring, 0), [11, 12]);
+        assert_eq!(ring.earliest(0), Some(10));
+        ring.gap_ack(11);
+        ring.gap_ack(12);
+        assert_eq!(ring.flight(0), 116);
+        assert!(ring.in_flight(0));
+        ring.gap_ack(10);
+        assert!(!ring.in_flight(0));
+        assert_eq!(ring.earliest(0), None);
+    }
+
+    #[test]
+    fn lost_chunks_can_be_redirected() {
+        let mut ring = filled(10, 3);
+        for tsn in 10..13 {
+            ring.lose(tsn, LostBy::Timeout, 0);
+        }
+        ring.redirect_lost(0, 1);
+        assert_eq!((ring.first_lost(0), ring.first_lost(1)), (None, Some(10)));
+        ring.pop();
+        assert_eq!(ring.first_lost(1), Some(11));
+        assert_eq!(ring.lost_chunks(), 2);
+    }
+}

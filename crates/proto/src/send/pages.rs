@@ -1,0 +1,49 @@
+//! A table with an entry for every stream that costs nothing until a stream is used.
+
+/// Entries of a page.
+const PAGE: usize = 32;
+
+/// Values by stream number, default until touched.
+#[derive(Debug, Default)]
+pub(crate) struct Pages<T> {
+    /// Sorted by page number.
+    pages: Vec<(u16, Box<[T; PAGE]>)>,
+}
+
+impl<T: Default + Copy> Pages<T> {
+    /// The entry of a stream.
+    pub(crate) fn entry(&mut self, stream: u16) -> &mut T {
+        let (number, index) = (stream / PAGE as u16, usize::from(stream) % PAGE);
+        // Streams are mostly used from 0 upwards, so that the page stands at its own number.
+        let at = match self.pages.get(usize::from(number)) {
+            Some((found, _)) if *found == number => usize::from(number),
+            _ => match self.pages.binary_search_by_key(&number, |(number, _)| *number) {
+                Ok(at) => at,
+                Err(at) => {
+                    self.pages.insert(at, (number, Box::new([T::default(); PAGE])));
+                    at
+                }
+            },
+        };
+        &mut self.pages[at].1[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_keep_apart() {
+        let mut pages = Pages::<u16>::default();
+        for stream in [65_535u16, 0, 31, 32, 1000, 33] {
+            assert_eq!(*pages.entry(stream), 0);
+            *pages.entry(stream) = stream ^ 1;
+        }
+        for stream in [65_535u16, 0, 31, 32, 1000, 33] {
+            assert_eq!(*pages.entry(stream), stream ^ 1);
+        }
+        assert_eq!(*pages.entry(1), 0);
+        assert_eq!(pages.pages.len(), 4);
+    }
+}

@@ -1,0 +1,163 @@
+//! Which stream sends next.
+//!
+//! A scheduler owns the queued messages. A message that was begun is finished before another
+//! one starts, since the fragments of a message have consecutive TSNs (RFC 9260 section 6.9).
+
+mod fifo;
+mod priority;
+mod round_robin;
+
+use anabranch_wire::{Ppid, Ssn};
+use bytes::Bytes;
+
+use crate::time::Instant;
+
+/// A message or what is left of it.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) stream: u16,
+    pub(crate) ssn: Ssn,
+    pub(crate) ppid: Ppid,
+    pub(crate) unordered: bool,
+    pub(crate) sack_immediately: bool,
+    /// A part of it was sent.
+    pub(crate) begun: bool,
+    pub(crate) expires: Option<Instant>,
+    pub(crate) context: u64,
+    pub(crate) rest: Bytes,
+}
+
+/// The order in which streams send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum SchedulerKind {
+    /// Messages leave in the order in which they were given.
+    #[default]
+    Fifo,
+    /// Streams with messages take turns, message by message.
+    RoundRobin,
+    /// The stream with the smallest priority value sends first; streams of equal priority take
+    /// turns.
+    Priority,
+}
+
+#[derive(Debug)]
+pub(crate) enum Scheduler {
+    Fifo(fifo::Fifo),
+    RoundRobin(round_robin::RoundRobin),
+    Priority(priority::Priority),
+}
+
+macro_rules! each {
+    ($self:expr, $s:ident => $body:expr) => {
+        match $self {
+            Scheduler::Fifo($s) => $body,
+            Scheduler::RoundRobin($s) => $body,
+            Scheduler::Priority($s) => $body,
+        }
+    };
+}
+
+impl Scheduler {
+    pub(crate) fn new(kind: SchedulerKind) -> Self {
+        match kind {
+            SchedulerKind::Fifo => Self::Fifo(fifo::Fifo::default()),
+            SchedulerKind::RoundRobin => Self::RoundRobin(round_robin::RoundRobin::default()),
+            SchedulerKind::Priority => Self::Priority(priority::Priority::default()),
+        }
+    }
+
+    pub(crate) fn push(&mut self, message: Queued) {
+        each!(self, s => s.push(message));
+    }
+
+    /// The message whose turn it is. The answer stays the same until it is popped once it was
+    /// begun.
+    pub(crate) fn peek(&mut self) -> Option<&mut Queued> {
+        each!(self, s => s.peek())
+    }
+
+    /// Takes out the message that [`peek`](Self::peek) shows.
+    pub(crate) fn pop(&mut self) -> Option<Queued> {
+        each!(self, s => s.pop())
+    }
+
+    /// Bytes queued on a stream.
+    pub(crate) fn queued_bytes(&self, stream: u16) -> usize {
+        each!(self, s => s.queued_bytes(stream))
+    }
+
+    pub(crate) fn set_priority(&mut self, stream: u16, priority: u16) {
+        if let Self::Priority(s) = self {
+            s.set_priority(stream, priority);
+        }
+    }
+
+    /// Frees memory of empty queues.
+    pub(crate) fn shrink(&mut self) {
+        each!(self, s => s.shrink());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(stream: u16, text: &'static str) -> Queued {
+        Queued {
+            stream,
+            ssn: Ssn(0),
+            ppid: Ppid(0),
+            unordered: false,
+            sack_immediately: false,
+            begun: false,
+            expires: None,
+            context: 0,
+            rest: Bytes::from_static(text.as_bytes()),
+        }
+    }
+
+    fn order(kind: SchedulerKind, priorities: &[(u16, u16)]) -> String {
+        let mut scheduler = Scheduler::new(kind);
+        for (stream, priority) in priorities {
+            scheduler.set_priority(*stream, *priority);
+        }
+        for (stream, text) in [(1, "a"), (1, "b"), (2, "c"), (3, "d"), (1, "e"), (2, "f")] {
+            scheduler.push(message(stream, text));
+        }
+        assert_eq!(scheduler.queued_bytes(1), 3);
+        let mut out = String::new();
+        while let Some(next) = scheduler.peek() {
+            out.push_str(std::str::from_utf8(&next.rest).unwrap());
+            scheduler.pop();
+        }
+        assert!(scheduler.pop().is_none());
+        assert_eq!(scheduler.queued_bytes(1), 0);
+        scheduler.shrink();
+        out
+    }
+
+    #[test]
+    fn schedulers_keep_their_order() {
+        assert_eq!(order(SchedulerKind::Fifo, &[]), "abcdef");
+        assert_eq!(order(SchedulerKind::RoundRobin, &[]), "acdbfe");
+        assert_eq!(order(SchedulerKind::Priority, &[]), "acdbfe");
+        assert_eq!(order(SchedulerKind::Priority, &[(1, 9), (2, 1), (3, 5)]), "cfdabe");
+        assert_eq!(order(SchedulerKind::Priority, &[(1, 9), (2, 1), (3, 1)]), "cdfabe");
+    }
+
+    #[test]
+    fn a_begun_message_is_finished_first() {
+        for kind in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
+            let mut scheduler = Scheduler::new(kind);
+            scheduler.set_priority(2, 7);
+            scheduler.set_priority(1, 0);
+            scheduler.push(message(2, "begun"));
+            scheduler.peek().unwrap().begun = true;
+            scheduler.push(message(1, "more urgent"));
+            assert_eq!(scheduler.peek().unwrap().stream, 2, "{kind:?}");
+            assert_eq!(scheduler.pop().unwrap().stream, 2, "{kind:?}");
+            assert_eq!(scheduler.peek().unwrap().stream, 1, "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The most important stream first; equals take turns (RFC 8260 section 3.4).
+
+use std::collections::BTreeMap;
+
+use super::Queued;
+use super::round_robin::RoundRobin;
+
+/// A round of streams for each priority value in use.
+#[derive(Debug, Default)]
+pub(crate) struct Priority {
+    priorities: BTreeMap<u16, u16>,
+    rounds: BTreeMap<u16, RoundRobin>,
+    /// Priority of the message that was shown last and may have been begun.
+    current: Option<u16>,
+}
+
+impl Priority {
+    /// Takes effect once the stream's queued messages are gone, since they must keep their order.
+    pub(super) fn set_priority(&mut self, stream: u16, priority: u16) {
+        self.priorities.insert(stream, priority);
+    }
+
+    pub(super) fn push(&mut self, message: Queued) {
+        let stream = message.stream;
+        let priority = self
+            .rounds
+            .iter()
+            .find_map(|(priority, round)| round.has(stream).then_some(*priority))
+            .or_else(|| self.priorities.get(&stream).copied())
+            .unwrap_or(0);
+        self.rounds.entry(priority).or_default().push(message);
+    }
+
+    fn choose(&mut self) -> Option<u16> {
+        let begun = self.current.filter(|priority| {
+            self.rounds
+                .get_mut(priority)
+                .and_then(RoundRobin::peek)
+                .is_some_and(|message| message.begun)
+        });
+        self.current = begun.or_else(|| self.rounds.keys().next().copied());
+        self.current
+    }
+
+    pub(super) fn peek(&mut self) -> Option<&mut Queued> {
+        let priority = self.choose()?;
+        self.rounds.get_mut(&priority)?.peek()
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Queued> {
+        let priority = self.choose()?;
+        let round = self.rounds.get_mut(&priority)?;
+        let message = round.pop();
+        if round.is_empty() {
+            self.rounds.remove(&priority);
+        }
+        message
+    }
+
+    pub(super) fn queued_bytes(&self, stream: u16) -> usize {
+        self.rounds.values().map(|round| round.queued_bytes(stream)).sum()
+    }
+
+    pub(super) fn shrink(&mut self) {}
+}
