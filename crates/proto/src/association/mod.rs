@@ -255,7 +255,7 @@ impl Association {
     pub fn request_heartbeat(&mut self, now: Instant, remote: IpAddr) -> Result<(), NoSuchPath> {
         let mut found = false;
         for path in self.paths.iter_mut().filter(|path| path.remote == remote) {
-            path.heartbeat.schedule(Some(now));
+            path.heartbeat.demand(now);
             found = true;
         }
         if found { Ok(()) } else { Err(NoSuchPath) }

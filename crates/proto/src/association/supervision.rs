@@ -54,10 +54,11 @@ impl Association {
             }
         }
         let path = &self.paths[index];
+        let interval = self.config.heartbeat_interval.unwrap_or(Duration::ZERO);
         if path.heartbeat.is_due(now)
+            && !path.heartbeat.is_demanded()
             && path.is_active()
-            && path.last_probe > now - self.config.heartbeat_interval.unwrap_or(Duration::ZERO)
-            && self.outstanding.in_flight(index)
+            && path.last_probe + interval > now
         {
             self.schedule_heartbeat(path.last_probe, index);
         }

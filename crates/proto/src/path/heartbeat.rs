@@ -53,6 +53,8 @@ pub(crate) struct Heartbeat {
     /// When the next one is due; `None` while there are none to send.
     due: Option<Instant>,
     sent: Option<Sent>,
+    /// The user asked for one, whether the path is idle or not.
+    demanded: bool,
     /// Nonce of the MTU probe on its way.
     probe_nonce: u64,
 }
@@ -61,6 +63,17 @@ impl Heartbeat {
     /// Sets when the next heartbeat is due.
     pub(crate) fn schedule(&mut self, at: Option<Instant>) {
         self.due = at;
+    }
+
+    /// One is to be sent now, whether the path is idle or not.
+    pub(crate) fn demand(&mut self, now: Instant) {
+        self.due = Some(now);
+        self.demanded = true;
+    }
+
+    /// Whether the one that is due was asked for.
+    pub(crate) fn is_demanded(&self) -> bool {
+        self.demanded
     }
 
     /// The next instant at which something happens.
@@ -81,6 +94,7 @@ impl Heartbeat {
     pub(crate) fn on_sent(&mut self, now: Instant, nonce: u64, rto: Duration) {
         self.sent = Some(Sent { nonce, at: now, deadline: Some(now + rto) });
         self.due = None;
+        self.demanded = false;
     }
 
     /// Whether a heartbeat went unanswered; true once for each.

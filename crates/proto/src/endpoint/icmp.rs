@@ -1,0 +1,82 @@
+//! ICMP messages about packets of this endpoint (RFC 9260 section 10).
+
+use std::net::IpAddr;
+
+use anabranch_wire::kind;
+
+use super::demux::Key;
+use super::Endpoint;
+use crate::time::Instant;
+
+/// An ICMP or ICMPv6 message about a packet that this endpoint may have sent.
+#[derive(Clone, Copy, Debug)]
+pub struct IcmpMessage<'a> {
+    /// Source address of the packet that the message quotes.
+    pub local: IpAddr,
+    /// Destination address of the packet that the message quotes.
+    pub remote: IpAddr,
+    /// What it says.
+    pub kind: IcmpKind,
+    /// The quoted SCTP packet from its common header on, as much as there is of it.
+    pub quoted: &'a [u8],
+}
+
+/// What an ICMP message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IcmpKind {
+    /// ICMPv6 'packet too big', ICMPv4 'fragmentation needed'.
+    PacketTooBig {
+        /// MTU of the next hop, in bytes of IP packet.
+        mtu: u16,
+    },
+    /// 'Protocol unreachable' or 'unrecognized next header': the peer has no SCTP.
+    ProtocolUnreachable,
+    /// 'Port unreachable'.
+    PortUnreachable,
+    /// Any other 'destination unreachable'.
+    OtherUnreachable,
+}
+
+impl Endpoint {
+    /// Takes an ICMP message. One that does not quote a packet with the right verification tag
+    /// is ignored, so that strangers cannot make anything of it.
+    pub fn handle_icmp(&mut self, now: Instant, message: &IcmpMessage<'_>) {
+        let quoted = message.quoted;
+        let field = |at: usize| -> Option<u32> {
+            let bytes = quoted.get(at..at + 4)?;
+            Some(bytes.iter().fold(0, |value, byte| (value << 8) | u32::from(*byte)))
+        };
+        let (Some(ports), Some(tag)) = (field(0), field(4)) else { return };
+        let (local_port, remote_port) = ((ports >> 16) as u16, ports as u16);
+        // req: rfc9260 10 "An implementation MUST use the payload of the"
+        let key = Key::new(message.remote, remote_port, local_port);
+        let Some(id) = self.demux.find(&key) else { return };
+        let is_init = quoted.get(12) == Some(&kind::INIT);
+        let initiate_tag = field(16);
+        let Some(association) = self.get_mut(id) else { return };
+        // req: rfc9260 10 "An implementation MUST validate that the Verification Tag"
+        let valid = if tag == 0 {
+            is_init && initiate_tag == Some(association.local_tag)
+        } else {
+            tag == association.peer_tag
+        };
+        if !valid {
+            return;
+        }
+        match message.kind {
+            // req: rfc9260 10 "implementation SHOULD process this information as defined"
+            IcmpKind::PacketTooBig { mtu } => {
+                association.on_packet_too_big(now, message.local, message.remote, mtu);
+            }
+            // req: rfc9260 10 "MUST treat this message as an abort with"
+            IcmpKind::ProtocolUnreachable => association.on_protocol_unreachable(is_init),
+            // req: rfc9260 10 "An implementation SHOULD ignore any ICMP messages where"
+            IcmpKind::PortUnreachable => {}
+            IcmpKind::OtherUnreachable => {
+                association.on_unreachable(now, message.local, message.remote);
+            }
+        }
+        self.after(now, id);
+    }
+}

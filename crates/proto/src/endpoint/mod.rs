@@ -1,0 +1,554 @@
+//! An endpoint: any number of associations behind one set of addresses.
+//!
+//! The endpoint finds the association of a packet, answers what belongs to none, and holds
+//! nothing for a peer before its cookie has come back. It does no I/O: see [`Endpoint`].
+
+pub(crate) mod cookie;
+mod demux;
+mod icmp;
+mod schedule;
+mod stateless;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use anabranch_wire::Packet;
+use bytes::Bytes;
+
+use self::cookie::CookieJar;
+use self::demux::{Demux, Key};
+pub use self::icmp::{IcmpKind, IcmpMessage};
+use self::schedule::Schedule;
+use crate::association::{Arrival, Association, Initiation, Surroundings, TagCheck};
+use crate::config::{AssociationConfig, EndpointConfig};
+use crate::error::{ConnectError, ListenError};
+use crate::event::{AssociationId, Event};
+use crate::rng::{self, Rng};
+use crate::time::Instant;
+
+/// First port of the range for ephemeral SCTP ports (RFC 6335).
+const EPHEMERAL: u16 = 49_152;
+
+/// ECN codepoint of an IP packet (RFC 3168).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// ECN-capable transport, codepoint 10.
+    Ect0,
+    /// ECN-capable transport, codepoint 01.
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// Where a batch of packets came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// Address of this host that they were sent to.
+    pub local: IpAddr,
+    /// Address that they came from.
+    pub remote: IpAddr,
+    /// UDP port that they came from; 0 for IP protocol 132.
+    pub remote_udp_port: u16,
+    /// ECN codepoint.
+    pub ecn: Option<Ecn>,
+    /// Bytes of each packet of the batch but the last, which may be shorter.
+    pub segment_size: usize,
+}
+
+/// Packets to be sent: `len` bytes at the end of the buffer given to
+/// [`Endpoint::poll_transmit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Source address.
+    pub local: IpAddr,
+    /// Destination address.
+    pub remote: IpAddr,
+    /// Destination UDP port; 0 for IP protocol 132.
+    pub remote_udp_port: u16,
+    /// ECN codepoint to set.
+    pub ecn: Option<Ecn>,
+    /// Bytes in all.
+    pub len: usize,
+    /// Bytes of each packet but the last, which may be shorter.
+    pub segment_size: usize,
+    /// Routers must not fragment these packets.
+    pub dont_fragment: bool,
+}
+
+/// What [`Endpoint::connect`] needs to know.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ConnectRequest {
+    /// Addresses of the peer, the preferred one first.
+    pub remotes: Vec<IpAddr>,
+    /// SCTP port of the peer.
+    pub remote_port: u16,
+    /// UDP port of the peer; 0 for IP protocol 132. 9,899.
+    pub remote_udp_port: u16,
+    /// SCTP port of this side; `None` takes a fresh one.
+    pub local_port: Option<u16>,
+    /// Options of the association.
+    pub config: Arc<AssociationConfig>,
+}
+
+impl ConnectRequest {
+    /// A request with default options, over UDP encapsulation.
+    pub fn new(remotes: Vec<IpAddr>, remote_port: u16) -> Self {
+        Self {
+            remotes,
+            remote_port,
+            remote_udp_port: 9899,
+            local_port: None,
+            config: Arc::new(AssociationConfig::default()),
+        }
+    }
+}
+
+/// An SCTP endpoint without I/O.
+///
+/// Its methods are of four kinds:
+/// - getters;
+/// - input: `handle_batch`, `handle_icmp`, `handle_send_error`, `handle_message_too_big`,
+///   `handle_timeout`;
+/// - commands: `listen`, `connect`, and through [`association_mut`](Self::association_mut) all
+///   that an association's user may do;
+/// - output: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
+///   [`next_deadline`](Self::next_deadline).
+///
+/// After any input or command drain `poll_transmit` and `poll_event` until they return `None`,
+/// then wait for a packet or the deadline.
+#[derive(Debug)]
+pub struct Endpoint {
+    config: EndpointConfig,
+    surroundings: Surroundings,
+    rng: Rng,
+    cookies: CookieJar,
+    listeners: BTreeMap<u16, Arc<AssociationConfig>>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    demux: Demux,
+    schedule: Schedule,
+    /// Answers to packets without an association, as (where to, packet).
+    replies: VecDeque<(Transmit, Vec<u8>)>,
+    next_port: u16,
+    discarded: u64,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    association: Option<Box<Association>>,
+}
+
+impl Endpoint {
+    /// An endpoint without addresses or ports. All its randomness comes from `seed`, which must
+    /// be unpredictable outside of tests.
+    pub fn new(config: EndpointConfig, seed: [u8; 32]) -> Self {
+        let mut rng = rng::public(&seed);
+        let demux = Demux::new((rng.next_u64(), rng.next_u64()));
+        let next_port = EPHEMERAL + rng.below(u64::from(u16::MAX - EPHEMERAL) + 1) as u16;
+        Self {
+            surroundings: Surroundings {
+                locals: Arc::from(Vec::new()),
+                routes: Arc::new(config.routes.clone()),
+                encapsulation: config.encapsulation,
+                checksum: config.checksum,
+            },
+            cookies: CookieJar::new(&config, rng::derive(&seed, b"cookie")),
+            rng,
+            listeners: BTreeMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            demux,
+            schedule: Schedule::default(),
+            replies: VecDeque::new(),
+            next_port,
+            discarded: 0,
+            config,
+        }
+    }
+
+    /// Sets the addresses of this host that associations may use from now on.
+    pub fn set_local_addresses(&mut self, _now: Instant, addresses: &[IpAddr]) {
+        self.surroundings.locals = Arc::from(addresses);
+    }
+
+    /// Addresses of this host.
+    pub fn local_addresses(&self) -> &[IpAddr] {
+        &self.surroundings.locals
+    }
+
+    /// Accepts associations on an SCTP port; each announces itself with
+    /// [`Event::Connected`].
+    ///
+    /// # Errors
+    /// [`ListenError`] if the port is 0 or taken, or an option out of range.
+    pub fn listen(
+        &mut self,
+        port: u16,
+        config: Arc<AssociationConfig>,
+    ) -> Result<(), ListenError> {
+        // req: rfc9260 3.1 "port number 0 MUST NOT be used"
+        if port == 0 {
+            return Err(ListenError::InvalidPort);
+        }
+        config.validate().map_err(ListenError::Config)?;
+        if self.listeners.contains_key(&port) {
+            return Err(ListenError::InUse);
+        }
+        self.listeners.insert(port, config);
+        Ok(())
+    }
+
+    /// Accepts no more associations on a port; those that exist stay.
+    pub fn stop_listening(&mut self, port: u16) {
+        self.listeners.remove(&port);
+    }
+
+    /// Starts an association.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; nothing was sent then.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        request: ConnectRequest,
+    ) -> Result<AssociationId, ConnectError> {
+        let ConnectRequest { remotes, remote_port, remote_udp_port, local_port, config } = request;
+        let first = *remotes.first().ok_or(ConnectError::NoAddress)?;
+        if remote_port == 0 || local_port == Some(0) {
+            return Err(ConnectError::InvalidPort);
+        }
+        config.validate().map_err(ConnectError::Config)?;
+        if self.associations().count() >= self.config.max_associations {
+            return Err(ConnectError::TooManyAssociations);
+        }
+        let local_port = match local_port {
+            Some(port) => port,
+            None => self.ephemeral_port(&remotes, remote_port)?,
+        };
+        let keys = || remotes.iter().map(|remote| Key::new(*remote, remote_port, local_port));
+        if keys().any(|key| self.demux.find(&key).is_some()) {
+            return Err(ConnectError::AlreadyConnected);
+        }
+        let initiation = Initiation {
+            local_port,
+            remote_port,
+            remotes: remotes.clone(),
+            udp_port: remote_udp_port,
+            config,
+        };
+        let association =
+            Association::initiate(now, initiation, self.surroundings.clone(), self.rng.fork())
+                .ok_or(ConnectError::Unreachable(first))?;
+        Ok(self.insert(now, association))
+    }
+
+    /// A port that no association with these addresses uses: two associations never share
+    /// their transport addresses (RFC 9260 section 1.3).
+    fn ephemeral_port(&mut self, remotes: &[IpAddr], remote_port: u16) -> Result<u16, ConnectError> {
+        for _ in EPHEMERAL..=u16::MAX {
+            let port = self.next_port;
+            self.next_port = port.checked_add(1).unwrap_or(EPHEMERAL);
+            let taken = self.listeners.contains_key(&port)
+                || remotes.iter().any(|remote| {
+                    self.demux.find(&Key::new(*remote, remote_port, port)).is_some()
+                });
+            if !taken {
+                return Ok(port);
+            }
+        }
+        Err(ConnectError::TooManyAssociations)
+    }
+
+    fn insert(&mut self, now: Instant, association: Association) -> AssociationId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            (self.slots.len() - 1) as u32
+        });
+        let generation = self.slots[slot as usize].generation;
+        let id = AssociationId { slot, generation };
+        self.slots[slot as usize].association = Some(Box::new(association));
+        self.after(now, id);
+        id
+    }
+
+    fn get_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        slot.association.as_deref_mut()
+    }
+
+    /// Brings the endpoint's tables up to date after something happened to an association.
+    fn after(&mut self, now: Instant, id: AssociationId) {
+        let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
+        let Some(association) = slot.association.as_deref_mut() else { return };
+        if association.take_paths_changed() {
+            let (remote_port, local_port) = (association.remote_port, association.local_port);
+            for remote in association.remotes() {
+                self.demux.insert(Key::new(remote, remote_port, local_port), id);
+            }
+        }
+        if association.has_events() {
+            self.schedule.has_events(id);
+        }
+        if association.wants_to_send(now) {
+            self.schedule.ready(id);
+        }
+        self.schedule.deadline(id, association.next_deadline());
+    }
+
+    /// Takes a batch of packets from one source to one destination: what one receive call
+    /// gave, with GRO.
+    pub fn handle_batch(&mut self, now: Instant, received: &Received, bytes: Bytes) {
+        let mut touched: Option<AssociationId> = None;
+        let size = received.segment_size.max(1);
+        let mut start = 0;
+        while start < bytes.len() {
+            let end = (start + size).min(bytes.len());
+            let id = self.handle_packet(now, received, &bytes, start..end, touched);
+            if touched != id {
+                touched.into_iter().for_each(|id| self.after(now, id));
+                touched = id;
+            }
+            start = end;
+        }
+        touched.into_iter().for_each(|id| self.after(now, id));
+    }
+
+    /// One packet; returns the association that it changed. `last` is the association of the
+    /// packet before, most likely the same.
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        received: &Received,
+        batch: &Bytes,
+        range: std::ops::Range<usize>,
+        last: Option<AssociationId>,
+    ) -> Option<AssociationId> {
+        let Ok(packet) = Packet::parse(&batch[range]) else {
+            self.discarded += 1;
+            return last;
+        };
+        // req: rfc9260 6.8 "the receiver MUST first check the"
+        if self.config.checksum && !packet.checksum_ok() {
+            self.discarded += 1;
+            return last;
+        }
+        let header = packet.header();
+        let Some(Ok(first)) = packet.chunks().next() else {
+            self.discarded += 1;
+            return last;
+        };
+        let arrival = Arrival {
+            local: received.local,
+            remote: received.remote,
+            remote_udp_port: received.remote_udp_port,
+            congestion_experienced: received.ecn == Some(Ecn::Ce),
+        };
+        if anabranch_wire::kind::INIT == first.kind || anabranch_wire::kind::COOKIE_ECHO == first.kind
+        {
+            return self.handle_setup(now, &arrival, &packet, first, batch).or(last);
+        }
+        let key = Key::new(received.remote, header.source_port, header.destination_port);
+        let id = match last {
+            Some(id) if self.demux.is_last(&key, id) => Some(id),
+            _ => self.demux.find(&key).or_else(|| self.find_by_listed_address(&packet, first)),
+        };
+        let Some(id) = id else {
+            self.out_of_the_blue(&arrival, &packet);
+            return last;
+        };
+        let Some(association) = self.get_mut(id) else { return last };
+        match association.check_tag(&packet, first) {
+            TagCheck::Valid => {
+                association.handle_packet(now, arrival, &packet, false, batch);
+                Some(id)
+            }
+            TagCheck::OutOfTheBlue => {
+                self.out_of_the_blue(&arrival, &packet);
+                last
+            }
+            TagCheck::Discard => {
+                self.discarded += 1;
+                last
+            }
+        }
+    }
+
+    /// The driver could not send to `remote` from `local`: no route, network down or the like.
+    /// It counts against the path and is never fatal by itself.
+    pub fn handle_send_error(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
+        for id in self.demux.with_remote(remote) {
+            if let Some(association) = self.get_mut(id) {
+                association.on_send_error(now, local, remote);
+            }
+            self.after(now, id);
+        }
+    }
+
+    /// The local interface takes IP packets of `mtu` bytes at the most from `local` to
+    /// `remote`.
+    pub fn handle_message_too_big(
+        &mut self,
+        now: Instant,
+        local: IpAddr,
+        remote: IpAddr,
+        mtu: u16,
+    ) {
+        for id in self.demux.with_remote(remote) {
+            if let Some(association) = self.get_mut(id) {
+                association.on_packet_too_big(now, local, remote, mtu);
+            }
+            self.after(now, id);
+        }
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(id) = self.schedule.pop_due(now) {
+            if let Some(association) = self.get_mut(id) {
+                association.handle_timeout(now);
+            }
+            self.after(now, id);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.schedule.next_deadline()
+    }
+
+    /// Appends the next packets to `buf`: up to `max_segments` of equal size (the last one may
+    /// be shorter) for one destination, as one GSO send takes them.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if let Some((transmit, packet)) = self.replies.pop_front() {
+            buf.extend_from_slice(&packet);
+            return Some(transmit);
+        }
+        while let Some(id) = self.schedule.next_ready() {
+            let quantum = self.config.quantum;
+            let Some(association) = self.get_mut(id) else {
+                self.schedule.done(id);
+                continue;
+            };
+            let packet = association.largest_packet();
+            let segments = max_segments.min((quantum / packet.max(1)).max(1));
+            let transmit = association.poll_transmit(now, segments, buf);
+            let deadline = association.next_deadline();
+            let has_events = association.has_events();
+            if has_events {
+                self.schedule.has_events(id);
+            }
+            self.schedule.deadline(id, deadline);
+            match transmit {
+                Some(transmit) => {
+                    self.schedule.sent(id, transmit.len, quantum);
+                    return Some(transmit);
+                }
+                None => self.schedule.done(id),
+            }
+        }
+        None
+    }
+
+    /// The next event of any association.
+    pub fn poll_event(&mut self) -> Option<(AssociationId, Event)> {
+        while let Some(id) = self.schedule.next_with_events() {
+            let event = self.get_mut(id).and_then(Association::poll_event);
+            match event {
+                Some(event) => return Some((id, event)),
+                None => self.schedule.events_drained(id),
+            }
+        }
+        None
+    }
+
+    /// An association, to look at.
+    pub fn association(&self, id: AssociationId) -> Option<&Association> {
+        let slot = self.slots.get(id.slot as usize)?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        slot.association.as_deref()
+    }
+
+    /// An association, to use. The endpoint learns what happened to it when the guard is
+    /// dropped.
+    pub fn association_mut(&mut self, now: Instant, id: AssociationId) -> Option<AssociationMut<'_>> {
+        self.association(id)?;
+        Some(AssociationMut { endpoint: self, now, id })
+    }
+
+    /// Forgets an association. One that is not closed is gone without a word to the peer.
+    pub fn remove(&mut self, id: AssociationId) {
+        let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
+        if slot.generation != id.generation {
+            return;
+        }
+        let Some(association) = slot.association.take() else { return };
+        slot.generation = slot.generation.wrapping_add(1);
+        let (remote_port, local_port) = (association.remote_port, association.local_port);
+        for remote in association.remotes() {
+            self.demux.remove(&Key::new(remote, remote_port, local_port), id);
+        }
+        self.schedule.forget(id);
+        self.free.push(id.slot);
+    }
+
+    /// All associations.
+    pub fn associations(&self) -> impl Iterator<Item = AssociationId> + '_ {
+        self.slots.iter().enumerate().filter(|(_, slot)| slot.association.is_some()).map(
+            |(index, slot)| AssociationId { slot: index as u32, generation: slot.generation },
+        )
+    }
+
+    /// Packets discarded because they were malformed, damaged or had a wrong tag.
+    pub fn discarded_packets(&self) -> u64 {
+        self.discarded
+    }
+}
+
+/// An association in use; see [`Endpoint::association_mut`].
+#[derive(Debug)]
+pub struct AssociationMut<'a> {
+    endpoint: &'a mut Endpoint,
+    now: Instant,
+    id: AssociationId,
+}
+
+impl AssociationMut<'_> {
+    fn slot(&self) -> &Slot {
+        &self.endpoint.slots[self.id.slot as usize]
+    }
+}
+
+impl Deref for AssociationMut<'_> {
+    type Target = Association;
+
+    fn deref(&self) -> &Association {
+        self.slot().association.as_deref().expect("checked when the guard was made")
+    }
+}
+
+impl DerefMut for AssociationMut<'_> {
+    fn deref_mut(&mut self) -> &mut Association {
+        let slot = &mut self.endpoint.slots[self.id.slot as usize];
+        slot.association.as_deref_mut().expect("checked when the guard was made")
+    }
+}
+
+impl Drop for AssociationMut<'_> {
+    fn drop(&mut self) {
+        self.endpoint.after(self.now, self.id);
+    }
+}

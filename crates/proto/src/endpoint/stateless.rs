@@ -1,0 +1,397 @@
+//! What is answered without an association: INIT, COOKIE ECHO, and packets out of the blue.
+//!
+//! Nothing here keeps anything for a peer, and each packet is answered by at most one.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anabranch_wire::{
+    Abort, Cause, Causes, Chunk, Header, Init, Packet, PacketWriter, Parameter, Parameters,
+    RawChunk, ShutdownComplete, Tsn, cause_code, kind, parameter_kind,
+};
+use bytes::Bytes;
+
+use super::cookie::{CookieContents, CookieError, CookiePacket};
+use super::demux::Key;
+use super::{Endpoint, Transmit};
+use crate::association::{
+    Arrival, Association, Control, InitAnswer, Peer, Refusal, address_parameters, init_value,
+};
+use crate::config::{AssociationConfig, OutOfTheBlue};
+use crate::event::AssociationId;
+use crate::path::address;
+use crate::time::Instant;
+
+/// Bytes of an INIT ACK at the most: parameters to report as unrecognized are left out beyond.
+const MAX_INIT_ACK: usize = 1000;
+
+impl Endpoint {
+    /// A packet that begins with INIT or COOKIE ECHO.
+    pub(super) fn handle_setup(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+        first: RawChunk<'_>,
+        batch: &Bytes,
+    ) -> Option<AssociationId> {
+        if !address::is_unicast(arrival.local) || !address::is_unicast(arrival.remote) {
+            self.discarded += 1;
+            return None;
+        }
+        match first.decode() {
+            Ok(Chunk::Init(init)) => {
+                // req: rfc9260 8.5.1 "SHOULD verify that the packet contains only an"
+                let alone = packet.chunks().count() == 1;
+                if !alone || packet.header().verification_tag != 0 || init.initiate_tag == 0 {
+                    self.discarded += 1;
+                    return None;
+                }
+                self.handle_init(now, arrival, packet.header(), &init)
+            }
+            Ok(Chunk::CookieEcho(echo)) => {
+                self.handle_cookie_echo(now, arrival, packet, echo.cookie, batch)
+            }
+            _ => {
+                self.discarded += 1;
+                None
+            }
+        }
+    }
+
+    /// INIT (RFC 9260 sections 5.1 B, 5.2.1 and 5.2.2).
+    fn handle_init(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        header: Header,
+        init: &Init<'_>,
+    ) -> Option<AssociationId> {
+        let mut peer = match Peer::read(init, arrival.remote) {
+            Ok(peer) => peer,
+            Err(Refusal { cause, .. }) => {
+                self.abort_init(arrival, header, init.initiate_tag, &cause);
+                return None;
+            }
+        };
+        let existing = self.find_association(arrival.remote, header, &peer.addresses);
+        let Some(id) = existing else {
+            let Some(config) = self.listeners.get(&header.destination_port).cloned() else {
+                // req: rfc9260 8.4 "the Verification"
+                if self.config.out_of_the_blue == OutOfTheBlue::Answer {
+                    self.abort_init(arrival, header, init.initiate_tag, &[]);
+                }
+                return None;
+            };
+            let (tag, tsn) = (self.rng.tag(), Tsn(self.rng.next_u32()));
+            let tie_tags = (0, 0);
+            self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags);
+            return None;
+        };
+        let source = (arrival.local, arrival.remote);
+        let association = self.get_mut(id)?;
+        let config = association.shared_config();
+        match association.on_init(source, &peer) {
+            InitAnswer::Collision { tag, initial_tsn, tie_tags } => {
+                self.init_ack(now, arrival, header, &mut peer, &config, tag, initial_tsn, tie_tags);
+            }
+            // req: rfc9260 5.2.2 "INIT ACK chunk MUST contain a new"
+            InitAnswer::Restart { tie_tags } => {
+                let (tag, tsn) = (self.rng.tag(), Tsn(self.rng.next_u32()));
+                self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags);
+            }
+            InitAnswer::NewAddresses(added) => {
+                let mut cause = Vec::new();
+                // req: rfc9260 5.2.2 "SHOULD list the addresses that were added to"
+                Cause::RestartWithNewAddresses(&address_parameters(&added)).encode(&mut cause);
+                self.abort_init(arrival, header, init.initiate_tag, &cause);
+            }
+            InitAnswer::Discard => {}
+        }
+        Some(id)
+    }
+
+    /// The association that an INIT is for: by its source address or any that it lists.
+    // req: rfc9260 5.1.2 "chunk MUST be treated as belonging to an"
+    fn find_association(
+        &mut self,
+        source: IpAddr,
+        header: Header,
+        listed: &[IpAddr],
+    ) -> Option<AssociationId> {
+        std::iter::once(&source).chain(listed).find_map(|address| {
+            let key = Key::new(*address, header.source_port, header.destination_port);
+            self.demux.find(&key)
+        })
+    }
+
+    /// An INIT ACK may come from an address that the user did not give.
+    pub(super) fn find_by_listed_address(
+        &mut self,
+        packet: &Packet<'_>,
+        first: RawChunk<'_>,
+    ) -> Option<AssociationId> {
+        let Ok(Chunk::InitAck(init)) = first.decode() else { return None };
+        let header = packet.header();
+        init.parameters.iter().map_while(Result::ok).take(32).find_map(|parameter| {
+            let address = match parameter.decode() {
+                Ok(Parameter::Ipv4Address(v4)) => IpAddr::V4(v4),
+                Ok(Parameter::Ipv6Address(v6)) => IpAddr::V6(v6),
+                _ => return None,
+            };
+            self.demux.find(&Key::new(address, header.source_port, header.destination_port))
+        })
+    }
+
+    /// Answers an INIT with INIT ACK and a cookie that holds everything.
+    // req: rfc9260 5.1 "MUST NOT allocate any resources or keep any states"
+    #[allow(clippy::too_many_arguments)]
+    fn init_ack(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        header: Header,
+        peer: &mut Peer,
+        config: &Arc<AssociationConfig>,
+        tag: u32,
+        initial_tsn: Tsn,
+        tie_tags: (u32, u32),
+    ) {
+        let outbound = config.outbound_streams.min(peer.inbound_streams);
+        let inbound = config.inbound_streams.min(peer.outbound_streams);
+        let more = peer.preserve.unwrap_or_default().min(self.config.valid_cookie_life);
+        let contents = CookieContents {
+            created: now,
+            lifetime: self.config.valid_cookie_life + more,
+            local_port: header.destination_port,
+            remote_port: header.source_port,
+            local_tag: tag,
+            peer_tag: peer.tag,
+            local_initial_tsn: initial_tsn.0,
+            peer_initial_tsn: peer.initial_tsn,
+            peer_rwnd: peer.rwnd,
+            outbound_streams: outbound,
+            inbound_streams: inbound,
+            local_tie_tag: tie_tags.0,
+            peer_tie_tag: tie_tags.1,
+            local: arrival.local,
+            remote: arrival.remote,
+            remote_udp_port: arrival.remote_udp_port,
+            features: 0,
+            adaptation_indication: peer.adaptation,
+            addresses: std::mem::take(&mut peer.addresses),
+        };
+        let cookie = self.cookies.seal(&contents, now);
+        let mut remotes = contents.addresses;
+        remotes.push(arrival.remote);
+        let streams = (outbound, config.inbound_streams);
+        let value = init_value(
+            tag,
+            initial_tsn,
+            streams,
+            config,
+            &self.surroundings,
+            &remotes,
+            |value| {
+                Parameter::StateCookie(&cookie).encode(value);
+                for unknown in &peer.unrecognized {
+                    if value.len() + unknown.len() + 8 <= MAX_INIT_ACK {
+                        Parameter::UnrecognizedParameter(unknown).encode(value);
+                    }
+                }
+            },
+        );
+        // req: rfc9260 5.1 "MUST set the Verification Tag field to Tag_A and"
+        self.reply(arrival, header, peer.tag, |packet| {
+            packet.raw(kind::INIT_ACK, 0, unpadded(&value))
+        });
+    }
+
+    fn abort_init(&mut self, arrival: &Arrival, header: Header, tag: u32, causes: &[u8]) {
+        self.reply(arrival, header, tag, |packet| {
+            packet.chunk(&Chunk::Abort(Abort {
+                tag_reflected: false,
+                causes: Causes::new(causes),
+            }))
+        });
+    }
+
+    /// COOKIE ECHO (RFC 9260 sections 5.1.5 and 5.2.4).
+    fn handle_cookie_echo(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+        cookie: &[u8],
+        batch: &Bytes,
+    ) -> Option<AssociationId> {
+        let header = packet.header();
+        let said = CookiePacket {
+            local_port: header.destination_port,
+            remote_port: header.source_port,
+            verification_tag: header.verification_tag,
+        };
+        let (contents, stale) = match self.cookies.open(cookie, said, now) {
+            Ok(contents) => (contents, None),
+            Err(CookieError::Stale { by, contents }) => (*contents, Some(by)),
+            Err(CookieError::Invalid) => {
+                self.discarded += 1;
+                return None;
+            }
+        };
+        let arrived = (arrival.local, arrival.remote, arrival.remote_udp_port);
+        let existing = self
+            .find_association(arrival.remote, header, &[contents.remote])
+            .or_else(|| self.find_association(contents.remote, header, &contents.addresses));
+        let open = existing.filter(|id| self.association(*id).is_some_and(|a| !a.is_closed()));
+        if let Some(id) = open {
+            let association = self.get_mut(id)?;
+            if association.on_cookie_echo(now, &contents, stale, arrived) {
+                association.handle_packet(now, *arrival, packet, true, batch);
+            }
+            return Some(id);
+        }
+        if let Some(by) = stale {
+            let mut cause = Vec::new();
+            let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
+            Cause::StaleCookie { staleness_us }.encode(&mut cause);
+            // req: rfc9260 5.1.5 "the endpoint MUST transmit an ERROR chunk with"
+            self.reply(arrival, header, contents.peer_tag, |packet| {
+                packet.raw(kind::ERROR, 0, &cause)
+            });
+            return None;
+        }
+        let config = self.listeners.get(&header.destination_port).cloned();
+        let full = self.associations().count() >= self.config.max_associations;
+        let (Some(config), false) = (config, full) else {
+            let mut cause = Vec::new();
+            Cause::OutOfResource.encode(&mut cause);
+            // req: rfc9260 5.1 "it SHOULD respond with an ABORT"
+            self.abort_init(arrival, header, contents.peer_tag, &cause);
+            return None;
+        };
+        // An association that has ended makes room for the new one of its peer.
+        existing.into_iter().for_each(|id| self.release_addresses(id));
+        let association = Association::from_cookie(
+            now,
+            &contents,
+            arrived,
+            config,
+            self.surroundings.clone(),
+            self.rng.fork(),
+        );
+        let id = self.insert(now, association);
+        self.get_mut(id)?.handle_packet(now, *arrival, packet, true, batch);
+        Some(id)
+    }
+
+    /// A packet that belongs to no association (RFC 9260 section 8.4).
+    pub(super) fn out_of_the_blue(&mut self, arrival: &Arrival, packet: &Packet<'_>) {
+        self.discarded += 1;
+        let header = packet.header();
+        if !address::is_unicast(arrival.local) || !address::is_unicast(arrival.remote) {
+            return;
+        }
+        let mut answer = Answer::Abort;
+        for chunk in packet.chunks() {
+            let Ok(chunk) = chunk else { break };
+            match chunk.kind {
+                // req: rfc9260 8.4 "If the OOTB packet contains an ABORT chunk"
+                kind::ABORT => return,
+                kind::SHUTDOWN_ACK => answer = Answer::ShutdownComplete,
+                // req: rfc9260 8.4 "If the packet contains a SHUTDOWN COMPLETE chunk"
+                kind::SHUTDOWN_COMPLETE | kind::COOKIE_ACK => return,
+                // Answering an INIT ACK or an INIT that is not alone would only help a forger.
+                kind::INIT | kind::INIT_ACK if header.verification_tag == 0 => return,
+                kind::ERROR => {
+                    if let Ok(Chunk::Error(error)) = chunk.decode() {
+                        let mut causes = error.causes.iter().map_while(Result::ok);
+                        // req: rfc9260 8.4 "cause or a COOKIE ACK chunk, the SCTP packet"
+                        if causes.any(|cause| cause.code == cause_code::STALE_COOKIE) {
+                            return;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        match answer {
+            // req: rfc9260 8.4 "respond to the sender of the OOTB packet with a"
+            Answer::ShutdownComplete => {
+                self.reply(arrival, header, header.verification_tag, |packet| {
+                    packet.chunk(&Chunk::ShutdownComplete(ShutdownComplete {
+                        tag_reflected: true,
+                    }))
+                });
+            }
+            // req: rfc9260 8.4 "set the T bit in the Chunk Flags to"
+            Answer::Abort => {
+                if self.config.out_of_the_blue == OutOfTheBlue::Answer {
+                    self.reply(arrival, header, header.verification_tag, |packet| {
+                        packet.chunk(&Chunk::Abort(Abort {
+                            tag_reflected: true,
+                            causes: Causes::new(&[]),
+                        }))
+                    });
+                }
+            }
+        }
+    }
+
+    /// Queues one packet back to where `arrival` came from, unless too many wait already.
+    fn reply(
+        &mut self,
+        arrival: &Arrival,
+        received: Header,
+        tag: u32,
+        write: impl FnOnce(&mut PacketWriter<'_>) -> Result<(), anabranch_wire::NoRoom>,
+    ) {
+        if self.replies.len() >= self.config.max_stateless_replies {
+            return;
+        }
+        let header = Header {
+            source_port: received.destination_port,
+            destination_port: received.source_port,
+            verification_tag: tag,
+        };
+        let mut bytes = Vec::new();
+        let mut packet = PacketWriter::new(&mut bytes, header, 4096);
+        if write(&mut packet).is_err() {
+            return;
+        }
+        let len = if self.config.checksum {
+            packet.finish()
+        } else {
+            packet.finish_without_checksum()
+        };
+        let transmit = Transmit {
+            local: arrival.local,
+            remote: arrival.remote,
+            remote_udp_port: arrival.remote_udp_port,
+            ecn: None,
+            len,
+            segment_size: len,
+            dont_fragment: false,
+        };
+        self.replies.push_back((transmit, bytes));
+    }
+}
+
+enum Answer {
+    Abort,
+    ShutdownComplete,
+}
+
+/// The chunk length leaves out the padding of the last parameter.
+fn unpadded(value: &[u8]) -> &[u8] {
+    // The parameters' own lengths tell where the last one ends.
+    let fixed = 16.min(value.len());
+    let mut end = fixed;
+    for parameter in Parameters::new(&value[fixed..]).iter().map_while(Result::ok) {
+        let next = end.next_multiple_of(4) + parameter.bytes().len();
+        end = next;
+    }
+    debug_assert!(end <= value.len());
+    let _ = (Control::Init, parameter_kind::STATE_COOKIE);
+    &value[..end.min(value.len())]
+}
