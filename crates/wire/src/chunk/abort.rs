@@ -1,0 +1,54 @@
+//! ABORT.
+
+use core::fmt;
+
+use alloc::vec::Vec;
+
+use super::RawChunk;
+use crate::cause::Causes;
+use crate::error::ChunkError;
+
+/// Ends an association at once (RFC 9260 section 3.3.7).
+///
+/// ```text
+/// +---------------+---------------+---------------+---------------+
+/// |       6       | reserved    T |            length             |
+/// +---------------+---------------+---------------+---------------+
+/// |                         error causes                          |
+/// +---------------+---------------+---------------+---------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abort<'a> {
+    /// T bit: the packet's verification tag is the one its receiver sent,
+    /// because the sender has no association (RFC 9260 section 8.5.1).
+    pub tag_reflected: bool,
+    /// Why.
+    pub causes: Causes<'a>,
+}
+
+impl<'a> Abort<'a> {
+    /// Reads the chunk; its type is not checked, broken causes are kept.
+    ///
+    /// # Errors
+    ///
+    /// None so far; the signature is that of every chunk.
+    pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
+        Ok(Self {
+            tag_reflected: chunk.flags & 1 != 0,
+            causes: Causes::new(chunk.value),
+        })
+    }
+
+    pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.causes.bytes());
+    }
+}
+
+impl fmt::Display for Abort<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.tag_reflected {
+            f.write_str("T ")?;
+        }
+        self.causes.fmt(f)
+    }
+}

@@ -1,0 +1,93 @@
+//! FORWARD TSN.
+
+use core::fmt;
+
+use alloc::vec::Vec;
+
+use super::RawChunk;
+use crate::error::ChunkError;
+use crate::list::{Element, List};
+use crate::serial::{Ssn, Tsn};
+
+/// Tells the peer to go on without abandoned data (RFC 3758 section 3.2).
+///
+/// ```text
+/// +---------------+---------------+---------------+---------------+
+/// |     0xc0      |       0       |            length             |
+/// +---------------+---------------+---------------+---------------+
+/// |                      new cumulative TSN                       |
+/// +---------------+---------------+---------------+---------------+
+/// |       stream (n times)        |         SSN (n times)         |
+/// +---------------+---------------+---------------+---------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForwardTsn<'a> {
+    /// Up to here nothing more will come.
+    pub new_cumulative_tsn: Tsn,
+    /// Streams with ordered messages among the abandoned data.
+    pub streams: List<'a, SkippedStream>,
+}
+
+/// How far the ordered messages of one stream were abandoned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SkippedStream {
+    /// Stream identifier.
+    pub stream: u16,
+    /// The highest SSN that was abandoned.
+    pub ssn: Ssn,
+}
+
+impl Element for SkippedStream {
+    const LEN: usize = 4;
+
+    #[inline]
+    fn read(bytes: &[u8]) -> Self {
+        let [a, b, c, d] = bytes.first_chunk().copied().unwrap_or_default();
+        Self {
+            stream: u16::from_be_bytes([a, b]),
+            ssn: Ssn(u16::from_be_bytes([c, d])),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.stream.to_be_bytes());
+        out.extend_from_slice(&self.ssn.0.to_be_bytes());
+    }
+}
+
+impl fmt::Display for SkippedStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.stream, self.ssn)
+    }
+}
+
+impl<'a> ForwardTsn<'a> {
+    /// Reads the chunk; its type is not checked.
+    ///
+    /// # Errors
+    ///
+    /// [`ChunkError::ValueTooShort`] for less than 4 bytes of value.
+    pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
+        chunk.fields(|r| {
+            Some(Self {
+                new_cumulative_tsn: Tsn(r.u32()?),
+                streams: List::new(r.rest()),
+            })
+        })
+    }
+
+    pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.new_cumulative_tsn.0.to_be_bytes());
+        out.extend_from_slice(self.streams.bytes());
+    }
+}
+
+impl fmt::Display for ForwardTsn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cum {}", self.new_cumulative_tsn)?;
+        if !self.streams.is_empty() {
+            write!(f, " streams {}", self.streams)?;
+        }
+        Ok(())
+    }
+}

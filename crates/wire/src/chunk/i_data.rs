@@ -1,0 +1,93 @@
+//! I-DATA.
+
+use core::fmt;
+
+use alloc::vec::Vec;
+
+use super::{DataFlags, RawChunk};
+use crate::error::ChunkError;
+use crate::serial::Tsn;
+
+/// User data of messages that may be interleaved (RFC 8260 section 2.1).
+///
+/// ```text
+/// +---------------+---------------+---------------+---------------+
+/// |     0x40      | reserved IUBE |            length             |
+/// +---------------+---------------+---------------+---------------+
+/// |                              TSN                              |
+/// +---------------+---------------+---------------+---------------+
+/// |            stream             |           reserved            |
+/// +---------------+---------------+---------------+---------------+
+/// |                      message identifier                       |
+/// +---------------+---------------+---------------+---------------+
+/// |       PPID (first fragment) or fragment sequence number       |
+/// +---------------+---------------+---------------+---------------+
+/// |                           user data                           |
+/// +---------------+---------------+---------------+---------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IData<'a> {
+    /// Fragment position, order and urgency.
+    pub flags: DataFlags,
+    /// Transmission sequence number.
+    pub tsn: Tsn,
+    /// Stream identifier.
+    pub stream: u16,
+    /// Message identifier: the same in all fragments of a message.
+    pub mid: u32,
+    /// Payload protocol identifier in the first fragment of a message, fragment
+    /// sequence number in the others.
+    pub ppid_or_fsn: u32,
+    /// User data, possibly a fragment.
+    pub payload: &'a [u8],
+}
+
+impl<'a> IData<'a> {
+    /// Size of the chunk without its user data, in bytes.
+    pub const HEADER_LEN: usize = 20;
+
+    /// Reads the chunk; its type is not checked.
+    ///
+    /// # Errors
+    ///
+    /// [`ChunkError::ValueTooShort`] for less than 16 bytes of value.
+    #[inline]
+    pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
+        chunk.fields(|r| {
+            let (tsn, stream, _reserved) = (Tsn(r.u32()?), r.u16()?, r.u16()?);
+            Some(Self {
+                flags: DataFlags(chunk.flags),
+                tsn,
+                stream,
+                mid: r.u32()?,
+                ppid_or_fsn: r.u32()?,
+                payload: r.rest(),
+            })
+        })
+    }
+
+    pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.tsn.0.to_be_bytes());
+        out.extend_from_slice(&self.stream.to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&self.mid.to_be_bytes());
+        out.extend_from_slice(&self.ppid_or_fsn.to_be_bytes());
+        out.extend_from_slice(self.payload);
+    }
+}
+
+impl fmt::Display for IData<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "tsn {} stream {} mid {} {} {} {} {} bytes",
+            self.tsn,
+            self.stream,
+            self.mid,
+            if self.flags.begin() { "ppid" } else { "fsn" },
+            self.ppid_or_fsn,
+            self.flags,
+            self.payload.len()
+        )
+    }
+}

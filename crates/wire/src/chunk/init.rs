@@ -1,0 +1,90 @@
+//! INIT and INIT ACK.
+
+use core::fmt;
+
+use alloc::vec::Vec;
+
+use super::RawChunk;
+use crate::error::ChunkError;
+use crate::parameter::Parameters;
+use crate::serial::Tsn;
+
+/// Opens an association, or answers that (RFC 9260 sections 3.3.2, 3.3.3).
+///
+/// ```text
+/// +---------------+---------------+---------------+---------------+
+/// |    1 or 2     |       0       |            length             |
+/// +---------------+---------------+---------------+---------------+
+/// |                         initiate tag                          |
+/// +---------------+---------------+---------------+---------------+
+/// |               advertised receiver window, bytes               |
+/// +---------------+---------------+---------------+---------------+
+/// |       outbound streams        |        inbound streams        |
+/// +---------------+---------------+---------------+---------------+
+/// |                          initial TSN                          |
+/// +---------------+---------------+---------------+---------------+
+/// |                          parameters                           |
+/// +---------------+---------------+---------------+---------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Init<'a> {
+    /// The verification tag the receiver has to use.
+    pub initiate_tag: u32,
+    /// Advertised receiver window in bytes.
+    pub a_rwnd: u32,
+    /// Streams the sender wants to send on.
+    pub outbound_streams: u16,
+    /// Streams the sender allows to be sent to it at most.
+    pub inbound_streams: u16,
+    /// The sender's first TSN.
+    pub initial_tsn: Tsn,
+    /// Optional and variable parameters.
+    pub parameters: Parameters<'a>,
+}
+
+/// Answers an INIT, with the same fields.
+pub type InitAck<'a> = Init<'a>;
+
+impl<'a> Init<'a> {
+    /// Reads the chunk; its type and the fields' values are not checked.
+    ///
+    /// # Errors
+    ///
+    /// [`ChunkError::ValueTooShort`] for less than 16 bytes of value.
+    pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
+        chunk.fields(|r| {
+            Some(Self {
+                initiate_tag: r.u32()?,
+                a_rwnd: r.u32()?,
+                outbound_streams: r.u16()?,
+                inbound_streams: r.u16()?,
+                initial_tsn: Tsn(r.u32()?),
+                parameters: Parameters::new(r.rest()),
+            })
+        })
+    }
+
+    pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.initiate_tag.to_be_bytes());
+        out.extend_from_slice(&self.a_rwnd.to_be_bytes());
+        out.extend_from_slice(&self.outbound_streams.to_be_bytes());
+        out.extend_from_slice(&self.inbound_streams.to_be_bytes());
+        out.extend_from_slice(&self.initial_tsn.0.to_be_bytes());
+        out.extend_from_slice(self.parameters.bytes());
+    }
+}
+
+impl fmt::Display for Init<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "tag 0x{:08x} rwnd {} streams {} out {} in tsn {} {}",
+            self.initiate_tag,
+            self.a_rwnd,
+            self.outbound_streams,
+            self.inbound_streams,
+            self.initial_tsn,
+            self.parameters
+        )
+    }
+}

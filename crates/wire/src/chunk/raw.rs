@@ -1,0 +1,160 @@
+//! A chunk before its meaning is known.
+
+use core::fmt;
+
+use super::{Chunk, kind};
+use crate::error::ChunkError;
+use crate::reader::Reader;
+
+/// One chunk as it is on the wire (RFC 9260 section 3.2).
+///
+/// ```text
+/// +---------------+---------------+---------------+---------------+
+/// |     type      |     flags     |   length, without padding     |
+/// +---------------+---------------+---------------+---------------+
+/// |                       value, padded to 4                      |
+/// +---------------+---------------+---------------+---------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawChunk<'a> {
+    /// Chunk type, see [`kind`].
+    pub kind: u8,
+    /// Chunk flags.
+    pub flags: u8,
+    /// What follows the header, without padding.
+    pub value: &'a [u8],
+    bytes: &'a [u8],
+}
+
+impl<'a> RawChunk<'a> {
+    /// Takes the chunk that starts at `bytes`, whatever follows it.
+    ///
+    /// # Errors
+    ///
+    /// [`ChunkError`] if there is no whole chunk; offsets count from `bytes`.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ChunkError> {
+        Self::split(bytes, 0)
+    }
+
+    /// The chunk that starts at `bytes`, which begin at `offset` of the packet.
+    #[inline]
+    pub(crate) fn split(bytes: &'a [u8], offset: usize) -> Result<Self, ChunkError> {
+        let Some(&[kind, flags, c, d]) = bytes.first_chunk() else {
+            return Err(ChunkError::HeaderCut { offset });
+        };
+        let length = u16::from_be_bytes([c, d]);
+        if length < 4 {
+            return Err(ChunkError::LengthTooSmall {
+                offset,
+                kind,
+                length,
+            });
+        }
+        let whole = bytes.get(..usize::from(length));
+        match whole.and_then(|whole| Some((whole, whole.get(4..)?))) {
+            Some((bytes, value)) => Ok(Self {
+                kind,
+                flags,
+                value,
+                bytes,
+            }),
+            None => Err(ChunkError::BeyondPacket {
+                offset,
+                kind,
+                length,
+                available: bytes.len(),
+            }),
+        }
+    }
+
+    /// The chunk's meaning.
+    ///
+    /// # Errors
+    ///
+    /// [`ChunkError::ValueTooShort`] or [`ChunkError::Parameter`]. An unknown
+    /// type is no error but [`Chunk::Unknown`].
+    #[inline]
+    pub fn decode(&self) -> Result<Chunk<'a>, ChunkError> {
+        Chunk::decode(*self)
+    }
+
+    /// What a receiver does that does not know the type: its upper two bits.
+    #[must_use]
+    pub const fn unknown_action(&self) -> UnknownAction {
+        UnknownAction::from_bits(self.kind >> 6)
+    }
+
+    /// Header and value in bytes, without padding: the chunk's length field.
+    #[inline]
+    #[must_use]
+    pub const fn raw_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Header and value without padding, as an error cause reports them.
+    #[inline]
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Decodes with `fields`; `None` from there means that the value ends too
+    /// early.
+    #[inline]
+    pub(super) fn fields<T>(
+        &self,
+        fields: impl FnOnce(&mut Reader<'a>) -> Option<T>,
+    ) -> Result<T, ChunkError> {
+        fields(&mut Reader::new(self.value)).ok_or(ChunkError::ValueTooShort {
+            kind: self.kind,
+            len: self.value.len(),
+        })
+    }
+}
+
+impl fmt::Display for RawChunk<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.decode() {
+            Ok(chunk) => chunk.fmt(f),
+            Err(error) => write!(f, "{} malformed ({error})", kind::Name(self.kind)),
+        }
+    }
+}
+
+/// What to do with a chunk or parameter of an unknown type
+/// (RFC 9260 sections 3.2 and 3.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnknownAction {
+    /// Ignore it and everything behind it.
+    Stop,
+    /// Ignore it and everything behind it, and report it.
+    StopAndReport,
+    /// Ignore it and go on.
+    Skip,
+    /// Ignore it, go on, and report it.
+    SkipAndReport,
+}
+
+impl UnknownAction {
+    /// The action that two bits stand for; other bits are ignored.
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::Stop,
+            1 => Self::StopAndReport,
+            2 => Self::Skip,
+            _ => Self::SkipAndReport,
+        }
+    }
+
+    /// Whether what follows is still looked at.
+    #[must_use]
+    pub const fn goes_on(self) -> bool {
+        matches!(self, Self::Skip | Self::SkipAndReport)
+    }
+
+    /// Whether the sender is told.
+    #[must_use]
+    pub const fn reports(self) -> bool {
+        matches!(self, Self::StopAndReport | Self::SkipAndReport)
+    }
+}

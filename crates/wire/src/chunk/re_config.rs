@@ -1,0 +1,47 @@
+//! RE-CONFIG.
+
+use core::fmt;
+
+use alloc::vec::Vec;
+
+use super::RawChunk;
+use crate::error::ChunkError;
+use crate::parameter::Parameters;
+
+/// Changes the streams of an association (RFC 6525 section 3.1).
+///
+/// ```text
+/// +---------------+---------------+---------------+---------------+
+/// |     0x82      |       0       |            length             |
+/// +---------------+---------------+---------------+---------------+
+/// |             one or two requests or responses                  |
+/// +---------------+---------------+---------------+---------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReConfig<'a> {
+    /// Requests and responses.
+    pub parameters: Parameters<'a>,
+}
+
+impl<'a> ReConfig<'a> {
+    /// Reads the chunk; its type is not checked, broken parameters are kept.
+    ///
+    /// # Errors
+    ///
+    /// None so far; the signature is that of every chunk.
+    pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
+        Ok(Self {
+            parameters: Parameters::new(chunk.value),
+        })
+    }
+
+    pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.parameters.bytes());
+    }
+}
+
+impl fmt::Display for ReConfig<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parameters.fmt(f)
+    }
+}

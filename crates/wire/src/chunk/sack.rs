@@ -1,0 +1,86 @@
+//! SACK.
+
+use core::fmt;
+
+use alloc::vec::Vec;
+
+use super::RawChunk;
+use crate::error::ChunkError;
+use crate::list::{GapBlocks, TsnList};
+use crate::serial::Tsn;
+
+/// Acknowledges data (RFC 9260 section 3.3.4).
+///
+/// ```text
+/// +---------------+---------------+---------------+---------------+
+/// |       3       |       0       |            length             |
+/// +---------------+---------------+---------------+---------------+
+/// |                      cumulative TSN ack                       |
+/// +---------------+---------------+---------------+---------------+
+/// |               advertised receiver window, bytes               |
+/// +---------------+---------------+---------------+---------------+
+/// |         gap blocks: n         |       duplicates: x           |
+/// +---------------+---------------+---------------+---------------+
+/// |     start (n times)           |     end (n times)             |
+/// +---------------+---------------+---------------+---------------+
+/// |                    duplicate TSN (x times)                    |
+/// +---------------+---------------+---------------+---------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sack<'a> {
+    /// Everything up to here has arrived.
+    pub cumulative_tsn_ack: Tsn,
+    /// Advertised receiver window in bytes.
+    pub a_rwnd: u32,
+    /// What has arrived beyond; order and overlap are not checked.
+    pub gap_blocks: GapBlocks<'a>,
+    /// What has arrived more than once since the SACK before.
+    pub duplicate_tsns: TsnList<'a>,
+}
+
+impl<'a> Sack<'a> {
+    /// Size of the chunk without gap blocks and duplicates, in bytes.
+    pub const HEADER_LEN: usize = 16;
+
+    /// Reads the chunk; its type is not checked.
+    ///
+    /// # Errors
+    ///
+    /// [`ChunkError::ValueTooShort`] if the counts promise more than there is.
+    #[inline]
+    pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
+        chunk.fields(|r| {
+            let cumulative_tsn_ack = Tsn(r.u32()?);
+            let a_rwnd = r.u32()?;
+            let (gaps, duplicates) = (usize::from(r.u16()?), usize::from(r.u16()?));
+            Some(Self {
+                cumulative_tsn_ack,
+                a_rwnd,
+                gap_blocks: GapBlocks::new(r.take(4 * gaps)?),
+                duplicate_tsns: TsnList::new(r.take(4 * duplicates)?),
+            })
+        })
+    }
+
+    pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
+        out.extend_from_slice(&self.a_rwnd.to_be_bytes());
+        out.extend_from_slice(&(self.gap_blocks.len() as u16).to_be_bytes());
+        out.extend_from_slice(&(self.duplicate_tsns.len() as u16).to_be_bytes());
+        out.extend_from_slice(self.gap_blocks.bytes());
+        out.extend_from_slice(self.duplicate_tsns.bytes());
+    }
+}
+
+impl fmt::Display for Sack<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cum {} rwnd {}", self.cumulative_tsn_ack, self.a_rwnd)?;
+        if !self.gap_blocks.is_empty() {
+            write!(f, " gaps {}", self.gap_blocks)?;
+        }
+        if !self.duplicate_tsns.is_empty() {
+            write!(f, " dup {}", self.duplicate_tsns)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! SHUTDOWN.
+
+use core::fmt;
+
+use alloc::vec::Vec;
+
+use super::RawChunk;
+use crate::error::ChunkError;
+use crate::serial::Tsn;
+
+/// Starts the graceful end of an association (RFC 9260 section 3.3.8).
+///
+/// ```text
+/// +---------------+---------------+---------------+---------------+
+/// |       7       |       0       |            length             |
+/// +---------------+---------------+---------------+---------------+
+/// |                      cumulative TSN ack                       |
+/// +---------------+---------------+---------------+---------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    /// Everything up to here has arrived; gaps cannot be told.
+    pub cumulative_tsn_ack: Tsn,
+}
+
+impl Shutdown {
+    /// Reads the chunk; its type is not checked.
+    ///
+    /// # Errors
+    ///
+    /// [`ChunkError::ValueTooShort`] for less than 4 bytes of value.
+    pub fn parse(chunk: &RawChunk<'_>) -> Result<Self, ChunkError> {
+        chunk.fields(|r| {
+            Some(Self {
+                cumulative_tsn_ack: Tsn(r.u32()?),
+            })
+        })
+    }
+
+    pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
+    }
+}
+
+impl fmt::Display for Shutdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cum {}", self.cumulative_tsn_ack)
+    }
+}

@@ -1,0 +1,39 @@
+//! SHUTDOWN COMPLETE.
+
+use core::fmt;
+
+use super::RawChunk;
+use crate::error::ChunkError;
+
+/// Completes the graceful end of an association (RFC 9260 section 3.3.13).
+///
+/// ```text
+/// +---------------+---------------+---------------+---------------+
+/// |      14       | reserved    T |            length             |
+/// +---------------+---------------+---------------+---------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShutdownComplete {
+    /// T bit: the packet's verification tag is the one its receiver sent,
+    /// because the sender has no association (RFC 9260 section 8.5.1).
+    pub tag_reflected: bool,
+}
+
+impl ShutdownComplete {
+    /// Reads the chunk; its type is not checked.
+    ///
+    /// # Errors
+    ///
+    /// None so far; the signature is that of every chunk.
+    pub fn parse(chunk: &RawChunk<'_>) -> Result<Self, ChunkError> {
+        Ok(Self {
+            tag_reflected: chunk.flags & 1 != 0,
+        })
+    }
+}
+
+impl fmt::Display for ShutdownComplete {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.tag_reflected { "T" } else { "" })
+    }
+}

@@ -1,0 +1,197 @@
+//! Type-length-value parameters of control chunks.
+
+mod known;
+
+use core::fmt;
+
+pub use known::{Parameter, kind as parameter_kind};
+
+use crate::chunk::UnknownAction;
+use crate::error::ParameterError;
+use crate::tlv::padded;
+
+/// One parameter as it is on the wire (RFC 9260 section 3.2.1).
+///
+/// ```text
+/// +---------------+---------------+---------------+---------------+
+/// |             type              |   length, without padding     |
+/// +---------------+---------------+---------------+---------------+
+/// |                       value, padded to 4                      |
+/// +---------------+---------------+---------------+---------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawParameter<'a> {
+    /// Parameter type, or cause code in an ERROR or ABORT.
+    pub kind: u16,
+    /// What follows the header, without padding.
+    pub value: &'a [u8],
+    bytes: &'a [u8],
+}
+
+impl<'a> RawParameter<'a> {
+    /// Splits the first parameter off `bytes`, which start at `offset`.
+    fn split(bytes: &'a [u8], offset: usize) -> Result<Self, ParameterError> {
+        let Some(&[a, b, c, d]) = bytes.first_chunk() else {
+            return Err(ParameterError::HeaderCut { offset });
+        };
+        let (kind, length) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        if length < 4 {
+            return Err(ParameterError::LengthTooSmall {
+                offset,
+                kind,
+                length,
+            });
+        }
+        let whole = bytes.get(..usize::from(length));
+        match whole.and_then(|whole| Some((whole, whole.get(4..)?))) {
+            Some((bytes, value)) => Ok(Self { kind, value, bytes }),
+            None => Err(ParameterError::BeyondEnd {
+                offset,
+                kind,
+                length,
+                available: bytes.len(),
+            }),
+        }
+    }
+
+    /// The parameter's meaning.
+    ///
+    /// # Errors
+    ///
+    /// [`ParameterError`] if the value cannot be one of its type. An unknown
+    /// type is no error but [`Parameter::Unknown`].
+    pub fn decode(&self) -> Result<Parameter<'a>, ParameterError> {
+        Parameter::decode(*self)
+    }
+
+    /// What a receiver does that does not know the type: its upper two bits.
+    #[must_use]
+    pub const fn unknown_action(&self) -> UnknownAction {
+        UnknownAction::from_bits((self.kind >> 14) as u8)
+    }
+
+    /// Header and value without padding, as an error cause reports them.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+impl fmt::Display for RawParameter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.decode() {
+            Ok(parameter) => parameter.fmt(f),
+            Err(error) => write!(f, "malformed ({error})"),
+        }
+    }
+}
+
+/// Parameters one behind the other, as they are on the wire.
+///
+/// The padding behind the last one is left out, because a chunk's length does
+/// not count it (RFC 9260 section 3.2). So a buffer filled with
+/// [`Parameter::encode`], which pads each parameter, can be wrapped, sent in a
+/// chunk and received again as an equal value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parameters<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Parameters<'a> {
+    /// Wraps `bytes`, well formed or not.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let mut offset = 0;
+        while let Some(rest) = bytes.get(offset..) {
+            let Ok(parameter) = RawParameter::split(rest, offset) else {
+                break;
+            };
+            let end = offset + parameter.bytes.len();
+            offset += padded(parameter.bytes.len());
+            if offset == bytes.len() {
+                let bytes = bytes.get(..end).unwrap_or(bytes);
+                return Self { bytes };
+            }
+        }
+        Self { bytes }
+    }
+
+    /// The parameters in their order, up to and including the first error.
+    #[must_use]
+    pub const fn iter(&self) -> ParameterIter<'a> {
+        ParameterIter {
+            bytes: self.bytes,
+            offset: 0,
+        }
+    }
+
+    /// The first parameter of type `kind` among those that are well formed.
+    #[must_use]
+    pub fn find(&self, kind: u16) -> Option<RawParameter<'a>> {
+        self.iter().map_while(Result::ok).find(|p| p.kind == kind)
+    }
+
+    /// Whether there is nothing at all.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The bytes on the wire, without padding behind the last parameter.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+impl<'a> IntoIterator for Parameters<'a> {
+    type Item = Result<RawParameter<'a>, ParameterError>;
+    type IntoIter = ParameterIter<'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Parameters<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (i, parameter) in self.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            match parameter {
+                Ok(parameter) => parameter.fmt(f)?,
+                Err(error) => write!(f, "malformed ({error})")?,
+            }
+        }
+        f.write_str("]")
+    }
+}
+
+/// Iterator over [`Parameters`] or [`Causes`](crate::Causes); ends after the
+/// first error.
+#[derive(Clone, Debug)]
+pub struct ParameterIter<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Iterator for ParameterIter<'a> {
+    type Item = Result<RawParameter<'a>, ParameterError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.bytes.get(self.offset..)?;
+        if rest.is_empty() {
+            return None;
+        }
+        let parameter = RawParameter::split(rest, self.offset);
+        self.offset = match parameter {
+            Ok(parameter) => self.offset + padded(parameter.bytes.len()),
+            Err(_) => self.bytes.len(),
+        };
+        Some(parameter)
+    }
+}
+
+impl core::iter::FusedIterator for ParameterIter<'_> {}

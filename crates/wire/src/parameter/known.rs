@@ -1,0 +1,550 @@
+//! The parameter types of the RFCs.
+
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use alloc::vec::Vec;
+
+use super::{Parameters, RawParameter};
+use crate::cause::Causes;
+use crate::error::ParameterError;
+use crate::list::U16List;
+use crate::reader::Reader;
+use crate::serial::Tsn;
+use crate::text::{Bytes, join};
+use crate::tlv;
+
+/// Parameter types by name.
+pub mod kind {
+    /// Heartbeat Info (RFC 9260 section 3.3.5).
+    pub const HEARTBEAT_INFO: u16 = 1;
+    /// IPv4 Address (RFC 9260 section 3.3.2.1.1).
+    pub const IPV4_ADDRESS: u16 = 5;
+    /// IPv6 Address (RFC 9260 section 3.3.2.1.2).
+    pub const IPV6_ADDRESS: u16 = 6;
+    /// State Cookie (RFC 9260 section 3.3.3.1.1).
+    pub const STATE_COOKIE: u16 = 7;
+    /// Unrecognized Parameter (RFC 9260 section 3.3.3.1.2).
+    pub const UNRECOGNIZED_PARAMETER: u16 = 8;
+    /// Cookie Preservative (RFC 9260 section 3.3.2.1.3).
+    pub const COOKIE_PRESERVATIVE: u16 = 9;
+    /// Host Name Address, deprecated (RFC 9260 section 3.3.2.1.4).
+    pub const HOST_NAME_ADDRESS: u16 = 11;
+    /// Supported Address Types (RFC 9260 section 3.3.2.1.5).
+    pub const SUPPORTED_ADDRESS_TYPES: u16 = 12;
+    /// Outgoing SSN Reset Request (RFC 6525 section 4.1).
+    pub const OUTGOING_RESET_REQUEST: u16 = 13;
+    /// Incoming SSN Reset Request (RFC 6525 section 4.2).
+    pub const INCOMING_RESET_REQUEST: u16 = 14;
+    /// SSN/TSN Reset Request (RFC 6525 section 4.3).
+    pub const TSN_RESET_REQUEST: u16 = 15;
+    /// Re-configuration Response (RFC 6525 section 4.4).
+    pub const RECONFIG_RESPONSE: u16 = 16;
+    /// Add Outgoing Streams Request (RFC 6525 section 4.5).
+    pub const ADD_OUTGOING_STREAMS: u16 = 17;
+    /// Add Incoming Streams Request (RFC 6525 section 4.6).
+    pub const ADD_INCOMING_STREAMS: u16 = 18;
+    /// ECN Capable, reserved (RFC 9260 section 3.3.2).
+    pub const ECN_CAPABLE: u16 = 0x8000;
+    /// Zero Checksum Acceptable (RFC 9653).
+    pub const ZERO_CHECKSUM_ACCEPTABLE: u16 = 0x8001;
+    /// Random (RFC 4895 section 3.1).
+    pub const RANDOM: u16 = 0x8002;
+    /// Chunk List (RFC 4895 section 3.2).
+    pub const CHUNK_LIST: u16 = 0x8003;
+    /// Requested HMAC Algorithm (RFC 4895 section 3.3).
+    pub const REQUESTED_HMAC_ALGORITHM: u16 = 0x8004;
+    /// Padding (RFC 4820 section 4).
+    pub const PADDING: u16 = 0x8005;
+    /// Supported Extensions (RFC 5061 section 4.2.7).
+    pub const SUPPORTED_EXTENSIONS: u16 = 0x8008;
+    /// Forward TSN Supported (RFC 3758 section 3.1).
+    pub const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
+    /// Add IP Address (RFC 5061 section 4.2.1).
+    pub const ADD_IP_ADDRESS: u16 = 0xc001;
+    /// Delete IP Address (RFC 5061 section 4.2.2).
+    pub const DELETE_IP_ADDRESS: u16 = 0xc002;
+    /// Error Cause Indication (RFC 5061 section 4.2.3).
+    pub const ERROR_CAUSE_INDICATION: u16 = 0xc003;
+    /// Set Primary IP Address (RFC 5061 section 4.2.4).
+    pub const SET_PRIMARY_ADDRESS: u16 = 0xc004;
+    /// Success Indication (RFC 5061 section 4.2.5).
+    pub const SUCCESS_INDICATION: u16 = 0xc005;
+    /// Adaptation Layer Indication (RFC 5061 section 4.2.6).
+    pub const ADAPTATION_LAYER_INDICATION: u16 = 0xc006;
+}
+
+/// A parameter with its meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Parameter<'a> {
+    /// Opaque to all but the sender of the HEARTBEAT.
+    HeartbeatInfo(&'a [u8]),
+    /// An address of the sender.
+    Ipv4Address(Ipv4Addr),
+    /// An address of the sender.
+    Ipv6Address(Ipv6Addr),
+    /// Comes back unchanged in a COOKIE ECHO.
+    StateCookie(&'a [u8]),
+    /// A whole parameter that the peer did not know.
+    UnrecognizedParameter(&'a [u8]),
+    /// Asks for a longer cookie life, in milliseconds.
+    CookiePreservative(u32),
+    /// A host name; deprecated, and answered with an ABORT.
+    HostNameAddress(&'a [u8]),
+    /// Address types (as parameter types) the sender can use.
+    SupportedAddressTypes(U16List<'a>),
+    /// Asks to start the sender's outgoing streams anew (all when none listed).
+    OutgoingResetRequest {
+        /// Number of this request.
+        request: u32,
+        /// Number of the peer's request that this one answers.
+        response: u32,
+        /// Last TSN that the sender has assigned.
+        last_tsn: Tsn,
+        /// Streams to reset.
+        streams: U16List<'a>,
+    },
+    /// Asks the peer to reset its outgoing streams (all when none listed).
+    IncomingResetRequest {
+        /// Number of this request.
+        request: u32,
+        /// Streams to reset.
+        streams: U16List<'a>,
+    },
+    /// Asks for new TSNs and SSNs both ways; carries its request number.
+    TsnResetRequest(u32),
+    /// The answer to a re-configuration request.
+    ReconfigResponse {
+        /// Number of the request that is answered.
+        response: u32,
+        /// 0 nothing to do, 1 performed, 2 denied, 3 wrong SSN, 4 already in
+        /// progress, 5 bad sequence number, 6 in progress.
+        result: u32,
+        /// Sender's and receiver's next TSN, in answers to a TSN reset.
+        next_tsns: Option<(Tsn, Tsn)>,
+    },
+    /// Asks for more streams from the sender to the peer.
+    AddOutgoingStreams {
+        /// Number of this request.
+        request: u32,
+        /// How many more.
+        count: u16,
+    },
+    /// Asks for more streams from the peer to the sender.
+    AddIncomingStreams {
+        /// Number of this request.
+        request: u32,
+        /// How many more.
+        count: u16,
+    },
+    /// The sender wants ECN (old style).
+    EcnCapable,
+    /// The sender takes packets without checksum under this error detection
+    /// method (RFC 9653).
+    ZeroChecksumAcceptable(u32),
+    /// Random bytes for the authentication key.
+    Random(&'a [u8]),
+    /// Chunk types that have to be authenticated.
+    ChunkList(&'a [u8]),
+    /// HMAC identifiers, the preferred first.
+    RequestedHmacAlgorithm(U16List<'a>),
+    /// Nothing but size.
+    Padding(&'a [u8]),
+    /// Chunk types of extensions that the sender supports.
+    SupportedExtensions(&'a [u8]),
+    /// The sender understands FORWARD TSN.
+    ForwardTsnSupported,
+    /// Asks to add the address inside.
+    AddIpAddress {
+        /// Comes back in the answer.
+        correlation: u32,
+        /// The address parameter.
+        address: Parameters<'a>,
+    },
+    /// Asks to remove the address inside.
+    DeleteIpAddress {
+        /// Comes back in the answer.
+        correlation: u32,
+        /// The address parameter.
+        address: Parameters<'a>,
+    },
+    /// Says why a request of an ASCONF failed.
+    ErrorCauseIndication {
+        /// That of the request.
+        correlation: u32,
+        /// Why.
+        causes: Causes<'a>,
+    },
+    /// Asks to send to the address inside by default.
+    SetPrimaryAddress {
+        /// Comes back in the answer.
+        correlation: u32,
+        /// The address parameter.
+        address: Parameters<'a>,
+    },
+    /// A request of an ASCONF succeeded; carries its correlation identifier.
+    SuccessIndication(u32),
+    /// Opaque value for the upper layer.
+    AdaptationLayerIndication(u32),
+    /// A type not known here.
+    Unknown(RawParameter<'a>),
+}
+
+/// Decodes a value whose shape `fields` reads, all of it or nothing.
+fn fixed<'a, T>(
+    raw: &RawParameter<'a>,
+    fields: impl FnOnce(&mut Reader<'a>) -> Option<T>,
+) -> Result<T, ParameterError> {
+    let mut reader = Reader::new(raw.value);
+    match fields(&mut reader) {
+        Some(decoded) if reader.rest().is_empty() => Ok(decoded),
+        _ => Err(wrong_length(raw)),
+    }
+}
+
+fn wrong_length(raw: &RawParameter<'_>) -> ParameterError {
+    ParameterError::ValueLength {
+        kind: raw.kind,
+        len: raw.value.len(),
+    }
+}
+
+/// All of a value as 16-bit numbers.
+fn list16<'a>(reader: &mut Reader<'a>) -> Option<U16List<'a>> {
+    let bytes = reader.rest();
+    reader.take(bytes.len() & !1).map(U16List::new)
+}
+
+/// A correlation identifier and the TLVs behind it.
+fn correlated<'a>(reader: &mut Reader<'a>) -> Option<(u32, Parameters<'a>)> {
+    let correlation = reader.u32()?;
+    let inner = Parameters::new(reader.take(reader.rest().len())?);
+    Some((correlation, inner))
+}
+
+impl<'a> Parameter<'a> {
+    pub(super) fn decode(raw: RawParameter<'a>) -> Result<Self, ParameterError> {
+        let value = raw.value;
+        Ok(match raw.kind {
+            kind::HEARTBEAT_INFO => Self::HeartbeatInfo(value),
+            kind::IPV4_ADDRESS => Self::Ipv4Address(fixed(&raw, |r| r.u32())?.into()),
+            kind::IPV6_ADDRESS => {
+                let octets: [u8; 16] = value.try_into().map_err(|_| wrong_length(&raw))?;
+                Self::Ipv6Address(octets.into())
+            }
+            kind::STATE_COOKIE => Self::StateCookie(value),
+            kind::UNRECOGNIZED_PARAMETER => Self::UnrecognizedParameter(value),
+            kind::COOKIE_PRESERVATIVE => Self::CookiePreservative(fixed(&raw, |r| r.u32())?),
+            kind::HOST_NAME_ADDRESS => Self::HostNameAddress(value),
+            kind::SUPPORTED_ADDRESS_TYPES => Self::SupportedAddressTypes(fixed(&raw, list16)?),
+            kind::OUTGOING_RESET_REQUEST => fixed(&raw, |r| {
+                Some(Self::OutgoingResetRequest {
+                    request: r.u32()?,
+                    response: r.u32()?,
+                    last_tsn: Tsn(r.u32()?),
+                    streams: list16(r)?,
+                })
+            })?,
+            kind::INCOMING_RESET_REQUEST => fixed(&raw, |r| {
+                Some(Self::IncomingResetRequest {
+                    request: r.u32()?,
+                    streams: list16(r)?,
+                })
+            })?,
+            kind::TSN_RESET_REQUEST => Self::TsnResetRequest(fixed(&raw, |r| r.u32())?),
+            kind::RECONFIG_RESPONSE => fixed(&raw, |r| {
+                Some(Self::ReconfigResponse {
+                    response: r.u32()?,
+                    result: r.u32()?,
+                    next_tsns: match r.rest() {
+                        [] => None,
+                        _ => Some((Tsn(r.u32()?), Tsn(r.u32()?))),
+                    },
+                })
+            })?,
+            kind::ADD_OUTGOING_STREAMS => {
+                let (request, count) = fixed(&raw, more_streams)?;
+                Self::AddOutgoingStreams { request, count }
+            }
+            kind::ADD_INCOMING_STREAMS => {
+                let (request, count) = fixed(&raw, more_streams)?;
+                Self::AddIncomingStreams { request, count }
+            }
+            kind::ECN_CAPABLE => fixed(&raw, |_| Some(Self::EcnCapable))?,
+            kind::ZERO_CHECKSUM_ACCEPTABLE => {
+                Self::ZeroChecksumAcceptable(fixed(&raw, |r| r.u32())?)
+            }
+            kind::RANDOM => Self::Random(value),
+            kind::CHUNK_LIST => Self::ChunkList(value),
+            kind::REQUESTED_HMAC_ALGORITHM => Self::RequestedHmacAlgorithm(fixed(&raw, list16)?),
+            kind::PADDING => Self::Padding(value),
+            kind::SUPPORTED_EXTENSIONS => Self::SupportedExtensions(value),
+            kind::FORWARD_TSN_SUPPORTED => fixed(&raw, |_| Some(Self::ForwardTsnSupported))?,
+            kind::ADD_IP_ADDRESS => {
+                let (correlation, address) = fixed(&raw, correlated)?;
+                Self::AddIpAddress {
+                    correlation,
+                    address,
+                }
+            }
+            kind::DELETE_IP_ADDRESS => {
+                let (correlation, address) = fixed(&raw, correlated)?;
+                Self::DeleteIpAddress {
+                    correlation,
+                    address,
+                }
+            }
+            kind::ERROR_CAUSE_INDICATION => {
+                let (correlation, causes) = fixed(&raw, correlated)?;
+                Self::ErrorCauseIndication {
+                    correlation,
+                    causes: Causes::new(causes.bytes()),
+                }
+            }
+            kind::SET_PRIMARY_ADDRESS => {
+                let (correlation, address) = fixed(&raw, correlated)?;
+                Self::SetPrimaryAddress {
+                    correlation,
+                    address,
+                }
+            }
+            kind::SUCCESS_INDICATION => Self::SuccessIndication(fixed(&raw, |r| r.u32())?),
+            kind::ADAPTATION_LAYER_INDICATION => {
+                Self::AdaptationLayerIndication(fixed(&raw, |r| r.u32())?)
+            }
+            _ => Self::Unknown(raw),
+        })
+    }
+
+    /// The parameter's type.
+    #[must_use]
+    pub const fn kind(&self) -> u16 {
+        match self {
+            Self::HeartbeatInfo(_) => kind::HEARTBEAT_INFO,
+            Self::Ipv4Address(_) => kind::IPV4_ADDRESS,
+            Self::Ipv6Address(_) => kind::IPV6_ADDRESS,
+            Self::StateCookie(_) => kind::STATE_COOKIE,
+            Self::UnrecognizedParameter(_) => kind::UNRECOGNIZED_PARAMETER,
+            Self::CookiePreservative(_) => kind::COOKIE_PRESERVATIVE,
+            Self::HostNameAddress(_) => kind::HOST_NAME_ADDRESS,
+            Self::SupportedAddressTypes(_) => kind::SUPPORTED_ADDRESS_TYPES,
+            Self::OutgoingResetRequest { .. } => kind::OUTGOING_RESET_REQUEST,
+            Self::IncomingResetRequest { .. } => kind::INCOMING_RESET_REQUEST,
+            Self::TsnResetRequest(_) => kind::TSN_RESET_REQUEST,
+            Self::ReconfigResponse { .. } => kind::RECONFIG_RESPONSE,
+            Self::AddOutgoingStreams { .. } => kind::ADD_OUTGOING_STREAMS,
+            Self::AddIncomingStreams { .. } => kind::ADD_INCOMING_STREAMS,
+            Self::EcnCapable => kind::ECN_CAPABLE,
+            Self::ZeroChecksumAcceptable(_) => kind::ZERO_CHECKSUM_ACCEPTABLE,
+            Self::Random(_) => kind::RANDOM,
+            Self::ChunkList(_) => kind::CHUNK_LIST,
+            Self::RequestedHmacAlgorithm(_) => kind::REQUESTED_HMAC_ALGORITHM,
+            Self::Padding(_) => kind::PADDING,
+            Self::SupportedExtensions(_) => kind::SUPPORTED_EXTENSIONS,
+            Self::ForwardTsnSupported => kind::FORWARD_TSN_SUPPORTED,
+            Self::AddIpAddress { .. } => kind::ADD_IP_ADDRESS,
+            Self::DeleteIpAddress { .. } => kind::DELETE_IP_ADDRESS,
+            Self::ErrorCauseIndication { .. } => kind::ERROR_CAUSE_INDICATION,
+            Self::SetPrimaryAddress { .. } => kind::SET_PRIMARY_ADDRESS,
+            Self::SuccessIndication(_) => kind::SUCCESS_INDICATION,
+            Self::AdaptationLayerIndication(_) => kind::ADAPTATION_LAYER_INDICATION,
+            Self::Unknown(raw) => raw.kind,
+        }
+    }
+
+    /// Appends header, value and padding to `out`.
+    ///
+    /// A value of more than 65528 bytes is cut there. The padding of the last
+    /// parameter is dropped again when [`Parameters::new`] wraps the result,
+    /// because a chunk's length does not count it.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        tlv::write(out, self.kind().to_be_bytes(), |out| self.encode_value(out));
+        tlv::pad(out, start);
+    }
+
+    fn encode_value(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::EcnCapable | Self::ForwardTsnSupported => {}
+            Self::HeartbeatInfo(bytes)
+            | Self::StateCookie(bytes)
+            | Self::UnrecognizedParameter(bytes)
+            | Self::HostNameAddress(bytes)
+            | Self::Random(bytes)
+            | Self::ChunkList(bytes)
+            | Self::Padding(bytes)
+            | Self::SupportedExtensions(bytes) => out.extend_from_slice(bytes),
+            Self::Ipv4Address(address) => out.extend_from_slice(&address.octets()),
+            Self::Ipv6Address(address) => out.extend_from_slice(&address.octets()),
+            Self::CookiePreservative(word)
+            | Self::TsnResetRequest(word)
+            | Self::ZeroChecksumAcceptable(word)
+            | Self::SuccessIndication(word)
+            | Self::AdaptationLayerIndication(word) => put(out, &[word]),
+            Self::SupportedAddressTypes(list) | Self::RequestedHmacAlgorithm(list) => {
+                out.extend_from_slice(list.bytes());
+            }
+            Self::OutgoingResetRequest {
+                request,
+                response,
+                last_tsn,
+                streams,
+            } => {
+                put(out, &[request, response, last_tsn.0]);
+                out.extend_from_slice(streams.bytes());
+            }
+            Self::IncomingResetRequest { request, streams } => {
+                put(out, &[request]);
+                out.extend_from_slice(streams.bytes());
+            }
+            Self::ReconfigResponse {
+                response,
+                result,
+                next_tsns,
+            } => {
+                put(out, &[response, result]);
+                if let Some((sender, receiver)) = next_tsns {
+                    put(out, &[sender.0, receiver.0]);
+                }
+            }
+            Self::AddOutgoingStreams { request, count }
+            | Self::AddIncomingStreams { request, count } => {
+                put(out, &[request, u32::from(count) << 16]);
+            }
+            Self::AddIpAddress {
+                correlation,
+                address: inner,
+            }
+            | Self::DeleteIpAddress {
+                correlation,
+                address: inner,
+            }
+            | Self::SetPrimaryAddress {
+                correlation,
+                address: inner,
+            } => {
+                put(out, &[correlation]);
+                out.extend_from_slice(inner.bytes());
+            }
+            Self::ErrorCauseIndication {
+                correlation,
+                causes,
+            } => {
+                put(out, &[correlation]);
+                out.extend_from_slice(causes.bytes());
+            }
+            Self::Unknown(raw) => out.extend_from_slice(raw.value),
+        }
+    }
+}
+
+/// Request number and count of an "add streams" request.
+fn more_streams(reader: &mut Reader<'_>) -> Option<(u32, u16)> {
+    let (request, count) = (reader.u32()?, reader.u16()?);
+    reader.u16()?;
+    Some((request, count))
+}
+
+fn put(out: &mut Vec<u8>, words: &[u32]) {
+    for word in words {
+        out.extend_from_slice(&word.to_be_bytes());
+    }
+}
+
+impl fmt::Display for Parameter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::HeartbeatInfo(info) => write!(f, "heartbeat info {} bytes", info.len()),
+            Self::Ipv4Address(address) => address.fmt(f),
+            Self::Ipv6Address(address) => address.fmt(f),
+            Self::StateCookie(cookie) => write!(f, "cookie {} bytes", cookie.len()),
+            Self::UnrecognizedParameter(tlv) => write!(f, "unrecognized {}", Bytes(tlv)),
+            Self::CookiePreservative(ms) => write!(f, "cookie life +{ms} ms"),
+            Self::HostNameAddress(name) => write!(f, "host name {}", Bytes(name)),
+            Self::SupportedAddressTypes(types) => write!(f, "address types {types}"),
+            Self::OutgoingResetRequest {
+                request,
+                response,
+                last_tsn,
+                streams,
+            } => write!(
+                f,
+                "reset outgoing request {request} response {response} last tsn {last_tsn} streams {}",
+                Streams(streams)
+            ),
+            Self::IncomingResetRequest { request, streams } => write!(
+                f,
+                "reset incoming request {request} streams {}",
+                Streams(streams)
+            ),
+            Self::TsnResetRequest(request) => write!(f, "reset tsn request {request}"),
+            Self::ReconfigResponse {
+                response,
+                result,
+                next_tsns,
+            } => {
+                write!(f, "response {response} result {result}")?;
+                match next_tsns {
+                    Some((sender, receiver)) => write!(f, " next tsns {sender} {receiver}"),
+                    None => Ok(()),
+                }
+            }
+            Self::AddOutgoingStreams { request, count } => {
+                write!(f, "add {count} outgoing streams request {request}")
+            }
+            Self::AddIncomingStreams { request, count } => {
+                write!(f, "add {count} incoming streams request {request}")
+            }
+            Self::EcnCapable => f.write_str("ecn capable"),
+            Self::ZeroChecksumAcceptable(method) => write!(f, "zero checksum method {method}"),
+            Self::Random(bytes) => write!(f, "random {} bytes", bytes.len()),
+            Self::ChunkList(kinds) => {
+                f.write_str("authenticated ")?;
+                kind_names(f, kinds)
+            }
+            Self::RequestedHmacAlgorithm(ids) => write!(f, "hmac {ids}"),
+            Self::Padding(bytes) => write!(f, "padding {} bytes", bytes.len()),
+            Self::SupportedExtensions(kinds) => {
+                f.write_str("extensions ")?;
+                kind_names(f, kinds)
+            }
+            Self::ForwardTsnSupported => f.write_str("forward tsn supported"),
+            Self::AddIpAddress {
+                correlation,
+                address,
+            } => write!(f, "add {address} id {correlation}"),
+            Self::DeleteIpAddress {
+                correlation,
+                address,
+            } => write!(f, "delete {address} id {correlation}"),
+            Self::ErrorCauseIndication {
+                correlation,
+                causes,
+            } => write!(f, "failed {causes} id {correlation}"),
+            Self::SetPrimaryAddress {
+                correlation,
+                address,
+            } => write!(f, "set primary {address} id {correlation}"),
+            Self::SuccessIndication(correlation) => write!(f, "success id {correlation}"),
+            Self::AdaptationLayerIndication(code) => write!(f, "adaptation 0x{code:08x}"),
+            Self::Unknown(raw) => write!(f, "parameter 0x{:04x} {}", raw.kind, Bytes(raw.value)),
+        }
+    }
+}
+
+/// Streams of a reset request, where none listed means all.
+struct Streams<'a>(U16List<'a>);
+
+impl fmt::Display for Streams<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("all");
+        }
+        self.0.fmt(f)
+    }
+}
+
+fn kind_names(f: &mut fmt::Formatter<'_>, kinds: &[u8]) -> fmt::Result {
+    join(f, kinds.iter().map(|kind| crate::chunk::kind::Name(*kind)))
+}

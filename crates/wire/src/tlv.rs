@@ -1,0 +1,58 @@
+//! What chunks, parameters and causes share when they are written.
+
+use alloc::vec::Vec;
+
+/// Longest chunk, parameter or cause that is written. The length field could
+/// say 65535, but a longer value is cut here, at a multiple of four, so that
+/// lists of 32-bit items stay whole.
+pub(crate) const MAX_LEN: usize = 65532;
+
+/// `len` rounded up to a multiple of four.
+#[inline]
+pub(crate) const fn padded(len: usize) -> usize {
+    (len + 3) & !3
+}
+
+/// Writes a header of four bytes that starts with `kind`, then what `value`
+/// appends, and enters the length into the header's last two bytes.
+pub(crate) fn write(out: &mut Vec<u8>, kind: [u8; 2], value: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[kind[0], kind[1], 0, 4]);
+    value(out);
+    out.truncate(start + MAX_LEN);
+    let len = (out.len() - start) as u16;
+    if let Some(field) = out.get_mut(start + 2..start + 4) {
+        field.copy_from_slice(&len.to_be_bytes());
+    }
+}
+
+/// Appends zero bytes until what began at `start` is a multiple of four long.
+///
+/// req: rfc9260 3.2 "MUST be a multiple of 4 bytes"
+#[inline]
+pub(crate) fn pad(out: &mut Vec<u8>, start: usize) {
+    let len = out.len() - start;
+    // A slice of a constant compiles to fewer branches than resize().
+    out.extend_from_slice(&[0u8; 3][..padded(len) - len]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enters_the_length_and_pads() {
+        let mut out = vec![9];
+        write(&mut out, [1, 2], |out| out.push(7));
+        pad(&mut out, 1);
+        assert_eq!(out, [9, 1, 2, 0, 5, 7, 0, 0, 0]);
+    }
+
+    #[test]
+    fn cuts_what_the_length_field_cannot_say() {
+        let mut out = Vec::new();
+        write(&mut out, [1, 2], |out| out.resize(70_000, 1));
+        assert_eq!(out.len(), MAX_LEN);
+        assert_eq!(out[..4], [1, 2, 0xff, 0xfc]);
+    }
+}
