@@ -346,7 +346,11 @@ impl AssociationConfig {
             "must be at most 500 ms",
         )?;
         check(self.sack_frequency >= 1, "sack_frequency", "must be at least 1")?;
-        check((1..=255).contains(&self.missing_reports), "missing_reports", "must lie between 1 and 255")?;
+        check(
+            (1..=255).contains(&self.missing_reports),
+            "missing_reports",
+            "must lie between 1 and 255",
+        )?;
         check(self.slow_start_limit_mtus >= 1, "slow_start_limit_mtus", "must be at least 1")?;
         check(self.min_ssthresh_mtus >= 1, "min_ssthresh_mtus", "must be at least 1")?;
         check(self.outbound_streams >= 1, "outbound_streams", "must be at least 1")?;

@@ -1,2 +1,44 @@
-//! The SCTP protocol engine of anabranch, without I/O
+//! The SCTP protocol engine of anabranch: RFC 9260 without I/O.
+//!
+//! The engine reads no clock, opens no socket, spawns nothing and owns no source of randomness.
+//! Time, packets and a seed go in; packets, deadlines and events come out. Simulators, tests
+//! and sockets drive the same functions with the same bytes; [`Endpoint`] says how.
+//!
+//! A reader finds the protocol by walking a packet's way: `endpoint` finds the association,
+//! `association` is its life, `receive` turns DATA into messages, `send` turns messages into
+//! DATA, `recovery` finds what was lost, `congestion` bounds what is in flight, `path` knows one
+//! pair of addresses, `policy` chooses between paths.
 #![forbid(unsafe_code)]
+
+mod association;
+pub mod config;
+mod congestion;
+mod endpoint;
+pub mod error;
+mod event;
+mod message;
+mod pages;
+mod path;
+mod policy;
+mod receive;
+mod recovery;
+mod rng;
+mod send;
+mod stats;
+mod time;
+mod tsn;
+
+pub use anabranch_wire::Ppid;
+pub use association::Association;
+pub use config::{AssociationConfig, BurstControl, Encapsulation, EndpointConfig, MtuConfig};
+pub use endpoint::{
+    AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Received, Transmit,
+};
+pub use error::{ConnectError, ListenError, NoSuchPath, SendError, SendErrorReason};
+pub use event::{AssociationId, CloseReason, Event, PathId, PathState};
+pub use message::{Message, OutgoingMessage, Payload};
+pub use policy::{DormantBehaviour, RetransmissionPolicy};
+pub use recovery::LossDetection;
+pub use send::SchedulerKind;
+pub use stats::{Counters, PathStatistics, Statistics};
+pub use time::Instant;

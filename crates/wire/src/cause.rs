@@ -151,34 +151,28 @@ impl<'a> Cause<'a> {
     ///
     /// [`ParameterError::ValueLength`] if the value is too short for its code.
     pub fn decode(raw: RawParameter<'a>) -> Result<Self, ParameterError> {
-        Self::read(raw.kind, raw.value).ok_or(ParameterError::ValueLength {
-            kind: raw.kind,
-            len: raw.value.len(),
-        })
+        Self::read(raw.kind, raw.value)
+            .ok_or(ParameterError::ValueLength { kind: raw.kind, len: raw.value.len() })
     }
 
     fn read(code: u16, value: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(value);
         Some(match code {
-            cause_code::INVALID_STREAM_IDENTIFIER => Self::InvalidStreamIdentifier {
-                stream: reader.u16()?,
-            },
+            cause_code::INVALID_STREAM_IDENTIFIER => {
+                Self::InvalidStreamIdentifier { stream: reader.u16()? }
+            }
             cause_code::MISSING_MANDATORY_PARAMETER => {
                 let count = usize::try_from(reader.u32()?).ok()?;
                 let kinds = reader.take(count.checked_mul(2)?)?;
                 Self::MissingMandatoryParameter(U16List::new(kinds))
             }
-            cause_code::STALE_COOKIE => Self::StaleCookie {
-                staleness_us: reader.u32()?,
-            },
+            cause_code::STALE_COOKIE => Self::StaleCookie { staleness_us: reader.u32()? },
             cause_code::OUT_OF_RESOURCE => Self::OutOfResource,
             cause_code::UNRESOLVABLE_ADDRESS => Self::UnresolvableAddress(value),
             cause_code::UNRECOGNIZED_CHUNK_TYPE => Self::UnrecognizedChunkType(value),
             cause_code::INVALID_MANDATORY_PARAMETER => Self::InvalidMandatoryParameter,
             cause_code::UNRECOGNIZED_PARAMETERS => Self::UnrecognizedParameters(value),
-            cause_code::NO_USER_DATA => Self::NoUserData {
-                tsn: Tsn(reader.u32()?),
-            },
+            cause_code::NO_USER_DATA => Self::NoUserData { tsn: Tsn(reader.u32()?) },
             cause_code::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN => {
                 Self::CookieReceivedWhileShuttingDown
             }
@@ -190,9 +184,9 @@ impl<'a> Cause<'a> {
             cause_code::DELETE_SOURCE_ADDRESS => Self::DeleteSourceAddress(value),
             cause_code::ILLEGAL_ASCONF_ACK => Self::IllegalAsconfAck,
             cause_code::NO_AUTHORIZATION => Self::NoAuthorization(value),
-            cause_code::UNSUPPORTED_HMAC_IDENTIFIER => Self::UnsupportedHmacIdentifier {
-                identifier: reader.u16()?,
-            },
+            cause_code::UNSUPPORTED_HMAC_IDENTIFIER => {
+                Self::UnsupportedHmacIdentifier { identifier: reader.u16()? }
+            }
             _ => Self::Unknown { code, value },
         })
     }
@@ -235,11 +229,7 @@ impl<'a> Cause<'a> {
             | Self::UnsupportedHmacIdentifier { identifier: word } => {
                 let [a, b] = word.to_be_bytes();
                 // Only the stream identifier has a reserved half behind it.
-                let len = if matches!(self, Self::InvalidStreamIdentifier { .. }) {
-                    4
-                } else {
-                    2
-                };
+                let len = if matches!(self, Self::InvalidStreamIdentifier { .. }) { 4 } else { 2 };
                 out.extend([a, b, 0, 0].iter().take(len));
             }
             Self::MissingMandatoryParameter(kinds) => {
@@ -329,8 +319,7 @@ impl<'a> Causes<'a> {
 
     /// The causes with their meaning; those that are broken are left out.
     pub fn decoded(&self) -> impl Iterator<Item = Cause<'a>> + use<'a> {
-        self.iter()
-            .filter_map(|raw| raw.and_then(Cause::decode).ok())
+        self.iter().filter_map(|raw| raw.and_then(Cause::decode).ok())
     }
 
     /// Whether there are none.

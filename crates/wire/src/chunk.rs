@@ -214,9 +214,7 @@ impl fmt::Display for Chunk<'_> {
         kind::Name(self.kind()).fmt(f)?;
         match self {
             Self::ShutdownAck | Self::CookieAck => return Ok(()),
-            Self::ShutdownComplete(ShutdownComplete {
-                tag_reflected: false,
-            }) => return Ok(()),
+            Self::ShutdownComplete(ShutdownComplete { tag_reflected: false }) => return Ok(()),
             _ => f.write_str(" ")?,
         }
         match self {

@@ -91,21 +91,10 @@ impl fmt::Display for ChunkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::HeaderCut { offset } => write!(f, "chunk header cut short at byte {offset}"),
-            Self::LengthTooSmall {
-                offset,
-                kind: k,
-                length,
-            } => write!(
-                f,
-                "{} at byte {offset} has the impossible length {length}",
-                kind::Name(k)
-            ),
-            Self::BeyondPacket {
-                offset,
-                kind: k,
-                length,
-                available,
-            } => write!(
+            Self::LengthTooSmall { offset, kind: k, length } => {
+                write!(f, "{} at byte {offset} has the impossible length {length}", kind::Name(k))
+            }
+            Self::BeyondPacket { offset, kind: k, length, available } => write!(
                 f,
                 "{} at byte {offset} has length {length}, but {available} bytes are left",
                 kind::Name(k)
@@ -180,20 +169,11 @@ impl fmt::Display for ParameterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::HeaderCut { offset } => write!(f, "parameter header cut short at byte {offset}"),
-            Self::LengthTooSmall {
-                offset,
-                kind,
-                length,
-            } => write!(
+            Self::LengthTooSmall { offset, kind, length } => write!(
                 f,
                 "parameter 0x{kind:04x} at byte {offset} has the impossible length {length}"
             ),
-            Self::BeyondEnd {
-                offset,
-                kind,
-                length,
-                available,
-            } => write!(
+            Self::BeyondEnd { offset, kind, length, available } => write!(
                 f,
                 "parameter 0x{kind:04x} at byte {offset} has length {length}, \
                  but {available} bytes are left"
@@ -219,14 +199,8 @@ mod tests {
     fn errors_say_where_and_what() {
         let cut = ParameterError::HeaderCut { offset: 3 };
         assert_eq!(cut.to_string(), "parameter header cut short at byte 3");
-        let error = ChunkError::Parameter {
-            kind: 4,
-            error: cut,
-        };
-        assert_eq!(
-            error.to_string(),
-            "HEARTBEAT: parameter header cut short at byte 3"
-        );
+        let error = ChunkError::Parameter { kind: 4, error: cut };
+        assert_eq!(error.to_string(), "HEARTBEAT: parameter header cut short at byte 3");
         assert!(error.source().is_some());
         assert_eq!(error.kind(), Some(4));
         let error = ChunkError::HeaderCut { offset: 12 };
@@ -238,11 +212,7 @@ mod tests {
             "SACK has only 4 bytes of value"
         );
         assert_eq!(
-            ParameterError::UnexpectedKind {
-                kind: 7,
-                expected: 1
-            }
-            .to_string(),
+            ParameterError::UnexpectedKind { kind: 7, expected: 1 }.to_string(),
             "parameter 0x0007 where 0x0001 has to be"
         );
         assert_eq!(

@@ -62,10 +62,7 @@ impl Element for GapBlock {
     #[inline]
     fn read(bytes: &[u8]) -> Self {
         let [a, b, c, d] = bytes.first_chunk().copied().unwrap_or_default();
-        Self {
-            start: u16::from_be_bytes([a, b]),
-            end: u16::from_be_bytes([c, d]),
-        }
+        Self { start: u16::from_be_bytes([a, b]), end: u16::from_be_bytes([c, d]) }
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -99,10 +96,7 @@ impl<'a, T: Element> List<'a, T> {
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         let whole = bytes.len() - bytes.len() % T::LEN;
-        Self {
-            bytes: bytes.get(..whole).unwrap_or(bytes),
-            item: PhantomData,
-        }
+        Self { bytes: bytes.get(..whole).unwrap_or(bytes), item: PhantomData }
     }
 
     /// Encodes `items` into `storage` (at its end) and lists them from there.
@@ -133,10 +127,7 @@ impl<'a, T: Element> List<'a, T> {
     #[inline]
     #[must_use]
     pub fn iter(&self) -> ListIter<'a, T> {
-        ListIter {
-            items: self.bytes.chunks_exact(T::LEN),
-            item: PhantomData,
-        }
+        ListIter { items: self.bytes.chunks_exact(T::LEN), item: PhantomData }
     }
 
     /// The items as they are on the wire.
@@ -230,10 +221,7 @@ mod tests {
         assert_eq!(blocks.len(), 2);
         assert!(!blocks.is_empty());
         assert_eq!(blocks.to_string(), "2-3,5-5");
-        assert_eq!(
-            blocks.iter().next_back(),
-            Some(GapBlock { start: 5, end: 5 })
-        );
+        assert_eq!(blocks.iter().next_back(), Some(GapBlock { start: 5, end: 5 }));
         assert_eq!(blocks.iter().len(), 2);
         assert_eq!(blocks.into_iter().map(|b| b.end).sum::<u16>(), 8);
         assert_eq!(format!("{:?}", TsnList::new(&[0, 0, 1, 0])), "[Tsn(256)]");
@@ -247,10 +235,7 @@ mod tests {
         assert_eq!(list.bytes(), [0, 5, 0, 6, 0, 11]);
         assert_eq!(TsnList::encode(&[], &mut Vec::new()), TsnList::default());
         let mut storage = Vec::new();
-        assert_eq!(
-            TsnList::encode(&[Tsn(9)], &mut storage).bytes(),
-            [0, 0, 0, 9]
-        );
+        assert_eq!(TsnList::encode(&[Tsn(9)], &mut storage).bytes(), [0, 0, 0, 9]);
     }
 
     #[test]

@@ -115,10 +115,7 @@ impl<'a> Packet<'a> {
     #[inline]
     #[must_use]
     pub const fn chunks(&self) -> Chunks<'a> {
-        Chunks {
-            packet: self.bytes,
-            offset: HEADER_LEN,
-        }
+        Chunks { packet: self.bytes, offset: HEADER_LEN }
     }
 }
 

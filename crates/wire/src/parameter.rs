@@ -36,21 +36,12 @@ impl<'a> RawParameter<'a> {
         };
         let (kind, length) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         if length < 4 {
-            return Err(ParameterError::LengthTooSmall {
-                offset,
-                kind,
-                length,
-            });
+            return Err(ParameterError::LengthTooSmall { offset, kind, length });
         }
         let whole = bytes.get(..usize::from(length));
         match whole.and_then(|whole| Some((whole, whole.get(4..)?))) {
             Some((bytes, value)) => Ok(Self { kind, value, bytes }),
-            None => Err(ParameterError::BeyondEnd {
-                offset,
-                kind,
-                length,
-                available: bytes.len(),
-            }),
+            None => Err(ParameterError::BeyondEnd { offset, kind, length, available: bytes.len() }),
         }
     }
 
@@ -119,10 +110,7 @@ impl<'a> Parameters<'a> {
     /// The parameters in their order, up to and including the first error.
     #[must_use]
     pub const fn iter(&self) -> ParameterIter<'a> {
-        ParameterIter {
-            bytes: self.bytes,
-            offset: 0,
-        }
+        ParameterIter { bytes: self.bytes, offset: 0 }
     }
 
     /// The first parameter of type `kind` among those that are well formed.

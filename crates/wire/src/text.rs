@@ -62,14 +62,7 @@ mod tests {
         assert_eq!(Bytes(b"").to_string(), "empty");
         assert_eq!(Bytes(b"bye \"now\"").to_string(), "\"bye \\\"now\\\"\"");
         assert_eq!(Bytes(&[0xff, 0]).to_string(), "0xff00");
-        assert_eq!(
-            Bytes(&[0; 20]).to_string(),
-            "0x00000000000000000000000000000000... (20 bytes)"
-        );
-        assert!(
-            Bytes(&[b'a'; 70])
-                .to_string()
-                .ends_with("a\"... (70 bytes)")
-        );
+        assert_eq!(Bytes(&[0; 20]).to_string(), "0x00000000000000000000000000000000... (20 bytes)");
+        assert!(Bytes(&[b'a'; 70]).to_string().ends_with("a\"... (70 bytes)"));
     }
 }

@@ -104,8 +104,7 @@ impl<'b> PacketWriter<'b> {
         let header = data.header(length as u16);
         self.buf.extend_from_slice(&header);
         self.buf.extend_from_slice(data.payload);
-        self.buf
-            .extend_from_slice(&[0; 3][..padded(length) - length]);
+        self.buf.extend_from_slice(&[0; 3][..padded(length) - length]);
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl Association {
         // req: rfc9260 6.2.1 "Set rwnd equal to the newly received a_rwnd"
         self.peer_rwnd = a_rwnd.saturating_sub(u32::try_from(in_flight).unwrap_or(u32::MAX));
 
-        self.grow_windows(now);
+        self.grow_windows();
         self.supervise_acked(now);
         self.detect_losses(now);
         self.exit_recovery();
@@ -75,7 +75,7 @@ impl Association {
 
     /// Congestion windows and round-trip times.
     // req: rfc9260 7.2.4 "MUST be applied first"
-    fn grow_windows(&mut self, now: Instant) {
+    fn grow_windows(&mut self) {
         for (index, path) in self.paths.iter_mut().enumerate() {
             let ack = &self.summary.paths[index];
             if let Some(rtt) = ack.rtt {
@@ -87,12 +87,12 @@ impl Association {
             path.congestion.on_ack(&AckInfo {
                 bytes_acked: ack.bytes,
                 flight_before: ack.flight_before,
-                flight_after: self.outstanding.flight(index),
-                cumulative_advanced: self.summary.cumulative_advanced,
+                all_acked: !self.outstanding.in_flight(index),
                 in_fast_recovery: path.recovery_exit.is_some(),
-                now,
             });
-            path.mtu.on_data_acked(ack.largest_chunk + crate::path::COMMON_HEADER + path.overhead());
+            if ack.large {
+                path.mtu.on_full_size_acked();
+            }
         }
     }
 

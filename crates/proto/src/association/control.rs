@@ -1,8 +1,8 @@
 //! Control chunks that wait for a packet.
 
-use anabranch_wire::chunk::kind;
-use anabranch_wire::{Abort, Causes, Chunk, Error, HeartbeatAck, NoRoom, PacketWriter, Shutdown};
-use anabranch_wire::{ShutdownComplete, Tsn};
+use anabranch_wire::{
+    Abort, Causes, Chunk, Error, NoRoom, PacketWriter, Shutdown, ShutdownComplete, Tsn, kind,
+};
 use bytes::Bytes;
 
 /// A control chunk to be sent. What changes until it leaves is filled in then.
@@ -11,6 +11,7 @@ pub(crate) enum Control {
     Init,
     CookieEcho,
     CookieAck,
+    /// With the value of the HEARTBEAT, unchanged.
     HeartbeatAck(Bytes),
     /// Error causes, as they stand in the chunk.
     Error(Vec<u8>),
@@ -19,25 +20,13 @@ pub(crate) enum Control {
     ShutdownComplete,
     /// The last chunk of an association, with its error causes.
     Abort(Vec<u8>),
-    /// A chunk that stands alone and is encoded already: INIT ACK to a peer that restarts or
-    /// collides, with the verification tag that it carries.
-    InitAck(u32, Vec<u8>),
-    /// ABORT in answer to an INIT, with the tag of that INIT.
-    AbortInit(u32, Vec<u8>),
 }
 
 impl Control {
     /// Whether nothing else may be in the packet.
     // req: rfc9260 6.10 "An endpoint MUST NOT bundle INIT, INIT ACK, or"
     pub(crate) fn stands_alone(&self) -> bool {
-        matches!(
-            self,
-            Self::Init
-                | Self::InitAck(..)
-                | Self::AbortInit(..)
-                | Self::ShutdownComplete
-                | Self::Abort(_)
-        )
+        matches!(self, Self::Init | Self::ShutdownComplete | Self::Abort(_))
     }
 
     /// Whether it must be the first chunk of its packet.
@@ -54,7 +43,7 @@ impl Control {
     ) -> Result<(), NoRoom> {
         match self {
             Self::CookieAck => packet.chunk(&Chunk::CookieAck),
-            Self::HeartbeatAck(info) => packet.chunk(&Chunk::HeartbeatAck(HeartbeatAck { info })),
+            Self::HeartbeatAck(value) => packet.raw(kind::HEARTBEAT_ACK, 0, value),
             Self::Error(causes) => {
                 packet.chunk(&Chunk::Error(Error { causes: Causes::new(causes) }))
             }
@@ -65,10 +54,8 @@ impl Control {
             Self::ShutdownComplete => {
                 packet.chunk(&Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: false }))
             }
-            Self::Abort(causes) | Self::AbortInit(_, causes) => packet.chunk(&Chunk::Abort(
-                Abort { tag_reflected: false, causes: Causes::new(causes) },
-            )),
-            Self::InitAck(_, value) => packet.raw(kind::INIT_ACK, 0, value),
+            Self::Abort(causes) => packet
+                .chunk(&Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(causes) })),
             // These depend on more of the association; `transmit` writes them.
             Self::Init | Self::CookieEcho => Ok(()),
         }

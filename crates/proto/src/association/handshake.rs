@@ -16,8 +16,9 @@ use crate::endpoint::cookie::CookieContents;
 use crate::event::{CloseReason, Event, PathState};
 use crate::path::{Path, address};
 use crate::policy;
-use crate::receive::{Acknowledger, Receiver};
-use crate::recovery::ack::{Acknowledged, AckSummary};
+use crate::receive::Receiver;
+use crate::receive::acknowledge::Acknowledger;
+use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
 use crate::send::{Outstanding, SendQueue};
 use crate::stats::Counters;
@@ -108,7 +109,7 @@ impl Peer {
                 if action.reports() && peer.unrecognized.len() < 16 {
                     peer.unrecognized.push(Bytes::copy_from_slice(raw.bytes()));
                 }
-                if action.stops() {
+                if !action.goes_on() {
                     break;
                 }
                 continue;
@@ -187,6 +188,9 @@ pub(crate) fn init_value(
         Parameter::AdaptationLayerIndication(code).encode(&mut value);
     }
     more(&mut value);
+    // The chunk's length leaves out the padding of the last parameter.
+    let parameters = Parameters::new(&value[16..]).bytes().len();
+    value.truncate(16 + parameters);
     value
 }
 
@@ -206,11 +210,11 @@ fn paths_to(
     config: &AssociationConfig,
     surroundings: &Surroundings,
 ) -> Vec<Path> {
-    let new = |local, remote| {
-        Path::new(now, local, remote, udp_port, surroundings.encapsulation, config)
-    };
+    let new =
+        |local, remote| Path::new(now, local, remote, udp_port, surroundings.encapsulation, config);
     let reaches = |local: &IpAddr, remote: &IpAddr| surroundings.routes.reaches(*local, *remote);
-    let mut paths: Vec<Path> = first.map(|(local, remote)| new(local, remote)).into_iter().collect();
+    let mut paths: Vec<Path> =
+        first.map(|(local, remote)| new(local, remote)).into_iter().collect();
     let has = |paths: &[Path], local: IpAddr, remote: IpAddr| {
         paths.iter().any(|path| path.local == local && path.remote == remote)
     };
@@ -256,7 +260,7 @@ impl Association {
         ports: (u16, u16),
         tags: (u32, u32),
         initial_tsn: Tsn,
-        peer_initial_tsn: u32,
+        (peer_initial_tsn, inbound_streams): (u32, u16),
         paths: Vec<Path>,
         config: Arc<AssociationConfig>,
         surroundings: Surroundings,
@@ -269,7 +273,7 @@ impl Association {
             remote_port: ports.1,
             local_tag: tags.0,
             peer_tag: tags.1,
-            tie_tags: (rng.next_u64() | 1, rng.next_u64() | 1),
+            tie_tags: (rng.tag(), rng.tag()),
             state: State::Closed,
             incoming: false,
             paths,
@@ -286,11 +290,7 @@ impl Association {
             probing: false,
             sack_since_timeout: false,
             initial_tsn,
-            receiver: Receiver::new(
-                tsn::first(peer_initial_tsn),
-                config.inbound_streams,
-                &config,
-            ),
+            receiver: Receiver::new(tsn::first(peer_initial_tsn), inbound_streams, &config),
             acknowledger: Acknowledger::new(&config),
             sack_path: 0,
             control: VecDeque::new(),
@@ -303,6 +303,7 @@ impl Association {
             paced_until: None,
             rng,
             counters: Counters::default(),
+            paths_changed: true,
             config,
             surroundings,
         }
@@ -329,7 +330,15 @@ impl Association {
         let initial_tsn = Tsn(rng.next_u32());
         let ports = (local_port, remote_port);
         let mut association = Self::fresh(
-            now, ports, (tag, 0), initial_tsn, 0, paths, config, surroundings, rng,
+            now,
+            ports,
+            (tag, 0),
+            initial_tsn,
+            (0, 0),
+            paths,
+            config,
+            surroundings,
+            rng,
         );
         association.enter_cookie_wait(now, None, 0);
         Some(association)
@@ -450,6 +459,7 @@ impl Association {
         // req: rfc9260 5.1.2 "The receiver SHOULD use only these transport"
         self.paths.retain(|path| remotes.contains(&path.remote));
         self.outstanding.set_paths(self.paths.len());
+        self.paths_changed = true;
         self.path_of(local, source).unwrap_or(0)
     }
 
@@ -471,9 +481,7 @@ impl Association {
         self.state = State::Established;
         self.error_count = 0;
         self.last_user_data = now;
-        self.control.retain(|(_, control)| {
-            !matches!(control, Control::Init | Control::CookieEcho)
-        });
+        self.control.retain(|(_, control)| !matches!(control, Control::Init | Control::CookieEcho));
         if !was_up {
             self.events.push_back(Event::Connected {
                 incoming: self.incoming,
@@ -495,7 +503,8 @@ impl Association {
             return;
         }
         // req: rfc9260 5.2.6 "SHOULD add no"
-        let extension = rtt + Duration::from_micros(u64::from(staleness)).min(Duration::from_secs(1));
+        let extension =
+            rtt + Duration::from_micros(u64::from(staleness)).min(Duration::from_secs(1));
         let millis = u32::try_from(extension.as_millis()).unwrap_or(u32::MAX).max(1);
         self.control.clear();
         self.enter_cookie_wait(now, Some(millis), stale);
@@ -517,9 +526,7 @@ impl Association {
         // req: rfc9260 5.1 "SHOULD use all addresses of the peer similar"
         t1.again(now, self.config.rto_max, next);
         self.active = next;
-        self.control.retain(|(_, queued)| {
-            !matches!(queued, Control::Init | Control::CookieEcho)
-        });
+        self.control.retain(|(_, queued)| !matches!(queued, Control::Init | Control::CookieEcho));
         self.queue(next, control);
     }
 
@@ -533,9 +540,9 @@ impl Association {
         rng: Rng,
     ) -> Self {
         let (local, source, udp_port) = arrived;
-        let confirmed = (cookie.local_address, cookie.remote_address);
-        let mut remotes = vec![cookie.remote_address];
-        remotes.extend(&cookie.peer_addresses);
+        let confirmed = (cookie.local, cookie.remote);
+        let mut remotes = vec![cookie.remote];
+        remotes.extend(&cookie.addresses);
         if !remotes.contains(&source) {
             remotes.push(source);
         }
@@ -545,10 +552,10 @@ impl Association {
         paths[0].state = PathState::Active;
         let mut association = Self::fresh(
             now,
-            (cookie.destination_port, cookie.source_port),
+            (cookie.local_port, cookie.remote_port),
             (cookie.local_tag, cookie.peer_tag),
             Tsn(cookie.local_initial_tsn),
-            cookie.peer_initial_tsn,
+            (cookie.peer_initial_tsn, cookie.inbound_streams),
             paths,
             config,
             surroundings,
@@ -557,8 +564,7 @@ impl Association {
         association.incoming = true;
         association.peer_rwnd = cookie.peer_rwnd;
         association.send.set_outbound_streams(cookie.outbound_streams);
-        association.receiver.set_inbound_streams(cookie.inbound_streams);
-        association.events.extend(cookie.adaptation.map(Event::AdaptationIndication));
+        association.events.extend(cookie.adaptation_indication.map(Event::AdaptationIndication));
         let path = association.path_of(local, source).unwrap_or(0);
         association.establish(now);
         let path = association.reply_path(path);
@@ -577,8 +583,7 @@ impl Association {
     ) -> bool {
         let local_matches = cookie.local_tag == self.local_tag;
         let peer_matches = cookie.peer_tag == self.peer_tag;
-        let ties_match =
-            (cookie.local_tie_tag, cookie.peer_tie_tag) == self.tie_tags;
+        let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.tie_tags;
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.active);
         // req: rfc9260 5.2.4 "even if the"
         if let Some(by) = stale.filter(|_| !(local_matches && peer_matches)) {
@@ -639,7 +644,7 @@ impl Association {
             cookie.inbound_streams,
             &self.config,
         );
-        let path = self.learn_addresses(now, &cookie.peer_addresses, path);
+        let path = self.learn_addresses(now, &cookie.addresses, path);
         self.active = path;
         self.primary = path;
         self.establish(now);
@@ -647,12 +652,7 @@ impl Association {
     }
 
     /// The peer lost its state and set the association up anew (action A).
-    fn restart(
-        &mut self,
-        now: Instant,
-        cookie: &CookieContents,
-        arrived: (IpAddr, IpAddr, u16),
-    ) {
+    fn restart(&mut self, now: Instant, cookie: &CookieContents, arrived: (IpAddr, IpAddr, u16)) {
         self.fail_outstanding();
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
@@ -666,22 +666,17 @@ impl Association {
         self.outstanding = Outstanding::new(tsn::first(cookie.local_initial_tsn));
         self.outstanding.set_paths(self.paths.len());
         self.acknowledged = Acknowledged::default();
-        let undelivered = self.receiver.restart(
-            tsn::first(cookie.peer_initial_tsn),
-            cookie.inbound_streams,
-        );
-        debug_assert!(undelivered || !self.receiver.readable());
+        // What was received before stays receivable.
+        self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);
         self.acknowledger = Acknowledger::new(&self.config);
         self.control.clear();
-        self.tie_tags = (self.rng.next_u64() | 1, self.rng.next_u64() | 1);
+        self.tie_tags = (self.rng.tag(), self.rng.tag());
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(0);
         for (index, path_state) in self.paths.iter_mut().enumerate() {
             path_state.restart(now, &self.config);
             // What was confirmed for the old incarnation proves nothing about the new one.
-            let confirmed = path_state.local == cookie.local_address
-                && path_state.remote == cookie.remote_address;
-            path_state.state =
-                if confirmed { PathState::Active } else { PathState::Unconfirmed };
+            let confirmed = path_state.local == cookie.local && path_state.remote == cookie.remote;
+            path_state.state = if confirmed { PathState::Active } else { PathState::Unconfirmed };
             if confirmed {
                 self.active = index;
                 self.primary = index;
@@ -744,9 +739,15 @@ impl Association {
 #[derive(Debug)]
 pub(crate) enum InitAnswer {
     /// With the tag and TSN of this side's own INIT (section 5.2.1).
-    Collision { tag: u32, initial_tsn: Tsn, tie_tags: (u64, u64) },
+    Collision {
+        tag: u32,
+        initial_tsn: Tsn,
+        tie_tags: (u32, u32),
+    },
     /// With a new tag, and the tie-tags in the cookie (section 5.2.2).
-    Restart { tie_tags: (u64, u64) },
+    Restart {
+        tie_tags: (u32, u32),
+    },
     /// With an ABORT that lists the addresses.
     NewAddresses(Vec<IpAddr>),
     Discard,

@@ -11,7 +11,8 @@ use super::state::State;
 use super::{Association, Control};
 use crate::event::{CloseReason, Event};
 use crate::path::HeartbeatInfo;
-use crate::receive::{DataOutcome, DataPacket};
+use crate::receive::DataOutcome;
+use crate::receive::acknowledge::DataPacket;
 use crate::time::Instant;
 
 /// Where a packet came from.
@@ -192,13 +193,7 @@ impl Association {
     }
 
     /// A chunk that is not DATA; `false` ends the reading of the packet.
-    fn on_control(
-        &mut self,
-        now: Instant,
-        path: usize,
-        raw: RawChunk<'_>,
-        batch: &Bytes,
-    ) -> bool {
+    fn on_control(&mut self, now: Instant, path: usize, raw: RawChunk<'_>, batch: &Bytes) -> bool {
         let Ok(chunk) = raw.decode() else {
             let mut cause = Vec::new();
             Cause::ProtocolViolation(b"malformed chunk").encode(&mut cause);
@@ -211,7 +206,7 @@ impl Association {
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(path, raw, &heartbeat, batch),
             Chunk::HeartbeatAck(ack) => {
                 if let Some(info) = HeartbeatInfo::decode(ack.info) {
-                    self.on_heartbeat_ack(now, path, info);
+                    self.on_heartbeat_ack(now, info);
                 }
             }
             Chunk::InitAck(init) => self.on_init_ack(now, &init, path),
@@ -245,7 +240,7 @@ impl Association {
             Cause::UnrecognizedChunkType(&bytes[..bytes.len().min(512)]).encode(&mut cause);
             self.queue(self.reply_path(path), Control::Error(cause));
         }
-        !action.stops()
+        action.goes_on()
     }
 
     fn on_sack(&mut self, now: Instant, path: usize, sack: &Sack<'_>, length: usize) {
@@ -256,14 +251,7 @@ impl Association {
         // A list this short was not cut for want of room in the packet.
         let complete = length < 400;
         let blocks = sack.gap_blocks.iter().map(|block| (block.start, block.end));
-        self.on_acknowledgement(
-            now,
-            path,
-            sack.cumulative_tsn_ack,
-            sack.a_rwnd,
-            blocks,
-            complete,
-        );
+        self.on_acknowledgement(now, path, sack.cumulative_tsn_ack, sack.a_rwnd, blocks, complete);
     }
 
     // req: rfc9260 8.3 "SHOULD immediately respond with a"
@@ -281,7 +269,7 @@ impl Association {
 
     // req: rfc9260 9.1 "the receiving endpoint MUST"
     fn on_abort(&mut self, causes: Causes<'_>) {
-        let code = causes.iter().next().and_then(Result::ok).map(|cause| cause.code);
+        let code = causes.iter().next().and_then(Result::ok).map(|cause| cause.kind);
         let bytes = causes.bytes();
         let causes = Bytes::copy_from_slice(&bytes[..bytes.len().min(1024)]);
         self.close(CloseReason::PeerAbort { code, causes });
@@ -290,15 +278,15 @@ impl Association {
     fn on_error(&mut self, now: Instant, causes: Causes<'_>) {
         for cause in causes.iter() {
             let Ok(raw) = cause else { return };
-            if raw.code == cause_code::STALE_COOKIE {
-                if let Ok(Cause::StaleCookie { staleness_us }) = raw.decode() {
+            if raw.kind == cause_code::STALE_COOKIE {
+                if let Ok(Cause::StaleCookie { staleness_us }) = Cause::decode(raw) {
                     self.on_stale_cookie(now, staleness_us);
                 }
                 continue;
             }
             if self.events.len() < 64 {
                 let cause = Bytes::copy_from_slice(raw.bytes());
-                self.events.push_back(Event::PeerError { code: raw.code, cause });
+                self.events.push_back(Event::PeerError { code: raw.kind, cause });
             }
         }
     }

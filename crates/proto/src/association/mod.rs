@@ -21,7 +21,8 @@ use anabranch_wire::{Header, Tsn};
 use bytes::Bytes;
 
 pub(crate) use control::Control;
-pub(crate) use handshake::Peer;
+pub(crate) use handshake::{InitAnswer, Initiation, Peer, Refusal, address_parameters, init_value};
+pub(crate) use input::{Arrival, TagCheck};
 pub(crate) use state::State;
 
 use crate::config::{AssociationConfig, Encapsulation, Routes};
@@ -29,8 +30,9 @@ use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, PathId, PathState};
 use crate::message::{Message, OutgoingMessage};
 use crate::path::Path;
-use crate::receive::{Acknowledger, Receiver};
-use crate::recovery::ack::{Acknowledged, AckSummary};
+use crate::receive::Receiver;
+use crate::receive::acknowledge::Acknowledger;
+use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
 use crate::send::{Outstanding, SendQueue};
 use crate::stats::{Counters, Statistics};
@@ -62,7 +64,7 @@ pub struct Association {
     pub(crate) local_tag: u32,
     pub(crate) peer_tag: u32,
     /// Nonces that stand for both tags in the cookies of a peer that restarts.
-    tie_tags: (u64, u64),
+    tie_tags: (u32, u32),
     state: State,
     incoming: bool,
     paths: Vec<Path>,
@@ -105,6 +107,8 @@ pub struct Association {
     paced_until: Option<Instant>,
     rng: Rng,
     counters: Counters,
+    /// Addresses were added since the endpoint looked last.
+    paths_changed: bool,
 }
 
 impl Association {
@@ -177,10 +181,7 @@ impl Association {
 
     /// Whether the handshake is done and the association not yet closed.
     pub fn is_established(&self) -> bool {
-        !matches!(
-            self.state,
-            State::CookieWait { .. } | State::CookieEchoed { .. } | State::Closed
-        )
+        !matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. } | State::Closed)
     }
 
     /// Whether the association has ended.
@@ -271,6 +272,24 @@ impl Association {
         self.events.pop_front()
     }
 
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Whether addresses were added since the last call.
+    pub(crate) fn take_paths_changed(&mut self) -> bool {
+        std::mem::take(&mut self.paths_changed)
+    }
+
+    /// Size of the largest packet on any path, in bytes.
+    pub(crate) fn largest_packet(&self) -> usize {
+        self.paths.iter().map(Path::packet_size).max().unwrap_or(512)
+    }
+
+    pub(crate) fn shared_config(&self) -> Arc<AssociationConfig> {
+        Arc::clone(&self.config)
+    }
+
     pub(crate) fn remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.paths.iter().map(|path| path.remote)
     }
@@ -311,8 +330,9 @@ impl Association {
         self.burst_left = match self.config.burst {
             crate::config::BurstControl::MaxBurst(packets)
             | crate::config::BurstControl::MaxBurstCutsCwnd(packets) => packets,
-            crate::config::BurstControl::Pacing { .. }
-            | crate::config::BurstControl::Unlimited => u32::MAX,
+            crate::config::BurstControl::Pacing { .. } | crate::config::BurstControl::Unlimited => {
+                u32::MAX
+            }
         };
     }
 
@@ -365,10 +385,9 @@ impl Association {
             };
             message = Some(part);
         }
-        self.events.extend(message.map(|message| Event::SendFailed {
-            message: Box::new(message),
-            sent: true,
-        }));
+        self.events.extend(
+            message.map(|message| Event::SendFailed { message: Box::new(message), sent: true }),
+        );
     }
 
     /// Takes back the payload of a `Bytes` batch that a borrowed chunk lies in.

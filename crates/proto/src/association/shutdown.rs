@@ -167,9 +167,8 @@ impl Association {
         }
         let failed = t2.path;
         t2.again(now, self.config.rto_max, next);
-        self.control.retain(|(_, queued)| {
-            !matches!(queued, Control::Shutdown | Control::ShutdownAck)
-        });
+        self.control
+            .retain(|(_, queued)| !matches!(queued, Control::Shutdown | Control::ShutdownAck));
         self.queue(next, control);
         self.count_path_error(now, failed);
     }

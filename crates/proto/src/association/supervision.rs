@@ -1,10 +1,12 @@
 //! Path supervision: error counters, failover and return, heartbeats, MTU probes.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::Association;
+use super::state::State;
 use crate::event::{CloseReason, Event, PathId, PathState};
-use crate::path::{HeartbeatInfo, heartbeat};
+use crate::path::{HeartbeatInfo, Path, heartbeat};
 use crate::policy;
 use crate::time::Instant;
 
@@ -21,6 +23,7 @@ impl Association {
                 self.paths[index].heartbeat.schedule(Some(now + wait));
                 unconfirmed += 1;
             } else {
+                self.paths[index].mtu.on_path_confirmed();
                 self.schedule_heartbeat(now, index);
             }
             self.paths[index].last_probe = now;
@@ -55,12 +58,14 @@ impl Association {
         }
         let path = &self.paths[index];
         let interval = self.config.heartbeat_interval.unwrap_or(Duration::ZERO);
-        if path.heartbeat.is_due(now)
-            && !path.heartbeat.is_demanded()
-            && path.is_active()
-            && path.last_probe + interval > now
-        {
+        if !path.heartbeat.is_due(now) {
+            return;
+        }
+        let idle = path.last_probe + interval <= now;
+        if path.is_active() && !idle && !path.heartbeat.is_demanded() {
             self.schedule_heartbeat(path.last_probe, index);
+        } else {
+            self.paths[index].heartbeat.make_ready();
         }
     }
 
@@ -111,6 +116,9 @@ impl Association {
             return;
         }
         path.state = state;
+        if state == PathState::Active {
+            path.mtu.on_path_confirmed();
+        }
         tracing::debug!(path = index, remote = %path.remote, %state, "path state");
         // req: rfc9260 8.2 "a notification SHOULD be sent to the upper layer"
         self.events.push_back(Event::PathChanged {
@@ -124,9 +132,8 @@ impl Association {
     /// Path `failed` is down: data and retransmissions go elsewhere.
     // req: rfc9260 6.4.1 "send the data to an alternate active destination"
     fn fail_over(&mut self, now: Instant, failed: usize) {
-        let next = policy::alternate(&self.paths, failed).unwrap_or_else(|| {
-            self.config.dormant.path(failed, self.primary, self.paths.len())
-        });
+        let next = policy::alternate(&self.paths, failed)
+            .unwrap_or_else(|| self.config.dormant.path(failed, self.primary, self.paths.len()));
         if self.paths[next].state == PathState::Unconfirmed {
             return;
         }
@@ -145,10 +152,8 @@ impl Association {
         self.paced_until = None;
         let path = &mut self.paths[index];
         path.last_data = now;
-        self.events.push_back(Event::ActivePathChanged {
-            path: PathId(index as u8),
-            remote: path.remote,
-        });
+        self.events
+            .push_back(Event::ActivePathChanged { path: PathId(index as u8), remote: path.remote });
     }
 
     /// Something on path `index` was answered.
@@ -215,18 +220,26 @@ impl Association {
     }
 
     /// Makes the HEARTBEAT that probes a path for IP packets of `size` bytes.
-    pub(super) fn next_mtu_probe(&mut self, now: Instant, index: usize, size: u16) -> HeartbeatInfo {
+    pub(super) fn next_mtu_probe(
+        &mut self,
+        now: Instant,
+        index: usize,
+        size: u16,
+    ) -> HeartbeatInfo {
         // Never 0, which stands for no probe.
         let nonce = self.rng.next_u64() | 1;
         let path = &mut self.paths[index];
         path.heartbeat.on_probe_sent(nonce);
-        path.mtu.on_probe_sent(now, size);
+        let rto = path.rtt.rto();
+        path.mtu.on_probe_sent(now, size, rto);
         HeartbeatInfo { path: index as u8, probe: size, nonce }
     }
 
     /// The driver could not send to a path at all. It counts like an expiry of the path's
     /// timer, at most once in an RTO.
-    pub(crate) fn on_send_error(&mut self, now: Instant, index: usize) {
+    pub(crate) fn on_send_error(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
+        let pair = |path: &Path| path.local == local && path.remote == remote;
+        let Some(index) = self.paths.iter().position(pair) else { return };
         if self.is_closed() || now < self.paths[index].next_send_error {
             return;
         }
@@ -239,15 +252,43 @@ impl Association {
         }
     }
 
-    /// IP packets on a path must not exceed `mtu` bytes: the interface or a router said so.
-    pub(crate) fn on_packet_too_big(&mut self, now: Instant, index: usize, mtu: u16) {
+    /// IP packets between two addresses must not exceed `mtu` bytes: a router said so, or the
+    /// `local_interface` did.
+    pub(crate) fn on_packet_too_big(
+        &mut self,
+        now: Instant,
+        (local, remote): (IpAddr, IpAddr),
+        mtu: u16,
+        local_interface: bool,
+    ) {
+        let pair = |path: &Path| path.local == local && path.remote == remote;
+        let Some(index) = self.paths.iter().position(pair) else { return };
         let path = &mut self.paths[index];
         let before = path.mtu.current();
-        path.mtu.on_packet_too_big(now, mtu);
+        if local_interface {
+            path.mtu.on_local_limit(now, mtu);
+        } else {
+            path.mtu.on_packet_too_big(now, mtu);
+        }
         if path.mtu.current() < before {
             path.mtu_changed();
             // What is in flight in larger packets is lost; it need not wait for the timer.
             self.resend_too_big(now, index);
         }
+    }
+
+    /// A validated ICMP message says that a destination cannot be reached.
+    // req: rfc9260 10 "alternatively, increment the path error counter"
+    pub(crate) fn on_unreachable(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
+        self.on_send_error(now, local, remote);
+    }
+
+    /// A validated ICMP message says that the peer has no SCTP.
+    pub(crate) fn on_protocol_unreachable(&mut self, quotes_init: bool) {
+        if quotes_init && !matches!(self.state, State::CookieWait { .. }) {
+            return;
+        }
+        self.control.clear();
+        self.close(CloseReason::NoSctp);
     }
 }

@@ -1,7 +1,7 @@
 //! Deadlines of an association, and what happens at each.
 
-use super::state::State;
 use super::Association;
+use super::state::State;
 use crate::event::PathState;
 use crate::send::LostBy;
 use crate::time::Instant;
@@ -73,8 +73,7 @@ impl Association {
             self.paced_until = None;
         }
         if let Some(limit) = self.config.autoclose {
-            if due(Some(self.last_user_data + limit)) && matches!(self.state, State::Established)
-            {
+            if due(Some(self.last_user_data + limit)) && matches!(self.state, State::Established) {
                 self.last_user_data = now;
                 self.user_shutdown(now);
             }
@@ -111,18 +110,14 @@ impl Association {
         // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
         let excused = self.probing && self.sack_since_timeout;
         self.sack_since_timeout = false;
-        let first = path.error_count == 0;
         if !self.probing {
             // req: rfc9260 6.3.3 "adjust"
-            path.congestion.on_timeout(first);
+            path.congestion.on_timeout();
         }
         // req: rfc9260 6.3.3 "back off the timer"
         path.rtt.back_off();
         path.recovery_exit = None;
         path.timed_tsn = None;
-        if path.mtu.on_data_timeout(now) {
-            path.mtu_changed();
-        }
         if !excused {
             self.count_association_error();
             if self.is_closed() {
@@ -131,7 +126,10 @@ impl Association {
             self.count_path_error(now, index);
         }
         let to = self.retransmission_path(index);
-        self.lose_flight(index, LostBy::Timeout, to);
+        if self.lose_flight(index, LostBy::Timeout, to) {
+            self.paths[index].mtu.on_full_size_loss();
+            self.paths[index].mtu_changed();
+        }
         // req: rfc9260 6.3.3 "Bundle and retransmit those K DATA chunks in a"
         self.paths[to].retransmit_at_once = true;
         self.begin_burst();
@@ -143,10 +141,14 @@ impl Association {
         if self.paths[to].is_active() { to } else { self.active }
     }
 
-    /// Everything in flight on a path is held to be lost.
-    pub(super) fn lose_flight(&mut self, index: usize, by: LostBy, to: usize) {
+    /// Everything in flight on a path is held to be lost. `true` if packets larger than the
+    /// base MTU were among it.
+    pub(super) fn lose_flight(&mut self, index: usize, by: LostBy, to: usize) -> bool {
+        let mut large = false;
         while let Some(tsn) = self.outstanding.earliest(index) {
-            let length = self.outstanding.get(tsn).map_or(0, |slot| slot.payload.len());
+            let Some(slot) = self.outstanding.get(tsn) else { break };
+            let length = slot.payload.len();
+            large |= slot.large;
             self.outstanding.lose(tsn, by, to);
             self.counters.timeout_retransmitted_chunks += 1;
             // req: rfc9260 6.2.1 "add the data size of those chunks"
@@ -154,6 +156,7 @@ impl Association {
                 self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
         }
         self.paths[index].t3 = None;
+        large
     }
 
     /// The path carries less than before: what is in flight on it goes out again.

@@ -1,6 +1,8 @@
 //! Filling packets: what is sent next, on which path, and what goes into one packet.
 
-use anabranch_wire::{Data, Header, HEADER_LEN, PacketWriter, Tsn, kind};
+use anabranch_wire::{
+    Causes, Chunk, Data, Error, HEADER_LEN, Header, Heartbeat, PacketWriter, Tsn, kind,
+};
 
 use super::state::State;
 use super::{Association, Control};
@@ -86,7 +88,7 @@ impl Association {
                     return Some(Turn::Heartbeat(index));
                 }
                 if path.is_active() {
-                    if let Some(size) = path.mtu.next_probe(now) {
+                    if let Some(size) = path.mtu.next_probe() {
                         return Some(Turn::MtuProbe(index, size));
                     }
                 }
@@ -106,8 +108,7 @@ impl Association {
     fn may_retransmit(&self, path: usize) -> bool {
         let state = &self.paths[path];
         self.outstanding.first_lost(path).is_some()
-            && (state.retransmit_at_once
-                || self.outstanding.flight(path) < state.congestion.cwnd())
+            && (state.retransmit_at_once || self.outstanding.flight(path) < state.congestion.cwnd())
     }
 
     /// Whether a packet with new data may leave on a path.
@@ -166,12 +167,14 @@ impl Association {
         self.paths.iter().map(crate::path::Path::pmdcs).min().unwrap_or(512)
     }
 
+    /// Whether a packet is larger than what every path is expected to carry.
+    fn is_large(&self, path: usize, packet: &PacketWriter<'_>) -> bool {
+        let path = &self.paths[path];
+        packet.len() + path.overhead() > usize::from(path.mtu.base())
+    }
+
     fn finish(&self, packet: PacketWriter<'_>) -> usize {
-        if self.surroundings.checksum {
-            packet.finish()
-        } else {
-            packet.finish_without_checksum()
-        }
+        if self.surroundings.checksum { packet.finish() } else { packet.finish_without_checksum() }
     }
 
     fn cumulative(&self) -> Tsn {
@@ -195,13 +198,9 @@ impl Association {
         let mut header = self.header();
         let normal = self.paths[path].packet_size();
         let limit = normal.max(MAX_HANDSHAKE);
-        match &control {
+        if let Control::Init = control {
             // req: rfc9260 8.5.1 "The sender MUST set the Verification Tag"
-            Control::Init => header.verification_tag = 0,
-            Control::InitAck(tag, _) | Control::AbortInit(tag, _) => {
-                header.verification_tag = *tag;
-            }
-            _ => {}
+            header.verification_tag = 0;
         }
         let mut packet = PacketWriter::new(buf, header, limit);
         let written = match &control {
@@ -227,7 +226,8 @@ impl Association {
         packet.raw(kind::COOKIE_ECHO, 0, cookie)?;
         // req: rfc9260 3.2.2 "MAY be bundled with the COOKIE ECHO chunk"
         if !unrecognized.is_empty() && packet.len() + unrecognized.len() + 8 <= limit {
-            packet.raw(kind::ERROR, 0, unrecognized)?;
+            let causes = Causes::new(unrecognized);
+            packet.chunk(&Chunk::Error(Error { causes }))?;
         }
         Ok(())
     }
@@ -238,13 +238,7 @@ impl Association {
     }
 
     /// Sends a HEARTBEAT padded so that the IP packet has `size` bytes (RFC 8899 section 6.2).
-    fn send_mtu_probe(
-        &mut self,
-        now: Instant,
-        path: usize,
-        size: u16,
-        buf: &mut Vec<u8>,
-    ) -> usize {
+    fn send_mtu_probe(&mut self, now: Instant, path: usize, size: u16, buf: &mut Vec<u8>) -> usize {
         let info = self.next_mtu_probe(now, path, size);
         let len = (usize::from(size) - self.paths[path].overhead()) & !3;
         self.write_heartbeat(path, info, len, buf)
@@ -260,9 +254,9 @@ impl Association {
         let len = len.max(HEADER_LEN + HEARTBEAT_LEN);
         let mut packet = PacketWriter::new(buf, self.header(), len);
         let info = info.encode();
-        let heartbeat = anabranch_wire::Heartbeat { info: &info };
+        let heartbeat = Heartbeat { info: &info };
         let written = packet
-            .chunk(&anabranch_wire::Chunk::Heartbeat(heartbeat))
+            .chunk(&Chunk::Heartbeat(heartbeat))
             .and_then(|()| if packet.remaining() >= 4 { packet.pad_to(len) } else { Ok(()) });
         if written.is_err() {
             packet.cancel();
@@ -334,7 +328,8 @@ impl Association {
     fn write_control(&mut self, path: usize, packet: &mut PacketWriter<'_>) {
         let cumulative = self.cumulative();
         // A chunk that must be the first one is moved there.
-        let first = self.control.iter().position(|(p, c)| usize::from(*p) == path && c.goes_first());
+        let first =
+            self.control.iter().position(|(p, c)| usize::from(*p) == path && c.goes_first());
         if let Some(chunk) = first.and_then(|at| self.control.remove(at)) {
             self.control.push_front(chunk);
         }
@@ -430,7 +425,8 @@ impl Association {
         let length = slot.payload.len();
         let is_earliest = self.outstanding.earliest(path).is_none_or(|earliest| tsn < earliest);
         let again = self.config.multiple_fast_retransmit;
-        self.outstanding.retransmitted(now, tsn, path, number, again);
+        let large = self.is_large(path, packet);
+        self.outstanding.retransmitted(now, tsn, path, number, again, large);
         self.peer_rwnd = self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
         for other in &mut self.paths {
             // req: rfc9260 6.3.1 "RTT measurements SHOULD only be made using a"
@@ -511,7 +507,8 @@ impl Association {
             if packet.data(&data).is_err() {
                 debug_assert!(false, "a fragment larger than its room");
             }
-            self.outstanding.push(now, fragment, path, number);
+            let large = self.is_large(path, packet);
+            self.outstanding.push(now, fragment, path, number, large);
             self.peer_rwnd =
                 self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
             let state = &mut self.paths[path];

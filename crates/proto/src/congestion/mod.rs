@@ -50,15 +50,6 @@ impl Controller {
         }
     }
 
-    /// The window for one opportunity to send, with which no more than `max_burst` full packets
-    /// leave when `flight` bytes are in flight. The window itself does not change.
-    pub(crate) fn burst_limited(&self, flight: usize, max_burst: u32, pmdcs: usize) -> usize {
-        // req: rfc9260 6.1 "'Max.Burst' SHOULD be used to limit the"
-        // req: rfc9260 6.1 "cwnd SHOULD NOT be changed permanently"
-        let burst = pmdcs.saturating_mul(max_burst as usize);
-        self.cwnd().min(flight.saturating_add(burst))
-    }
-
     /// Data sent to the path was acknowledged.
     pub(crate) fn on_ack(&mut self, ack: &AckInfo) {
         match self {
@@ -77,6 +68,13 @@ impl Controller {
     pub(crate) fn on_timeout(&mut self) {
         match self {
             Self::Rfc9260(controller) => controller.on_timeout(),
+        }
+    }
+
+    /// Cuts the window to what is in flight and `packets` full packets (RFC 2960 section 6.1 D).
+    pub(crate) fn on_burst_limit(&mut self, flight: usize, packets: u32) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_burst_limit(flight, packets),
         }
     }
 

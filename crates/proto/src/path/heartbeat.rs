@@ -53,6 +53,8 @@ pub(crate) struct Heartbeat {
     /// When the next one is due; `None` while there are none to send.
     due: Option<Instant>,
     sent: Option<Sent>,
+    /// One waits for its packet.
+    ready: bool,
     /// The user asked for one, whether the path is idle or not.
     demanded: bool,
     /// Nonce of the MTU probe on its way.
@@ -62,6 +64,7 @@ pub(crate) struct Heartbeat {
 impl Heartbeat {
     /// Sets when the next heartbeat is due.
     pub(crate) fn schedule(&mut self, at: Option<Instant>) {
+        self.ready = false;
         self.due = at;
     }
 
@@ -87,13 +90,20 @@ impl Heartbeat {
 
     /// Whether a heartbeat is to be sent now.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.due.is_some_and(|due| due <= now)
+        self.ready || self.due.is_some_and(|due| due <= now)
+    }
+
+    /// The one that is due waits for its packet and no longer for a deadline.
+    pub(crate) fn make_ready(&mut self) {
+        self.due = None;
+        self.ready = true;
     }
 
     /// A heartbeat with `nonce` leaves now; it should be answered within `rto`.
     pub(crate) fn on_sent(&mut self, now: Instant, nonce: u64, rto: Duration) {
         self.sent = Some(Sent { nonce, at: now, deadline: Some(now + rto) });
         self.due = None;
+        self.ready = false;
         self.demanded = false;
     }
 

@@ -81,7 +81,7 @@ impl Path {
         encapsulation: Encapsulation,
         config: &AssociationConfig,
     ) -> Self {
-        let mtu = MtuSearch::new(&config.mtu);
+        let mtu = MtuSearch::new(&config.mtu, if remote.is_ipv4() { 576 } else { 1280 });
         let overhead = encapsulation.overhead(remote);
         let pmdcs = packet_size(mtu.current(), overhead) - COMMON_HEADER;
         Self {
@@ -92,7 +92,7 @@ impl Path {
             state: PathState::Unconfirmed,
             error_count: 0,
             rtt: RttEstimator::new(config),
-            congestion: Controller::new(config, pmdcs),
+            congestion: Controller::new(config, pmdcs, remote.is_ipv6()),
             mtu,
             heartbeat: Heartbeat::default(),
             pacer: match config.burst {
@@ -140,7 +140,7 @@ impl Path {
     /// Back to how a path starts, for a peer that lost its state.
     pub(crate) fn restart(&mut self, now: Instant, config: &AssociationConfig) {
         // req: rfc9260 5.2.4.1 "congestion control parameters (e.g., cwnd, ssthresh)"
-        self.congestion = Controller::new(config, self.pmdcs());
+        self.congestion = Controller::new(config, self.pmdcs(), self.remote.is_ipv6());
         self.rtt = RttEstimator::new(config);
         self.error_count = 0;
         self.t3 = None;

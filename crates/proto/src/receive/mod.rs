@@ -149,7 +149,7 @@ impl Receiver {
         let length = u32::try_from(piece.len()).unwrap_or(u32::MAX);
         let copied = length < share / 2;
         let memory = if copied { length } else { share.max(length) };
-        let begin = data.begin();
+        let begin = data.flags.begin();
         let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 };
         if self.charge + charge as usize > self.limit && !self.may_exceed(tsn, charge as usize) {
             self.dropped += 1;
@@ -171,17 +171,17 @@ impl Receiver {
             self.recent_memory /= 2;
         }
 
-        let assembled = if begin && data.end() {
+        let assembled = if begin && data.flags.end() {
             Some(whole(tsn, data, piece, charge))
         } else {
             self.reassembly.insert(Fragment {
                 tsn,
                 begin,
-                end: data.end(),
+                end: data.flags.end(),
                 stream: data.stream,
                 ssn: data.ssn.0,
                 ppid: data.ppid,
-                unordered: data.unordered(),
+                unordered: data.flags.unordered(),
                 piece,
                 charge,
             })?
@@ -325,6 +325,23 @@ impl Receiver {
             || grown >= few.max(1) && left < self.mtu && !self.streams.is_ready()
     }
 
+    /// Streams that the peer may use.
+    pub(crate) fn inbound_streams(&self) -> u16 {
+        self.inbound_streams
+    }
+
+    /// The peer lost its state and starts anew: what can be delivered already stays, what waits
+    /// for more is dropped.
+    pub(crate) fn restart(&mut self, first_tsn: u64, inbound_streams: u16) {
+        self.charge -= self.reassembly.charge() + self.streams.held_charge();
+        self.map = TsnMap::new(first_tsn);
+        self.reassembly = Reassembly::default();
+        self.streams.restart();
+        self.inbound_streams = inbound_streams;
+        self.announced = self.limit;
+        self.accepted = 0;
+    }
+
     /// Gives back memory that is not in use; for associations that have been quiet for a while.
     pub(crate) fn trim(&mut self) {
         self.streams.trim();
@@ -348,7 +365,7 @@ fn whole(tsn: u64, data: &Data<'_>, piece: Bytes, charge: u32) -> Assembled {
         message: Message {
             stream: data.stream,
             ppid: data.ppid,
-            unordered: data.unordered(),
+            unordered: data.flags.unordered(),
             begin: true,
             end: true,
             payload: Payload::from(piece),

@@ -3,46 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::message::Message;
+use crate::pages::Pages;
 use crate::receive::reassembly::{Assembled, Violation};
-
-/// Streams on a page of the SSN table.
-const PAGE: usize = 32;
-
-type Page = [u16; PAGE];
-
-/// The SSN that each stream delivers next. Streams that were never used take no memory.
-#[derive(Debug, Default)]
-struct NextSsns {
-    /// Most associations use no other streams than these.
-    first: Page,
-    others: Vec<Option<Box<Page>>>,
-}
-
-impl NextSsns {
-    fn get(&self, stream: u16) -> u16 {
-        let (page, slot) = (usize::from(stream) / PAGE, usize::from(stream) % PAGE);
-        match page.checked_sub(1) {
-            None => self.first[slot],
-            Some(page) => self.others.get(page).and_then(Option::as_ref).map_or(0, |p| p[slot]),
-        }
-    }
-
-    fn get_mut(&mut self, stream: u16) -> &mut u16 {
-        let (page, slot) = (usize::from(stream) / PAGE, usize::from(stream) % PAGE);
-        let Some(page) = page.checked_sub(1) else {
-            return &mut self.first[slot];
-        };
-        if page >= self.others.len() {
-            self.others.resize_with(page + 1, || None);
-        }
-        &mut self.others[page].get_or_insert_default()[slot]
-    }
-}
 
 /// Messages that wait for their turn, and those whose turn it is.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    next: NextSsns,
+    next: Pages<u16>,
     /// Complete messages behind one that is not, by stream and SSN.
     held: BTreeMap<(u16, u16), Message>,
     held_charge: usize,
@@ -79,7 +46,7 @@ impl Streams {
             };
         }
         self.ready.push_back(message);
-        let next = self.next.get_mut(stream);
+        let next = self.next.entry(stream);
         *next = next.wrapping_add(1);
         if self.held.is_empty() {
             return Ok(());
@@ -110,6 +77,13 @@ impl Streams {
     /// What messages that wait for earlier ones are charged.
     pub(crate) fn held_charge(&self) -> usize {
         self.held_charge
+    }
+
+    /// All streams start anew. What can be delivered already stays.
+    pub(crate) fn restart(&mut self) {
+        self.next = Pages::default();
+        self.held.clear();
+        self.held_charge = 0;
     }
 
     /// Gives back memory that nothing is in.
@@ -213,12 +187,11 @@ mod tests {
     fn unused_streams_cost_nothing() {
         let mut streams = Streams::default();
         streams.deliver(message(31, 0, 1), 1).unwrap();
-        assert_eq!(streams.next.others.len(), 0);
         assert!(streams.is_next(65_534, 0));
-        assert_eq!(streams.next.others.len(), 0);
+        assert_eq!(streams.next.pages(), 1);
         streams.deliver(message(65_534, 0, 2), 2).unwrap();
         assert!(streams.is_next(65_534, 1) && streams.is_next(65_533, 0));
-        assert_eq!(streams.next.others.iter().flatten().count(), 1);
+        assert_eq!(streams.next.pages(), 2);
         ready(&mut streams);
         streams.trim();
         assert_eq!(streams.ready.capacity(), 0);

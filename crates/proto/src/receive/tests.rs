@@ -550,7 +550,9 @@ proptest! {
 
 fn data(chunk: &Chunk) -> Data<'_> {
     Data {
-        flags: u8::from(chunk.end) | u8::from(chunk.begin) << 1 | u8::from(chunk.unordered) << 2,
+        flags: anabranch_wire::DataFlags(
+            u8::from(chunk.end) | u8::from(chunk.begin) << 1 | u8::from(chunk.unordered) << 2,
+        ),
         tsn: Tsn(chunk.tsn),
         stream: chunk.stream,
         ssn: Ssn(chunk.ssn),

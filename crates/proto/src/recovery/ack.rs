@@ -21,8 +21,8 @@ pub(crate) struct PathAck {
     pub(crate) earliest: bool,
     /// A chunk was acknowledged that this path alone carried.
     pub(crate) alive: bool,
-    /// A chunk as large as the path carries was acknowledged.
-    pub(crate) largest_chunk: usize,
+    /// A packet larger than the base MTU arrived.
+    pub(crate) large: bool,
 }
 
 /// What an acknowledgement says.
@@ -97,10 +97,10 @@ impl Acknowledged {
         summary.highest_packet = None;
         summary.reneged.clear();
         summary.paths.clear();
-        summary.paths.extend((0..paths.len()).map(|path| PathAck {
-            flight_before: out.flight(path),
-            ..PathAck::default()
-        }));
+        summary.paths.extend(
+            (0..paths.len())
+                .map(|path| PathAck { flight_before: out.flight(path), ..PathAck::default() }),
+        );
 
         while out.base() <= cumulative {
             let tsn = out.base();
@@ -229,13 +229,7 @@ fn newly(
 }
 
 /// Records what the acknowledgement of one chunk means, before its slot changes.
-fn note(
-    now: Instant,
-    tsn: u64,
-    out: &Outstanding,
-    paths: &mut [Path],
-    summary: &mut AckSummary,
-) {
+fn note(now: Instant, tsn: u64, out: &Outstanding, paths: &mut [Path], summary: &mut AckSummary) {
     let Some(slot) = out.get(tsn) else { return };
     if slot.state == SlotState::Acked {
         return;
@@ -247,7 +241,7 @@ fn note(
     summary.highest_packet = summary.highest_packet.max(Some(slot.packet));
     ack.highest_packet = ack.highest_packet.max(Some(slot.packet));
     ack.bytes += slot.size();
-    ack.largest_chunk = ack.largest_chunk.max(slot.size());
+    ack.large |= slot.large && slot.state == SlotState::InFlight;
     // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
     ack.alive |= !slot.ambiguous;
     if slot.state == SlotState::InFlight && !ack.earliest {

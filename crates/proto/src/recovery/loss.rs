@@ -52,9 +52,7 @@ pub(crate) fn detect(
             let packet = slot.packet;
             at = out.sent_after(tsn);
             let is_lost = match detection {
-                LossDetection::MissingReports => {
-                    u32::from(out.report_missing(tsn)) >= threshold
-                }
+                LossDetection::MissingReports => u32::from(out.report_missing(tsn)) >= threshold,
                 LossDetection::PacketThreshold => {
                     if packet + u64::from(threshold) > limit {
                         break;

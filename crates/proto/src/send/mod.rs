@@ -2,20 +2,19 @@
 //! of what is outstanding.
 
 mod outstanding;
-mod pages;
 mod scheduler;
 
 use anabranch_wire::{DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
 pub(crate) use outstanding::{LostBy, Outstanding, Slot, SlotState};
-pub(crate) use pages::Pages;
 pub use scheduler::SchedulerKind;
 pub(crate) use scheduler::{Queued, Scheduler};
 
 use crate::config::AssociationConfig;
 use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;
+use crate::pages::Pages;
 use crate::time::Instant;
 
 /// A fragment shorter than this is not cut just to fill a packet: it would cost both ends more
@@ -150,7 +149,12 @@ impl SendQueue {
     ///
     /// `room`: payload bytes that fit into the packet; `largest`: payload of a chunk that fills
     /// a packet on every path; `packet_empty`: no user data is in the packet yet.
-    pub(crate) fn peek(&mut self, room: usize, largest: usize, packet_empty: bool) -> Option<usize> {
+    pub(crate) fn peek(
+        &mut self,
+        room: usize,
+        largest: usize,
+        packet_empty: bool,
+    ) -> Option<usize> {
         let message = self.scheduler.peek()?;
         let length = message.rest.len();
         let room = room.min(largest);

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use anabranch_wire::{Data, DataFlags, Ppid, Ssn, Tsn};
+use anabranch_wire::{Data, DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
 use super::Fragment;
@@ -62,6 +62,8 @@ pub(crate) struct Slot {
     /// It was sent on more than one path, so that an acknowledgement does not tell which of
     /// them works.
     pub(crate) ambiguous: bool,
+    /// Its packet was larger than the base MTU, so that its loss may have to do with size.
+    pub(crate) large: bool,
     /// It waits in the list of chunks that missing reports do not count for.
     held: bool,
 }
@@ -245,6 +247,7 @@ impl Outstanding {
         fragment: Fragment,
         path: usize,
         packet: u64,
+        large: bool,
     ) -> u64 {
         let tsn = self.next_tsn();
         self.slots.push_back(Slot {
@@ -265,6 +268,7 @@ impl Outstanding {
             transmissions: 1,
             fast_retransmitted: false,
             ambiguous: false,
+            large,
             held: false,
         });
         self.link_back(path, false, tsn);
@@ -286,6 +290,7 @@ impl Outstanding {
         path: usize,
         packet: u64,
         again: bool,
+        large: bool,
     ) {
         let slot = self.slot(tsn);
         let waited_on = usize::from(slot.path);
@@ -296,6 +301,7 @@ impl Outstanding {
         slot.path = path as u8;
         slot.sent_at = now;
         slot.packet = packet;
+        slot.large = large;
         slot.missing_reports = 0;
         slot.transmissions = slot.transmissions.saturating_add(1);
         if slot.lost_by == LostBy::MissingReports {
@@ -436,7 +442,7 @@ mod tests {
         let mut ring = Outstanding::new(first);
         ring.set_paths(2);
         for i in 0..count {
-            let tsn = ring.push(Instant::ZERO, fragment(100), 0, i);
+            let tsn = ring.push(Instant::ZERO, fragment(100), 0, i, false);
             assert_eq!(tsn, first + i);
         }
         ring
@@ -462,7 +468,7 @@ mod tests {
         assert_eq!(order(&ring, 0), [first, first + 2, first + 3, first + 5]);
         assert_eq!(ring.first_lost(1), Some(first + 1));
         assert_eq!((ring.flight(0), ring.flight(1)), (4 * 116, 0));
-        ring.retransmitted(Instant::ZERO, first + 1, 1, 9, true);
+        ring.retransmitted(Instant::ZERO, first + 1, 1, 9, true, false);
         assert_eq!(order(&ring, 1), [first + 1]);
         assert!(ring.get(first + 1).unwrap().ambiguous);
         ring.renege(first + 4);
@@ -481,7 +487,7 @@ mod tests {
         let mut ring = filled(10, 3);
         ring.lose(10, LostBy::MissingReports, 0);
         assert_eq!(ring.lost_chunks(), 1);
-        ring.retransmitted(Instant::ZERO, 10, 0, 9, false);
+        ring.retransmitted(Instant::ZERO, 10, 0, 9, false, false);
         assert_eq!(order(&ring, 0), [11, 12]);
         assert_eq!(ring.earliest(0), Some(10));
         ring.gap_ack(11);

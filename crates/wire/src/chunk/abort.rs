@@ -33,10 +33,7 @@ impl<'a> Abort<'a> {
     ///
     /// None so far; the signature is that of every chunk.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
-        Ok(Self {
-            tag_reflected: chunk.flags & 1 != 0,
-            causes: Causes::new(chunk.value),
-        })
+        Ok(Self { tag_reflected: chunk.flags & 1 != 0, causes: Causes::new(chunk.value) })
     }
 
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {

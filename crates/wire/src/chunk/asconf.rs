@@ -56,10 +56,7 @@ macro_rules! serial_and_parameters {
             /// [`ChunkError::ValueTooShort`] for less than 4 bytes of value.
             pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
                 chunk.fields(|r| {
-                    Some(Self {
-                        serial: r.u32()?,
-                        parameters: Parameters::new(r.rest()),
-                    })
+                    Some(Self { serial: r.u32()?, parameters: Parameters::new(r.rest()) })
                 })
             }
 

@@ -35,13 +35,7 @@ impl<'a> Auth<'a> {
     ///
     /// [`ChunkError::ValueTooShort`] for less than 4 bytes of value.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
-        chunk.fields(|r| {
-            Some(Self {
-                shared_key_id: r.u16()?,
-                hmac_id: r.u16()?,
-                hmac: r.rest(),
-            })
-        })
+        chunk.fields(|r| Some(Self { shared_key_id: r.u16()?, hmac_id: r.u16()?, hmac: r.rest() }))
     }
 
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
@@ -53,12 +47,6 @@ impl<'a> Auth<'a> {
 
 impl fmt::Display for Auth<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "key {} hmac {} {} bytes",
-            self.shared_key_id,
-            self.hmac_id,
-            self.hmac.len()
-        )
+        write!(f, "key {} hmac {} {} bytes", self.shared_key_id, self.hmac_id, self.hmac.len())
     }
 }

@@ -29,9 +29,7 @@ impl<'a> CookieEcho<'a> {
     ///
     /// None so far; the signature is that of every chunk.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
-        Ok(Self {
-            cookie: chunk.value,
-        })
+        Ok(Self { cookie: chunk.value })
     }
 
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {

@@ -139,24 +139,7 @@ impl<'a> Data<'a> {
         let [g, h] = self.stream.to_be_bytes();
         let [i, j] = self.ssn.0.to_be_bytes();
         let [k, l, m, n] = self.ppid.0.to_be_bytes();
-        [
-            kind::DATA,
-            self.flags.0,
-            a,
-            b,
-            c,
-            d,
-            e,
-            f,
-            g,
-            h,
-            i,
-            j,
-            k,
-            l,
-            m,
-            n,
-        ]
+        [kind::DATA, self.flags.0, a, b, c, d, e, f, g, h, i, j, k, l, m, n]
     }
 
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {

@@ -34,11 +34,7 @@ impl Ecne {
     ///
     /// [`ChunkError::ValueTooShort`] for less than 4 bytes of value.
     pub fn parse(chunk: &RawChunk<'_>) -> Result<Self, ChunkError> {
-        chunk.fields(|r| {
-            Some(Self {
-                lowest_tsn: Tsn(r.u32()?),
-            })
-        })
+        chunk.fields(|r| Some(Self { lowest_tsn: Tsn(r.u32()?) }))
     }
 
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {

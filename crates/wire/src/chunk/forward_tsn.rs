@@ -43,10 +43,7 @@ impl Element for SkippedStream {
     #[inline]
     fn read(bytes: &[u8]) -> Self {
         let [a, b, c, d] = bytes.first_chunk().copied().unwrap_or_default();
-        Self {
-            stream: u16::from_be_bytes([a, b]),
-            ssn: Ssn(u16::from_be_bytes([c, d])),
-        }
+        Self { stream: u16::from_be_bytes([a, b]), ssn: Ssn(u16::from_be_bytes([c, d])) }
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -69,10 +66,7 @@ impl<'a> ForwardTsn<'a> {
     /// [`ChunkError::ValueTooShort`] for less than 4 bytes of value.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         chunk.fields(|r| {
-            Some(Self {
-                new_cumulative_tsn: Tsn(r.u32()?),
-                streams: List::new(r.rest()),
-            })
+            Some(Self { new_cumulative_tsn: Tsn(r.u32()?), streams: List::new(r.rest()) })
         })
     }
 

@@ -48,10 +48,7 @@ impl<'a> Heartbeat<'a> {
             Some(Err(error)) => error,
             None => ParameterError::HeaderCut { offset: 0 },
         };
-        Err(ChunkError::Parameter {
-            kind: chunk.kind,
-            error,
-        })
+        Err(ChunkError::Parameter { kind: chunk.kind, error })
     }
 
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {

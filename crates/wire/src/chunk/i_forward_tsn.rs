@@ -77,10 +77,7 @@ impl<'a> IForwardTsn<'a> {
     /// [`ChunkError::ValueTooShort`] for less than 4 bytes of value.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         chunk.fields(|r| {
-            Some(Self {
-                new_cumulative_tsn: Tsn(r.u32()?),
-                streams: List::new(r.rest()),
-            })
+            Some(Self { new_cumulative_tsn: Tsn(r.u32()?), streams: List::new(r.rest()) })
         })
     }
 

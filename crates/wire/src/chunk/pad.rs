@@ -29,9 +29,7 @@ impl<'a> Pad<'a> {
     ///
     /// None so far; the signature is that of every chunk.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
-        Ok(Self {
-            padding: chunk.value,
-        })
+        Ok(Self { padding: chunk.value })
     }
 
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {

@@ -44,26 +44,12 @@ impl<'a> RawChunk<'a> {
         };
         let length = u16::from_be_bytes([c, d]);
         if length < 4 {
-            return Err(ChunkError::LengthTooSmall {
-                offset,
-                kind,
-                length,
-            });
+            return Err(ChunkError::LengthTooSmall { offset, kind, length });
         }
         let whole = bytes.get(..usize::from(length));
         match whole.and_then(|whole| Some((whole, whole.get(4..)?))) {
-            Some((bytes, value)) => Ok(Self {
-                kind,
-                flags,
-                value,
-                bytes,
-            }),
-            None => Err(ChunkError::BeyondPacket {
-                offset,
-                kind,
-                length,
-                available: bytes.len(),
-            }),
+            Some((bytes, value)) => Ok(Self { kind, flags, value, bytes }),
+            None => Err(ChunkError::BeyondPacket { offset, kind, length, available: bytes.len() }),
         }
     }
 
@@ -105,10 +91,8 @@ impl<'a> RawChunk<'a> {
         &self,
         fields: impl FnOnce(&mut Reader<'a>) -> Option<T>,
     ) -> Result<T, ChunkError> {
-        fields(&mut Reader::new(self.value)).ok_or(ChunkError::ValueTooShort {
-            kind: self.kind,
-            len: self.value.len(),
-        })
+        fields(&mut Reader::new(self.value))
+            .ok_or(ChunkError::ValueTooShort { kind: self.kind, len: self.value.len() })
     }
 }
 

@@ -30,9 +30,7 @@ impl<'a> ReConfig<'a> {
     ///
     /// None so far; the signature is that of every chunk.
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
-        Ok(Self {
-            parameters: Parameters::new(chunk.value),
-        })
+        Ok(Self { parameters: Parameters::new(chunk.value) })
     }
 
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {

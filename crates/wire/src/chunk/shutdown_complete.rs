@@ -26,9 +26,7 @@ impl ShutdownComplete {
     ///
     /// None so far; the signature is that of every chunk.
     pub fn parse(chunk: &RawChunk<'_>) -> Result<Self, ChunkError> {
-        Ok(Self {
-            tag_reflected: chunk.flags & 1 != 0,
-        })
+        Ok(Self { tag_reflected: chunk.flags & 1 != 0 })
     }
 }
 

@@ -204,10 +204,7 @@ fn fixed<'a, T>(
 }
 
 fn wrong_length(raw: &RawParameter<'_>) -> ParameterError {
-    ParameterError::ValueLength {
-        kind: raw.kind,
-        len: raw.value.len(),
-    }
+    ParameterError::ValueLength { kind: raw.kind, len: raw.value.len() }
 }
 
 /// All of a value as 16-bit numbers.
@@ -247,10 +244,7 @@ impl<'a> Parameter<'a> {
                 })
             })?,
             kind::INCOMING_RESET_REQUEST => fixed(&raw, |r| {
-                Some(Self::IncomingResetRequest {
-                    request: r.u32()?,
-                    streams: list16(r)?,
-                })
+                Some(Self::IncomingResetRequest { request: r.u32()?, streams: list16(r)? })
             })?,
             kind::TSN_RESET_REQUEST => Self::TsnResetRequest(fixed(&raw, |r| r.u32())?),
             kind::RECONFIG_RESPONSE => fixed(&raw, |r| {
@@ -283,31 +277,19 @@ impl<'a> Parameter<'a> {
             kind::FORWARD_TSN_SUPPORTED => fixed(&raw, |_| Some(Self::ForwardTsnSupported))?,
             kind::ADD_IP_ADDRESS => {
                 let (correlation, address) = fixed(&raw, correlated)?;
-                Self::AddIpAddress {
-                    correlation,
-                    address,
-                }
+                Self::AddIpAddress { correlation, address }
             }
             kind::DELETE_IP_ADDRESS => {
                 let (correlation, address) = fixed(&raw, correlated)?;
-                Self::DeleteIpAddress {
-                    correlation,
-                    address,
-                }
+                Self::DeleteIpAddress { correlation, address }
             }
             kind::ERROR_CAUSE_INDICATION => {
                 let (correlation, causes) = fixed(&raw, correlated)?;
-                Self::ErrorCauseIndication {
-                    correlation,
-                    causes: Causes::new(causes.bytes()),
-                }
+                Self::ErrorCauseIndication { correlation, causes: Causes::new(causes.bytes()) }
             }
             kind::SET_PRIMARY_ADDRESS => {
                 let (correlation, address) = fixed(&raw, correlated)?;
-                Self::SetPrimaryAddress {
-                    correlation,
-                    address,
-                }
+                Self::SetPrimaryAddress { correlation, address }
             }
             kind::SUCCESS_INDICATION => Self::SuccessIndication(fixed(&raw, |r| r.u32())?),
             kind::ADAPTATION_LAYER_INDICATION => {
@@ -385,12 +367,7 @@ impl<'a> Parameter<'a> {
             Self::SupportedAddressTypes(list) | Self::RequestedHmacAlgorithm(list) => {
                 out.extend_from_slice(list.bytes());
             }
-            Self::OutgoingResetRequest {
-                request,
-                response,
-                last_tsn,
-                streams,
-            } => {
+            Self::OutgoingResetRequest { request, response, last_tsn, streams } => {
                 put(out, &[request, response, last_tsn.0]);
                 out.extend_from_slice(streams.bytes());
             }
@@ -398,11 +375,7 @@ impl<'a> Parameter<'a> {
                 put(out, &[request]);
                 out.extend_from_slice(streams.bytes());
             }
-            Self::ReconfigResponse {
-                response,
-                result,
-                next_tsns,
-            } => {
+            Self::ReconfigResponse { response, result, next_tsns } => {
                 put(out, &[response, result]);
                 if let Some((sender, receiver)) = next_tsns {
                     put(out, &[sender.0, receiver.0]);
@@ -412,25 +385,13 @@ impl<'a> Parameter<'a> {
             | Self::AddIncomingStreams { request, count } => {
                 put(out, &[request, u32::from(count) << 16]);
             }
-            Self::AddIpAddress {
-                correlation,
-                address: inner,
-            }
-            | Self::DeleteIpAddress {
-                correlation,
-                address: inner,
-            }
-            | Self::SetPrimaryAddress {
-                correlation,
-                address: inner,
-            } => {
+            Self::AddIpAddress { correlation, address: inner }
+            | Self::DeleteIpAddress { correlation, address: inner }
+            | Self::SetPrimaryAddress { correlation, address: inner } => {
                 put(out, &[correlation]);
                 out.extend_from_slice(inner.bytes());
             }
-            Self::ErrorCauseIndication {
-                correlation,
-                causes,
-            } => {
+            Self::ErrorCauseIndication { correlation, causes } => {
                 put(out, &[correlation]);
                 out.extend_from_slice(causes.bytes());
             }
@@ -463,27 +424,16 @@ impl fmt::Display for Parameter<'_> {
             Self::CookiePreservative(ms) => write!(f, "cookie life +{ms} ms"),
             Self::HostNameAddress(name) => write!(f, "host name {}", Bytes(name)),
             Self::SupportedAddressTypes(types) => write!(f, "address types {types}"),
-            Self::OutgoingResetRequest {
-                request,
-                response,
-                last_tsn,
-                streams,
-            } => write!(
+            Self::OutgoingResetRequest { request, response, last_tsn, streams } => write!(
                 f,
                 "reset outgoing request {request} response {response} last tsn {last_tsn} streams {}",
                 Streams(streams)
             ),
-            Self::IncomingResetRequest { request, streams } => write!(
-                f,
-                "reset incoming request {request} streams {}",
-                Streams(streams)
-            ),
+            Self::IncomingResetRequest { request, streams } => {
+                write!(f, "reset incoming request {request} streams {}", Streams(streams))
+            }
             Self::TsnResetRequest(request) => write!(f, "reset tsn request {request}"),
-            Self::ReconfigResponse {
-                response,
-                result,
-                next_tsns,
-            } => {
+            Self::ReconfigResponse { response, result, next_tsns } => {
                 write!(f, "response {response} result {result}")?;
                 match next_tsns {
                     Some((sender, receiver)) => write!(f, " next tsns {sender} {receiver}"),
@@ -510,22 +460,18 @@ impl fmt::Display for Parameter<'_> {
                 kind_names(f, kinds)
             }
             Self::ForwardTsnSupported => f.write_str("forward tsn supported"),
-            Self::AddIpAddress {
-                correlation,
-                address,
-            } => write!(f, "add {address} id {correlation}"),
-            Self::DeleteIpAddress {
-                correlation,
-                address,
-            } => write!(f, "delete {address} id {correlation}"),
-            Self::ErrorCauseIndication {
-                correlation,
-                causes,
-            } => write!(f, "failed {causes} id {correlation}"),
-            Self::SetPrimaryAddress {
-                correlation,
-                address,
-            } => write!(f, "set primary {address} id {correlation}"),
+            Self::AddIpAddress { correlation, address } => {
+                write!(f, "add {address} id {correlation}")
+            }
+            Self::DeleteIpAddress { correlation, address } => {
+                write!(f, "delete {address} id {correlation}")
+            }
+            Self::ErrorCauseIndication { correlation, causes } => {
+                write!(f, "failed {causes} id {correlation}")
+            }
+            Self::SetPrimaryAddress { correlation, address } => {
+                write!(f, "set primary {address} id {correlation}")
+            }
             Self::SuccessIndication(correlation) => write!(f, "success id {correlation}"),
             Self::AdaptationLayerIndication(code) => write!(f, "adaptation 0x{code:08x}"),
             Self::Unknown(raw) => write!(f, "parameter 0x{:04x} {}", raw.kind, Bytes(raw.value)),

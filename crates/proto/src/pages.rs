@@ -11,6 +11,22 @@ pub(crate) struct Pages<T> {
 }
 
 impl<T: Default + Copy> Pages<T> {
+    /// The value for a stream.
+    pub(crate) fn get(&self, stream: u16) -> T {
+        let (number, index) = (stream / PAGE as u16, usize::from(stream) % PAGE);
+        let at = match self.pages.get(usize::from(number)) {
+            Some((found, _)) if *found == number => Ok(usize::from(number)),
+            _ => self.pages.binary_search_by_key(&number, |(number, _)| *number),
+        };
+        at.map_or_else(|_| T::default(), |at| self.pages[at].1[index])
+    }
+
+    /// Pages in memory.
+    #[cfg(test)]
+    pub(crate) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
     /// The entry of a stream.
     pub(crate) fn entry(&mut self, stream: u16) -> &mut T {
         let (number, index) = (stream / PAGE as u16, usize::from(stream) % PAGE);
@@ -41,9 +57,10 @@ mod tests {
             *pages.entry(stream) = stream ^ 1;
         }
         for stream in [65_535u16, 0, 31, 32, 1000, 33] {
+            assert_eq!(pages.get(stream), stream ^ 1);
             assert_eq!(*pages.entry(stream), stream ^ 1);
         }
-        assert_eq!(*pages.entry(1), 0);
+        assert_eq!((pages.get(1), pages.get(2000)), (0, 0));
         assert_eq!(pages.pages.len(), 4);
     }
 }
