@@ -149,7 +149,7 @@ impl Receiver {
         let length = u32::try_from(piece.len()).unwrap_or(u32::MAX);
         let copied = length < share / 2;
         let memory = if copied { length } else { share.max(length) };
-        let begin = data.begin();
+        let begin = data.flags.begin();
         let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 };
         if self.charge + charge as usize > self.limit && !self.may_exceed(tsn, charge as usize) {
             self.dropped += 1;
@@ -171,17 +171,17 @@ impl Receiver {
             self.recent_memory /= 2;
         }
 
-        let assembled = if begin && data.end() {
+        let assembled = if begin && data.flags.end() {
             Some(whole(tsn, data, piece, charge))
         } else {
             self.reassembly.insert(Fragment {
                 tsn,
                 begin,
-                end: data.end(),
+                end: data.flags.end(),
                 stream: data.stream,
                 ssn: data.ssn.0,
                 ppid: data.ppid,
-                unordered: data.unordered(),
+                unordered: data.flags.unordered(),
                 piece,
                 charge,
             })?
@@ -348,7 +348,7 @@ fn whole(tsn: u64, data: &Data<'_>, piece: Bytes, charge: u32) -> Assembled {
         message: Message {
             stream: data.stream,
             ppid: data.ppid,
-            unordered: data.unordered(),
+            unordered: data.flags.unordered(),
             begin: true,
             end: true,
             payload: Payload::from(piece),
