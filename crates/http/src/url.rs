@@ -1,7 +1,7 @@
 //! URLs whose authority may name several addresses of one host.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
@@ -44,8 +44,8 @@ impl FromStr for Host {
                 .map(|address| Self::Address(address.into()))
                 .map_err(|_| UrlError::Host(text.to_owned()));
         }
-        if let Ok(address) = text.parse::<IpAddr>() {
-            return Ok(Self::Address(address));
+        if let Ok(address) = text.parse::<Ipv4Addr>() {
+            return Ok(Self::Address(address.into()));
         }
         let plausible = !text.is_empty()
             && text.len() <= 253
