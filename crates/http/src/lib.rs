@@ -1,2 +1,27 @@
-//! HTTP over SCTP streams
+//! HTTP/1.1 over connections that have many byte streams.
+//!
+//! A connection is anything that opens or accepts numbered bidirectional byte streams
+//! ([`OpenStreams`], [`AcceptStreams`]): an SCTP association, or, as the baseline, a set of TCP
+//! connections. Each stream carries HTTP/1.1 unchanged, and the answer comes on the stream of
+//! the request.
+//!
+//! - [`serve_connection`] answers what comes on all streams of a connection with a hyper
+//!   service; [`Files`] is one that serves a directory.
+//! - [`fetch`] puts a list of transactions on a pool of streams, each on the next free one, and
+//!   writes the answers to files.
 #![forbid(unsafe_code)]
+
+mod client;
+mod error;
+mod files;
+mod server;
+mod stream;
+pub mod tcp;
+mod url;
+
+pub use client::{FetchReport, Fetched, Observer, Silent, Transaction, fetch};
+pub use error::FetchError;
+pub use files::{FileBody, Files};
+pub use server::{ServerOptions, serve_connection};
+pub use stream::{AcceptStreams, ByteStream, OpenStreams, StreamTotals};
+pub use url::{Authority, Host, Scheme, Url, UrlError};

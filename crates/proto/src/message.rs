@@ -105,12 +105,6 @@ impl Payload {
         }
     }
 
-    /// Adds the pieces of `other` in front.
-    pub(crate) fn prepend(&mut self, mut other: Self) {
-        std::mem::swap(self, &mut other);
-        self.append(other);
-    }
-
     /// Length in bytes.
     pub fn len(&self) -> usize {
         self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
@@ -195,9 +189,8 @@ mod tests {
 
     #[test]
     fn pieces_come_out_in_order() {
-        let mut p = payload(&[b"cd", b"e"]);
-        p.prepend(payload(&[b"a", b"b"]));
-        p.append(payload(&[b"f"]));
+        let mut p = payload(&[b"a", b"b"]);
+        p.append(payload(&[b"cd", b"e", b"f"]));
         assert_eq!(p.len(), 6);
         assert!(p == b"abcdef"[..]);
         assert!(p != b"abcdeg"[..] && p != b"abcde"[..] && p != b"abcdefg"[..]);

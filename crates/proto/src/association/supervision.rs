@@ -116,8 +116,13 @@ impl Association {
             return;
         }
         path.state = state;
-        if state == PathState::Active {
-            path.mtu.on_path_confirmed();
+        match state {
+            PathState::Active => path.mtu.on_path_confirmed(),
+            PathState::Inactive => {
+                path.mtu.on_path_lost();
+                path.mtu_changed();
+            }
+            PathState::Unconfirmed => {}
         }
         tracing::debug!(path = index, remote = %path.remote, %state, "path state");
         // req: rfc9260 8.2 "a notification SHOULD be sent to the upper layer"
@@ -213,6 +218,7 @@ impl Association {
         path.heartbeat.on_sent(now, nonce, rto);
         path.last_probe = now;
         path.stats.heartbeats_sent += 1;
+        self.receiver.trim();
         if !unconfirmed {
             self.schedule_heartbeat(now, index);
         }

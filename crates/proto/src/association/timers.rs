@@ -72,11 +72,12 @@ impl Association {
         if due(self.paced_until) {
             self.paced_until = None;
         }
-        if let Some(limit) = self.config.autoclose {
-            if due(Some(self.last_user_data + limit)) && matches!(self.state, State::Established) {
-                self.last_user_data = now;
-                self.user_shutdown(now);
-            }
+        if let Some(limit) = self.config.autoclose
+            && due(Some(self.last_user_data + limit))
+            && matches!(self.state, State::Established)
+        {
+            self.last_user_data = now;
+            self.user_shutdown(now);
         }
         for index in 0..self.paths.len() {
             if due(self.paths[index].t3) {

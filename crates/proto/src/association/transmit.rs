@@ -87,10 +87,10 @@ impl Association {
                 if path.heartbeat.is_due(now) {
                     return Some(Turn::Heartbeat(index));
                 }
-                if path.is_active() {
-                    if let Some(size) = path.mtu.next_probe() {
-                        return Some(Turn::MtuProbe(index, size));
-                    }
+                if path.is_active()
+                    && let Some(size) = path.mtu.next_probe()
+                {
+                    return Some(Turn::MtuProbe(index, size));
                 }
             }
         }

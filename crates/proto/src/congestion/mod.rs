@@ -93,13 +93,6 @@ impl Controller {
         }
     }
 
-    /// The path is used again after a failure: slow start with one packet.
-    pub(crate) fn restart_small(&mut self) {
-        match self {
-            Self::Rfc9260(controller) => controller.restart_small(),
-        }
-    }
-
     /// Nothing is known about the network any more: all values are initial again.
     pub(crate) fn reinitialize(&mut self) {
         match self {

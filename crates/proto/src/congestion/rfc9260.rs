@@ -121,12 +121,6 @@ impl Rfc9260 {
         self.cwnd = self.cwnd.max(pmdcs);
     }
 
-    pub(crate) fn restart_small(&mut self) {
-        self.cwnd = self.pmdcs;
-        self.ssthresh = self.ssthresh.max(self.min_ssthresh_mtus * self.pmdcs);
-        self.partial_bytes_acked = 0;
-    }
-
     pub(crate) fn reinitialize(&mut self) {
         // req: rfc9260 7.2.1 "initial cwnd before data transmission MUST be set"
         self.cwnd = match self.initial {
@@ -301,8 +295,6 @@ mod tests {
         c.on_pmdcs_change(PMDCS);
         assert_eq!(c.cwnd(), 8900);
         let mut c = avoiding(30);
-        c.restart_small();
-        assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 30 * PMDCS - 1));
         c.reinitialize();
         assert_eq!((c.cwnd(), c.ssthresh()), (4404, usize::MAX));
     }

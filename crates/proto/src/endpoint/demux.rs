@@ -58,10 +58,10 @@ impl Demux {
     }
 
     pub(super) fn find(&mut self, key: &Key) -> Option<AssociationId> {
-        if let Some((last, id)) = &self.last {
-            if last == key {
-                return Some(*id);
-            }
+        if let Some((last, id)) = &self.last
+            && last == key
+        {
+            return Some(*id);
         }
         let id = self.by_key.get(key).copied()?;
         self.last = Some((*key, id));

@@ -140,7 +140,7 @@ impl Path {
     /// Back to how a path starts, for a peer that lost its state.
     pub(crate) fn restart(&mut self, now: Instant, config: &AssociationConfig) {
         // req: rfc9260 5.2.4.1 "congestion control parameters (e.g., cwnd, ssthresh)"
-        self.congestion = Controller::new(config, self.pmdcs(), self.remote.is_ipv6());
+        self.congestion.reinitialize();
         self.rtt = RttEstimator::new(config);
         self.error_count = 0;
         self.t3 = None;

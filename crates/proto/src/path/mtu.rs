@@ -202,7 +202,7 @@ impl MtuSearch {
     /// A router on the path dropped a packet because it only forwards `mtu` bytes. The message
     /// must have been validated (RFC 9260 section 10).
     pub(crate) fn on_packet_too_big(&mut self, now: Instant, mtu: u16) {
-        // req: rfc8899 4.6.2 "MUST NOT be used directly to set the PLPMTU"
+        // req: rfc8899 4.6.2 "MUST NOT be used directly to set the"
         if !self.discovery || self.state == State::Disabled || mtu < self.min {
             return;
         }
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    // test: rfc8899 4.6.2 "MUST NOT be used directly to set the PLPMTU"
+    // test: rfc8899 4.6.2 "MUST NOT be used directly to set the"
     fn routers_speed_the_search_up() {
         let mut path = Path::new(config(9000), 576, 1420);
         path.icmp = true;

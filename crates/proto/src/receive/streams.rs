@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    // test: rfc9260 6.5 "next Stream Sequence Number MUST be set to 0"
+    // test: rfc9260 6.5 "Stream Sequence Number MUST be set to 0"
     fn ssns_wrap() {
         let mut streams = Streams::default();
         for i in 0..200_000_u64 {

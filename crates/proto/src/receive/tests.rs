@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
-use anabranch_wire::{Ppid, Ssn, Tsn};
+use anabranch_wire::{DataFlags, Ppid, Ssn, Tsn};
 use proptest::prelude::*;
 
 use super::*;
@@ -29,7 +29,15 @@ impl Chunk {
     }
 
     fn data(&self) -> Data<'_> {
-        data(self)
+        let (begin, end, unordered) = (self.begin, self.end, self.unordered);
+        Data {
+            flags: DataFlags(u8::from(end) | u8::from(begin) << 1 | u8::from(unordered) << 2),
+            tsn: Tsn(self.tsn),
+            stream: self.stream,
+            ssn: Ssn(self.ssn),
+            ppid: Ppid(46),
+            payload: &self.bytes,
+        }
     }
 }
 
@@ -545,18 +553,5 @@ proptest! {
                 drain(&mut receiver);
             }
         }
-    }
-}
-
-fn data(chunk: &Chunk) -> Data<'_> {
-    Data {
-        flags: anabranch_wire::DataFlags(
-            u8::from(chunk.end) | u8::from(chunk.begin) << 1 | u8::from(chunk.unordered) << 2,
-        ),
-        tsn: Tsn(chunk.tsn),
-        stream: chunk.stream,
-        ssn: Ssn(chunk.ssn),
-        ppid: Ppid(46),
-        payload: &chunk.bytes,
     }
 }

@@ -416,11 +416,6 @@ impl Outstanding {
         slot.missing_reports = slot.missing_reports.saturating_add(1);
         slot.missing_reports
     }
-
-    /// Records that a retransmission of this chunk may not be measured or is due at once.
-    pub(crate) fn slot_mut(&mut self, tsn: u64) -> Option<&mut Slot> {
-        self.slots.get_mut(usize::try_from(tsn.checked_sub(self.base)?).ok()?)
-    }
 }
 
 #[cfg(test)]

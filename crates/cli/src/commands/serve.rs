@@ -1,0 +1,72 @@
+//! `anabranch serve`.
+
+use std::io;
+use std::path::PathBuf;
+
+use anabranch_http::Files;
+use clap::Args;
+
+use crate::address::ListenAddress;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::{SctpOptions, Transport, refuse};
+use crate::transport::{self, Service};
+
+/// Serve the files below a directory over HTTP, on SCTP streams or TCP
+///
+/// Answers GET and HEAD, byte ranges and conditional requests. Nothing outside of the directory
+/// is served; symbolic links are followed as long as they stay inside. Runs until Ctrl-C and
+/// prints for each connection that ends what went over which path and stream.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch serve . --listen 127.0.0.1,127.0.0.2:8080
+  anabranch serve /srv/www --listen 192.0.2.1,[2001:db8::1]:80 --pmr 0 --rto-min 200ms
+  anabranch serve . --listen 127.0.0.1:8080 --transport tcp")]
+pub(crate) struct Serve {
+    /// The directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Addresses and port, IPv6 addresses in brackets; with several addresses, an association
+    /// has as many paths
+    #[arg(long, value_name = "ADDR[,ADDR...]:PORT")]
+    listen: ListenAddress,
+    /// What carries the streams
+    #[arg(long, value_enum, default_value_t = Transport::SctpUdp)]
+    transport: Transport,
+    /// UDP port that carries SCTP, on all addresses [default: 9899]
+    #[arg(long, value_name = "N", help_heading = "SCTP")]
+    udp_port: Option<u16>,
+    #[command(flatten)]
+    sctp: SctpOptions,
+    /// Print JSON, one document a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Serve {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        if self.transport == Transport::Tcp {
+            let udp_port = self.udp_port.map(|_| "--udp-port");
+            refuse(udp_port.into_iter().chain(self.sctp.given()), self.transport)?;
+        }
+        let files = Files::open(&self.directory).map_err(|error| {
+            let name = self.directory.display();
+            Failure::failed(match error.kind() {
+                io::ErrorKind::NotFound => format!("there is no directory {name}"),
+                io::ErrorKind::NotADirectory => format!("{name} is not a directory"),
+                _ => format!("the directory {name} cannot be opened: {error}"),
+            })
+        })?;
+        let service = Service {
+            files,
+            directory: self.directory,
+            listen: self.listen,
+            json: self.json,
+            interrupt: Interrupt::install()?,
+        };
+        match self.transport {
+            Transport::Tcp => transport::tcp::serve(service).await,
+            Transport::SctpUdp => Err(Failure::failed("SCTP is not built in yet")),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Options that several commands share.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// What carries the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Transport {
+    /// SCTP in UDP datagrams (RFC 6951): needs no privileges
+    SctpUdp,
+    /// The system's TCP, one connection for each stream
+    Tcp,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SctpUdp => "sctp-udp",
+            Self::Tcp => "tcp",
+        })
+    }
+}
+
+/// Options of SCTP, whatever carries it.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "SCTP")]
+pub(crate) struct SctpOptions {
+    /// Set of protocol parameters: default, rfc9260, rfc4960 or rfc2960
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Path.Max.Retrans: errors in a row after which a path is inactive (0 fails over at the
+    /// first timeout) [default: 5]
+    #[arg(long, value_name = "N")]
+    pub(crate) pmr: Option<u32>,
+    /// RTO.Min, for instance 200ms or 1s [default: of the profile]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) rto_min: Option<Duration>,
+    /// RTO.Initial [default: of the profile]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) rto_initial: Option<Duration>,
+    /// RTO.Max [default: of the profile]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) rto_max: Option<Duration>,
+    /// Write all packets to this file, for Wireshark
+    #[arg(long, value_name = "FILE.pcapng")]
+    pub(crate) capture: Option<PathBuf>,
+}
+
+impl SctpOptions {
+    /// The options that were given, by their names.
+    pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
+        [
+            ("--profile", self.profile.is_some()),
+            ("--pmr", self.pmr.is_some()),
+            ("--rto-min", self.rto_min.is_some()),
+            ("--rto-initial", self.rto_initial.is_some()),
+            ("--rto-max", self.rto_max.is_some()),
+            ("--capture", self.capture.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(name, given)| given.then_some(name))
+    }
+}
+
+/// Refuses options that mean nothing to a transport.
+pub(crate) fn refuse<'a>(
+    mut options: impl Iterator<Item = &'a str>,
+    transport: Transport,
+) -> Result<(), Failure> {
+    match options.next() {
+        Some(option) => Err(Failure::usage(format!("{option} means nothing to {transport}"))),
+        None => Ok(()),
+    }
+}
+
+/// A time with its unit: `200ms`, `1.5s`, `2m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let seconds = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("a time has a unit: us, ms, s, m or h, as in 200ms".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("'{number}' is no number"))?;
+    Duration::try_from_secs_f64(number * seconds)
+        .map_err(|_| "a time is not negative and not endless".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("200ms"), Ok(Duration::from_millis(200)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["200", "ms", "-1s", "1e30h", "1 parsec", "", "NaNs", "infs"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn options_without_meaning_are_named() {
+        let mut options = SctpOptions::default();
+        assert_eq!(refuse(options.given(), Transport::Tcp), Ok(()));
+        options.pmr = Some(0);
+        let failure = refuse(options.given(), Transport::Tcp).unwrap_err();
+        assert_eq!(failure, Failure::Usage("--pmr means nothing to tcp".to_owned()));
+    }
+}

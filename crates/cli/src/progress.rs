@@ -1,0 +1,176 @@
+//! How far a fetch is: bars for the user, times for the report.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anabranch_http::{FetchError, Fetched, Observer};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Files that have a bar of their own at the same time; the rest is in the bar of all.
+const VISIBLE: usize = 8;
+
+/// The bars of a whole command.
+#[derive(Debug)]
+pub(crate) struct Bars {
+    all: MultiProgress,
+    files: ProgressBar,
+}
+
+impl Bars {
+    /// Bars on standard error if it is a terminal and they are wanted.
+    pub(crate) fn new(files: usize, wanted: bool) -> Self {
+        let target =
+            if wanted { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let all = MultiProgress::with_draw_target(target);
+        let bar = ProgressBar::new(files as u64)
+            .with_style(style("{pos}/{len} files {bar:30} {elapsed}"));
+        Self { files: all.add(bar), all }
+    }
+
+    /// Takes all bars from the screen.
+    pub(crate) fn clear(&self) {
+        self.files.finish_and_clear();
+        // There is nothing to be done about a terminal that has gone.
+        let _ = self.all.clear();
+    }
+}
+
+/// The template, or indicatif's own should it be malformed.
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Follows the transactions of one connection.
+pub(crate) struct Follower<'a> {
+    bars: &'a Bars,
+    /// Names for the bars, by transaction.
+    names: Vec<String>,
+    state: Mutex<State>,
+}
+
+struct State {
+    active: HashMap<usize, ProgressBar>,
+    begun: HashMap<usize, Instant>,
+    took: HashMap<usize, Duration>,
+    /// When bytes came last while something was under way.
+    last: Option<Instant>,
+    longest_pause: Duration,
+}
+
+impl<'a> Follower<'a> {
+    pub(crate) fn new(bars: &'a Bars, names: Vec<String>) -> Self {
+        let state = State {
+            active: HashMap::new(),
+            begun: HashMap::new(),
+            took: HashMap::new(),
+            last: None,
+            longest_pause: Duration::ZERO,
+        };
+        Self { bars, names, state: Mutex::new(state) }
+    }
+
+    /// How long a transaction took from the beginning of its answer.
+    pub(crate) fn took(&self, transaction: usize) -> Option<Duration> {
+        self.state().took.get(&transaction).copied()
+    }
+
+    /// The longest time without a byte of any answer while there was one under way: what the
+    /// user notices of a failover.
+    pub(crate) fn longest_pause(&self) -> Duration {
+        self.state().longest_pause
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn note_bytes(&mut self, now: Instant) {
+        if let Some(last) = self.last.replace(now) {
+            self.longest_pause = self.longest_pause.max(now.duration_since(last));
+        }
+    }
+}
+
+impl Observer for Follower<'_> {
+    fn started(&self, transaction: usize, stream: u16, total: Option<u64>) {
+        let now = Instant::now();
+        let mut state = self.state();
+        state.note_bytes(now);
+        state.begun.insert(transaction, now);
+        if state.active.len() >= VISIBLE {
+            return;
+        }
+        let name = self.names.get(transaction).cloned().unwrap_or_default();
+        let bar = ProgressBar::new(total.unwrap_or(0))
+            .with_style(style(
+                "{msg:24!} {prefix:>5} {bar:30} {decimal_bytes:>10}/{decimal_total_bytes:<10} \
+                 {decimal_bytes_per_sec:>12} {eta}",
+            ))
+            .with_message(name)
+            .with_prefix(format!("#{stream}"));
+        state.active.insert(transaction, self.bars.all.add(bar));
+    }
+
+    fn progress(&self, transaction: usize, bytes: u64) {
+        let now = Instant::now();
+        let mut state = self.state();
+        state.note_bytes(now);
+        if let Some(bar) = state.active.get(&transaction) {
+            bar.inc(bytes);
+        }
+    }
+
+    fn finished(&self, transaction: usize, _result: &Result<Fetched, FetchError>) {
+        let now = Instant::now();
+        let mut state = self.state();
+        if let Some(bar) = state.active.remove(&transaction) {
+            bar.finish_and_clear();
+            self.bars.all.remove(&bar);
+        }
+        if let Some(begun) = state.begun.remove(&transaction) {
+            state.took.insert(transaction, now.duration_since(begun));
+            if state.begun.is_empty() {
+                // Writing files and asking for the next ones is no pause of the network.
+                state.last = None;
+            }
+        }
+        drop(state);
+        self.bars.files.inc(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_count_while_something_is_under_way() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let bars = Bars::new(1, false);
+        let follower = Follower::new(&bars, vec!["a".into()]);
+        let mut state = follower.state();
+        for ms in [0, 10, 40, 45] {
+            state.note_bytes(at(ms));
+        }
+        assert_eq!(state.longest_pause, Duration::from_millis(30));
+        state.last = None;
+        state.note_bytes(at(500));
+        assert_eq!(state.longest_pause, Duration::from_millis(30));
+    }
+
+    #[test]
+    fn a_transaction_has_its_time() {
+        let bars = Bars::new(1, false);
+        let follower = Follower::new(&bars, vec!["a".into()]);
+        follower.started(0, 3, Some(5));
+        follower.progress(0, 5);
+        assert_eq!(follower.took(0), None);
+        follower.finished(0, &Ok(Fetched { stream: 3, bytes: 5 }));
+        assert!(follower.took(0).is_some());
+        assert!(follower.state().active.is_empty());
+    }
+}

@@ -1,0 +1,137 @@
+//! TCP: the baseline.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anabranch_http::tcp::{TcpClient, TcpServerConnection};
+use anabranch_http::{ServerOptions, StreamTotals, fetch, serve_connection};
+use futures_util::future::select_all;
+use hyper_util::rt::TokioTimer;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+use super::{Delivery, Order, Service};
+use crate::failure::Failure;
+use crate::options::Transport;
+use crate::report::{PathReport, Traffic};
+
+/// Serves until the user stops it.
+pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
+    let (listeners, port) = bind(&service).await?;
+    service.listening(Transport::Tcp, port, None)?;
+    let options = ServerOptions::default().with_timer(TokioTimer::new());
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            (accepted, ..) = select_all(listeners.iter().map(|l| Box::pin(l.accept()))) => accepted,
+            Some(_) = connections.join_next() => continue,
+            () = service.interrupt.wait() => return Ok(()),
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                connections.spawn(answer(service.clone(), options.clone(), stream, peer));
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: connections that end give some back.
+                warn!(%error, "a connection cannot be accepted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// A listener for each address, all on one port.
+async fn bind(service: &Service) -> Result<(Vec<TcpListener>, u16), Failure> {
+    let mut listeners = Vec::new();
+    let mut port = service.listen.port;
+    for &address in &service.listen.addresses {
+        let address = SocketAddr::new(address, port);
+        let bound = async {
+            let listener = TcpListener::bind(address).await?;
+            let port = listener.local_addr()?.port();
+            Ok::<_, io::Error>((listener, port))
+        };
+        let (listener, bound_port) = bound.await.map_err(|error| {
+            Failure::failed(match error.kind() {
+                io::ErrorKind::AddrInUse => format!("TCP port {port} is in use on {address}"),
+                io::ErrorKind::AddrNotAvailable => {
+                    format!("{} is not an address of this host", address.ip())
+                }
+                _ => format!("{address} cannot be listened on: {error}"),
+            })
+        })?;
+        port = bound_port;
+        listeners.push(listener);
+    }
+    Ok((listeners, port))
+}
+
+async fn answer(service: Service, options: ServerOptions, stream: TcpStream, peer: SocketAddr) {
+    let served = async {
+        let local = stream.local_addr()?;
+        let connection = TcpServerConnection::new(stream)?;
+        let streams = serve_connection(connection, service.files.clone(), &options).await?;
+        Ok::<_, io::Error>((local, streams))
+    };
+    match served.await {
+        Ok((local, streams)) => {
+            service.ended(&peer.to_string(), None, &traffic(&streams, |_| Some((local, peer))));
+        }
+        Err(error) => debug!(%peer, %error, "connection failed"),
+    }
+}
+
+/// Fetches over a TCP connection for each stream.
+pub(crate) async fn fetch_all(order: Order<'_>) -> Result<Delivery, Failure> {
+    let remotes: Vec<_> =
+        order.remotes.iter().map(|&ip| SocketAddr::new(ip, order.authority.port)).collect();
+    let work = async {
+        let client = TcpClient::connect(remotes, order.locals.to_vec(), order.connect_timeout)
+            .await
+            .map_err(|error| {
+                Failure::failed(format!("cannot connect to {}: {error}", order.authority))
+            })?;
+        let streams = usize::from(order.streams);
+        let report = fetch(&client, order.transactions, streams, order.observer).await;
+        let paths = client.paths();
+        let addresses = |id| paths.iter().find(|p| p.id == id).map(|p| (p.local, p.remote));
+        let traffic = traffic(&report.streams, addresses);
+        Ok(Delivery { results: report.results, traffic, error: None })
+    };
+    tokio::select! {
+        delivery = work => delivery,
+        () = order.interrupt.wait() => Err(Failure::Interrupted),
+    }
+}
+
+/// Adds up the streams between each pair of addresses.
+fn traffic(
+    streams: &[StreamTotals],
+    addresses: impl Fn(u16) -> Option<(SocketAddr, SocketAddr)>,
+) -> Traffic {
+    let mut paths = BTreeMap::new();
+    for totals in streams {
+        let Some((local, remote)) = addresses(totals.id) else {
+            continue;
+        };
+        let path = paths.entry((local.ip(), remote.ip())).or_insert_with(|| PathReport {
+            local: local.ip(),
+            remote: remote.ip(),
+            state: "active".to_owned(),
+            primary: false,
+            bytes_received: 0,
+            bytes_sent: 0,
+            sctp: None,
+        });
+        path.bytes_received += totals.bytes_received;
+        path.bytes_sent += totals.bytes_sent;
+    }
+    Traffic {
+        paths: paths.into_values().collect(),
+        streams: streams.iter().copied().map(Into::into).collect(),
+        events: Vec::new(),
+    }
+}

@@ -1,0 +1,202 @@
+//! Runs the program.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+/// A command line, one argument after the other; a directory runs it there.
+pub(crate) fn anabranch(arguments: &[&str], directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.args(arguments).current_dir(directory).env_remove("ANABRANCH_LOG");
+    command
+}
+
+/// How a command line ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// Runs a command line to its end.
+pub(crate) fn run(arguments: &[&str], directory: &Path) -> Ended {
+    anabranch(arguments, directory).output().unwrap().into()
+}
+
+impl Ended {
+    /// Asserts that it failed with this exit code and one sentence that contains `part`.
+    pub(crate) fn failed_with(&self, code: i32, part: &str) {
+        assert_eq!(self.code, Some(code), "{}", self.stderr);
+        assert!(self.stderr.contains(part), "'{part}' is not in: {}", self.stderr);
+        assert!(self.stderr.starts_with("anabranch: "), "{}", self.stderr);
+        assert_eq!(self.stderr.trim_end().lines().count(), 1, "{}", self.stderr);
+    }
+
+    /// Asserts that it succeeded, and reads what it printed as JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+}
+
+/// A server that runs until the test ends.
+pub(crate) struct Server {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    /// Where it listens, as it says itself.
+    pub(crate) listening: serde_json::Value,
+}
+
+impl Server {
+    /// Starts `anabranch serve` with these arguments and waits until it listens.
+    pub(crate) fn start(arguments: &[&str], directory: &Path) -> Self {
+        let mut all = vec!["serve", ".", "--json"];
+        all.extend_from_slice(arguments);
+        let mut child = anabranch(&all, directory)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut stderr = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+            panic!("the server does not start: {stderr}");
+        }
+        let listening = serde_json::from_str(&line).unwrap();
+        Self { child, lines, listening }
+    }
+
+    /// The port it listens on.
+    pub(crate) fn port(&self) -> String {
+        let listen = self.listening["listen"].as_str().unwrap();
+        listen.rsplit_once(':').unwrap().1.to_owned()
+    }
+
+    /// The UDP port that carries its SCTP.
+    pub(crate) fn udp_port(&self) -> String {
+        self.listening["udp_port"].as_u64().unwrap().to_string()
+    }
+
+    /// The next thing it says.
+    pub(crate) fn event(&mut self) -> serde_json::Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Stops it as Ctrl-C does and returns its exit code.
+    pub(crate) fn interrupt(mut self) -> Option<i32> {
+        interrupt(&self.child);
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What Ctrl-C does.
+pub(crate) fn interrupt(child: &Child) {
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// A directory with files of many sizes, and one for copies.
+pub(crate) struct Site {
+    root: TempDir,
+    pub(crate) names: Vec<String>,
+}
+
+impl Site {
+    pub(crate) fn new(sizes: &[usize]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("site")).unwrap();
+        std::fs::create_dir(root.path().join("copy")).unwrap();
+        let mut names = Vec::new();
+        for (index, &size) in sizes.iter().enumerate() {
+            let name = format!("file {index}.bin");
+            std::fs::write(root.path().join("site").join(&name), content(index as u64, size))
+                .unwrap();
+            names.push(name);
+        }
+        Self { root, names }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.root.path().join("site")
+    }
+
+    pub(crate) fn copy(&self) -> PathBuf {
+        self.root.path().join("copy")
+    }
+
+    /// The URLs of all files.
+    pub(crate) fn urls(&self, base: &str) -> Vec<String> {
+        self.names.iter().map(|name| format!("{base}/{}", name.replace(' ', "%20"))).collect()
+    }
+
+    /// Runs `anabranch get` for all files in the directory for copies.
+    pub(crate) fn get(&self, base: &str, options: &[&str]) -> Ended {
+        let urls = self.urls(base);
+        let mut arguments = vec!["get"];
+        arguments.extend(urls.iter().map(String::as_str));
+        arguments.extend_from_slice(options);
+        run(&arguments, &self.copy())
+    }
+
+    /// Asserts that the copies are there, and nothing else, and that the hashes are equal.
+    pub(crate) fn assert_copied(&self) {
+        for name in &self.names {
+            assert_eq!(hash(&self.path().join(name)), hash(&self.copy().join(name)), "{name}");
+        }
+        self.assert_copies(self.names.len());
+    }
+
+    /// Asserts that so many files are in the directory for copies.
+    pub(crate) fn assert_copies(&self, count: usize) {
+        let entries = std::fs::read_dir(self.copy()).unwrap();
+        let found: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(found.len(), count, "{found:?}");
+    }
+}
+
+fn hash(path: &Path) -> Vec<u8> {
+    Sha256::digest(std::fs::read(path).unwrap()).to_vec()
+}
+
+/// Bytes that do not repeat, different for each seed (the generator 'splitmix64').
+fn content(seed: u64, size: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x1234_5678_9abc_def1);
+    let mut bytes = Vec::with_capacity(size + 8);
+    while bytes.len() < size {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = state;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bytes.extend_from_slice(&(word ^ (word >> 31)).to_le_bytes());
+    }
+    bytes.truncate(size);
+    bytes
+}

@@ -1,0 +1,301 @@
+//! Fetches a list of files over a pool of streams.
+
+mod sink;
+
+use std::collections::VecDeque;
+use std::error::Error as _;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::header::{CONTENT_LENGTH, HOST, USER_AGENT};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+
+use self::sink::Sink;
+use crate::error::{FetchError, root_cause};
+use crate::stream::{Counted, Counters, OpenStreams, StreamTotals};
+
+/// What the server learns about the client.
+const AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
+
+/// One file to fetch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Value of the Host field.
+    pub host: String,
+    /// Path and query as a request line has them.
+    pub target: String,
+    /// Where the body is written; the directory must exist.
+    pub file: PathBuf,
+}
+
+/// A file that was fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The stream that carried it.
+    pub stream: u16,
+    /// Bytes of the body.
+    pub bytes: u64,
+}
+
+/// Outcome of [`fetch`].
+#[derive(Debug)]
+pub struct FetchReport {
+    /// One for each transaction, in the order given.
+    pub results: Vec<Result<Fetched, FetchError>>,
+    /// The streams used, by number.
+    pub streams: Vec<StreamTotals>,
+}
+
+/// Is told how a fetch goes on. Transactions are named by their index.
+pub trait Observer: Sync {
+    /// The answer has begun; `total` bytes will come if the server says so. A transaction whose
+    /// request went unanswered may begin again on another stream.
+    fn started(&self, transaction: usize, stream: u16, total: Option<u64>) {
+        let _ = (transaction, stream, total);
+    }
+    /// So many bytes more have come.
+    fn progress(&self, transaction: usize, bytes: u64) {
+        let _ = (transaction, bytes);
+    }
+    /// The transaction is over; called once for each.
+    fn finished(&self, transaction: usize, result: &Result<Fetched, FetchError>) {
+        let _ = (transaction, result);
+    }
+}
+
+/// An observer that ignores everything.
+#[derive(Clone, Copy, Debug)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// Carries out `transactions` over at most `streams` streams of `connection`. They begin in the
+/// order given, each on the next stream that is free.
+///
+/// A failed transaction does not stop the others. Dropping the future leaves no unfinished file
+/// behind.
+pub async fn fetch<C: OpenStreams>(
+    connection: &C,
+    transactions: &[Transaction],
+    streams: usize,
+    observer: &dyn Observer,
+) -> FetchReport {
+    let pool = Pool {
+        connection,
+        transactions,
+        observer,
+        state: Mutex::new(State {
+            queue: (0..transactions.len()).map(|index| Attempt { index, again: false }).collect(),
+            results: transactions.iter().map(|_| None).collect(),
+            counters: Vec::new(),
+        }),
+    };
+    let workers = streams.clamp(1, transactions.len().max(1));
+    join_all((0..workers).map(|_| pool.work())).await;
+
+    let state = pool.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let unanswered = || FetchError::Stream(io::ErrorKind::NotConnected.into());
+    let mut totals: Vec<_> = state.counters.iter().map(|(id, c)| c.totals(*id)).collect();
+    totals.sort_by_key(|total| total.id);
+    FetchReport {
+        results: state
+            .results
+            .into_iter()
+            .map(|r| r.unwrap_or_else(|| Err(unanswered())))
+            .collect(),
+        streams: totals,
+    }
+}
+
+struct Pool<'a, C> {
+    connection: &'a C,
+    transactions: &'a [Transaction],
+    observer: &'a dyn Observer,
+    state: Mutex<State>,
+}
+
+struct State {
+    queue: VecDeque<Attempt>,
+    results: Vec<Option<Result<Fetched, FetchError>>>,
+    counters: Vec<(u16, Arc<Counters>)>,
+}
+
+/// A transaction in the queue.
+#[derive(Clone, Copy)]
+struct Attempt {
+    index: usize,
+    /// It was begun before on a stream that ended without taking the request.
+    again: bool,
+}
+
+/// How the stream goes on after a transaction.
+enum Next {
+    /// It is free.
+    Free,
+    /// It is of no more use.
+    Over,
+}
+
+impl<C: OpenStreams> Pool<'_, C> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<Attempt> {
+        self.state().queue.pop_front()
+    }
+
+    fn settle(&self, index: usize, result: Result<Fetched, FetchError>) {
+        self.observer.finished(index, &result);
+        if let Some(slot) = self.state().results.get_mut(index) {
+            *slot = Some(result);
+        }
+    }
+
+    /// One stream of the pool; a stream that ends is replaced while there is something to do.
+    async fn work(&self) {
+        while let Some(attempt) = self.take() {
+            self.run_stream(attempt).await;
+        }
+    }
+
+    /// Opens a stream and carries out transactions on it, beginning with `first`.
+    async fn run_stream(&self, first: Attempt) {
+        let stream = match self.connection.open().await {
+            Ok(stream) => stream,
+            Err(error) => return self.settle(first.index, Err(FetchError::Stream(error))),
+        };
+        let id = stream.id;
+        let counters = Arc::new(Counters::default());
+        self.state().counters.push((id, Arc::clone(&counters)));
+        let io = TokioIo::new(Counted::new(stream.io, Arc::clone(&counters)));
+        let (mut sender, driver) = match http1::handshake(io).await {
+            Ok(halves) => halves,
+            Err(error) => {
+                let reason = root_cause(&error);
+                let broken = FetchError::Broken { received: 0, expected: None, reason };
+                return self.settle(first.index, Err(broken));
+            }
+        };
+        let transactions = async {
+            let mut next = Some(first);
+            while let Some(attempt) = next {
+                match self.transact(&mut sender, attempt, id, &counters).await {
+                    Next::Free if !sender.is_closed() => next = self.take(),
+                    Next::Free | Next::Over => break,
+                }
+            }
+            // The driver ends the stream once nobody can send requests any more.
+            drop(sender);
+        };
+        // What breaks the driver has been told to the transaction that was under way.
+        let ((), _) = futures_util::future::join(transactions, driver).await;
+    }
+
+    async fn transact(
+        &self,
+        sender: &mut SendRequest<Empty<Bytes>>,
+        attempt: Attempt,
+        stream: u16,
+        counters: &Counters,
+    ) -> Next {
+        let Attempt { index, again } = attempt;
+        let Some(transaction) = self.transactions.get(index) else {
+            return Next::Free;
+        };
+        let request = Request::get(transaction.target.as_str())
+            .header(HOST, transaction.host.as_str())
+            .header(USER_AGENT, AGENT)
+            .body(Empty::new());
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => {
+                self.settle(index, Err(FetchError::Request(error)));
+                return Next::Free;
+            }
+        };
+        let response = match sender.send_request(request).await {
+            Ok(response) => response,
+            // The server ended the idle stream before the request was on it.
+            Err(error) if error.is_canceled() && !again => {
+                self.state().queue.push_front(Attempt { index, again: true });
+                return Next::Over;
+            }
+            Err(error) => {
+                let broken = broken(&error, 0, None);
+                self.settle(index, Err(broken));
+                return Next::Over;
+            }
+        };
+        let result = self.receive(transaction, index, stream, response).await;
+        let next = if result.is_ok() { Next::Free } else { Next::Over };
+        // An answer that is not wanted, but whole, leaves the stream as good as before.
+        let next = if matches!(result, Err(FetchError::Status(_))) { Next::Free } else { next };
+        if matches!(next, Next::Free) {
+            counters.transaction();
+        }
+        self.settle(index, result);
+        next
+    }
+
+    async fn receive(
+        &self,
+        transaction: &Transaction,
+        index: usize,
+        stream: u16,
+        response: http::Response<hyper::body::Incoming>,
+    ) -> Result<Fetched, FetchError> {
+        let (head, mut body) = response.into_parts();
+        let expected = head
+            .headers
+            .get(CONTENT_LENGTH)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.parse::<u64>().ok());
+        if head.status != StatusCode::OK {
+            // Read to the end, so that the stream can be used again.
+            while let Some(frame) = body.frame().await {
+                if let Err(error) = frame {
+                    return Err(broken(&error, 0, expected));
+                }
+            }
+            return Err(FetchError::Status(head.status));
+        }
+        self.observer.started(index, stream, expected);
+        let mut sink = Sink::create(&transaction.file).await?;
+        let mut bytes = 0;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| broken(&error, bytes, expected))?;
+            if let Ok(piece) = frame.into_data() {
+                let len = piece.len() as u64;
+                bytes += len;
+                sink.write(piece).await?;
+                self.observer.progress(index, len);
+            }
+        }
+        if let Some(expected) = expected.filter(|&expected| expected != bytes) {
+            return Err(FetchError::Length { received: bytes, expected });
+        }
+        sink.finish().await?;
+        Ok(Fetched { stream, bytes })
+    }
+}
+
+fn broken(error: &hyper::Error, received: u64, expected: Option<u64>) -> FetchError {
+    // hyper's own words for an early end name its state rather than what happened.
+    let early_end = error
+        .source()
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .is_none_or(|source| source.kind() == io::ErrorKind::UnexpectedEof);
+    let closed = error.is_incomplete_message() || (early_end && !error.is_parse());
+    let reason = if closed { "the server closed it".to_owned() } else { root_cause(error) };
+    FetchError::Broken { received, expected, reason }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! What can go wrong with a fetch, each in one sentence.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use http::StatusCode;
+
+/// Why a transaction failed. `Display` is one sentence without the URL.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// No stream could be opened.
+    Stream(io::Error),
+    /// The connection broke before the answer was complete.
+    Broken {
+        /// Body bytes that had arrived.
+        received: u64,
+        /// Body bytes announced by the server.
+        expected: Option<u64>,
+        /// The deepest cause known.
+        reason: String,
+    },
+    /// The server answered with something else than 200.
+    Status(StatusCode),
+    /// The body has another length than announced.
+    Length {
+        /// Body bytes that arrived.
+        received: u64,
+        /// Body bytes announced by the server.
+        expected: u64,
+    },
+    /// The request cannot be expressed in HTTP.
+    Request(http::Error),
+    /// The file could not be written.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the file system says.
+        source: io::Error,
+    },
+}
+
+impl FetchError {
+    pub(crate) fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::File { path: path.into(), source }
+    }
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stream(error) => write!(f, "no stream could be opened: {error}"),
+            Self::Broken { received, expected: Some(expected), reason } => {
+                write!(f, "the connection broke after {received} of {expected} bytes: {reason}")
+            }
+            Self::Broken { received: 0, expected: None, reason } => {
+                write!(f, "the connection broke before the answer: {reason}")
+            }
+            Self::Broken { received, expected: None, reason } => {
+                write!(f, "the connection broke after {received} bytes: {reason}")
+            }
+            Self::Status(status) => write!(f, "the server answered {status}"),
+            Self::Length { received, expected } => {
+                write!(f, "the server announced {expected} bytes and sent {received}")
+            }
+            Self::Request(error) => write!(f, "the request cannot be made: {error}"),
+            Self::File { path, source } => {
+                write!(f, "{} cannot be written: {source}", path.display())
+            }
+        }
+    }
+}
+
+impl Error for FetchError {}
+
+/// The deepest cause of `error`, which is the one that tells most.
+pub(crate) fn root_cause(error: &dyn Error) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    deepest.to_string()
+}

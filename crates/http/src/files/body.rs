@@ -1,0 +1,116 @@
+//! Bodies of answers: nothing, a text, or a part of a file read piece by piece.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::task::JoinHandle;
+
+/// Bytes read from a file at once. A few of them are queued below for each stream, so it is
+/// memory per active stream; larger pieces do not make reading faster.
+const PIECE: u64 = 64 << 10;
+
+/// Body of an answer of [`Files`](super::Files).
+#[derive(Debug)]
+pub struct FileBody {
+    /// Bytes still to come.
+    remaining: u64,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Done,
+    Memory(Bytes),
+    /// The next piece has not been asked for.
+    Idle(File),
+    /// A piece is being read on a thread that may wait.
+    Reading(JoinHandle<io::Result<(File, Bytes)>>),
+}
+
+impl FileBody {
+    pub(super) fn empty() -> Self {
+        Self { remaining: 0, source: Source::Done }
+    }
+
+    pub(super) fn memory(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self { remaining: bytes.len() as u64, source: Source::Memory(bytes) }
+    }
+
+    /// `len` bytes of `file` from offset `start`.
+    pub(super) fn file(mut file: File, start: u64, len: u64) -> io::Result<Self> {
+        if len == 0 {
+            return Ok(Self::empty());
+        }
+        file.seek(SeekFrom::Start(start))?;
+        Ok(Self { remaining: len, source: Source::Idle(file) })
+    }
+}
+
+/// Reads the next piece, at most `limit` bytes.
+fn read(file: File, limit: u64) -> io::Result<(File, Bytes)> {
+    let want = limit.min(PIECE);
+    let mut piece = Vec::with_capacity(usize::try_from(want).unwrap_or(0));
+    (&file).take(want).read_to_end(&mut piece)?;
+    if piece.is_empty() {
+        // The length has been announced; only cutting the stream off tells the client.
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter"));
+    }
+    Ok((file, Bytes::from(piece)))
+}
+
+impl Body for FileBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let this = self.get_mut();
+        loop {
+            match std::mem::replace(&mut this.source, Source::Done) {
+                Source::Done => return Poll::Ready(None),
+                Source::Memory(bytes) => {
+                    this.remaining = 0;
+                    return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
+                }
+                Source::Idle(file) => {
+                    let limit = this.remaining;
+                    let task = tokio::task::spawn_blocking(move || read(file, limit));
+                    this.source = Source::Reading(task);
+                }
+                Source::Reading(mut task) => {
+                    let joined = match Pin::new(&mut task).poll(cx) {
+                        Poll::Ready(joined) => joined,
+                        Poll::Pending => {
+                            this.source = Source::Reading(task);
+                            return Poll::Pending;
+                        }
+                    };
+                    let (file, piece) = match joined.map_err(io::Error::other).flatten() {
+                        Ok(read) => read,
+                        Err(error) => return Poll::Ready(Some(Err(error))),
+                    };
+                    this.remaining = this.remaining.saturating_sub(piece.len() as u64);
+                    if this.remaining > 0 {
+                        this.source = Source::Idle(file);
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.source, Source::Done)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.remaining)
+    }
+}

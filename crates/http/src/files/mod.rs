@@ -1,0 +1,254 @@
+//! A hyper service that serves a directory.
+
+mod body;
+mod index;
+mod range;
+mod target;
+mod validators;
+
+use std::convert::Infallible;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use http::header::{
+    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
+    LAST_MODIFIED, LOCATION,
+};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::service::Service;
+use tracing::info;
+
+pub use self::body::FileBody;
+use self::range::Selection;
+use self::validators::Validators;
+
+/// Serves the files below a directory: GET and HEAD, ranges, conditional requests, and pages
+/// that list a directory without an `index.html`.
+///
+/// Nothing outside the directory can be reached: `..` is not followed, and a symbolic link is
+/// followed only as long as it stays below the directory, however often files are renamed
+/// meanwhile. What is neither a file nor a directory (a pipe, a device) is not found.
+#[derive(Clone, Debug)]
+pub struct Files {
+    root: Arc<Dir>,
+}
+
+/// What a path leads to.
+enum Found {
+    File {
+        file: std::fs::File,
+        len: u64,
+        validators: Validators,
+        content_type: HeaderValue,
+    },
+    Listing(String),
+    /// A directory named without the slash at the end, which relative links need.
+    Directory,
+}
+
+impl Files {
+    /// Serves what is below `directory`.
+    ///
+    /// # Errors
+    /// The directory cannot be opened.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        let root = Dir::open_ambient_dir(directory, ambient_authority())?;
+        Ok(Self { root: Arc::new(root) })
+    }
+
+    async fn answer(self, method: Method, path: String, headers: HeaderMap) -> Response<FileBody> {
+        if method != Method::GET && method != Method::HEAD {
+            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED);
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        let Some(target) = target::resolve(&path) else {
+            return plain(StatusCode::NOT_FOUND);
+        };
+        let root = Arc::clone(&self.root);
+        let directory = target.directory;
+        let title = path.clone();
+        // Opening and listing may wait for a disk.
+        let found =
+            tokio::task::spawn_blocking(move || find(&root, &target.path, directory, &title)).await;
+        let mut response = match found {
+            Ok(Ok(Found::File { file, len, validators, content_type })) => {
+                file_response(file, len, &validators, content_type, &method, &headers)
+            }
+            Ok(Ok(Found::Listing(html))) => {
+                let html_type = HeaderValue::from_static("text/html; charset=utf-8");
+                text(StatusCode::OK, html_type, html)
+            }
+            Ok(Ok(Found::Directory)) => redirect(&path),
+            Ok(Err(error)) => plain(match error.kind() {
+                // The sandbox reports a link that leads out as a denied permission as well.
+                io::ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StatusCode::NOT_FOUND,
+                io::ErrorKind::InvalidFilename | io::ErrorKind::InvalidInput => {
+                    StatusCode::NOT_FOUND
+                }
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            }),
+            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR),
+        };
+        if method == Method::HEAD {
+            *response.body_mut() = FileBody::empty();
+        }
+        response
+    }
+}
+
+impl<B> Service<Request<B>> for Files {
+    type Response = Response<FileBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<B>) -> Self::Future {
+        let files = self.clone();
+        let (head, _body) = request.into_parts();
+        Box::pin(async move {
+            let method = head.method.clone();
+            let path = head.uri.path().to_owned();
+            let response =
+                files.answer(head.method, head.uri.path().to_owned(), head.headers).await;
+            info!(%method, path, status = response.status().as_u16(), "request");
+            Ok(response)
+        })
+    }
+}
+
+/// Looks `path` up and opens it.
+fn find(root: &Dir, path: &Path, directory: bool, title: &str) -> io::Result<Found> {
+    let metadata = root.metadata(path)?;
+    if metadata.is_dir() {
+        if !directory {
+            return Ok(Found::Directory);
+        }
+        let page = path.join("index.html");
+        return match open_file(root, &page) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Found::Listing(index::page(root, path, title)?))
+            }
+            other => other,
+        };
+    }
+    if directory {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    open_file(root, path)
+}
+
+fn open_file(root: &Dir, path: &Path) -> io::Result<Found> {
+    // Opening a pipe would wait for its other end, so look first.
+    if !root.metadata(path)?.is_file() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let file = root.open(path)?.into_std();
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    Ok(Found::File {
+        len: metadata.len(),
+        validators: Validators::of(&metadata),
+        content_type: content_type(path),
+        file,
+    })
+}
+
+fn content_type(path: &Path) -> HeaderValue {
+    let guess = mime_guess::from_path(path).first_raw().unwrap_or("application/octet-stream");
+    HeaderValue::from_static(guess)
+}
+
+fn file_response(
+    file: std::fs::File,
+    len: u64,
+    validators: &Validators,
+    content_type: HeaderValue,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Response<FileBody> {
+    if validators.not_modified(headers) {
+        let mut response = Response::new(FileBody::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        add_validators(response.headers_mut(), validators);
+        return response;
+    }
+    // Ranges are defined for GET only (RFC 9110 section 14.2).
+    let selection = if *method == Method::GET && validators.range_applies(headers) {
+        range::select(headers, len)
+    } else {
+        Selection::Whole
+    };
+    let (status, start, count) = match selection {
+        Selection::Whole => (StatusCode::OK, 0, len),
+        Selection::Part { start, len } => (StatusCode::PARTIAL_CONTENT, start, len),
+        Selection::Unsatisfiable => {
+            let mut response = plain(StatusCode::RANGE_NOT_SATISFIABLE);
+            insert(response.headers_mut(), CONTENT_RANGE, &format!("bytes */{len}"));
+            return response;
+        }
+    };
+    let Ok(body) = FileBody::file(file, start, count) else {
+        return plain(StatusCode::INTERNAL_SERVER_ERROR);
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, content_type);
+    fields.insert(CONTENT_LENGTH, count.into());
+    fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    add_validators(fields, validators);
+    if status == StatusCode::PARTIAL_CONTENT {
+        let last = start + count - 1;
+        insert(fields, CONTENT_RANGE, &format!("bytes {start}-{last}/{len}"));
+    }
+    response
+}
+
+fn add_validators(fields: &mut HeaderMap, validators: &Validators) {
+    if let Some(etag) = &validators.etag {
+        insert(fields, ETAG, etag);
+    }
+    if let Some(modified) = validators.modified {
+        insert(fields, LAST_MODIFIED, &httpdate::fmt_http_date(modified));
+    }
+}
+
+fn redirect(path: &str) -> Response<FileBody> {
+    // '//host' would send the client elsewhere.
+    let location = format!("/{}/", path.trim_matches('/'));
+    let mut response = plain(StatusCode::MOVED_PERMANENTLY);
+    insert(response.headers_mut(), LOCATION, &location);
+    response
+}
+
+/// A response whose body names its status.
+fn plain(status: StatusCode) -> Response<FileBody> {
+    let body = format!("{status}\n");
+    text(status, HeaderValue::from_static("text/plain; charset=utf-8"), body)
+}
+
+fn text(status: StatusCode, content_type: HeaderValue, body: String) -> Response<FileBody> {
+    let len = body.len();
+    let mut response = Response::new(FileBody::memory(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response.headers_mut().insert(CONTENT_LENGTH, len.into());
+    response
+}
+
+/// Sets a field to a text of our own making; one that no field can hold is left out.
+fn insert(fields: &mut HeaderMap, name: http::HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        fields.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

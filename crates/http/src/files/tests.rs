@@ -1,0 +1,161 @@
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
+use http_body_util::BodyExt;
+
+use super::*;
+
+/// A directory with a few files, and the service on it.
+fn site() -> (tempfile::TempDir, Files) {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("root");
+    fs::create_dir_all(root.join("sub")).unwrap();
+    fs::write(directory.path().join("secret"), "secret").unwrap();
+    fs::write(root.join("hello.txt"), "hello, world").unwrap();
+    fs::write(root.join("empty"), "").unwrap();
+    fs::write(root.join("sub/page.html"), "<p>").unwrap();
+    fs::write(root.join("large"), pattern(300_000)).unwrap();
+    (directory, Files::open(&root).unwrap())
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+async fn ask(
+    files: &Files,
+    method: Method,
+    path: &str,
+    fields: &[(http::HeaderName, &str)],
+) -> (http::response::Parts, Vec<u8>) {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in fields {
+        request = request.header(name, *value);
+    }
+    let response = files.call(request.body(()).unwrap()).await.unwrap();
+    let (head, body) = response.into_parts();
+    (head, body.collect().await.unwrap().to_bytes().to_vec())
+}
+
+async fn get(files: &Files, path: &str) -> (http::response::Parts, Vec<u8>) {
+    ask(files, Method::GET, path, &[]).await
+}
+
+#[tokio::test]
+async fn files_come_whole_with_type_and_length() {
+    let (_directory, files) = site();
+    let (head, body) = get(&files, "/hello.txt").await;
+    assert_eq!(head.status, StatusCode::OK);
+    assert_eq!(head.headers[CONTENT_TYPE], "text/plain");
+    assert_eq!(head.headers[CONTENT_LENGTH], "12");
+    assert_eq!(body, b"hello, world");
+    let (head, body) = get(&files, "/empty").await;
+    assert_eq!((head.status, body.len()), (StatusCode::OK, 0));
+    assert_eq!(head.headers[CONTENT_LENGTH], "0");
+    let (_, body) = get(&files, "/large").await;
+    assert_eq!(body, pattern(300_000));
+    let (head, body) = ask(&files, Method::HEAD, "/large", &[]).await;
+    assert_eq!((head.status, body.len()), (StatusCode::OK, 0));
+    assert_eq!(head.headers[CONTENT_LENGTH], "300000");
+}
+
+#[tokio::test]
+async fn ranges_are_cut_out() {
+    let (_directory, files) = site();
+    let (head, body) = ask(&files, Method::GET, "/large", &[(RANGE, "bytes=1000-199999")]).await;
+    assert_eq!(head.status, StatusCode::PARTIAL_CONTENT);
+    assert_eq!(head.headers[CONTENT_RANGE], "bytes 1000-199999/300000");
+    assert_eq!(head.headers[CONTENT_LENGTH], "199000");
+    assert_eq!(body, pattern(300_000)[1000..200_000]);
+    let (head, _) = ask(&files, Method::GET, "/hello.txt", &[(RANGE, "bytes=12-")]).await;
+    assert_eq!(head.status, StatusCode::RANGE_NOT_SATISFIABLE);
+    assert_eq!(head.headers[CONTENT_RANGE], "bytes */12");
+    let (head, _) = ask(&files, Method::HEAD, "/hello.txt", &[(RANGE, "bytes=1-2")]).await;
+    assert_eq!(head.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn unchanged_files_are_not_sent_again() {
+    let (_directory, files) = site();
+    let (head, _) = get(&files, "/hello.txt").await;
+    let etag = head.headers[ETAG].to_str().unwrap().to_owned();
+    let (head, body) = ask(&files, Method::GET, "/hello.txt", &[(IF_NONE_MATCH, &etag)]).await;
+    assert_eq!((head.status, body.len()), (StatusCode::NOT_MODIFIED, 0));
+    assert_eq!(head.headers[ETAG], etag.as_str());
+    let later = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(60));
+    let (head, _) = ask(&files, Method::GET, "/hello.txt", &[(IF_MODIFIED_SINCE, &later)]).await;
+    assert_eq!(head.status, StatusCode::NOT_MODIFIED);
+}
+
+#[tokio::test]
+async fn directories_are_listed_or_have_an_index() {
+    let (directory, files) = site();
+    let (head, body) = get(&files, "/").await;
+    assert_eq!(head.status, StatusCode::OK);
+    let page = String::from_utf8(body).unwrap();
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not in {page}"));
+    assert!(at("./sub/") < at("./empty"));
+    assert!(at("./empty") < at("./hello.txt"));
+    let (head, _) = get(&files, "//sub").await;
+    assert_eq!(head.status, StatusCode::MOVED_PERMANENTLY);
+    assert_eq!(head.headers[LOCATION], "/sub/");
+    fs::write(directory.path().join("root/sub/index.html"), "start").unwrap();
+    assert_eq!(get(&files, "/sub/").await.1, b"start");
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_not_allowed_is_refused() {
+    let (_directory, files) = site();
+    for path in ["/nothing", "/hello.txt/", "/hello.txt/x", "/%00", "/..%2fsecret"] {
+        assert_eq!(get(&files, path).await.0.status, StatusCode::NOT_FOUND, "{path}");
+    }
+    for path in ["/../secret", "/sub/../../secret", "/%2e%2e/secret"] {
+        assert_eq!(get(&files, path).await.0.status, StatusCode::NOT_FOUND, "{path}");
+    }
+    let long = format!("/{}", "x".repeat(300));
+    assert_eq!(get(&files, &long).await.0.status, StatusCode::NOT_FOUND);
+    for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
+        let (head, _) = ask(&files, method, "/hello.txt", &[]).await;
+        assert_eq!(head.status, StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(head.headers[ALLOW], "GET, HEAD");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn links_are_followed_inside_only() {
+    use std::os::unix::fs::symlink;
+    let (directory, files) = site();
+    let root = directory.path().join("root");
+    symlink("../hello.txt", root.join("sub/inside")).unwrap();
+    symlink("../secret", root.join("outside")).unwrap();
+    symlink(directory.path(), root.join("up")).unwrap();
+    symlink("loop", root.join("loop")).unwrap();
+    assert_eq!(get(&files, "/sub/inside").await.1, b"hello, world");
+    for path in ["/outside", "/up/secret", "/up/", "/loop"] {
+        let (head, body) = get(&files, path).await;
+        assert!(!head.status.is_success(), "{path}: {}", head.status);
+        assert!(!String::from_utf8_lossy(&body).contains("secret"), "{path}");
+    }
+    let page = String::from_utf8(get(&files, "/").await.1).unwrap();
+    assert!(!page.contains("outside") && !page.contains("./up"), "{page}");
+}
+
+#[tokio::test]
+async fn a_file_that_shrinks_ends_in_an_error() {
+    let (directory, files) = site();
+    let path = directory.path().join("root/large");
+    let request = Request::get("/large").body(()).unwrap();
+    let mut body = files.call(request).await.unwrap().into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    fs::OpenOptions::new().write(true).open(path).unwrap().set_len(100).unwrap();
+    let error = loop {
+        match body.frame().await {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => break error,
+            None => panic!("the body ended as if it were whole"),
+        }
+    };
+    assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+}

@@ -1,0 +1,104 @@
+//! ETag, Last-Modified and the fields that ask for them (RFC 9110 sections 8.8 and 13).
+
+use std::fs::Metadata;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::HeaderMap;
+use http::header::{HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
+
+/// What tells one state of a file from another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Validators {
+    /// Entity tag with its quotes: length and time of the last change in nanoseconds.
+    pub(super) etag: Option<String>,
+    /// Time of the last change in whole seconds, as the fields have it.
+    pub(super) modified: Option<SystemTime>,
+}
+
+impl Validators {
+    /// Those of a file; none where the file system keeps no times.
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        let since = metadata.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+        match since {
+            Some(since) => Self::new(metadata.len(), since),
+            None => Self::default(),
+        }
+    }
+
+    fn new(len: u64, since_epoch: Duration) -> Self {
+        Self {
+            etag: Some(format!("\"{len:x}-{:x}\"", since_epoch.as_nanos())),
+            modified: Some(UNIX_EPOCH + Duration::from_secs(since_epoch.as_secs())),
+        }
+    }
+
+    /// Whether the client has this state already. If-None-Match outranks If-Modified-Since.
+    pub(super) fn not_modified(&self, headers: &HeaderMap) -> bool {
+        if headers.contains_key(IF_NONE_MATCH) {
+            let Some(etag) = &self.etag else { return false };
+            return headers
+                .get_all(IF_NONE_MATCH)
+                .iter()
+                .filter_map(|value| value.to_str().ok())
+                .flat_map(|value| value.split(','))
+                // Weak comparison: whether a tag is weak does not matter here.
+                .map(|tag| tag.trim())
+                .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag);
+        }
+        match (self.modified, date(headers, &IF_MODIFIED_SINCE)) {
+            (Some(modified), Some(since)) => modified <= since,
+            _ => false,
+        }
+    }
+
+    /// Whether a range may be taken of this state: no If-Range, or one that matches exactly.
+    pub(super) fn range_applies(&self, headers: &HeaderMap) -> bool {
+        let Some(condition) = headers.get(IF_RANGE) else {
+            return true;
+        };
+        if self.etag.as_deref().is_some_and(|etag| condition.as_bytes() == etag.as_bytes()) {
+            return true;
+        }
+        self.modified.is_some() && date(headers, &IF_RANGE) == self.modified
+    }
+}
+
+fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: HeaderName, value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn a_client_with_the_same_state_is_told_so() {
+        let state = Validators::new(16, Duration::new(784_111_777, 5));
+        let etag = state.etag.clone().unwrap();
+        assert!(state.not_modified(&headers(IF_NONE_MATCH, &etag)));
+        assert!(state.not_modified(&headers(IF_NONE_MATCH, &format!("\"a\", W/{etag}"))));
+        assert!(state.not_modified(&headers(IF_NONE_MATCH, "*")));
+        assert!(!state.not_modified(&headers(IF_NONE_MATCH, "\"a\"")));
+        let same = "Sun, 06 Nov 1994 08:49:37 GMT";
+        assert!(state.not_modified(&headers(IF_MODIFIED_SINCE, same)));
+        let before = "Sun, 06 Nov 1994 08:49:36 GMT";
+        assert!(!state.not_modified(&headers(IF_MODIFIED_SINCE, before)));
+        assert!(!state.not_modified(&headers(IF_MODIFIED_SINCE, "yesterday")));
+        assert!(!state.not_modified(&HeaderMap::new()));
+        let mut both = headers(IF_NONE_MATCH, "\"a\"");
+        both.insert(IF_MODIFIED_SINCE, same.parse().unwrap());
+        assert!(!state.not_modified(&both));
+
+        assert!(state.range_applies(&HeaderMap::new()));
+        assert!(state.range_applies(&headers(IF_RANGE, &etag)));
+        assert!(state.range_applies(&headers(IF_RANGE, same)));
+        assert!(!state.range_applies(&headers(IF_RANGE, before)));
+        assert!(!state.range_applies(&headers(IF_RANGE, "\"a\"")));
+    }
+}

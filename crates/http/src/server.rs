@@ -1,0 +1,110 @@
+//! Serves all streams of a connection.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::rt::Timer;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::TokioIo;
+use tracing::debug;
+
+use crate::error::root_cause;
+use crate::stream::{AcceptStreams, ByteStream, Counted, Counters, StreamTotals};
+
+/// How HTTP is served on streams.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    http: http1::Builder,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        let mut http = http1::Builder::new();
+        // Bounds what one slow stream holds of a body beside the transport's send buffer.
+        http.max_buf_size(256 << 10);
+        Self { http }
+    }
+}
+
+impl ServerOptions {
+    /// Closes streams whose next request has not come within 30 s, by this timer. For
+    /// transports whose streams have no other sign of life, such as TCP.
+    #[must_use]
+    pub fn with_timer(mut self, timer: impl Timer + Send + Sync + 'static) -> Self {
+        self.http.timer(timer);
+        self
+    }
+}
+
+/// Answers the requests on all streams of `connection` with `service`, until the peer opens no
+/// more and the last stream has ended. Tells what went over each stream.
+///
+/// A stream that breaks takes no other with it. The number of streams is bounded by the
+/// connection. Dropping the future ends all streams.
+///
+/// # Errors
+/// The connection broke while it waited for streams; what was being answered is cut off.
+pub async fn serve_connection<C, S, B>(
+    mut connection: C,
+    service: S,
+    options: &ServerOptions,
+) -> io::Result<Vec<StreamTotals>>
+where
+    C: AcceptStreams,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let mut counters = Vec::new();
+    let mut open = true;
+    // All streams share the connection's task: they wait for the same association anyhow, and
+    // nothing has to be spawned, so that any executor will do.
+    let mut streams = FuturesUnordered::new();
+    while open || !streams.is_empty() {
+        tokio::select! {
+            accepted = connection.accept(), if open => match accepted? {
+                Some(ByteStream { id, io }) => {
+                    let counter = Arc::new(Counters::default());
+                    counters.push((id, Arc::clone(&counter)));
+                    streams.push(serve_stream(id, io, service.clone(), options, counter));
+                }
+                None => open = false,
+            },
+            Some(()) = streams.next() => {}
+        }
+    }
+    drop(streams);
+    Ok(counters.into_iter().map(|(id, counter)| counter.totals(id)).collect())
+}
+
+async fn serve_stream<IO, S, B>(
+    id: u16,
+    io: IO,
+    service: S,
+    options: &ServerOptions,
+    counters: Arc<Counters>,
+) where
+    IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let counted = Arc::clone(&counters);
+    let service = hyper::service::service_fn(move |request| {
+        counted.transaction();
+        service.call(request)
+    });
+    let io = TokioIo::new(Counted::new(io, counters));
+    match options.http.serve_connection(io, service).await {
+        Ok(()) => debug!(stream = id, "stream ended"),
+        Err(error) => debug!(stream = id, reason = root_cause(&error), "stream broke"),
+    }
+}

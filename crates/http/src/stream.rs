@@ -1,0 +1,178 @@
+//! The seam between HTTP and what carries it: connections with numbered byte streams.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A bidirectional byte stream and its number within its connection.
+#[derive(Debug)]
+pub struct ByteStream<S> {
+    /// The stream's number: of SCTP the stream identifier, of TCP a count from 0.
+    pub id: u16,
+    /// The bytes.
+    pub io: S,
+}
+
+/// A connection on which this side opens the streams: a client's.
+pub trait OpenStreams: Sync {
+    /// What a stream is read from and written to.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send;
+
+    /// Opens the next stream.
+    ///
+    /// # Errors
+    /// The connection is broken, or has no further stream.
+    fn open(&self) -> impl Future<Output = io::Result<ByteStream<Self::Stream>>> + Send;
+}
+
+/// A connection on which the peer opens the streams: a server's.
+pub trait AcceptStreams: Send {
+    /// What a stream is read from and written to.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send;
+
+    /// Waits for the next stream; `None` when the peer will open no more. Must be cancel-safe:
+    /// a future dropped before it is ready loses no stream.
+    ///
+    /// # Errors
+    /// The connection broke.
+    fn accept(
+        &mut self,
+    ) -> impl Future<Output = io::Result<Option<ByteStream<Self::Stream>>>> + Send;
+}
+
+/// What went over one stream, HTTP headers included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamTotals {
+    /// The stream's number.
+    pub id: u16,
+    /// Transactions that ran to their end.
+    pub transactions: u64,
+    /// Bytes written to the stream.
+    pub bytes_sent: u64,
+    /// Bytes read from the stream.
+    pub bytes_received: u64,
+}
+
+/// Counters of a stream that can be read while the stream is in use elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    sent: AtomicU64,
+    received: AtomicU64,
+    transactions: AtomicU64,
+}
+
+impl Counters {
+    /// Notes that a transaction is complete.
+    pub(crate) fn transaction(&self) {
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn totals(&self, id: u16) -> StreamTotals {
+        StreamTotals {
+            id,
+            transactions: self.transactions.load(Ordering::Relaxed),
+            bytes_sent: self.sent.load(Ordering::Relaxed),
+            bytes_received: self.received.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A stream that counts its bytes.
+#[derive(Debug)]
+pub(crate) struct Counted<S> {
+    inner: S,
+    counters: Arc<Counters>,
+}
+
+impl<S> Counted<S> {
+    pub(crate) fn new(inner: S, counters: Arc<Counters>) -> Self {
+        Self { inner, counters }
+    }
+
+    fn count_sent(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(written)) = &result {
+            self.counters.sent.fetch_add(*written as u64, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let result = Pin::new(&mut self.inner).poll_read(cx, buf);
+        let read = buf.filled().len().saturating_sub(before);
+        self.counters.received.fetch_add(read as u64, Ordering::Relaxed);
+        result
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.count_sent(result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.count_sent(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_are_counted_in_both_directions() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let counters = Arc::new(Counters::default());
+        let mut near = Counted::new(near, Arc::clone(&counters));
+        near.write_all(b"request").await.unwrap();
+        let parts = [IoSlice::new(b"and"), IoSlice::new(b"more")];
+        let mut written = 0;
+        while written < 3 {
+            written += near.write_vectored(&parts).await.unwrap();
+        }
+        far.write_all(b"answer").await.unwrap();
+        let mut answer = [0; 6];
+        near.read_exact(&mut answer).await.unwrap();
+        counters.transaction();
+        let totals = counters.totals(9);
+        assert_eq!(totals.id, 9);
+        assert_eq!(totals.transactions, 1);
+        assert_eq!(totals.bytes_sent, 7 + written as u64);
+        assert_eq!(totals.bytes_received, 6);
+    }
+}

@@ -1,0 +1,262 @@
+//! URLs whose authority may name several addresses of one host.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use percent_encoding::percent_decode_str;
+
+/// Which protocol a URL asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scheme {
+    /// `http`: port 80 unless told otherwise.
+    Http,
+    /// `sctp`: HTTP over an SCTP association, port 80 unless told otherwise.
+    Sctp,
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Http => "http",
+            Self::Sctp => "sctp",
+        })
+    }
+}
+
+/// A host as a URL names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Host {
+    /// An address; IPv6 ones stand in brackets.
+    Address(IpAddr),
+    /// A name to look up.
+    Name(String),
+}
+
+impl FromStr for Host {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        if let Some(inner) = text.strip_prefix('[') {
+            let inner = inner.strip_suffix(']').ok_or(UrlError::Bracket)?;
+            return inner
+                .parse::<Ipv6Addr>()
+                .map(|address| Self::Address(address.into()))
+                .map_err(|_| UrlError::Host(text.to_owned()));
+        }
+        if let Ok(address) = text.parse::<Ipv4Addr>() {
+            return Ok(Self::Address(address.into()));
+        }
+        let plausible = !text.is_empty()
+            && text.len() <= 253
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
+            // Digits and dots alone are a mistyped address, not a name.
+            && text.bytes().any(|b| b.is_ascii_alphabetic());
+        if plausible {
+            Ok(Self::Name(text.to_ascii_lowercase()))
+        } else {
+            Err(UrlError::Host(text.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+            Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Hosts, all of them addresses of one peer, and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Authority {
+    /// At least one.
+    pub hosts: Vec<Host>,
+    /// SCTP or TCP port, above 0.
+    pub port: u16,
+}
+
+impl Authority {
+    /// What a request's Host field says: the first host, and the port unless it is 80.
+    pub fn host_field(&self) -> String {
+        let host = self.hosts.first().map(ToString::to_string).unwrap_or_default();
+        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+impl fmt::Display for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, host) in self.hosts.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            host.fmt(f)?;
+        }
+        write!(f, ":{}", self.port)
+    }
+}
+
+/// `scheme://host[,host...][:port][/path][?query]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Where to connect to.
+    pub authority: Authority,
+    /// Path and query in the form of a request line, beginning with `/`.
+    pub target: String,
+}
+
+impl Url {
+    /// The name that a file fetched from here gets: the path's last segment, decoded, or
+    /// `index.html` for a directory. `None` if that is no plain file name.
+    pub fn file_name(&self) -> Option<String> {
+        let path = self.target.split('?').next().unwrap_or_default();
+        let segment = path.rsplit('/').next().unwrap_or_default();
+        if segment.is_empty() {
+            return Some("index.html".to_owned());
+        }
+        let name = percent_decode_str(segment).decode_utf8().ok()?;
+        let plain = !matches!(name.as_ref(), "." | "..")
+            && !name.chars().any(|c| matches!(c, '/' | '\\') || c.is_control());
+        plain.then(|| name.into_owned())
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.scheme, self.authority, self.target)
+    }
+}
+
+impl FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let (scheme, rest) = text.split_once("://").ok_or(UrlError::Scheme)?;
+        let scheme = match scheme {
+            "http" => Scheme::Http,
+            "sctp" => Scheme::Sctp,
+            _ => return Err(UrlError::Scheme),
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(end);
+        let target = target.split('#').next().unwrap_or_default();
+        if let Some(bad) = target.chars().find(|c| !c.is_ascii_graphic()) {
+            return Err(UrlError::Character(bad));
+        }
+        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+        Ok(Self { scheme, authority: parse_authority(authority)?, target })
+    }
+}
+
+fn parse_authority(text: &str) -> Result<Authority, UrlError> {
+    if text.matches('[').count() != text.matches(']').count() {
+        return Err(UrlError::Bracket);
+    }
+    // A colon behind the last bracket parts hosts and port; without brackets there is one at
+    // the most, because IPv6 addresses stand in brackets.
+    let after_bracket = text.rfind(']').map_or(0, |at| at + 1);
+    let (hosts, port) = match text.get(after_bracket..).and_then(|tail| tail.find(':')) {
+        Some(at) => {
+            let (hosts, port) = text.split_at(after_bracket + at);
+            let port = port.strip_prefix(':').unwrap_or_default();
+            let number = port.parse::<u16>().ok().filter(|&number| number > 0);
+            (hosts, number.ok_or_else(|| UrlError::Port(port.to_owned()))?)
+        }
+        None => (text, 80),
+    };
+    let hosts = hosts.split(',').map(Host::from_str).collect::<Result<_, _>>()?;
+    Ok(Authority { hosts, port })
+}
+
+/// Why a text is no URL of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UrlError {
+    /// It does not begin with `http://` or `sctp://`.
+    Scheme,
+    /// A bracket is not closed.
+    Bracket,
+    /// This is neither an address nor a name.
+    Host(String),
+    /// This is no port.
+    Port(String),
+    /// This character has to be percent-encoded.
+    Character(char),
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scheme => f.write_str("a URL begins with http:// or sctp://"),
+            Self::Bracket => f.write_str("a bracket of an IPv6 address is not closed"),
+            Self::Host(host) if host.is_empty() => f.write_str("a host is missing"),
+            Self::Host(host) => {
+                write!(f, "'{host}' is neither an address nor a name (IPv6 needs brackets)")
+            }
+            Self::Port(port) => write!(f, "'{port}' is no port (1 to 65535)"),
+            Self::Character(c) => write!(f, "{c:?} has to be percent-encoded"),
+        }
+    }
+}
+
+impl std::error::Error for UrlError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn several_hosts_of_both_families() {
+        let parsed = url("sctp://10.0.0.1,[2001:db8::1],Example.org:8080/a/b?c=d#e");
+        assert_eq!(parsed.scheme, Scheme::Sctp);
+        assert_eq!(parsed.authority.port, 8080);
+        assert_eq!(parsed.authority.hosts.len(), 3);
+        assert_eq!(parsed.authority.hosts[2], Host::Name("example.org".into()));
+        assert_eq!(parsed.target, "/a/b?c=d");
+        assert_eq!(parsed.to_string(), "sctp://10.0.0.1,[2001:db8::1],example.org:8080/a/b?c=d");
+        assert_eq!(parsed.authority.host_field(), "10.0.0.1:8080");
+        assert_eq!(url("http://[::1]").authority.host_field(), "[::1]");
+        assert_eq!(url("http://[::1],10.0.0.1:81").authority.port, 81);
+        assert_eq!(url("http://h?x").target, "/?x");
+    }
+
+    #[test]
+    fn file_names_stay_in_their_directory() {
+        let name = |text: &str| url(text).file_name();
+        assert_eq!(name("http://h/a/b%20c.txt?q").as_deref(), Some("b c.txt"));
+        assert_eq!(name("http://h").as_deref(), Some("index.html"));
+        assert_eq!(name("http://h/dir/").as_deref(), Some("index.html"));
+        assert_eq!(name("http://h/%2e%2e"), None);
+        assert_eq!(name("http://h/..%2fetc"), None);
+        assert_eq!(name("http://h/a%00b"), None);
+        assert_eq!(name("http://h/%ff"), None);
+    }
+
+    #[test]
+    fn each_mistake_has_its_sentence() {
+        let error = |text: &str| text.parse::<Url>().unwrap_err();
+        assert_eq!(error("ftp://h/"), UrlError::Scheme);
+        assert_eq!(error("h:80/x"), UrlError::Scheme);
+        assert_eq!(error("http://"), UrlError::Host(String::new()));
+        assert_eq!(error("http://h,:80/"), UrlError::Host(String::new()));
+        assert_eq!(error("http://[::1/"), UrlError::Bracket);
+        assert_eq!(error("http://::1/"), UrlError::Port(":1".into()));
+        assert_eq!(error("http://10.0.0/"), UrlError::Host("10.0.0".into()));
+        assert_eq!(error("http://[10.0.0.1]/"), UrlError::Host("[10.0.0.1]".into()));
+        assert_eq!(error("http://h:0/"), UrlError::Port("0".into()));
+        assert_eq!(error("http://h:65536/"), UrlError::Port("65536".into()));
+        assert_eq!(error("http://h/a b"), UrlError::Character(' '));
+        for text in ["ftp://h/", "http://", "http://a b/", "http://h:x/", "http://h/ä"] {
+            let sentence = error(text).to_string();
+            assert!(!sentence.contains('\n') && sentence.len() > 10, "{sentence}");
+        }
+    }
+}
