@@ -1,0 +1,5 @@
+//! One file per implementation.
+
+pub(crate) mod dcsctp;
+pub(crate) mod rtc_sctp;
+pub(crate) mod sctp_proto;
