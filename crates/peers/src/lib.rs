@@ -6,9 +6,11 @@
 //!
 //! [`Engine`] is what a driver needs from a protocol engine without I/O. [`Pair`] connects two of
 //! them by a network with a delay and a loss rate, in virtual time: the same seed gives the same
-//! run. [`transfer`] holds the two measured runs, over a number of bytes and over a time.
+//! run. [`transfer`] holds the two measured runs, over a number of bytes and over a time, and
+//! [`cases`] what any two engines must manage together.
 #![forbid(unsafe_code)]
 
+pub mod cases;
 mod config;
 mod engine;
 mod engines;

@@ -231,3 +231,67 @@ impl Pair {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::{self, Load};
+    use crate::{Config, Kind, Role, SECOND};
+
+    fn pair(network: Network) -> Pair {
+        let config = Config::default();
+        let client = Kind::RtcSctp.build(&config, Role::Client);
+        let server = Kind::RtcSctp.build(&config, Role::Server);
+        Pair::new(client, server, network)
+    }
+
+    fn lossy(seed: u64) -> Network {
+        Network {
+            loss: 0.02,
+            seed,
+            ..Network::default()
+        }
+    }
+
+    fn run(seed: u64) -> (PacketCounts, PacketCounts, transfer::Delivered) {
+        let mut pair = pair(lossy(seed));
+        pair.connect().expect("handshake");
+        let delivered = transfer::time(&mut pair, &Load::messages_of(1000), 5 * SECOND);
+        let delivered = delivered.expect("transfer");
+        (pair.counts(0), pair.counts(1), delivered)
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+        assert_eq!(run(3), run(3));
+        assert_ne!(run(3), run(4));
+    }
+
+    #[test]
+    fn about_the_asked_share_of_packets_is_lost() {
+        let (client, _, _) = run(3);
+        let share = client.lost as f64 / client.sent as f64;
+        assert!(
+            client.sent > 2000 && (0.01..0.03).contains(&share),
+            "{share}"
+        );
+    }
+
+    #[test]
+    fn the_handshake_takes_two_round_trips() {
+        let mut pair = pair(Network {
+            round_trip: 8 * MILLISECOND,
+            ..Network::default()
+        });
+        pair.connect().expect("handshake");
+        // The server is through after one and a half.
+        assert_eq!(pair.now(), 16 * MILLISECOND);
+    }
+
+    #[test]
+    fn without_anything_to_wait_for_a_run_fails() {
+        let mut pair = pair(Network::default());
+        let stalled = pair.run_until(&mut |_, _, _| {}, &mut |_| false);
+        assert_eq!(stalled, Err(Stalled { at: 0 }));
+    }
+}

@@ -175,7 +175,13 @@ impl Figure {
         };
         let seconds = if options.quick { 0.05 } else { 0.5 };
         let load = Load::messages_of(message);
-        let work = measure::work(kind, &Config::default(), network, &load, seconds)?;
+        let mut config = Config::default();
+        if message < 256 {
+            // rtc-sctp is a third faster when fewer small messages wait in its queues; at longer
+            // ones it makes no difference.
+            config.send_buffer = 256 << 10;
+        }
+        let work = measure::work(kind, &config, network, &load, seconds)?;
         let amount = match self.what {
             What::Messages { .. } => work.messages as f64,
             What::Megabytes { .. } | What::Rate { .. } => work.bytes as f64 / 1e6,

@@ -15,6 +15,8 @@ mod measure;
 mod options;
 mod report;
 
+use std::fs::File;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -31,6 +33,17 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
+    // Opened first: a wrong path is told at once and not after minutes.
+    let mut json = None;
+    if let Some(path) = &options.json {
+        match File::create(path) {
+            Ok(file) => json = Some((path, file)),
+            Err(error) => {
+                eprintln!("compare: cannot write {}: {error}", path.display());
+                return ExitCode::FAILURE;
+            }
+        }
+    }
     let mut outcomes = Vec::new();
     for figure in figures::ALL.iter().filter(|f| options.wants(f.key)) {
         match figure.run(&options) {
@@ -44,10 +57,10 @@ fn main() -> ExitCode {
             }
         }
     }
-    if let Some(file) = &options.json
-        && let Err(error) = std::fs::write(file, report::json(&outcomes))
+    if let Some((path, mut file)) = json
+        && let Err(error) = file.write_all(report::json(&outcomes).as_bytes())
     {
-        eprintln!("compare: cannot write {}: {error}", file.display());
+        eprintln!("compare: cannot write {}: {error}", path.display());
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

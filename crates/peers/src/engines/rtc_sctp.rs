@@ -19,6 +19,7 @@ use rtc_shared::TransportProtocol;
 
 use crate::config::{Config, Role};
 use crate::engine::{Body, Engine, Packets, Received};
+use crate::engines::completes_shutdown;
 
 pub(crate) struct RtcSctp {
     epoch: Instant,
@@ -27,8 +28,11 @@ pub(crate) struct RtcSctp {
     transport: TransportConfig,
     association: Option<(AssociationHandle, Association)>,
     connected: bool,
+    completed: bool,
     /// Streams opened here, with the order last asked for.
     ordered: HashMap<u16, bool>,
+    /// The stream last sent on and its order, so that a run on one stream looks nothing up.
+    last: Option<(u16, bool)>,
     readable: VecDeque<u16>,
     buffered: usize,
     send_buffer: usize,
@@ -59,7 +63,9 @@ impl RtcSctp {
             transport,
             association: None,
             connected: false,
+            completed: false,
             ordered: HashMap::new(),
+            last: None,
             readable: VecDeque::new(),
             buffered: 0,
             send_buffer: config.send_buffer,
@@ -104,15 +110,12 @@ impl Engine for RtcSctp {
 
     fn established(&self) -> bool {
         let open = |(_, a): &(_, Association)| !a.is_handshaking() && !a.is_closed();
-        self.association.as_ref().is_some_and(open)
+        !self.completed && self.association.as_ref().is_some_and(open)
     }
 
     fn closed(&self) -> bool {
-        self.connected
-            && self
-                .association
-                .as_ref()
-                .is_some_and(|(_, a)| a.is_closed())
+        let ended = |(_, a): &(_, Association)| self.connected && a.is_closed();
+        self.completed || self.association.as_ref().is_some_and(ended)
     }
 
     fn send(&mut self, now: u64, stream: u16, ordered: bool, message: &Bytes) -> bool {
@@ -126,21 +129,28 @@ impl Engine for RtcSctp {
         let Some((_, association)) = &mut self.association else {
             return false;
         };
-        let known = self.ordered.get(&stream).copied();
-        if known.is_none() {
-            // Fails when the other side opened it first, which is as good.
-            let _ = association.open_stream(stream, PayloadProtocolIdentifier::Binary);
+        if self.last != Some((stream, ordered)) {
+            let known = self.ordered.get(&stream).copied();
+            if known.is_none() {
+                // Fails when the other side opened it first, which is as good.
+                let _ = association.open_stream(stream, PayloadProtocolIdentifier::Binary);
+            }
+            if known != Some(ordered) {
+                let reliable = ReliabilityType::Reliable;
+                let set = association.stream(stream);
+                if set
+                    .and_then(|mut s| s.set_reliability_params(!ordered, reliable, 0))
+                    .is_err()
+                {
+                    return false;
+                }
+                self.ordered.insert(stream, ordered);
+            }
+            self.last = Some((stream, ordered));
         }
         let Ok(mut handle) = association.stream(stream) else {
             return false;
         };
-        if known != Some(ordered) {
-            let set = handle.set_reliability_params(!ordered, ReliabilityType::Reliable, 0);
-            if set.is_err() {
-                return false;
-            }
-            self.ordered.insert(stream, ordered);
-        }
         match handle.write_chunk_with_ppi(now, message, PayloadProtocolIdentifier::Binary) {
             Ok(length) => {
                 self.buffered += length;
@@ -195,6 +205,7 @@ impl Engine for RtcSctp {
         while let Some(message) = association.poll_transmit(now) {
             if let Payload::RawEncode(packets) = message.message {
                 for packet in packets {
+                    self.completed |= completes_shutdown(&packet);
                     out(Packets::one(packet));
                 }
             }

@@ -17,6 +17,7 @@ use sctp_proto::{
 
 use crate::config::{Config, Role};
 use crate::engine::{Body, Engine, Packets, Received};
+use crate::engines::completes_shutdown;
 
 /// Common header and DATA chunk header, which the crate subtracts from the packet itself.
 const HEADERS: usize = 28;
@@ -28,9 +29,12 @@ pub(crate) struct SctpProto {
     transport: Arc<TransportConfig>,
     association: Option<(AssociationHandle, Association)>,
     connected: bool,
+    completed: bool,
     lost: bool,
     /// Streams opened here, with the order last asked for.
     ordered: HashMap<u16, bool>,
+    /// The stream last sent on and its order, so that a run on one stream looks nothing up.
+    last: Option<(u16, bool)>,
     readable: VecDeque<u16>,
     /// Bytes written since the streams were last asked, on top of what they held then.
     buffered: usize,
@@ -67,8 +71,10 @@ impl SctpProto {
             transport,
             association: None,
             connected: false,
+            completed: false,
             lost: false,
             ordered: HashMap::new(),
+            last: None,
             readable: VecDeque::new(),
             buffered: 0,
             send_buffer: config.send_buffer,
@@ -123,12 +129,12 @@ impl Engine for SctpProto {
 
     fn established(&self) -> bool {
         let open = |(_, a): &(_, Association)| !a.is_handshaking() && !a.is_closed();
-        self.association.as_ref().is_some_and(open)
+        !self.completed && self.association.as_ref().is_some_and(open)
     }
 
     fn closed(&self) -> bool {
         let ended = |(_, a): &(_, Association)| !a.is_handshaking() && a.is_closed();
-        self.lost || self.association.as_ref().is_some_and(ended)
+        self.lost || self.completed || self.association.as_ref().is_some_and(ended)
     }
 
     fn send(&mut self, _now: u64, stream: u16, ordered: bool, message: &Bytes) -> bool {
@@ -141,21 +147,28 @@ impl Engine for SctpProto {
         let Some((_, association)) = &mut self.association else {
             return false;
         };
-        let known = self.ordered.get(&stream).copied();
-        if known.is_none() {
-            // Fails when the other side opened it first, which is as good.
-            let _ = association.open_stream(stream, PayloadProtocolIdentifier::Binary);
+        if self.last != Some((stream, ordered)) {
+            let known = self.ordered.get(&stream).copied();
+            if known.is_none() {
+                // Fails when the other side opened it first, which is as good.
+                let _ = association.open_stream(stream, PayloadProtocolIdentifier::Binary);
+            }
+            if known != Some(ordered) {
+                let reliable = ReliabilityType::Reliable;
+                let set = association.stream(stream);
+                if set
+                    .and_then(|mut s| s.set_reliability_params(!ordered, reliable, 0))
+                    .is_err()
+                {
+                    return false;
+                }
+                self.ordered.insert(stream, ordered);
+            }
+            self.last = Some((stream, ordered));
         }
         let Ok(mut handle) = association.stream(stream) else {
             return false;
         };
-        if known != Some(ordered) {
-            let set = handle.set_reliability_params(!ordered, ReliabilityType::Reliable, 0);
-            if set.is_err() {
-                return false;
-            }
-            self.ordered.insert(stream, ordered);
-        }
         match handle.write_with_ppi(message, PayloadProtocolIdentifier::Binary) {
             Ok(length) => {
                 self.buffered += length;
@@ -204,9 +217,11 @@ impl Engine for SctpProto {
 
     fn transmit(&mut self, now: u64, out: &mut dyn FnMut(Packets)) {
         let now = self.at(now);
+        let completed = &mut self.completed;
         let mut emit = |transmit: Transmit| {
             if let Payload::RawEncode(packets) = transmit.payload {
                 for packet in packets {
+                    *completed |= completes_shutdown(&packet);
                     out(Packets::one(packet));
                 }
             }
