@@ -323,4 +323,23 @@ mod tests {
             .cut(20, None);
         assert_eq!(config.validate(), Ok(()));
     }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn configurations_survive_serde() {
+        let config = LinkConfig::new()
+            .rate(5)
+            .queue(QueueLimit::Bytes(7))
+            .loss(Loss::bursts(7, 3))
+            .reorder(Probability::per_million(3), Duration::from_millis(1))
+            .cut(1, None);
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<LinkConfig>(&text).unwrap(), config);
+        // Fields left out have their defaults; unknown ones and impossible values are refused.
+        let short = serde_json::from_str::<LinkConfig>(r#"{"loss":{"uniform":0.01}}"#).unwrap();
+        let loss = Loss::Uniform(Probability::percent(1));
+        assert_eq!(short, LinkConfig::new().loss(loss));
+        assert!(serde_json::from_str::<LinkConfig>(r#"{"rates":1}"#).is_err());
+        assert!(serde_json::from_str::<LinkConfig>(r#"{"corrupt":1.5}"#).is_err());
+    }
 }

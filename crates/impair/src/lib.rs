@@ -36,6 +36,8 @@
 #![forbid(unsafe_code)]
 
 mod config;
+#[cfg(feature = "file")]
+pub mod file;
 mod link;
 mod loss;
 mod packet;
