@@ -1,2 +1,54 @@
-//! Network impairment models: loss, delay, rate, queues, reordering
+//! Network impairment models: loss, delay, rate, queues, reordering.
+//!
+//! A [`Link`] is one direction of one path. It does no I/O and reads no clock: a driver offers
+//! packets with [`Link::send`], waits until [`Link::next_deadline`] and takes what has arrived with
+//! [`Link::poll`]. Time is a `u64` of nanoseconds since any start the driver likes, so the same
+//! model serves a test in virtual time and a forwarder on real sockets. With the same seed and the
+//! same calls a link does the same on every machine.
+//!
+//! ```
+//! use std::time::Duration;
+//! use anabranch_impair::{Link, LinkConfig, Loss, Probability};
+//!
+//! let config = LinkConfig::new()
+//!     .rate(1_000_000)
+//!     .delay(Duration::from_millis(20))
+//!     .loss(Loss::Uniform(Probability::percent(1)));
+//! let mut link: Link<Vec<u8>> = Link::new(config, 7)?;
+//! link.send(0, vec![0; 1250]);
+//! while let Some(deadline) = link.next_deadline() {
+//!     if let Some(packet) = link.poll(deadline) {
+//!         assert_eq!((deadline, packet.len()), (30_000_000, 1250));
+//!     }
+//! }
+//! # Ok::<(), anabranch_impair::ConfigError>(())
+//! ```
+//!
+//! The way of a packet through a link:
+//!
+//! 1. The door ([`Link::send`]): too large for the MTU, offered to a link that is down, or no room
+//!    in the drop-tail queue; each ends the packet here, and the outcome says so.
+//! 2. The transmitter: packets leave one after the other at the configured rate. Without a rate
+//!    they leave at once and nothing ever waits.
+//! 3. The wire: the loss model's victims vanish (they did use the rate and the queue, as on a real
+//!    link); the others may be corrupted or duplicated, and arrive after delay, jitter and the
+//!    extra delay of those held back.
 #![forbid(unsafe_code)]
+
+mod config;
+#[cfg(feature = "file")]
+pub mod file;
+mod link;
+mod loss;
+mod packet;
+mod random;
+mod stats;
+mod transmitter;
+mod wire;
+
+pub use config::{ConfigError, Cut, LinkConfig, MAX_RATE, MAX_SPAN, QueueLimit};
+pub use link::{Link, LossCause, SendOutcome};
+pub use loss::{GilbertElliott, Loss, Pattern};
+pub use packet::Packet;
+pub use random::{Probability, Rng};
+pub use stats::LinkStats;

@@ -1,0 +1,108 @@
+//! One measurement of one engine.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anabranch_peers::transfer::{self, Load};
+use anabranch_peers::{Config, Kind, Network, Pair, Role, SECOND};
+
+use crate::cpu::Stopwatch;
+
+/// Bytes between two looks at the clock.
+const SLICE: u64 = 1 << 20;
+
+/// One measured value and the CPU seconds that it took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) value: f64,
+    pub(crate) cpu: f64,
+}
+
+/// What a run in CPU time came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) bytes: u64,
+    pub(crate) messages: u64,
+    /// Packets that the client sent.
+    pub(crate) packets: u64,
+    pub(crate) cpu: f64,
+}
+
+fn connect(kind: Kind, config: &Config, network: Network) -> Result<Pair, String> {
+    let client = kind.build(config, Role::Client);
+    let server = kind.build(config, Role::Server);
+    let mut pair = Pair::new(client, server, network);
+    let failed = |e| format!("{} with itself: no handshake: {e}", kind.name());
+    pair.connect().map_err(failed)?;
+    Ok(pair)
+}
+
+/// Both ends of one engine on this thread for about `seconds` of CPU time, after a tenth of that
+/// for windows and memory to settle.
+pub(crate) fn work(
+    kind: Kind,
+    config: &Config,
+    network: Network,
+    load: &Load,
+    seconds: f64,
+) -> Result<Work, String> {
+    let mut pair = connect(kind, config, network)?;
+    let failed = |e| format!("{} with itself: {e}", kind.name());
+    let settle = Stopwatch::start();
+    while settle.seconds() < seconds / 10.0 {
+        transfer::bytes(&mut pair, load, SLICE).map_err(failed)?;
+    }
+    let before = pair.counts(0).sent;
+    let mut work = Work::default();
+    let watch = Stopwatch::start();
+    while work.cpu < seconds {
+        let delivered = transfer::bytes(&mut pair, load, SLICE).map_err(failed)?;
+        work.bytes += delivered.bytes;
+        work.messages += delivered.messages;
+        work.cpu = watch.seconds();
+    }
+    work.packets = pair.counts(0).sent - before;
+    Ok(work)
+}
+
+/// Megabytes per virtual second for each seed, over `seconds` of virtual time. Runs on every
+/// core: virtual time does not mind.
+pub(crate) fn rates(
+    kind: Kind,
+    config: &Config,
+    network: &Network,
+    load: &Load,
+    seconds: u64,
+    seeds: &[u64],
+) -> Result<Vec<Sample>, String> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(vec![None; seeds.len()]);
+    let one = |seed| -> Result<Sample, String> {
+        let network = Network { seed, ..network.clone() };
+        let watch = Stopwatch::start();
+        let mut pair = connect(kind, config, network)?;
+        let delivered = transfer::time(&mut pair, load, seconds * SECOND)
+            .map_err(|e| format!("{} with itself: {e}", kind.name()))?;
+        Ok(Sample { value: delivered.bytes as f64 / 1e6 / seconds as f64, cpu: watch.seconds() })
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&seed) = seeds.get(index) else {
+                        break;
+                    };
+                    let result = one(seed);
+                    if let Ok(mut results) = results.lock() {
+                        results[index] = Some(result);
+                    }
+                }
+            });
+        }
+    });
+    let results = results.into_inner().map_err(|e| e.to_string())?;
+    let missing = || Err("a run did not end".to_owned());
+    results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
+}

@@ -1,0 +1,324 @@
+//! What a link is like.
+
+use std::time::Duration;
+
+use crate::{Loss, Probability};
+
+/// The longest delay, jitter or extra delay: a day, far beyond any network.
+pub const MAX_SPAN: Duration = Duration::from_secs(86_400);
+
+/// The highest rate in bit/s: a petabit, at which a packet takes no nanosecond at all.
+pub const MAX_RATE: u64 = 1_000_000_000_000_000;
+
+/// One direction of a path. The default is a perfect link: no rate limit, no delay, no loss.
+///
+/// Every field may be set directly or by the method of the same name, and all may be changed while
+/// the link carries packets ([`Link::set_config`](crate::Link::set_config)).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+pub struct LinkConfig {
+    /// Bits per second, 1 to [`MAX_RATE`]; `None` sends at once.
+    pub rate: Option<u64>,
+    /// Propagation delay of every packet; at most [`MAX_SPAN`].
+    pub delay: Duration,
+    /// Each packet is delayed by a further time drawn evenly from zero to this; at most
+    /// [`MAX_SPAN`].
+    pub jitter: Duration,
+    /// With jitter, let no packet overtake another. Packets held back by the reordering model are
+    /// still overtaken.
+    pub keep_order: bool,
+    /// Room for packets that wait for the transmitter.
+    pub queue: QueueLimit,
+    /// Largest packet in bytes, overhead included; at least 1. `None` is no limit.
+    pub mtu: Option<usize>,
+    /// Lose packets above the MTU silently instead of reporting them.
+    pub mtu_blackhole: bool,
+    /// Bytes of lower-layer headers added to every packet for rate, queue and MTU.
+    pub overhead: usize,
+    /// Which packets the wire loses.
+    pub loss: Loss,
+    /// Packets that arrive twice.
+    pub duplicate: Probability,
+    /// Packets that are held back for `reorder_delay`, so that those behind overtake them.
+    pub reorder: Probability,
+    /// How long the packets chosen by `reorder` are held back; at most [`MAX_SPAN`].
+    pub reorder_delay: Duration,
+    /// Packets in which one bit is flipped.
+    pub corrupt: Probability,
+    /// When the link is down: in order, without overlap.
+    pub cuts: Vec<Cut>,
+}
+
+/// A time in which the link is down. What is offered meanwhile, and what is in the link when it
+/// begins, is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct Cut {
+    /// First nanosecond at which the link is down, on the driver's clock.
+    pub at: u64,
+    /// First nanosecond at which it is up again; `None` is never.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub until: Option<u64>,
+}
+
+/// Room of the drop-tail queue before the transmitter. The packet being sent is not counted, so
+/// that a limit of 0 still sends, but never keeps anything waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum QueueLimit {
+    /// As many packets as memory holds.
+    Unlimited,
+    /// At most this many packets.
+    Packets(usize),
+    /// At most this many bytes, overhead included.
+    Bytes(usize),
+}
+
+impl Default for QueueLimit {
+    /// 1000 packets, the usual length of an interface queue.
+    fn default() -> Self {
+        Self::Packets(1000)
+    }
+}
+
+/// Why a configuration was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A probability outside 0 to 1.
+    #[error("a probability must be from 0 to 1")]
+    Probability,
+    /// A rate of zero, or above [`MAX_RATE`].
+    #[error("the rate {0} bit/s is outside 1 to {MAX_RATE}; leave it out for no limit")]
+    Rate(u64),
+    /// A time above [`MAX_SPAN`]; the name of the field is given.
+    #[error("{0} is longer than a day")]
+    Span(&'static str),
+    /// No packet fits an MTU that the overhead fills.
+    #[error("an MTU of {mtu} bytes leaves no room beside {overhead} bytes of overhead")]
+    Mtu {
+        /// The MTU asked for.
+        mtu: usize,
+        /// The overhead asked for.
+        overhead: usize,
+    },
+    /// A reordering probability without a time to hold packets back, or the reverse.
+    #[error("reorder and reorder_delay are of use only together")]
+    Reorder,
+    /// A cut that ends before it begins or begins before the one before it has ended; its place in
+    /// the list is given, from 0.
+    #[error("cut {0} ends before it begins, or overlaps the cut before it")]
+    Cut(usize),
+    /// A loss position of 0.
+    #[error("positions of lost packets count from 1")]
+    PositionZero,
+    /// A loss pattern without entries.
+    #[error("the loss pattern is empty")]
+    EmptyPattern,
+}
+
+impl LinkConfig {
+    /// A perfect link, to be impaired by the methods below.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the rate in bits per second.
+    #[must_use]
+    pub fn rate(mut self, bits_per_second: u64) -> Self {
+        self.rate = Some(bits_per_second);
+        self
+    }
+
+    /// Sets the propagation delay.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Sets the largest additional random delay.
+    #[must_use]
+    pub fn jitter(mut self, jitter: Duration) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// Sets whether jitter leaves packets in order.
+    #[must_use]
+    pub fn keep_order(mut self, keep_order: bool) -> Self {
+        self.keep_order = keep_order;
+        self
+    }
+
+    /// Sets the room of the queue.
+    #[must_use]
+    pub fn queue(mut self, limit: QueueLimit) -> Self {
+        self.queue = limit;
+        self
+    }
+
+    /// Sets the largest packet, overhead included.
+    #[must_use]
+    pub fn mtu(mut self, bytes: usize) -> Self {
+        self.mtu = Some(bytes);
+        self
+    }
+
+    /// Sets whether packets above the MTU vanish unreported.
+    #[must_use]
+    pub fn mtu_blackhole(mut self, silent: bool) -> Self {
+        self.mtu_blackhole = silent;
+        self
+    }
+
+    /// Sets the bytes of lower-layer headers.
+    #[must_use]
+    pub fn overhead(mut self, bytes: usize) -> Self {
+        self.overhead = bytes;
+        self
+    }
+
+    /// Sets the loss model.
+    #[must_use]
+    pub fn loss(mut self, loss: Loss) -> Self {
+        self.loss = loss;
+        self
+    }
+
+    /// Sets how many packets arrive twice.
+    #[must_use]
+    pub fn duplicate(mut self, p: Probability) -> Self {
+        self.duplicate = p;
+        self
+    }
+
+    /// Sets how many packets are held back, and for how long.
+    #[must_use]
+    pub fn reorder(mut self, p: Probability, delay: Duration) -> Self {
+        self.reorder = p;
+        self.reorder_delay = delay;
+        self
+    }
+
+    /// Sets how many packets have a bit flipped.
+    #[must_use]
+    pub fn corrupt(mut self, p: Probability) -> Self {
+        self.corrupt = p;
+        self
+    }
+
+    /// Adds a time in which the link is down: from `at` until `until`, in nanoseconds on the
+    /// driver's clock.
+    #[must_use]
+    pub fn cut(mut self, at: u64, until: Option<u64>) -> Self {
+        self.cuts.push(Cut { at, until });
+        self
+    }
+
+    /// Checks that the fields make sense, alone and together.
+    ///
+    /// # Errors
+    /// The first [`ConfigError`] found.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if let Some(rate) = self.rate
+            && !(1..=MAX_RATE).contains(&rate)
+        {
+            return Err(ConfigError::Rate(rate));
+        }
+        let spans =
+            [("delay", self.delay), ("jitter", self.jitter), ("reorder_delay", self.reorder_delay)];
+        if let Some((name, _)) = spans.iter().find(|(_, span)| *span > MAX_SPAN) {
+            return Err(ConfigError::Span(name));
+        }
+        if let Some(mtu) = self.mtu
+            && mtu <= self.overhead
+        {
+            let overhead = self.overhead;
+            return Err(ConfigError::Mtu { mtu, overhead });
+        }
+        if (self.reorder == Probability::ZERO) != self.reorder_delay.is_zero() {
+            return Err(ConfigError::Reorder);
+        }
+        // The end of the cut before; nothing may follow one that never ends.
+        let mut free_from = Some(0);
+        for (index, cut) in self.cuts.iter().enumerate() {
+            let in_order = free_from.is_some_and(|free| cut.at >= free);
+            if !in_order || cut.until.is_some_and(|until| until <= cut.at) {
+                return Err(ConfigError::Cut(index));
+            }
+            free_from = cut.until;
+        }
+        self.loss.validate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_valid() {
+        assert_eq!(LinkConfig::new().validate(), Ok(()));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let new = LinkConfig::new;
+        let day_and_more = MAX_SPAN + Duration::from_nanos(1);
+        let some = Probability::percent(1);
+        let cases = [
+            (new().rate(0), ConfigError::Rate(0)),
+            (new().rate(MAX_RATE + 1), ConfigError::Rate(MAX_RATE + 1)),
+            (new().delay(day_and_more), ConfigError::Span("delay")),
+            (new().jitter(day_and_more), ConfigError::Span("jitter")),
+            (new().reorder(some, day_and_more), ConfigError::Span("reorder_delay")),
+            (new().mtu(0), ConfigError::Mtu { mtu: 0, overhead: 0 }),
+            (new().mtu(28).overhead(28), ConfigError::Mtu { mtu: 28, overhead: 28 }),
+            (new().reorder(some, Duration::ZERO), ConfigError::Reorder),
+            (new().reorder(Probability::ZERO, MAX_SPAN), ConfigError::Reorder),
+            (new().cut(5, Some(5)), ConfigError::Cut(0)),
+            (new().cut(5, Some(9)).cut(8, None), ConfigError::Cut(1)),
+            (new().cut(5, None).cut(8, None), ConfigError::Cut(1)),
+            (new().loss(Loss::positions([0])), ConfigError::PositionZero),
+        ];
+        for (config, error) in cases {
+            assert_eq!(config.validate(), Err(error), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn adjacent_cuts_and_limits_are_accepted() {
+        let config = LinkConfig::new()
+            .rate(MAX_RATE)
+            .delay(MAX_SPAN)
+            .mtu(29)
+            .overhead(28)
+            .cut(0, Some(9))
+            .cut(9, Some(10))
+            .cut(20, None);
+        assert_eq!(config.validate(), Ok(()));
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn configurations_survive_serde() {
+        let config = LinkConfig::new()
+            .rate(5)
+            .queue(QueueLimit::Bytes(7))
+            .loss(Loss::bursts(7, 3))
+            .reorder(Probability::per_million(3), Duration::from_millis(1))
+            .cut(1, None);
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<LinkConfig>(&text).unwrap(), config);
+        // Fields left out have their defaults; unknown ones and impossible values are refused.
+        let short = serde_json::from_str::<LinkConfig>(r#"{"loss":{"uniform":0.01}}"#).unwrap();
+        let loss = Loss::Uniform(Probability::percent(1));
+        assert_eq!(short, LinkConfig::new().loss(loss));
+        assert!(serde_json::from_str::<LinkConfig>(r#"{"rates":1}"#).is_err());
+        assert!(serde_json::from_str::<LinkConfig>(r#"{"corrupt":1.5}"#).is_err());
+    }
+}

@@ -1,0 +1,259 @@
+use std::time::Duration;
+
+use super::*;
+use crate::{Cut, GilbertElliott, Loss, Pattern, Probability, QueueLimit, SendOutcome};
+
+fn read(text: &str) -> ImpairmentFile {
+    text.parse().unwrap()
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// The configuration of a file with one path of these keys.
+fn config(keys: &str) -> LinkConfig {
+    read(&format!("[[path]]\n{keys}")).paths.remove(0).config
+}
+
+#[test]
+fn every_key_is_read() {
+    let file = read(
+        r#"
+        seed = 7
+        [[path]]
+        name = "radio"
+        local = "10.0.0.1"
+        remote = "2001:db8::1"
+        direction = "receive"
+        rate_mbit = 2.5
+        queue_bytes = 64_000
+        overhead_bytes = 28
+        mtu_bytes = 1500
+        mtu_blackhole = true
+        delay_ms = 0.25
+        jitter_ms = 5
+        keep_order = true
+        loss_percent = 0.1
+        duplicate_percent = 2
+        reorder_percent = 3
+        reorder_delay_ms = 10
+        corrupt_percent = 4
+        cut_at_s = 1.5
+        repair_at_s = 2
+        "#,
+    );
+    let config = LinkConfig::new()
+        .rate(2_500_000)
+        .queue(QueueLimit::Bytes(64_000))
+        .overhead(28)
+        .mtu(1500)
+        .mtu_blackhole(true)
+        .delay(Duration::from_micros(250))
+        .jitter(Duration::from_millis(5))
+        .keep_order(true)
+        .loss(Loss::Uniform(Probability::per_million(1000)))
+        .duplicate(Probability::percent(2))
+        .reorder(Probability::percent(3), Duration::from_millis(10))
+        .corrupt(Probability::percent(4))
+        .cut(1_500_000_000, Some(2_000_000_000));
+    let entry = PathEntry {
+        name: Some("radio".into()),
+        local: Some(ip("10.0.0.1")),
+        remote: Some(ip("2001:db8::1")),
+        direction: Some(Direction::Receive),
+        config,
+    };
+    assert_eq!(file.seed, Some(7));
+    assert_eq!(file.paths, [entry]);
+}
+
+#[test]
+fn the_example_of_the_documentation_reads() {
+    let source = include_str!("mod.rs");
+    let example: String = source
+        .lines()
+        .skip_while(|line| *line != "//! ```toml")
+        .skip(1)
+        .take_while(|line| *line != "//! ```")
+        .map(|line| format!("{}\n", line.trim_start_matches("//!")))
+        .collect();
+    assert_eq!(read(&example).paths.len(), 2);
+}
+
+#[test]
+fn alternatives_are_read() {
+    assert_eq!(config(""), LinkConfig::new());
+    assert_eq!(config("rate_kbit = 64.5").rate, Some(64_500));
+    assert_eq!(config("rate_kbit = 64\nqueue_packets = 0").queue, QueueLimit::Packets(0));
+    assert_eq!(config("lose_packets = [3, 1]").loss, Loss::positions([1, 3]));
+    let pattern = Pattern { lost: vec![false, true, true], repeat: true };
+    assert_eq!(
+        config("loss_pattern = '.x x'\nloss_pattern_repeat = true").loss,
+        Loss::Pattern(pattern)
+    );
+    assert_eq!(
+        config("cuts = [{ cut_at_s = 1, repair_at_s = 2 }, { cut_at_s = 2 }]").cuts,
+        [
+            Cut { at: 1_000_000_000, until: Some(2_000_000_000) },
+            Cut { at: 2_000_000_000, until: None }
+        ]
+    );
+}
+
+#[test]
+fn bursts_keep_the_share_of_losses() {
+    // A fifth lost in bursts of 4: gaps of 16, so one packet in 16 begins a burst.
+    let expected = GilbertElliott {
+        good_to_bad: Probability::per_million(62_500),
+        bad_to_good: Probability::percent(25),
+        loss_good: Probability::ZERO,
+        loss_bad: Probability::ONE,
+    };
+    assert_eq!(
+        config("loss_percent = 20\nloss_burst_packets = 4").loss,
+        Loss::GilbertElliott(expected)
+    );
+    assert_eq!(
+        config("gilbert_elliott = { good_to_bad_percent = 6.25, bad_to_good_percent = 25 }").loss,
+        Loss::GilbertElliott(expected)
+    );
+}
+
+#[test]
+fn mistakes_are_refused_with_line_and_reason() {
+    let cases = [
+        ("[[path]]\n\nrate_mbits = 3", 3, "unknown field `rate_mbits`"),
+        ("paths = 3", 1, "unknown field `paths`"),
+        ("seed = 1", 1, "no [[path]]"),
+        ("[[path]]\nrate_mbit = ", 2, ""),
+        ("[[path]]\nlocal = 'host'", 2, "IP address"),
+        ("[[path]]\ndirection = 'up'", 2, "unknown variant `up`"),
+        ("[[path]]\nrate_mbit = 0", 2, "rate_mbit = 0 is outside 1 bit/s"),
+        ("[[path]]\nrate_kbit = 1e10", 2, "outside 1 bit/s to 1 Tbit/s"),
+        ("[[path]]\nrate_kbit = 1\nrate_mbit = 1", 3, "give only one"),
+        ("[[path]]\nrate_kbit = 1\nqueue_packets = 1\nqueue_bytes = 1", 4, "give only one"),
+        ("[[path]]\nqueue_packets = 1", 2, "queue_packets has no effect without a rate"),
+        ("[[path]]\nrate_kbit = 1\nqueue_packets = -1", 3, "-1"),
+        ("[[path]]\nmtu_bytes = 67", 2, "mtu_bytes = 67 is outside 68 to 65535"),
+        ("[[path]]\nmtu_bytes = 70000", 2, "outside 68 to 65535"),
+        ("[[path]]\nmtu_blackhole = true", 2, "without mtu_bytes"),
+        ("[[path]]\noverhead_bytes = 5000", 2, "outside 0 to 1000"),
+        ("#\n[[path]]\nmtu_bytes = 68\noverhead_bytes = 68", 2, "leaves no room"),
+        ("[[path]]\ndelay_ms = -1", 2, "delay_ms = -1 is outside 0 to 3600000"),
+        ("[[path]]\ndelay_ms = 3600001", 2, "outside 0 to 3600000"),
+        ("[[path]]\ndelay_ms = nan", 2, "delay_ms = NaN"),
+        ("[[path]]\njitter_ms = inf", 2, "jitter_ms = inf"),
+        ("[[path]]\ndelay_ms = '5'", 2, "invalid type"),
+        ("[[path]]\nkeep_order = true", 2, "without jitter_ms"),
+        ("[[path]]\nloss_percent = 101", 2, "loss_percent = 101 is outside 0 to 100"),
+        ("[[path]]\nloss_burst_packets = 3", 2, "without loss_percent"),
+        ("[[path]]\nloss_percent = 1\nloss_burst_packets = 0.5", 3, "outside 1 to 1000000"),
+        ("[[path]]\nloss_percent = 90\nloss_burst_packets = 2", 3, "cannot lose so many"),
+        ("[[path]]\nloss_percent = 100\nloss_burst_packets = 2", 3, "cannot lose so many"),
+        (
+            "[[path]]\nlose_packets = [1]\nloss_percent = 1",
+            2,
+            "loss_percent and lose_packets are different loss models",
+        ),
+        ("[[path]]\nlose_packets = [0]", 2, "counts from 1"),
+        ("[[path]]\nloss_pattern = '..y'", 2, "loss_pattern is made of"),
+        ("[[path]]\nloss_pattern = ''", 2, "loss_pattern is made of"),
+        ("[[path]]\nloss_pattern_repeat = true", 2, "without loss_pattern"),
+        (
+            "[[path]]\ngilbert_elliott = { good_to_bad_percent = 1 }",
+            2,
+            "missing field `bad_to_good_percent`",
+        ),
+        (
+            "[[path]]\n[path.gilbert_elliott]\ngood_to_bad_percent = 1\nbad_to_good_percent = 200",
+            4,
+            "bad_to_good_percent = 200 is outside",
+        ),
+        ("[[path]]\nreorder_percent = 1", 2, "without reorder_delay_ms"),
+        ("[[path]]\nreorder_delay_ms = 1", 2, "without reorder_percent"),
+        ("#\n[[path]]\nreorder_delay_ms = 1\nreorder_percent = 0", 2, "only together"),
+        ("[[path]]\nrepair_at_s = 1", 2, "without cut_at_s"),
+        ("[[path]]\ncut_at_s = 2\nrepair_at_s = 2", 3, "repair_at_s is not after cut_at_s"),
+        ("[[path]]\ncut_at_s = 1e9", 2, "outside 0 to 31536000"),
+        ("[[path]]\ncut_at_s = 1\ncuts = []", 3, "give only one"),
+        (
+            "[[path]]\ncuts = [\n{ cut_at_s = 1, repair_at_s = 3 },\n{ cut_at_s = 2 }]",
+            4,
+            "begins before",
+        ),
+        ("[[path]]\ncuts = [\n{ cut_at_s = 1 },\n{ cut_at_s = 2 }]", 4, "begins before"),
+        (
+            "[[path]]\nremote = '10.0.0.1'\n[[path]]\n[[path]]\ndirection = 'send'",
+            4,
+            "number 2 above matches",
+        ),
+    ];
+    for (text, line, reason) in cases {
+        let error = text.parse::<ImpairmentFile>().unwrap_err();
+        assert_eq!(error.line, line, "{text}\n{error}");
+        assert!(error.reason.contains(reason), "{text}\n{error}");
+        assert!(!error.reason.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn errors_read_well() {
+    let error = "[[path]]\ndelay_ms = -1".parse::<ImpairmentFile>().unwrap_err();
+    assert_eq!(error.to_string(), "line 2: delay_ms = -1 is outside 0 to 3600000");
+}
+
+#[test]
+fn the_first_match_counts() {
+    let file = read(
+        "[[path]]
+         name = 'both ends'
+         local = '10.0.0.1'
+         remote = '10.0.1.1'
+         [[path]]
+         name = 'to one remote'
+         remote = '10.0.1.1'
+         direction = 'send'
+         [[path]]
+         name = 'from anywhere'
+         direction = 'receive'",
+    );
+    let name = |local, remote, direction| {
+        file.find(ip(local), ip(remote), direction).and_then(|entry| entry.name.as_deref())
+    };
+    use Direction::{Receive, Send};
+    assert_eq!(name("10.0.0.1", "10.0.1.1", Send), Some("both ends"));
+    assert_eq!(name("10.0.0.1", "10.0.1.1", Receive), Some("both ends"));
+    assert_eq!(name("10.0.0.2", "10.0.1.1", Send), Some("to one remote"));
+    assert_eq!(name("10.0.0.2", "10.0.1.1", Receive), Some("from anywhere"));
+    assert_eq!(name("::1", "::2", Receive), Some("from anywhere"));
+    assert_eq!(name("::1", "::2", Send), None);
+}
+
+/// Which of 64 packets a link loses.
+fn victims(file: &ImpairmentFile, local: &str, direction: Direction, seed: u64) -> Vec<u64> {
+    let mut link: Link<Vec<u8>> =
+        file.link(ip(local), ip("10.0.1.1"), direction, seed).unwrap().unwrap();
+    (0..64).filter(|t| link.send(*t, vec![0]) != SendOutcome::Accepted).collect()
+}
+
+#[test]
+fn links_have_seeds_of_their_own() {
+    let file = read("[[path]]\nloss_percent = 50");
+    use Direction::{Receive, Send};
+    let first = victims(&file, "10.0.0.1", Send, 1);
+    assert_eq!(victims(&file, "10.0.0.1", Send, 1), first);
+    assert_ne!(victims(&file, "10.0.0.1", Receive, 1), first);
+    assert_ne!(victims(&file, "10.0.0.2", Send, 1), first);
+    assert_ne!(victims(&file, "10.0.0.1", Send, 2), first);
+    let seeded = read("seed = 1\n[[path]]\nloss_percent = 50");
+    assert_eq!(victims(&seeded, "10.0.0.1", Send, 2), first);
+}
+
+#[test]
+fn paths_without_entry_have_no_link() {
+    let file = read("[[path]]\nremote = '10.0.1.1'");
+    let link: Option<Link<Vec<u8>>> =
+        file.link(ip("10.0.0.1"), ip("10.0.1.2"), Direction::Send, 1).unwrap();
+    assert!(link.is_none());
+}

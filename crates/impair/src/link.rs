@@ -1,0 +1,322 @@
+//! One direction of a path: the door, the transmitter and the wire put together.
+
+use std::time::Duration;
+
+use crate::loss::LossState;
+use crate::transmitter::{Job, Transmitter};
+use crate::wire::Wire;
+use crate::{ConfigError, Cut, LinkConfig, LinkStats, Packet, Rng};
+
+/// What became of a packet at the door of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SendOutcome {
+    /// It is on its way, and arrives unless the link goes down first.
+    Accepted,
+    /// It will not arrive.
+    Lost(LossCause),
+    /// The queue was full.
+    QueueFull,
+    /// It is larger than the link carries; a router would answer with ICMP.
+    TooBig {
+        /// The largest packet that fits, without overhead: what [`Packet::size`] may be.
+        mtu: usize,
+    },
+}
+
+/// Why a packet that was not refused does not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LossCause {
+    /// The loss model took it.
+    Model,
+    /// The link is down.
+    Down,
+    /// It is larger than the MTU of a link that does not say so.
+    Blackhole,
+}
+
+/// One direction of one path, for packets of type `T`.
+///
+/// Contract of a driver: call [`send`](Self::send) and [`poll`](Self::poll) with times that do not
+/// go back (a time that does counts as the latest one given); after any call, poll until `None`,
+/// then wait for [`next_deadline`](Self::next_deadline). A late poll delivers what was due before,
+/// in order, and changes no other time: departures and arrivals are computed, not observed.
+///
+/// Each model draws from a generator of its own, and the loss model is asked once for every packet
+/// offered. So the same seed loses the same packets whatever the other models do.
+#[derive(Debug)]
+pub struct Link<T> {
+    config: LinkConfig,
+    now: u64,
+    /// As set by `set_up`; cuts come on top.
+    enabled: bool,
+    schedule: Schedule,
+    transmitter: Transmitter<T>,
+    wire: Wire<T>,
+    loss: LossState,
+    draws: Draws,
+    /// Arrival of the last packet that must not be overtaken.
+    last_due: u64,
+    /// Highest position delivered.
+    highest_delivered: u64,
+    stats: LinkStats,
+}
+
+/// A generator for each model beside the loss model.
+#[derive(Debug)]
+struct Draws {
+    jitter: Rng,
+    reorder: Rng,
+    duplicate: Rng,
+    corrupt: Rng,
+}
+
+impl<T: Packet> Link<T> {
+    /// A link that is empty and, unless a cut says otherwise, up.
+    ///
+    /// # Errors
+    /// What [`LinkConfig::validate`] has to say.
+    pub fn new(config: LinkConfig, seed: u64) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            now: 0,
+            enabled: true,
+            schedule: Schedule::at(&config.cuts, 0),
+            config,
+            transmitter: Transmitter::new(),
+            wire: Wire::new(),
+            loss: LossState::new(Rng::stream(seed, 0)),
+            draws: Draws {
+                jitter: Rng::stream(seed, 1),
+                reorder: Rng::stream(seed, 2),
+                duplicate: Rng::stream(seed, 3),
+                corrupt: Rng::stream(seed, 4),
+            },
+            last_due: 0,
+            highest_delivered: 0,
+            stats: LinkStats::default(),
+        })
+    }
+
+    /// Offers a packet at `now`.
+    pub fn send(&mut self, now: u64, packet: T) -> SendOutcome {
+        self.advance(now);
+        let size = packet.size();
+        self.stats.offered += 1;
+        self.stats.offered_bytes += size as u64;
+        let number = self.stats.offered;
+        // Asked first and always, so that its verdicts depend on nothing but the count.
+        let lost = self.loss.takes(&self.config.loss, number);
+
+        let bytes = size.saturating_add(self.config.overhead);
+        if let Some(mtu) = self.config.mtu
+            && bytes > mtu
+        {
+            self.stats.too_big += 1;
+            if self.config.mtu_blackhole {
+                return SendOutcome::Lost(LossCause::Blackhole);
+            }
+            let mtu = mtu.saturating_sub(self.config.overhead);
+            return SendOutcome::TooBig { mtu };
+        }
+        if !self.is_up() {
+            self.stats.lost_down += 1;
+            return SendOutcome::Lost(LossCause::Down);
+        }
+        if !self.transmitter.has_room(self.config.queue, bytes) {
+            self.stats.queue_drops += 1;
+            return SendOutcome::QueueFull;
+        }
+        let job = Job { packet: (!lost).then_some(packet), bytes, number };
+        self.transmitter.push(self.now, self.config.rate, job);
+        let (packets, bytes) = self.transmitter.backlog();
+        self.stats.max_queue_packets = self.stats.max_queue_packets.max(packets as u64);
+        self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(bytes as u64);
+        // Without a rate it leaves at this very time.
+        self.advance(now);
+        if lost {
+            self.stats.lost_model += 1;
+            return SendOutcome::Lost(LossCause::Model);
+        }
+        SendOutcome::Accepted
+    }
+
+    /// The next packet that has arrived by `now`; to be called until it returns `None`.
+    pub fn poll(&mut self, now: u64) -> Option<T> {
+        self.advance(now);
+        let arrived = self.wire.arrive(self.now)?;
+        if arrived.number < self.highest_delivered {
+            self.stats.reordered += 1;
+        } else {
+            self.highest_delivered = arrived.number;
+        }
+        self.stats.delivered += 1;
+        self.stats.delivered_bytes += arrived.packet.size() as u64;
+        Some(arrived.packet)
+    }
+
+    /// When to poll next; `None` while nothing is on its way.
+    ///
+    /// Never later than the next arrival. It may turn out empty, when the packet it was for is
+    /// lost or delayed by jitter; the next deadline is then a later one.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let sent = self
+            .transmitter
+            .next_departure()
+            .map(|end| end.saturating_add(nanos(self.config.delay)));
+        [self.wire.next_arrival(), sent].into_iter().flatten().min()
+    }
+
+    /// Replaces the configuration at `now`. Packets on the wire keep their arrival times, waiting
+    /// packets are kept even beyond a smaller queue limit, and what is left of the packet being
+    /// sent continues at the new rate.
+    ///
+    /// # Errors
+    /// What [`LinkConfig::validate`] has to say; nothing is changed then.
+    pub fn set_config(&mut self, now: u64, config: LinkConfig) -> Result<(), ConfigError> {
+        config.validate()?;
+        self.advance(now);
+        self.transmitter.change_rate(self.now, self.config.rate, config.rate);
+        self.schedule = Schedule::at(&config.cuts, self.now);
+        self.config = config;
+        if !self.is_up() {
+            self.drop_all();
+        }
+        // What waited for a rate that is no more leaves now.
+        self.advance(now);
+        Ok(())
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// Takes the link down or up at `now`. What is in the link when it goes down is lost. A link
+    /// is up when neither this nor a cut has taken it down.
+    pub fn set_up(&mut self, now: u64, up: bool) {
+        self.advance(now);
+        self.enabled = up;
+        if !up {
+            self.drop_all();
+        }
+    }
+
+    /// Whether the link was up at the latest time given.
+    pub fn is_up(&self) -> bool {
+        self.enabled && !self.schedule.down
+    }
+
+    /// The counters so far.
+    pub fn stats(&self) -> &LinkStats {
+        &self.stats
+    }
+
+    /// Packets in the link that will arrive unless it goes down.
+    pub fn in_transit(&self) -> usize {
+        self.wire.len() + self.transmitter.packets()
+    }
+
+    /// Packets that wait for the transmitter, the one being sent not counted; among them may be
+    /// some that the loss model will take.
+    pub fn queue_len(&self) -> usize {
+        self.transmitter.backlog().0
+    }
+
+    /// Does what was to happen until `now`, in the order of time: departures and cuts.
+    fn advance(&mut self, now: u64) {
+        let now = self.now.max(now);
+        loop {
+            let departure = self.transmitter.next_departure().filter(|t| *t <= now);
+            let change = self.schedule.next_change(&self.config.cuts).filter(|t| *t <= now);
+            match (departure, change) {
+                (Some(departure), None) => self.depart(departure),
+                (Some(departure), Some(change)) if departure <= change => self.depart(departure),
+                (_, Some(change)) => {
+                    self.now = change;
+                    self.schedule.step();
+                    if self.schedule.down {
+                        self.drop_all();
+                    }
+                }
+                (None, None) => break,
+            }
+        }
+        self.now = now;
+    }
+
+    /// The packet being sent has left at `at`.
+    fn depart(&mut self, at: u64) {
+        self.now = at;
+        let Some(job) = self.transmitter.depart(self.config.rate) else {
+            return;
+        };
+        let Some(mut packet) = job.packet else {
+            return;
+        };
+        let twice = self.draws.duplicate.chance(self.config.duplicate);
+        let copy = if twice { packet.duplicate() } else { None };
+        if self.draws.corrupt.chance(self.config.corrupt) && packet.corrupt(&mut self.draws.corrupt)
+        {
+            self.stats.corrupted += 1;
+        }
+        self.launch(at, job.number, packet);
+        if let Some(copy) = copy {
+            self.stats.duplicated += 1;
+            self.launch(at, job.number, copy);
+        }
+    }
+
+    fn launch(&mut self, at: u64, number: u64, packet: T) {
+        let jitter = self.draws.jitter.below(nanos(self.config.jitter).saturating_add(1));
+        let mut due = at.saturating_add(nanos(self.config.delay)).saturating_add(jitter);
+        if self.draws.reorder.chance(self.config.reorder) {
+            due = due.saturating_add(nanos(self.config.reorder_delay));
+        } else if self.config.keep_order {
+            due = due.max(self.last_due);
+            self.last_due = due;
+        }
+        self.wire.launch(due, number, packet);
+    }
+
+    /// The link has gone down: only what has arrived, and was not polled yet, survives.
+    fn drop_all(&mut self) {
+        let dropped = self.transmitter.clear() + self.wire.clear_after(self.now);
+        self.stats.lost_down += dropped as u64;
+    }
+}
+
+/// Where the clock stands in the list of cuts.
+#[derive(Debug)]
+struct Schedule {
+    /// The cut that is on, or the next one.
+    index: usize,
+    down: bool,
+}
+
+impl Schedule {
+    fn at(cuts: &[Cut], now: u64) -> Self {
+        let index = cuts.partition_point(|cut| cut.until.is_some_and(|until| until <= now));
+        let down = cuts.get(index).is_some_and(|cut| cut.at <= now);
+        Self { index, down }
+    }
+
+    fn next_change(&self, cuts: &[Cut]) -> Option<u64> {
+        let cut = cuts.get(self.index)?;
+        if self.down { cut.until } else { Some(cut.at) }
+    }
+
+    fn step(&mut self) {
+        if self.down {
+            self.index += 1;
+        }
+        self.down = !self.down;
+    }
+}
+
+/// Whole nanoseconds of a span, which validation keeps below a day.
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! Counters of a link.
+
+/// What a [`Link`](crate::Link) did since it was made.
+///
+/// At any time `offered + duplicated` equals `delivered + lost_model + lost_down + queue_drops +
+/// too_big` plus the packets still in the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct LinkStats {
+    /// Packets given to `send`.
+    pub offered: u64,
+    /// Bytes given to `send`, without overhead.
+    pub offered_bytes: u64,
+    /// Packets returned by `poll`, duplicates included.
+    pub delivered: u64,
+    /// Bytes returned by `poll`, without overhead.
+    pub delivered_bytes: u64,
+    /// Packets that the loss model took.
+    pub lost_model: u64,
+    /// Packets lost because the link was down, or went down while they were in it.
+    pub lost_down: u64,
+    /// Packets dropped at the tail of the full queue.
+    pub queue_drops: u64,
+    /// Packets larger than the MTU, reported or not.
+    pub too_big: u64,
+    /// Additional copies made.
+    pub duplicated: u64,
+    /// Packets delivered after one that was offered later (RFC 4737 section 3.3).
+    pub reordered: u64,
+    /// Packets in which a bit was flipped.
+    pub corrupted: u64,
+    /// Most packets that ever waited for the transmitter, the one being sent not counted.
+    pub max_queue_packets: u64,
+    /// Most bytes that ever waited for the transmitter, overhead included.
+    pub max_queue_bytes: u64,
+}

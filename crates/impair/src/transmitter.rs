@@ -1,0 +1,184 @@
+//! The rate of a link and the packets that wait for it.
+
+use std::collections::VecDeque;
+
+use crate::QueueLimit;
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// A packet on its way through the transmitter.
+#[derive(Debug)]
+pub(crate) struct Job<T> {
+    /// `None` once the loss model has taken the packet: what is left only uses queue and rate.
+    pub(crate) packet: Option<T>,
+    /// Size with overhead.
+    pub(crate) bytes: usize,
+    /// Position among the packets offered to the link.
+    pub(crate) number: u64,
+}
+
+/// Sends one packet after the other; the rest wait in order.
+#[derive(Debug)]
+pub(crate) struct Transmitter<T> {
+    current: Option<Job<T>>,
+    /// When the last bit of `current` leaves.
+    end: u64,
+    /// Fraction of a nanosecond, times the rate, that the packets of this busy period have used
+    /// beyond whole nanoseconds: without it fast links would run fast by up to one per packet.
+    carry: u128,
+    waiting: VecDeque<Job<T>>,
+    waiting_bytes: usize,
+    /// Packets, as against jobs without one, in `current` and `waiting`.
+    packets: usize,
+}
+
+impl<T> Transmitter<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            current: None,
+            end: 0,
+            carry: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            packets: 0,
+        }
+    }
+
+    /// Whether a packet of `bytes` may enter.
+    pub(crate) fn has_room(&self, limit: QueueLimit, bytes: usize) -> bool {
+        if self.current.is_none() {
+            return true;
+        }
+        match limit {
+            QueueLimit::Unlimited => true,
+            QueueLimit::Packets(most) => self.waiting.len() < most,
+            QueueLimit::Bytes(most) => self.waiting_bytes.saturating_add(bytes) <= most,
+        }
+    }
+
+    pub(crate) fn push(&mut self, now: u64, rate: Option<u64>, job: Job<T>) {
+        self.packets += usize::from(job.packet.is_some());
+        if self.current.is_none() {
+            self.carry = 0;
+            self.start(now, rate, job);
+        } else {
+            self.waiting_bytes = self.waiting_bytes.saturating_add(job.bytes);
+            self.waiting.push_back(job);
+        }
+    }
+
+    /// When the packet being sent has left.
+    pub(crate) fn next_departure(&self) -> Option<u64> {
+        self.current.as_ref().map(|_| self.end)
+    }
+
+    /// Takes the packet whose time has come and starts the next one at that time.
+    pub(crate) fn depart(&mut self, rate: Option<u64>) -> Option<Job<T>> {
+        let done = self.current.take()?;
+        self.packets -= usize::from(done.packet.is_some());
+        if let Some(next) = self.waiting.pop_front() {
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(next.bytes);
+            self.start(self.end, rate, next);
+        }
+        Some(done)
+    }
+
+    /// What is left of the packet being sent continues at the new rate.
+    pub(crate) fn change_rate(&mut self, now: u64, old: Option<u64>, new: Option<u64>) {
+        let remaining = u128::from(self.end.saturating_sub(now));
+        let scaled = match (old, new) {
+            (Some(old), Some(new)) => {
+                let bits = remaining.saturating_mul(u128::from(old));
+                saturate(bits.checked_div(u128::from(new)).unwrap_or(0))
+            }
+            _ => 0,
+        };
+        self.end = now.saturating_add(scaled);
+        self.carry = 0;
+    }
+
+    /// Drops everything; returns the number of packets.
+    pub(crate) fn clear(&mut self) -> usize {
+        self.current = None;
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+        std::mem::take(&mut self.packets)
+    }
+
+    pub(crate) fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Packets and bytes that wait, the packet being sent not counted.
+    pub(crate) fn backlog(&self) -> (usize, usize) {
+        (self.waiting.len(), self.waiting_bytes)
+    }
+
+    fn start(&mut self, at: u64, rate: Option<u64>, job: Job<T>) {
+        let time = match rate {
+            Some(rate) if rate > 0 => {
+                let rate = u128::from(rate);
+                let needed = job.bytes as u128 * 8 * NANOS_PER_SECOND + self.carry;
+                self.carry = needed % rate;
+                saturate(needed / rate)
+            }
+            _ => 0,
+        };
+        self.end = at.saturating_add(time);
+        self.current = Some(job);
+    }
+}
+
+fn saturate(nanos: u128) -> u64 {
+    u64::try_from(nanos).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(number: u64, bytes: usize) -> Job<()> {
+        Job { packet: Some(()), bytes, number }
+    }
+
+    #[test]
+    fn long_busy_periods_keep_the_exact_rate() {
+        // 1452 bytes at 10 Gbit/s take 1161.6 ns.
+        let rate = Some(10_000_000_000);
+        let mut transmitter = Transmitter::new();
+        for number in 0..1000 {
+            transmitter.push(0, rate, job(number, 1452));
+        }
+        let mut ends = Vec::new();
+        while let Some(end) = transmitter.next_departure() {
+            ends.push(end);
+            transmitter.depart(rate);
+        }
+        assert_eq!(ends[..5], [1161, 2323, 3484, 4646, 5808]);
+        assert_eq!(ends[999], 1_161_600);
+    }
+
+    #[test]
+    fn absurd_times_do_not_overflow() {
+        let mut transmitter = Transmitter::new();
+        transmitter.push(u64::MAX - 1, Some(1), job(1, usize::MAX));
+        assert_eq!(transmitter.next_departure(), Some(u64::MAX));
+        transmitter.change_rate(0, Some(u64::MAX), Some(1));
+        assert_eq!(transmitter.next_departure(), Some(u64::MAX));
+    }
+
+    #[test]
+    fn jobs_without_packet_use_room_but_do_not_count() {
+        let mut transmitter = Transmitter::new();
+        transmitter.push(0, Some(8), job(1, 1));
+        let taken = Job { packet: None, bytes: 5, number: 2 };
+        transmitter.push(0, Some(8), taken);
+        assert_eq!(transmitter.packets(), 1);
+        assert_eq!(transmitter.backlog(), (1, 5));
+        assert!(!transmitter.has_room(QueueLimit::Packets(1), 1));
+        assert!(transmitter.has_room(QueueLimit::Bytes(6), 1));
+        assert!(!transmitter.has_room(QueueLimit::Bytes(6), 2));
+        assert_eq!(transmitter.clear(), 1);
+        assert_eq!(transmitter.packets(), 0);
+    }
+}

@@ -1,0 +1,79 @@
+//! Which engine, in which role, with which limits.
+
+use crate::engine::Engine;
+use crate::engines;
+
+/// Limits and timers that every engine is given alike.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Largest SCTP packet in bytes, common header included.
+    pub packet: usize,
+    /// Receive window in bytes.
+    pub receive_window: usize,
+    /// How many bytes of messages `send` takes before it refuses.
+    pub send_buffer: usize,
+    /// Largest message in bytes.
+    pub message: usize,
+    /// Streams offered in each direction.
+    pub streams: u16,
+    /// RTO.Min in milliseconds. rtc-sctp has a fixed 1000 and ignores it.
+    pub rto_min: u64,
+}
+
+impl Default for Config {
+    /// The setting of the in-memory figures: packets up to 1452 bytes, a window of 1 MiB,
+    /// RTO.Min of 1 s.
+    fn default() -> Self {
+        Config {
+            packet: 1452,
+            receive_window: 1 << 20,
+            send_buffer: 2 << 20,
+            message: 1 << 20,
+            streams: 1024,
+            rto_min: 1000,
+        }
+    }
+}
+
+/// Which side of the handshake an engine is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sends INIT.
+    Client,
+    /// Answers.
+    Server,
+}
+
+/// The engines there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// rtc-sctp, of the WebRTC stack `rtc`.
+    RtcSctp,
+    /// dcsctp, by the authors of the C++ library of that name.
+    DcSctp,
+    /// sctp-proto, of the WebRTC stack `str0m`.
+    SctpProto,
+}
+
+impl Kind {
+    /// Every engine.
+    pub const ALL: [Kind; 3] = [Kind::RtcSctp, Kind::DcSctp, Kind::SctpProto];
+
+    /// The engine's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::RtcSctp => "rtc-sctp",
+            Kind::DcSctp => "dcsctp",
+            Kind::SctpProto => "sctp-proto",
+        }
+    }
+
+    /// A new association of this engine.
+    pub fn build(self, config: &Config, role: Role) -> Box<dyn Engine> {
+        match self {
+            Kind::RtcSctp => Box::new(engines::rtc_sctp::RtcSctp::new(config, role)),
+            Kind::DcSctp => Box::new(engines::dcsctp::DcSctp::new(config, role)),
+            Kind::SctpProto => Box::new(engines::sctp_proto::SctpProto::new(config, role)),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What a driver needs from an SCTP engine without I/O.
+
+use bytes::Bytes;
+
+/// One association of some SCTP implementation, without I/O.
+///
+/// All times are nanoseconds since the engine was made and never go backwards. After any call
+/// that takes the time, [`Engine::transmit`] yields whatever is to be sent.
+pub trait Engine {
+    /// The name of the implementation.
+    fn name(&self) -> &'static str;
+
+    /// Starts the handshake. The other side only waits.
+    fn connect(&mut self, now: u64);
+
+    /// Whether the handshake is over on this side and the association has not ended since.
+    fn established(&self) -> bool;
+
+    /// Whether the association was established once and has ended, gracefully or not.
+    fn closed(&self) -> bool;
+
+    /// Queues `message` on `stream`. `false` means that the send buffer is full or the
+    /// association takes no more messages; nothing was queued then.
+    fn send(&mut self, now: u64, stream: u16, ordered: bool, message: &Bytes) -> bool;
+
+    /// Bytes of messages that were queued and are not known to be on their way or acknowledged,
+    /// as far as the implementation tells. Zero means that a graceful end loses nothing.
+    fn buffered(&mut self) -> usize;
+
+    /// The next whole message that arrived, if any.
+    fn receive(&mut self) -> Option<Received>;
+
+    /// Takes packets that arrived.
+    fn handle(&mut self, now: u64, packets: Packets);
+
+    /// Hands everything that is to be sent now to `out`.
+    fn transmit(&mut self, now: u64, out: &mut dyn FnMut(Packets));
+
+    /// When [`Engine::timeout`] is to be called next.
+    fn deadline(&mut self) -> Option<u64>;
+
+    /// Lets timers run that are due at `now`.
+    fn timeout(&mut self, now: u64);
+
+    /// Begins the graceful end (SHUTDOWN).
+    fn shutdown(&mut self, now: u64);
+
+    /// Ends the association at once (ABORT).
+    fn abort(&mut self, now: u64);
+
+    /// Whether [`Engine::abort`] tells the other side by an ABORT chunk.
+    fn sends_abort(&self) -> bool {
+        true
+    }
+
+    /// Whether a graceful end delivers what is still queued. RFC 9260 section 9.2 asks for it.
+    fn shutdown_flushes(&self) -> bool {
+        true
+    }
+}
+
+/// Packets for one path in one buffer, as segmentation offload takes and gives them.
+#[derive(Clone, Debug)]
+pub struct Packets {
+    /// The packets, one after the other.
+    pub data: Bytes,
+    /// The length of every packet; the last one may be shorter.
+    pub segment: usize,
+    /// The number of the path, for engines with several; otherwise zero.
+    pub path: u8,
+}
+
+impl Packets {
+    /// A single packet on path zero.
+    pub fn one(data: Bytes) -> Self {
+        let segment = data.len();
+        Packets { data, segment, path: 0 }
+    }
+
+    /// How many packets there are.
+    pub fn count(&self) -> usize {
+        self.data.len().div_ceil(self.segment.max(1))
+    }
+
+    /// The packets from number `from` up to but not including number `to`, without copying.
+    pub fn range(&self, from: usize, to: usize) -> Packets {
+        let at = |n: usize| n.saturating_mul(self.segment).min(self.data.len());
+        Packets {
+            data: self.data.slice(at(from)..at(to).max(at(from))),
+            segment: self.segment,
+            path: self.path,
+        }
+    }
+
+    /// Every packet alone, without copying.
+    pub fn each(self) -> impl Iterator<Item = Bytes> {
+        let mut rest = self.data;
+        let segment = self.segment.max(1);
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let length = segment.min(rest.len());
+            Some(rest.split_to(length))
+        })
+    }
+}
+
+/// A message that arrived.
+#[derive(Debug)]
+pub struct Received {
+    /// The stream it came on.
+    pub stream: u16,
+    /// What it carries, in the form in which the engine gives it.
+    pub body: Body,
+}
+
+/// The bytes of a message as the engine gives them, so that measuring copies nothing.
+#[derive(Debug)]
+pub enum Body {
+    /// One vector.
+    Vec(Vec<u8>),
+    /// Slices of what arrived, in order.
+    Parts(Vec<Bytes>),
+    /// One slice of what arrived.
+    Bytes(Bytes),
+    /// What rtc-sctp gives: fragments that it copies out.
+    RtcSctp(rtc_sctp::Chunks),
+    /// What sctp-proto gives: fragments that it copies out.
+    SctpProto(sctp_proto::Chunks),
+}
+
+impl Body {
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Body::Vec(bytes) => bytes.len(),
+            Body::Parts(parts) => parts.iter().map(Bytes::len).sum(),
+            Body::Bytes(bytes) => bytes.len(),
+            Body::RtcSctp(chunks) => chunks.len(),
+            Body::SctpProto(chunks) => chunks.len(),
+        }
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All bytes in one vector.
+    pub fn into_vec(self) -> Vec<u8> {
+        match self {
+            Body::Vec(bytes) => bytes,
+            Body::Parts(parts) => parts.concat(),
+            Body::Bytes(bytes) => bytes.into(),
+            Body::RtcSctp(chunks) => {
+                let mut all = vec![0; chunks.len()];
+                let read = chunks.read(&mut all).unwrap_or(0);
+                all.truncate(read);
+                all
+            }
+            Body::SctpProto(chunks) => {
+                let mut all = vec![0; chunks.len()];
+                let read = chunks.read(&mut all).unwrap_or(0);
+                all.truncate(read);
+                all
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch() -> Packets {
+        Packets { data: Bytes::from_static(b"aaaabbbbcc"), segment: 4, path: 1 }
+    }
+
+    #[test]
+    fn a_batch_falls_into_its_packets() {
+        let packets: Vec<Bytes> = batch().each().collect();
+        assert_eq!(packets, [&b"aaaa"[..], b"bbbb", b"cc"]);
+        assert_eq!(batch().count(), 3);
+    }
+
+    #[test]
+    fn a_range_of_a_batch_keeps_its_segment_and_path() {
+        let tail = batch().range(1, 3);
+        assert_eq!(tail.data, &b"bbbbcc"[..]);
+        assert_eq!((tail.segment, tail.path), (4, 1));
+        assert_eq!(batch().range(2, 2).data.len(), 0);
+        assert_eq!(batch().range(2, 9).data, &b"cc"[..]);
+    }
+
+    #[test]
+    fn one_packet_is_a_batch_of_one() {
+        let one = Packets::one(Bytes::from_static(b"abc"));
+        assert_eq!(one.count(), 1);
+        assert_eq!(one.each().collect::<Vec<_>>(), [&b"abc"[..]]);
+    }
+}
