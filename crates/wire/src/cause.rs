@@ -359,3 +359,72 @@ impl fmt::Display for Causes<'_> {
         f.write_str("]")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::testing::hex;
+
+    /// Decodes one padded cause, checks how it shows and that encoding gives
+    /// the same bytes again.
+    fn capture(text: &str, shown: &str) {
+        let bytes = hex(text);
+        let causes = Causes::new(&bytes);
+        let raw = causes.into_iter().next().unwrap().unwrap();
+        let cause = Cause::decode(raw).unwrap();
+        assert_eq!(cause.to_string(), shown);
+        assert_eq!(cause.code(), raw.kind);
+        let mut out = Vec::new();
+        cause.encode(&mut out);
+        assert_eq!(out, bytes);
+    }
+
+    #[test]
+    fn of_rfc_9260() {
+        capture("00010008 00030000", "invalid stream 3");
+        capture("0002000a 00000001 00070000", "missing parameter 7");
+        capture("00030008 000003e8", "stale cookie 1000 us");
+        capture("00040004", "out of resource");
+        capture("0005000c 00050008 c0000201", "unresolvable address 0x00050008c0000201");
+        capture("00060008 3f000004", "unrecognized chunk 0x3f000004");
+        capture("00070004", "invalid mandatory parameter");
+        capture("00080008 c0ff0004", "unrecognized parameters 0xc0ff0004");
+        capture("00090008 0000002a", "no user data tsn 42");
+        capture("000a0004", "cookie while shutting down");
+        capture("000b000c 00050008 c0000201", "restart with new addresses 0x00050008c0000201");
+        capture("000c0004", "user abort");
+        capture("000d0007 62616400", "protocol violation \"bad\"");
+    }
+
+    #[test]
+    fn of_extensions() {
+        capture("00a00008 00000001", "delete last address 0x00000001");
+        capture("00a10008 00000001", "resource shortage 0x00000001");
+        capture("00a20008 00000001", "delete source address 0x00000001");
+        capture("00a30004", "illegal asconf-ack");
+        capture("00a40008 00000001", "no authorization 0x00000001");
+        capture("01050006 00050000", "unsupported hmac 5");
+        capture("03e70005 ff000000", "cause 999 0xff");
+    }
+
+    #[test]
+    fn values_that_are_too_short_are_refused() {
+        for text in [
+            "00010005 00",
+            "00020006 0000",
+            "00020008 00000001",
+            "0002000a ffffffff 0007",
+            "00030007 000000",
+            "00090004",
+            "01050005 00",
+        ] {
+            let bytes = hex(text);
+            let causes = Causes::new(&bytes);
+            let raw = causes.iter().next().unwrap().unwrap();
+            let (kind, len) = (raw.kind, raw.value.len());
+            assert_eq!(Cause::decode(raw), Err(ParameterError::ValueLength { kind, len }));
+            assert_eq!(causes.decoded().count(), 0);
+            assert!(!causes.is_empty());
+        }
+    }
+}

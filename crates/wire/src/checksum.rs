@@ -5,6 +5,8 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
+use crate::packet::HEADER_LEN;
+
 /// Where the checksum stands in the common header.
 const FIELD: core::ops::Range<usize> = 8..12;
 
@@ -19,21 +21,24 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// CRC32c of a packet whose checksum field counts as zero, as it is sent.
-///
-/// req: rfc9260 6.8 "initialize the Checksum field to zero"
+/// Less than a header has none, and gets zero.
 pub(crate) fn of_packet(bytes: &[u8]) -> [u8; 4] {
-    let (Some(head), Some(tail)) = (bytes.get(..FIELD.start), bytes.get(FIELD.end..)) else {
+    let Some((head, tail)) = bytes.split_first_chunk::<HEADER_LEN>() else {
         return [0; 4];
     };
+    // The received bytes are not ours to change, and copying 12 of them costs
+    // a quarter of what copying the packet would.
+    let mut head = *head;
+    head[FIELD].fill(0);
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    digest.update(head);
-    digest.update(&[0; 4]);
+    digest.update(&head);
     digest.update(tail);
     (digest.finalize() as u32).to_le_bytes()
 }
 
 /// Enters the checksum into a packet whose checksum field is zero.
 pub(crate) fn fill(packet: &mut [u8]) {
+    // req: rfc9260 6.8 "including the CRC32c checksum value"
     let crc = crc32c(packet).to_le_bytes();
     if let Some(field) = packet.get_mut(FIELD) {
         field.copy_from_slice(&crc);
@@ -52,12 +57,25 @@ mod tests {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
     }
 
+    /// The definition, one bit at a time.
+    fn bitwise(bytes: &[u8]) -> u32 {
+        let mut crc = u32::MAX;
+        for byte in bytes {
+            crc ^= u32::from(*byte);
+            for _ in 0..8 {
+                crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+            }
+        }
+        !crc
+    }
+
+    // test: rfc9260 6.8 "including the CRC32c checksum value"
     #[test]
     fn the_field_counts_as_zero() {
-        for len in 12..300 {
+        for len in 12..1500 {
             let mut packet: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
             packet[FIELD].fill(0);
-            let expected = crc32c(&packet).to_le_bytes();
+            let expected = bitwise(&packet).to_le_bytes();
             fill(&mut packet);
             assert_eq!(packet[FIELD], expected);
             assert_eq!(of_packet(&packet), expected);

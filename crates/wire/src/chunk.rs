@@ -20,6 +20,8 @@ mod re_config;
 mod sack;
 mod shutdown;
 mod shutdown_complete;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use core::fmt;
 

@@ -27,7 +27,7 @@
 //! ```
 //!
 //! With `default-features = false` the crate is `no_std` (with `alloc`) and has
-//! no dependencies; the default feature `checksum` adds the CRC32c.
+//! no dependencies; the default feature `checksum` needs `std` and adds the CRC32c.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), no_std)]
 
@@ -63,3 +63,8 @@ pub use parameter::{Parameter, ParameterIter, Parameters, RawParameter, paramete
 pub use ppid::Ppid;
 pub use serial::{Ssn, StreamId, Tsn};
 pub use writer::{NoRoom, PacketWriter};
+
+// The README's example has to compile too.
+#[cfg(all(doctest, feature = "checksum"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -101,6 +101,7 @@ impl<'a> Packet<'a> {
     #[cfg(feature = "checksum")]
     #[must_use]
     pub fn checksum_ok(&self) -> bool {
+        // req: rfc9260 6.8 "MUST treat the packet as an invalid"
         crate::checksum::of_packet(self.bytes) == self.checksum.to_le_bytes()
     }
 
@@ -162,6 +163,7 @@ impl<'a> Iterator for Chunks<'a> {
         }
         match RawChunk::split(rest, self.offset) {
             Ok(chunk) => {
+                // req: rfc9260 3.2 "MUST ignore the padding bytes"
                 // A sender that forgot the padding of the last chunk is forgiven:
                 // the offset then lies behind the packet and ends the iteration.
                 self.offset += padded(chunk.raw_len());
@@ -176,3 +178,85 @@ impl<'a> Iterator for Chunks<'a> {
 }
 
 impl core::iter::FusedIterator for Chunks<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::testing::hex;
+
+    /// A SACK and a DATA, the DATA without its three bytes of padding.
+    const CAPTURE: &str = "1389 26ab 1a2b3c4d 00000000 \
+        03000010 00000011 00010000 00000000 \
+        00030015 00000012 00010004 0000002e 68656c6c 6f";
+
+    #[test]
+    fn shows_as_a_trace() {
+        let bytes = hex(CAPTURE);
+        let packet = Packet::parse(&bytes).unwrap();
+        assert_eq!(
+            packet.to_string(),
+            "5001 > 9899 tag 0x1a2b3c4d: SACK cum 17 rwnd 65536; \
+             DATA tsn 18 stream 1 ssn 4 ppid 46 BE 5 bytes"
+        );
+        assert_eq!(packet.header().source_port, 5001);
+        assert_eq!(packet.checksum(), 0);
+        assert_eq!(packet.bytes(), bytes);
+    }
+
+    // test: rfc9260 3.2 "MUST ignore the padding bytes"
+    #[test]
+    fn padding_may_be_anything_and_may_be_missing_at_the_end() {
+        let bytes = hex("0001 0002 00000003 00000000 0a000005 01 ffffff 0b000004");
+        let packet = Packet::parse(&bytes).unwrap();
+        let kinds: Vec<_> = packet.chunks().map(|c| c.map(|c| c.kind)).collect();
+        assert_eq!(kinds, [Ok(10), Ok(11)]);
+        let mut cut = hex(CAPTURE);
+        for missing in 0..4 {
+            let packet = Packet::parse(&cut).unwrap();
+            assert_eq!(packet.chunks().filter(Result::is_ok).count(), 2, "{missing}");
+            cut.push(0xff);
+        }
+    }
+
+    #[test]
+    fn ends_after_the_first_error() {
+        let bytes = hex("0001 0002 00000003 00000000 0b000004 07000003 00000000");
+        let packet = Packet::parse(&bytes).unwrap();
+        let mut chunks = packet.chunks();
+        assert_eq!(chunks.offset(), 12);
+        assert!(chunks.next().is_some_and(|c| c.is_ok()));
+        assert_eq!(
+            chunks.next(),
+            Some(Err(ChunkError::LengthTooSmall { offset: 16, kind: 7, length: 3 }))
+        );
+        assert_eq!(chunks.next(), None);
+        assert_eq!(
+            packet.to_string(),
+            "1 > 2 tag 0x00000003: COOKIE ACK; \
+             malformed (SHUTDOWN at byte 16 has the impossible length 3)"
+        );
+    }
+
+    #[test]
+    fn header_alone_has_no_chunks() {
+        let bytes = [0; HEADER_LEN];
+        assert_eq!(Packet::parse(&bytes).unwrap().chunks().next(), None);
+        assert_eq!(Packet::parse(&bytes[1..]), Err(PacketError::TooShort { len: 11 }));
+    }
+
+    // test: rfc9260 6.8 "MUST treat the packet as an invalid"
+    #[cfg(feature = "checksum")]
+    #[test]
+    fn checksum_finds_every_changed_bit() {
+        let mut bytes = hex(CAPTURE);
+        crate::checksum::fill(&mut bytes);
+        let checksum = Packet::parse(&bytes).unwrap().checksum();
+        assert_eq!(checksum.to_le_bytes(), bytes[8..12]);
+        assert!(Packet::parse(&bytes).unwrap().checksum_ok());
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(!Packet::parse(&bytes).unwrap().checksum_ok());
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}

@@ -174,6 +174,7 @@ impl<'a> Iterator for ParameterIter<'a> {
             return None;
         }
         let parameter = RawParameter::split(rest, self.offset);
+        // req: rfc9260 3.2.1 "MUST ignore the padding bytes"
         self.offset = match parameter {
             Ok(parameter) => self.offset + padded(parameter.bytes.len()),
             Err(_) => self.bytes.len(),
@@ -183,3 +184,67 @@ impl<'a> Iterator for ParameterIter<'a> {
 }
 
 impl core::iter::FusedIterator for ParameterIter<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::testing::hex;
+
+    #[test]
+    fn final_padding_does_not_count() {
+        let padded = hex("00070005 aa000000 00070006 bbbb0000");
+        let parameters = Parameters::new(&padded);
+        assert_eq!(parameters.bytes(), &padded[..14]);
+        assert_eq!(parameters, Parameters::new(&padded[..14]));
+        let values: Vec<_> = parameters.into_iter().map(|p| p.unwrap().value).collect();
+        assert_eq!(values, [&[0xaa][..], &[0xbb, 0xbb]]);
+        assert!(!parameters.is_empty() && Parameters::default().is_empty());
+    }
+
+    #[test]
+    fn ends_after_the_first_error() {
+        let bytes = hex("c0000004 00070003 00000000");
+        let parameters = Parameters::new(&bytes);
+        assert_eq!(parameters.bytes(), bytes);
+        let mut iter = parameters.iter();
+        let first = iter.next().unwrap().unwrap();
+        assert_eq!(first.decode(), Ok(Parameter::ForwardTsnSupported));
+        assert_eq!(first.bytes(), &bytes[..4]);
+        assert_eq!(
+            iter.next(),
+            Some(Err(ParameterError::LengthTooSmall { offset: 4, kind: 7, length: 3 }))
+        );
+        assert_eq!(iter.next(), None);
+        assert_eq!(
+            parameters.to_string(),
+            "[forward tsn supported, \
+             malformed (parameter 0x0007 at byte 4 has the impossible length 3)]"
+        );
+        assert_eq!(
+            Parameters::new(&[0, 7, 0]).iter().next(),
+            Some(Err(ParameterError::HeaderCut { offset: 0 }))
+        );
+    }
+
+    #[test]
+    fn upper_bits_say_what_to_do() {
+        for (text, action) in [
+            ("3fff0004", UnknownAction::Stop),
+            ("7fff0004", UnknownAction::StopAndReport),
+            ("bfff0004", UnknownAction::Skip),
+            ("ffff0004", UnknownAction::SkipAndReport),
+        ] {
+            let bytes = hex(text);
+            let raw = Parameters::new(&bytes).iter().next().unwrap().unwrap();
+            assert_eq!(raw.unknown_action(), action);
+            assert_eq!(raw.decode(), Ok(Parameter::Unknown(raw)));
+        }
+    }
+
+    #[test]
+    fn broken_values_show_as_such() {
+        let bytes = hex("00050005 01");
+        let raw = Parameters::new(&bytes).find(5).unwrap();
+        assert_eq!(raw.to_string(), "malformed (parameter 0x0005 cannot have 1 bytes of value)");
+    }
+}

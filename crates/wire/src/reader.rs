@@ -17,6 +17,7 @@ impl<'a> Reader<'a> {
         Some(*head)
     }
 
+    // req: rfc9260 3 "MUST be transmitted in network"
     #[inline]
     pub(crate) fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)

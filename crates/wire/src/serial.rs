@@ -5,6 +5,8 @@ use core::fmt;
 /// Identifies one stream of an association, in the direction of the data.
 pub type StreamId = u16;
 
+// req: rfc9260 1.6 "SHOULD use Serial Number Arithmetic"
+// req: rfc9260 1.6 "MUST be performed modulo 2^32"
 macro_rules! serial_number {
     ($(#[$doc:meta])* $name:ident, $word:ty, $signed:ty) => {
         $(#[$doc])*
@@ -109,7 +111,7 @@ serial_number! {
 mod tests {
     use super::*;
 
-    // test: rfc9260 1.6 "Serial Number Arithmetic"
+    // test: rfc9260 1.6 "SHOULD use Serial Number Arithmetic"
     #[test]
     fn order_survives_the_wrap() {
         assert!(Tsn(u32::MAX).lt(Tsn(0)));

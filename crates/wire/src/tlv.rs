@@ -26,19 +26,39 @@ pub(crate) fn write(out: &mut Vec<u8>, kind: [u8; 2], value: impl FnOnce(&mut Ve
     }
 }
 
+/// The zero bytes that belong behind a chunk or parameter of `len` bytes.
+#[inline]
+pub(crate) const fn padding(len: usize) -> &'static [u8] {
+    // req: rfc9260 3.2 "MUST be a multiple of 4 bytes"
+    // req: rfc9260 3.2 "MUST NOT pad with more than 3 bytes"
+    // req: rfc9260 3.2.1 "MUST NOT pad with more than 3 bytes"
+    match len % 4 {
+        0 => &[],
+        1 => &[0; 3],
+        2 => &[0; 2],
+        _ => &[0; 1],
+    }
+}
+
 /// Appends zero bytes until what began at `start` is a multiple of four long.
-///
-/// req: rfc9260 3.2 "MUST be a multiple of 4 bytes"
 #[inline]
 pub(crate) fn pad(out: &mut Vec<u8>, start: usize) {
     let len = out.len() - start;
-    // A slice of a constant compiles to fewer branches than resize().
-    out.extend_from_slice(&[0u8; 3][..padded(len) - len]);
+    out.extend_from_slice(padding(len));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn padding_completes_four_bytes() {
+        for len in 0..20 {
+            assert_eq!(padded(len), len + padding(len).len());
+            assert_eq!(padded(len) % 4, 0);
+            assert!(padding(len).len() < 4);
+        }
+    }
 
     #[test]
     fn enters_the_length_and_pads() {

@@ -104,7 +104,7 @@ impl<'b> PacketWriter<'b> {
         let header = data.header(length as u16);
         self.buf.extend_from_slice(&header);
         self.buf.extend_from_slice(data.payload);
-        self.buf.extend_from_slice(&[0; 3][..padded(length) - length]);
+        self.buf.extend_from_slice(tlv::padding(length));
         Ok(())
     }
 
@@ -257,6 +257,168 @@ impl<'b> PacketWriter<'b> {
     fn list<T: Element>(&mut self, items: &[T]) {
         for item in items {
             item.write(self.buf);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::{DataFlags, NrSack, Sack};
+    use crate::list::{GapBlocks, List, TsnList};
+    use crate::packet::Packet;
+    use crate::ppid::Ppid;
+    use crate::serial::Ssn;
+
+    const HEADER: Header =
+        Header { source_port: 5001, destination_port: 9899, verification_tag: 0x1a2b_3c4d };
+
+    fn data(payload: &[u8]) -> Data<'_> {
+        Data {
+            flags: DataFlags(DataFlags::BEGIN),
+            tsn: Tsn(18),
+            stream: 1,
+            ssn: Ssn(4),
+            ppid: Ppid::NGAP,
+            payload,
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Vec<Chunk<'_>> {
+        let packet = Packet::parse(bytes).unwrap();
+        assert_eq!(packet.header(), HEADER);
+        packet.chunks().map(|chunk| chunk.unwrap().decode().unwrap()).collect()
+    }
+
+    // test: rfc9260 3.2 "MUST be a multiple of 4 bytes"
+    #[test]
+    fn chunks_come_back() {
+        for len in 0..9 {
+            let payload = vec![7; len];
+            let mut buf = Vec::new();
+            let mut writer = PacketWriter::new(&mut buf, HEADER, 100);
+            assert!(writer.is_empty());
+            writer.data(&data(&payload)).unwrap();
+            assert!(!writer.is_empty());
+            writer.chunk(&Chunk::Data(data(&payload))).unwrap();
+            writer.raw(0xfe, 3, &payload).unwrap();
+            assert_eq!(writer.len() % 4, 0);
+            assert_eq!(writer.remaining(), 100 - writer.len());
+            assert_eq!(writer.finish_without_checksum(), buf.len());
+            let chunks = decode(&buf);
+            assert_eq!(chunks[..2], [Chunk::Data(data(&payload)); 2]);
+            assert!(matches!(&chunks[2], Chunk::Unknown(raw)
+                if (raw.kind, raw.flags, raw.value) == (0xfe, 3, &payload[..])));
+        }
+    }
+
+    #[test]
+    fn acks_come_back() {
+        let gaps = [GapBlock { start: 2, end: 3 }, GapBlock { start: 5, end: 5 }];
+        let nr_gaps = [GapBlock { start: 7, end: 9 }];
+        let duplicates = [Tsn(9)];
+        let skipped = [SkippedStream { stream: 1, ssn: Ssn(2) }];
+        let mut buf = Vec::new();
+        let mut writer = PacketWriter::new(&mut buf, HEADER, 100);
+        writer.sack(Tsn(17), 65536, &gaps, &duplicates).unwrap();
+        writer.nr_sack(Tsn(17), 65536, &gaps, &nr_gaps, &duplicates).unwrap();
+        writer.forward_tsn(Tsn(20), &skipped).unwrap();
+        assert_eq!(writer.finish_without_checksum(), 12 + 28 + 36 + 12);
+
+        let (mut a, mut b, mut c, mut d) = (vec![], vec![], vec![], vec![]);
+        let gap_blocks = GapBlocks::encode(&gaps, &mut a);
+        let nr_gap_blocks = GapBlocks::encode(&nr_gaps, &mut b);
+        let duplicate_tsns = TsnList::encode(&duplicates, &mut c);
+        let expected = [
+            Chunk::Sack(Sack {
+                cumulative_tsn_ack: Tsn(17),
+                a_rwnd: 65536,
+                gap_blocks,
+                duplicate_tsns,
+            }),
+            Chunk::NrSack(NrSack {
+                cumulative_tsn_ack: Tsn(17),
+                a_rwnd: 65536,
+                gap_blocks,
+                nr_gap_blocks,
+                duplicate_tsns,
+            }),
+            Chunk::ForwardTsn(crate::ForwardTsn {
+                new_cumulative_tsn: Tsn(20),
+                streams: List::encode(&skipped, &mut d),
+            }),
+        ];
+        assert_eq!(decode(&buf), expected);
+    }
+
+    #[test]
+    fn limit_is_never_passed() {
+        let payload = [0; 9];
+        let mut buf = Vec::new();
+        // 39 bytes are 36 whole ones: a header, and 24 for chunks with padding.
+        let mut writer = PacketWriter::new(&mut buf, HEADER, 39);
+        assert_eq!(writer.remaining(), 24);
+        assert_eq!(writer.data(&data(&payload)), Err(NoRoom));
+        assert_eq!(writer.chunk(&Chunk::Data(data(&payload))), Err(NoRoom));
+        assert_eq!(writer.raw(1, 0, &[0; 21]), Err(NoRoom));
+        assert_eq!(writer.sack(Tsn(1), 1, &[], &[Tsn(1); 3]), Err(NoRoom));
+        assert_eq!(writer.nr_sack(Tsn(1), 1, &[], &[], &[Tsn(1); 2]), Err(NoRoom));
+        let skipped = SkippedStream { stream: 0, ssn: Ssn(0) };
+        assert_eq!(writer.forward_tsn(Tsn(1), &[skipped; 5]), Err(NoRoom));
+        assert!(writer.is_empty());
+        writer.data(&data(&payload[..8])).unwrap();
+        assert_eq!((writer.len(), writer.remaining()), (36, 0));
+        assert_eq!(NoRoom.to_string(), "no room for the chunk in the packet");
+    }
+
+    #[test]
+    fn limits_are_brought_into_range() {
+        let mut buf = Vec::new();
+        assert_eq!(PacketWriter::new(&mut buf, HEADER, 0).remaining(), 0);
+        let mut buf = Vec::new();
+        let mut writer = PacketWriter::new(&mut buf, HEADER, usize::MAX);
+        assert_eq!(writer.remaining(), 65520);
+        let payload = vec![0; 70_000];
+        assert_eq!(writer.data(&data(&payload)), Err(NoRoom));
+        assert_eq!(writer.chunk(&Chunk::Data(data(&payload))), Err(NoRoom));
+        writer.data(&data(&payload[..65504])).unwrap();
+        assert_eq!(writer.remaining(), 0);
+    }
+
+    #[test]
+    fn padding_reaches_the_exact_length() {
+        let mut buf = Vec::new();
+        let mut writer = PacketWriter::new(&mut buf, HEADER, 64);
+        assert_eq!(writer.pad_to(8), Err(NoRoom));
+        assert_eq!(writer.pad_to(14), Err(NoRoom));
+        assert_eq!(writer.pad_to(68), Err(NoRoom));
+        assert_eq!(writer.pad_to(12), Ok(()));
+        assert!(writer.is_empty());
+        assert_eq!(writer.pad_to(16), Ok(()));
+        assert_eq!(writer.pad_to(64), Ok(()));
+        assert_eq!(writer.finish_without_checksum(), 64);
+        let shown: Vec<_> = decode(&buf).iter().map(Chunk::to_string).collect();
+        assert_eq!(shown, ["PAD 0 bytes", "PAD 44 bytes"]);
+    }
+
+    #[cfg(feature = "checksum")]
+    #[test]
+    fn packets_lie_one_behind_the_other() {
+        let mut buf = Vec::new();
+        for payload in [&b"one"[..], b"three"] {
+            let mut writer = PacketWriter::new(&mut buf, HEADER, 1452);
+            writer.data(&data(payload)).unwrap();
+            assert_eq!(writer.finish(), 12 + 16 + padded(payload.len()));
+        }
+        let before = buf.clone();
+        let mut writer = PacketWriter::new(&mut buf, HEADER, 1452);
+        writer.data(&data(b"gone")).unwrap();
+        writer.cancel();
+        assert_eq!(buf, before);
+        let (first, second) = buf.split_at(32);
+        for (bytes, payload) in [(first, &b"one"[..]), (second, b"three")] {
+            assert!(Packet::parse(bytes).unwrap().checksum_ok());
+            assert_eq!(decode(bytes), [Chunk::Data(data(payload))]);
         }
     }
 }

@@ -49,3 +49,31 @@ impl fmt::Display for Abort<'_> {
         self.causes.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::capture;
+    use crate::cause::Cause;
+
+    #[test]
+    fn user_abort() {
+        capture("0600000b 000c0007 62796500", "ABORT [user abort \"bye\"]", |chunk| {
+            let Chunk::Abort(abort) = chunk else { unreachable!() };
+            assert!(!abort.tag_reflected);
+            assert_eq!(
+                abort.causes.decoded().collect::<Vec<_>>(),
+                [Cause::UserInitiatedAbort(b"bye")]
+            );
+        });
+    }
+
+    // test: rfc9260 3.3.7 "the T bit MUST be set to 1"
+    #[test]
+    fn reflected_tag() {
+        capture("06010004", "ABORT T []", |chunk| {
+            let Chunk::Abort(abort) = chunk else { unreachable!() };
+            assert!(abort.tag_reflected && abort.causes.is_empty());
+        });
+    }
+}

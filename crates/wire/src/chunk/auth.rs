@@ -50,3 +50,24 @@ impl fmt::Display for Auth<'_> {
         write!(f, "key {} hmac {} {} bytes", self.shared_key_id, self.hmac_id, self.hmac.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::{capture, error};
+    use crate::error::ChunkError;
+
+    #[test]
+    fn sha1() {
+        capture(
+            "0f00001c 00000001 000102030405060708090a0b0c0d0e0f10111213",
+            "AUTH key 0 hmac 1 20 bytes",
+            |chunk| {
+                let Chunk::Auth(auth) = chunk else { unreachable!() };
+                assert_eq!((auth.shared_key_id, auth.hmac_id), (0, 1));
+                assert_eq!(auth.hmac.len(), 20);
+            },
+        );
+        assert_eq!(error("0f000006 00000000"), ChunkError::ValueTooShort { kind: 15, len: 2 });
+    }
+}

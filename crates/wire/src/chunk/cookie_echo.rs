@@ -42,3 +42,17 @@ impl fmt::Display for CookieEcho<'_> {
         write!(f, "{} bytes", self.cookie.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::capture;
+
+    #[test]
+    fn brings_the_cookie() {
+        capture("0a000009 0102030405000000", "COOKIE ECHO 5 bytes", |chunk| {
+            let Chunk::CookieEcho(echo) = chunk else { unreachable!() };
+            assert_eq!(echo.cookie, [1, 2, 3, 4, 5]);
+        });
+    }
+}

@@ -163,3 +163,50 @@ impl fmt::Display for Data<'_> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::{capture, error};
+    use super::*;
+
+    #[test]
+    fn whole_message() {
+        capture(
+            "00030015 00000012 00010004 0000002e 68656c6c 6f000000",
+            "DATA tsn 18 stream 1 ssn 4 ppid 46 BE 5 bytes",
+            |chunk| {
+                let Chunk::Data(data) = chunk else { unreachable!() };
+                assert_eq!(data.tsn, Tsn(18));
+                assert_eq!((data.stream, data.ssn), (1, Ssn(4)));
+                assert_eq!(data.ppid, Ppid::DIAMETER);
+                assert_eq!(data.payload, b"hello");
+                let flags = data.flags;
+                assert!(flags.begin() && flags.end());
+                assert!(!flags.unordered() && !flags.immediate());
+                assert_eq!(data.header(21)[..4], [0, 3, 0, 21]);
+            },
+        );
+    }
+
+    #[test]
+    fn flags_show_as_letters() {
+        assert_eq!(DataFlags(0).to_string(), "-");
+        assert_eq!(DataFlags(0xff).to_string(), "BEUI");
+        assert_eq!(DataFlags(DataFlags::UNORDERED).to_string(), "U");
+        assert!(DataFlags(DataFlags::IMMEDIATE).immediate());
+    }
+
+    #[test]
+    fn no_user_data_is_well_formed() {
+        capture(
+            "00030010 00000012 00010004 00000000",
+            "DATA tsn 18 stream 1 ssn 4 ppid 0 BE 0 bytes",
+            |_| {},
+        );
+        assert_eq!(
+            error("0003000f 00000012 00010004 00000000"),
+            ChunkError::ValueTooShort { kind: 0, len: 11 }
+        );
+    }
+}

@@ -47,3 +47,22 @@ impl fmt::Display for Ecne {
         write!(f, "tsn {}", self.lowest_tsn)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::{capture, error};
+    use super::*;
+
+    #[test]
+    fn report_and_answer() {
+        capture("0c000008 000000ff", "ECNE tsn 255", |chunk| {
+            let Chunk::Ecne(ecne) = chunk else { unreachable!() };
+            assert_eq!(ecne.lowest_tsn, Tsn(255));
+        });
+        capture("0d000008 000000ff", "CWR tsn 255", |chunk| {
+            assert!(matches!(chunk, Chunk::Cwr(_)));
+        });
+        assert_eq!(error("0d000004"), ChunkError::ValueTooShort { kind: 13, len: 0 });
+    }
+}

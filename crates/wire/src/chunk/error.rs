@@ -43,3 +43,36 @@ impl fmt::Display for Error<'_> {
         self.causes.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::capture;
+
+    #[test]
+    fn two_causes() {
+        capture(
+            "09000014 00010008 00030000 00060008 3f000004",
+            "ERROR [invalid stream 3, unrecognized chunk 0x3f000004]",
+            |chunk| {
+                let Chunk::Error(error) = chunk else { unreachable!() };
+                assert_eq!(error.causes.iter().count(), 2);
+            },
+        );
+    }
+
+    #[test]
+    fn broken_causes_are_kept_and_shown() {
+        capture("0900000c 00010008 00030000", "ERROR [invalid stream 3]", |_| {});
+        capture(
+            "0900000c 0001000a 00030000",
+            "ERROR [malformed (parameter 0x0001 at byte 0 has length 10, but 8 bytes are left)]",
+            |_| {},
+        );
+        capture(
+            "09000008 00010004",
+            "ERROR [malformed (parameter 0x0001 cannot have 0 bytes of value)]",
+            |_| {},
+        );
+    }
+}

@@ -85,3 +85,28 @@ impl fmt::Display for ForwardTsn<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::{capture, error};
+    use super::*;
+
+    #[test]
+    fn skips_streams() {
+        capture(
+            "c0000010 00000064 00010002 00050006",
+            "FORWARD TSN cum 100 streams 1:2,5:6",
+            |chunk| {
+                let Chunk::ForwardTsn(forward) = chunk else { unreachable!() };
+                assert_eq!(forward.new_cumulative_tsn, Tsn(100));
+                assert_eq!(
+                    forward.streams.iter().next(),
+                    Some(SkippedStream { stream: 1, ssn: Ssn(2) })
+                );
+            },
+        );
+        capture("c0000008 00000064", "FORWARD TSN cum 100", |_| {});
+        assert_eq!(error("c0000004"), ChunkError::ValueTooShort { kind: 0xc0, len: 0 });
+    }
+}

@@ -65,3 +65,43 @@ impl fmt::Display for Heartbeat<'_> {
         write!(f, "{} bytes", self.info.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::{capture, error};
+    use super::*;
+    use crate::chunk::kind;
+
+    #[test]
+    fn request_and_answer() {
+        capture("0400000b 00010007 61626300", "HEARTBEAT 3 bytes", |chunk| {
+            let Chunk::Heartbeat(heartbeat) = chunk else { unreachable!() };
+            assert_eq!(heartbeat.info, b"abc");
+        });
+        capture("05000008 00010004", "HEARTBEAT ACK 0 bytes", |chunk| {
+            assert!(matches!(chunk, Chunk::HeartbeatAck(_)));
+        });
+    }
+
+    #[test]
+    fn needs_its_parameter() {
+        let parameter = |text| match error(text) {
+            ChunkError::Parameter { kind, error } if kind == kind::HEARTBEAT => error,
+            other => panic!("{other}"),
+        };
+        assert_eq!(parameter("04000004"), ParameterError::HeaderCut { offset: 0 });
+        assert_eq!(
+            parameter("04000008 00020004"),
+            ParameterError::UnexpectedKind { kind: 2, expected: 1 }
+        );
+        assert_eq!(
+            parameter("04000008 00010003"),
+            ParameterError::LengthTooSmall { offset: 0, kind: 1, length: 3 }
+        );
+        assert_eq!(
+            parameter("04000008 00010009"),
+            ParameterError::BeyondEnd { offset: 0, kind: 1, length: 9, available: 4 }
+        );
+    }
+}

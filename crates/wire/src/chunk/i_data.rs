@@ -91,3 +91,32 @@ impl fmt::Display for IData<'_> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::{capture, error};
+    use super::*;
+
+    #[test]
+    fn first_and_middle_fragment() {
+        capture(
+            "40020015 00000012 00010000 00000007 00000033 68000000",
+            "I-DATA tsn 18 stream 1 mid 7 ppid 51 B 1 bytes",
+            |chunk| {
+                let Chunk::IData(data) = chunk else { unreachable!() };
+                assert_eq!((data.tsn, data.stream, data.mid), (Tsn(18), 1, 7));
+                assert_eq!(data.payload, b"h");
+            },
+        );
+        capture(
+            "40000018 00000013 00010000 00000007 00000001 656c6c6f",
+            "I-DATA tsn 19 stream 1 mid 7 fsn 1 - 4 bytes",
+            |_| {},
+        );
+        assert_eq!(
+            error("40000010 00000013 00010000 00000007"),
+            ChunkError::ValueTooShort { kind: 0x40, len: 12 }
+        );
+    }
+}

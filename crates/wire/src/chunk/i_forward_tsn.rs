@@ -96,3 +96,28 @@ impl fmt::Display for IForwardTsn<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::{capture, error};
+    use super::*;
+
+    #[test]
+    fn skips_messages() {
+        capture(
+            "c2000018 00000064 00010000 00000002 00050001 00000006",
+            "I-FORWARD-TSN cum 100 streams 1:2,5:6U",
+            |chunk| {
+                let Chunk::IForwardTsn(forward) = chunk else { unreachable!() };
+                assert_eq!(forward.new_cumulative_tsn, Tsn(100));
+                assert_eq!(
+                    forward.streams.iter().next_back(),
+                    Some(SkippedMessage { stream: 5, unordered: true, mid: 6 })
+                );
+            },
+        );
+        capture("c2000008 00000064", "I-FORWARD-TSN cum 100", |_| {});
+        assert_eq!(error("c2000004"), ChunkError::ValueTooShort { kind: 0xc2, len: 0 });
+    }
+}

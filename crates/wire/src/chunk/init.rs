@@ -88,3 +88,48 @@ impl fmt::Display for Init<'_> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::{capture, error};
+    use super::*;
+    use crate::parameter::parameter_kind;
+
+    #[test]
+    fn request() {
+        capture(
+            "01000026 1a2b3c4d 00020000 000a0800 00000001 \
+             00050008 c0a80001 80000004 80080006 4082 0000",
+            "INIT tag 0x1a2b3c4d rwnd 131072 streams 10 out 2048 in tsn 1 \
+             [192.168.0.1, ecn capable, extensions I-DATA,RE-CONFIG]",
+            |chunk| {
+                let Chunk::Init(init) = chunk else { unreachable!() };
+                assert_eq!(init.initiate_tag, 0x1a2b_3c4d);
+                assert_eq!(init.a_rwnd, 131_072);
+                assert_eq!((init.outbound_streams, init.inbound_streams), (10, 2048));
+                assert_eq!(init.initial_tsn, Tsn(1));
+                let found = init.parameters.find(parameter_kind::SUPPORTED_EXTENSIONS);
+                assert_eq!(found.map(|p| p.value), Some(&[0x40, 0x82][..]));
+                assert_eq!(init.parameters.find(parameter_kind::STATE_COOKIE), None);
+            },
+        );
+    }
+
+    #[test]
+    fn answer_with_cookie() {
+        capture(
+            "0200001c 00000001 0000ffff 00010001 ffffffff 00070008 01020304",
+            "INIT ACK tag 0x00000001 rwnd 65535 streams 1 out 1 in tsn 4294967295 [cookie 4 bytes]",
+            |chunk| assert!(matches!(chunk, Chunk::InitAck(_))),
+        );
+    }
+
+    #[test]
+    fn too_short() {
+        assert_eq!(
+            error("01000010 00000001 0000ffff 00010001"),
+            ChunkError::ValueTooShort { kind: 1, len: 12 }
+        );
+    }
+}

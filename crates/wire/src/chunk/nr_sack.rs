@@ -96,3 +96,39 @@ impl fmt::Display for NrSack<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::{capture, error};
+    use super::*;
+    use crate::list::GapBlock;
+
+    #[test]
+    fn all_three_lists() {
+        capture(
+            "10000024 00000011 00010000 00010002 00010000 \
+             00020003 00050005 00070009 00000009",
+            "NR-SACK cum 17 rwnd 65536 gaps 2-3 nr-gaps 5-5,7-9 dup 9",
+            |chunk| {
+                let Chunk::NrSack(sack) = chunk else { unreachable!() };
+                assert_eq!(sack.cumulative_tsn_ack, Tsn(17));
+                assert_eq!(sack.gap_blocks.len(), 1);
+                assert_eq!(sack.nr_gap_blocks.iter().next(), Some(GapBlock { start: 5, end: 5 }));
+            },
+        );
+    }
+
+    #[test]
+    fn counts_have_to_hold() {
+        assert_eq!(
+            error("10000018 00000011 00010000 00010001 00000000 00020003"),
+            ChunkError::ValueTooShort { kind: 0x10, len: 20 }
+        );
+        capture(
+            "10000014 00000011 00010000 00000000 00000000",
+            "NR-SACK cum 17 rwnd 65536",
+            |_| {},
+        );
+    }
+}

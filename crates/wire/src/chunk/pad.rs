@@ -42,3 +42,16 @@ impl fmt::Display for Pad<'_> {
         write!(f, "{} bytes", self.padding.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::capture;
+
+    #[test]
+    fn carries_bytes_without_meaning() {
+        capture("84000009 0000000000000000", "PAD 5 bytes", |chunk| {
+            assert!(matches!(chunk, Chunk::Pad(pad) if pad.padding == [0; 5]));
+        });
+    }
+}

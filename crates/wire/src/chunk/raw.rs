@@ -142,3 +142,61 @@ impl UnknownAction {
         matches!(self, Self::StopAndReport | Self::SkipAndReport)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{capture, hex};
+    use super::*;
+
+    #[test]
+    fn takes_one_chunk_and_no_more() {
+        let bytes = hex("0b000004 ffff");
+        let chunk = RawChunk::parse(&bytes).unwrap();
+        assert_eq!((chunk.kind, chunk.flags), (kind::COOKIE_ACK, 0));
+        assert!(chunk.value.is_empty());
+        assert_eq!(chunk.bytes(), &bytes[..4]);
+        assert_eq!(chunk.raw_len(), 4);
+        assert_eq!(chunk.to_string(), "COOKIE ACK");
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        assert_eq!(RawChunk::parse(&[1, 2, 3]), Err(ChunkError::HeaderCut { offset: 0 }));
+        assert_eq!(
+            RawChunk::split(&hex("07000003"), 12),
+            Err(ChunkError::LengthTooSmall { offset: 12, kind: 7, length: 3 })
+        );
+        assert_eq!(
+            RawChunk::split(&hex("07000009 00000000"), 12),
+            Err(ChunkError::BeyondPacket { offset: 12, kind: 7, length: 9, available: 8 })
+        );
+        let broken = hex("07000004");
+        assert_eq!(
+            RawChunk::parse(&broken).unwrap().to_string(),
+            "SHUTDOWN malformed (SHUTDOWN has only 0 bytes of value)"
+        );
+    }
+
+    #[test]
+    fn upper_bits_say_what_to_do() {
+        for (kind, action, goes_on, reports) in [
+            (0x3f, UnknownAction::Stop, false, false),
+            (0x7f, UnknownAction::StopAndReport, false, true),
+            (0xbf, UnknownAction::Skip, true, false),
+            (0xff, UnknownAction::SkipAndReport, true, true),
+        ] {
+            let bytes = [kind, 0, 0, 4];
+            let chunk = RawChunk::parse(&bytes).unwrap();
+            assert_eq!(chunk.unknown_action(), action);
+            assert_eq!(chunk.decode(), Ok(Chunk::Unknown(chunk)));
+            assert_eq!(action.goes_on(), goes_on);
+            assert_eq!(action.reports(), reports);
+        }
+    }
+
+    #[test]
+    fn unknown_chunks_stay_as_they_are() {
+        capture("fe0a0006 01020000", "chunk 0xfe 6 bytes", |_| {});
+        capture("08000004", "SHUTDOWN ACK", |_| {});
+    }
+}

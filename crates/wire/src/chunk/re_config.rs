@@ -43,3 +43,22 @@ impl fmt::Display for ReConfig<'_> {
         self.parameters.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::capture;
+
+    #[test]
+    fn request_and_response_together() {
+        capture(
+            "82000022 0010000c 00000005 00000001 000d0012 00000006 00000005 000000ff 00030000",
+            "RE-CONFIG [response 5 result 1, \
+             reset outgoing request 6 response 5 last tsn 255 streams 3]",
+            |chunk| {
+                let Chunk::ReConfig(config) = chunk else { unreachable!() };
+                assert_eq!(config.parameters.iter().count(), 2);
+            },
+        );
+    }
+}

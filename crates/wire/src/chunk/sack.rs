@@ -84,3 +84,46 @@ impl fmt::Display for Sack<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::{capture, error};
+    use super::*;
+    use crate::list::GapBlock;
+
+    #[test]
+    fn gaps_and_duplicates() {
+        // The example of RFC 9260 section 3.3.4, with a duplicate.
+        capture(
+            "0300001c 0000000c 00001240 00020001 00020003 00050005 00000009",
+            "SACK cum 12 rwnd 4672 gaps 2-3,5-5 dup 9",
+            |chunk| {
+                let Chunk::Sack(sack) = chunk else { unreachable!() };
+                assert_eq!(sack.cumulative_tsn_ack, Tsn(12));
+                assert_eq!(sack.a_rwnd, 4672);
+                assert_eq!(
+                    sack.gap_blocks.iter().collect::<Vec<_>>(),
+                    [GapBlock { start: 2, end: 3 }, GapBlock { start: 5, end: 5 }]
+                );
+                assert_eq!(sack.duplicate_tsns.iter().collect::<Vec<_>>(), [Tsn(9)]);
+            },
+        );
+    }
+
+    #[test]
+    fn counts_have_to_hold() {
+        assert_eq!(
+            error("03000014 0000000c 00001240 00020000 00020003"),
+            ChunkError::ValueTooShort { kind: 3, len: 16 }
+        );
+        assert_eq!(
+            error("03000010 0000000c 00001240 0000ffff"),
+            ChunkError::ValueTooShort { kind: 3, len: 12 }
+        );
+        assert_eq!(
+            error("0300000c 0000000c 00001240"),
+            ChunkError::ValueTooShort { kind: 3, len: 8 }
+        );
+    }
+}

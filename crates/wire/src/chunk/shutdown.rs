@@ -43,3 +43,19 @@ impl fmt::Display for Shutdown {
         write!(f, "cum {}", self.cumulative_tsn_ack)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::{capture, error};
+    use super::*;
+
+    #[test]
+    fn carries_the_cumulative_ack() {
+        capture("07000008 0000002a", "SHUTDOWN cum 42", |chunk| {
+            let Chunk::Shutdown(shutdown) = chunk else { unreachable!() };
+            assert_eq!(shutdown.cumulative_tsn_ack, Tsn(42));
+        });
+        assert_eq!(error("07000007 00000000"), ChunkError::ValueTooShort { kind: 7, len: 3 });
+    }
+}

@@ -35,3 +35,23 @@ impl fmt::Display for ShutdownComplete {
         f.write_str(if self.tag_reflected { "T" } else { "" })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Chunk;
+    use super::super::testing::capture;
+    use super::*;
+
+    // test: rfc9260 3.3.13 "the T bit MUST be set to 1"
+    #[test]
+    fn tells_whether_the_tag_is_reflected() {
+        for (text, shown, tag_reflected) in
+            [("0e000004", "SHUTDOWN COMPLETE", false), ("0e010004", "SHUTDOWN COMPLETE T", true)]
+        {
+            capture(text, shown, |chunk| {
+                let expected = ShutdownComplete { tag_reflected };
+                assert_eq!(chunk, Chunk::ShutdownComplete(expected));
+            });
+        }
+    }
+}

@@ -494,3 +494,103 @@ impl fmt::Display for Streams<'_> {
 fn kind_names(f: &mut fmt::Formatter<'_>, kinds: &[u8]) -> fmt::Result {
     join(f, kinds.iter().map(|kind| crate::chunk::kind::Name(*kind)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::testing::hex;
+
+    /// Decodes one padded parameter, checks how it shows and that encoding
+    /// gives the same bytes again.
+    fn capture(text: &str, shown: &str) {
+        let bytes = hex(text);
+        let raw = Parameters::new(&bytes).iter().next().unwrap().unwrap();
+        let parameter = raw.decode().unwrap();
+        assert_eq!(parameter.to_string(), shown);
+        assert_eq!(parameter.kind(), raw.kind);
+        let mut out = Vec::new();
+        parameter.encode(&mut out);
+        assert_eq!(out, bytes);
+    }
+
+    #[test]
+    fn of_init_and_init_ack() {
+        capture("00050008 c0000201", "192.0.2.1");
+        capture("00060014 20010db8000000000000000000000001", "2001:db8::1");
+        capture("00070007 01020300", "cookie 3 bytes");
+        capture("00080008 c0ff0004", "unrecognized 0xc0ff0004");
+        capture("00090008 000003e8", "cookie life +1000 ms");
+        capture("000b0008 612e6200", "host name 0x612e6200");
+        capture("000c0008 00050006", "address types 5,6");
+        capture("80000004", "ecn capable");
+        capture("80010008 00000001", "zero checksum method 1");
+        capture("80050006 00000000", "padding 2 bytes");
+        capture("80080007 c040fe00", "extensions FORWARD TSN,I-DATA,chunk 0xfe");
+        capture("c0000004", "forward tsn supported");
+        capture("c0060008 00000007", "adaptation 0x00000007");
+        capture("00010008 01020304", "heartbeat info 4 bytes");
+    }
+
+    #[test]
+    fn of_authentication() {
+        capture("80020008 01020304", "random 4 bytes");
+        capture("80030006 c1800000", "authenticated ASCONF,ASCONF-ACK");
+        capture("80040008 00030001", "hmac 3,1");
+    }
+
+    #[test]
+    fn of_reconfiguration() {
+        capture(
+            "000d0010 00000001 00000002 00000003",
+            "reset outgoing request 1 response 2 last tsn 3 streams all",
+        );
+        capture("000e000c 00000001 00050006", "reset incoming request 1 streams 5,6");
+        capture("000f0008 00000001", "reset tsn request 1");
+        capture("0010000c 00000001 00000006", "response 1 result 6");
+        capture(
+            "00100014 00000001 00000001 0000000a 0000000b",
+            "response 1 result 1 next tsns 10 11",
+        );
+        capture("0011000c 00000001 00030000", "add 3 outgoing streams request 1");
+        capture("0012000c 00000001 00030000", "add 3 incoming streams request 1");
+    }
+
+    #[test]
+    fn of_address_changes() {
+        let address = "00000009 00050008 c0000201";
+        capture(&format!("c0010010 {address}"), "add [192.0.2.1] id 9");
+        capture(&format!("c0020010 {address}"), "delete [192.0.2.1] id 9");
+        capture(&format!("c0040010 {address}"), "set primary [192.0.2.1] id 9");
+        capture("c0050008 00000009", "success id 9");
+        capture("c003000c 00000009 00a10004", "failed [resource shortage empty] id 9");
+    }
+
+    #[test]
+    fn unknown_ones_stay_as_they_are() {
+        capture("4abc0006 01020000", "parameter 0x4abc 0x0102");
+    }
+
+    #[test]
+    fn values_of_the_wrong_size_are_refused() {
+        for text in [
+            "00050009 c000020100",
+            "00060008 c0000201",
+            "00090004",
+            "000c0005 00",
+            "000d000c 00000001 00000002",
+            "0010000e 00000001 00000001 0000",
+            "00100010 00000001 00000001 00000001",
+            "0011000a 00000001 0003",
+            "80000008 00000000",
+            "80010004",
+            "c0000005 00",
+            "c0010007 000000",
+            "c0060006 0000",
+        ] {
+            let bytes = hex(text);
+            let raw = Parameters::new(&bytes).iter().next().unwrap().unwrap();
+            let (kind, len) = (raw.kind, raw.value.len());
+            assert_eq!(raw.decode(), Err(ParameterError::ValueLength { kind, len }), "{text}");
+        }
+    }
+}
