@@ -18,6 +18,8 @@ pub struct Config {
     pub streams: u16,
     /// RTO.Min in milliseconds. rtc-sctp has a fixed 1000 and ignores it.
     pub rto_min: u64,
+    /// Profile of anabranch; the others have none.
+    pub profile: &'static str,
 }
 
 impl Default for Config {
@@ -31,6 +33,7 @@ impl Default for Config {
             message: 1 << 20,
             streams: 1024,
             rto_min: 1000,
+            profile: "default",
         }
     }
 }
@@ -47,6 +50,8 @@ pub enum Role {
 /// The engines there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// anabranch itself.
+    Anabranch,
     /// rtc-sctp, of the WebRTC stack `rtc`.
     RtcSctp,
     /// dcsctp, by the authors of the C++ library of that name.
@@ -57,11 +62,12 @@ pub enum Kind {
 
 impl Kind {
     /// Every engine.
-    pub const ALL: [Kind; 3] = [Kind::RtcSctp, Kind::DcSctp, Kind::SctpProto];
+    pub const ALL: [Kind; 4] = [Kind::Anabranch, Kind::RtcSctp, Kind::DcSctp, Kind::SctpProto];
 
     /// The engine's name.
     pub fn name(self) -> &'static str {
         match self {
+            Kind::Anabranch => "anabranch",
             Kind::RtcSctp => "rtc-sctp",
             Kind::DcSctp => "dcsctp",
             Kind::SctpProto => "sctp-proto",
@@ -71,6 +77,7 @@ impl Kind {
     /// A new association of this engine.
     pub fn build(self, config: &Config, role: Role) -> Box<dyn Engine> {
         match self {
+            Kind::Anabranch => Box::new(engines::anabranch::Anabranch::new(config, role)),
             Kind::RtcSctp => Box::new(engines::rtc_sctp::RtcSctp::new(config, role)),
             Kind::DcSctp => Box::new(engines::dcsctp::DcSctp::new(config, role)),
             Kind::SctpProto => Box::new(engines::sctp_proto::SctpProto::new(config, role)),

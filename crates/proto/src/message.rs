@@ -120,6 +120,11 @@ impl Payload {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
+    /// The pieces as a vector.
+    pub fn into_pieces(self) -> Vec<Bytes> {
+        std::iter::once(self.first).chain(self.rest).collect()
+    }
+
     /// The whole as one buffer: free of cost for one piece, a copy for several.
     pub fn into_bytes(self) -> Bytes {
         if self.rest.is_empty() {

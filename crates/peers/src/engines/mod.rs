@@ -1,5 +1,6 @@
 //! One file per implementation.
 
+pub(crate) mod anabranch;
 pub(crate) mod dcsctp;
 pub(crate) mod rtc_sctp;
 pub(crate) mod sctp_proto;

@@ -219,6 +219,11 @@ impl Association {
         self.send.free()
     }
 
+    /// User bytes that are not known to have arrived: queued or in flight.
+    pub fn pending_bytes(&self) -> usize {
+        self.send.unsent() + self.outstanding.payload()
+    }
+
     /// Whether messages wait to be received.
     pub fn is_readable(&self) -> bool {
         self.receiver.readable()

@@ -147,6 +147,14 @@ impl Outstanding {
         self.flights[path].bytes
     }
 
+    /// User bytes not acknowledged, in flight or not.
+    pub(crate) fn payload(&self) -> usize {
+        (self.slots.iter())
+            .filter(|slot| slot.state != SlotState::Acked)
+            .map(|slot| slot.payload.len())
+            .sum()
+    }
+
     /// User bytes in flight on all paths.
     pub(crate) fn payload_in_flight(&self) -> usize {
         self.payload_in_flight
