@@ -216,6 +216,14 @@ mod tests {
             "parameter 0x0007 where 0x0001 has to be"
         );
         assert_eq!(
+            ChunkError::BeyondPacket { offset: 12, kind: 0, length: 20, available: 8 }.to_string(),
+            "DATA at byte 12 has length 20, but 8 bytes are left"
+        );
+        assert_eq!(
+            ChunkError::LengthTooSmall { offset: 12, kind: 0xfe, length: 3 }.to_string(),
+            "chunk 0xfe at byte 12 has the impossible length 3"
+        );
+        assert_eq!(
             PacketError::TooShort { len: 11 }.to_string(),
             "11 bytes are too few for an SCTP common header"
         );

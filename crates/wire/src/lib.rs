@@ -59,7 +59,7 @@ pub use chunk::{
 pub use error::{ChunkError, PacketError, ParameterError};
 pub use list::{Element, GapBlock, GapBlocks, List, ListIter, TsnList, U16List};
 pub use packet::{Chunks, HEADER_LEN, Header, Packet};
-pub use parameter::{Parameter, ParameterIter, Parameters, RawParameter, parameter_kind};
+pub use parameter::{Parameter, ParameterIter, Parameters, RawParameter, kind as parameter_kind};
 pub use ppid::Ppid;
 pub use serial::{Ssn, StreamId, Tsn};
 pub use writer::{NoRoom, PacketWriter};

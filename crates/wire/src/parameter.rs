@@ -1,10 +1,12 @@
 //! Type-length-value parameters of control chunks.
 
+pub mod kind;
 mod known;
+mod show;
 
 use core::fmt;
 
-pub use known::{Parameter, kind as parameter_kind};
+pub use known::Parameter;
 
 use crate::chunk::UnknownAction;
 use crate::error::ParameterError;

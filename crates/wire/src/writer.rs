@@ -4,7 +4,7 @@ use core::fmt;
 
 use alloc::vec::Vec;
 
-use crate::chunk::{Chunk, Data, SkippedStream, kind};
+use crate::chunk::{Chunk, Data, SkippedMessage, SkippedStream, kind};
 use crate::list::{Element, GapBlock};
 use crate::packet::{HEADER_LEN, Header};
 use crate::serial::Tsn;
@@ -171,6 +171,23 @@ impl<'b> PacketWriter<'b> {
         Ok(())
     }
 
+    /// Appends an I-FORWARD-TSN.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`] if it is longer than [`remaining`](Self::remaining): 8 bytes
+    /// and 8 for each stream.
+    pub fn i_forward_tsn(
+        &mut self,
+        new_cumulative_tsn: Tsn,
+        streams: &[SkippedMessage],
+    ) -> Result<(), NoRoom> {
+        self.start_chunk(kind::I_FORWARD_TSN, 8 + 8 * streams.len())?;
+        self.words(&[new_cumulative_tsn.0]);
+        self.list(streams);
+        Ok(())
+    }
+
     /// Appends a chunk of any type.
     ///
     /// # Errors
@@ -318,14 +335,16 @@ mod tests {
         let nr_gaps = [GapBlock { start: 7, end: 9 }];
         let duplicates = [Tsn(9)];
         let skipped = [SkippedStream { stream: 1, ssn: Ssn(2) }];
+        let messages = [SkippedMessage { stream: 1, unordered: true, mid: 7 }];
         let mut buf = Vec::new();
-        let mut writer = PacketWriter::new(&mut buf, HEADER, 100);
+        let mut writer = PacketWriter::new(&mut buf, HEADER, 120);
         writer.sack(Tsn(17), 65536, &gaps, &duplicates).unwrap();
         writer.nr_sack(Tsn(17), 65536, &gaps, &nr_gaps, &duplicates).unwrap();
         writer.forward_tsn(Tsn(20), &skipped).unwrap();
-        assert_eq!(writer.finish_without_checksum(), 12 + 28 + 36 + 12);
+        writer.i_forward_tsn(Tsn(20), &messages).unwrap();
+        assert_eq!(writer.finish_without_checksum(), 12 + 28 + 36 + 12 + 16);
 
-        let (mut a, mut b, mut c, mut d) = (vec![], vec![], vec![], vec![]);
+        let (mut a, mut b, mut c, mut d, mut e) = (vec![], vec![], vec![], vec![], vec![]);
         let gap_blocks = GapBlocks::encode(&gaps, &mut a);
         let nr_gap_blocks = GapBlocks::encode(&nr_gaps, &mut b);
         let duplicate_tsns = TsnList::encode(&duplicates, &mut c);
@@ -346,6 +365,10 @@ mod tests {
             Chunk::ForwardTsn(crate::ForwardTsn {
                 new_cumulative_tsn: Tsn(20),
                 streams: List::encode(&skipped, &mut d),
+            }),
+            Chunk::IForwardTsn(crate::IForwardTsn {
+                new_cumulative_tsn: Tsn(20),
+                streams: List::encode(&messages, &mut e),
             }),
         ];
         assert_eq!(decode(&buf), expected);

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::RawChunk;
 use crate::error::{ChunkError, ParameterError};
-use crate::parameter::{Parameter, Parameters, parameter_kind};
+use crate::parameter::{Parameter, Parameters, kind as parameter_kind};
 
 /// Asks whether a path works, or answers that with the same contents
 /// (RFC 9260 sections 3.3.5, 3.3.6).

@@ -94,7 +94,7 @@ mod tests {
     use super::super::Chunk;
     use super::super::testing::{capture, error};
     use super::*;
-    use crate::parameter::parameter_kind;
+    use crate::parameter::kind as parameter_kind;
 
     #[test]
     fn request() {

@@ -1,78 +1,16 @@
 //! The parameter types of the RFCs.
 
-use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use alloc::vec::Vec;
 
-use super::{Parameters, RawParameter};
+use super::{Parameters, RawParameter, kind};
 use crate::cause::Causes;
 use crate::error::ParameterError;
 use crate::list::U16List;
 use crate::reader::Reader;
 use crate::serial::Tsn;
-use crate::text::{Bytes, join};
 use crate::tlv;
-
-/// Parameter types by name.
-pub mod kind {
-    /// Heartbeat Info (RFC 9260 section 3.3.5).
-    pub const HEARTBEAT_INFO: u16 = 1;
-    /// IPv4 Address (RFC 9260 section 3.3.2.1.1).
-    pub const IPV4_ADDRESS: u16 = 5;
-    /// IPv6 Address (RFC 9260 section 3.3.2.1.2).
-    pub const IPV6_ADDRESS: u16 = 6;
-    /// State Cookie (RFC 9260 section 3.3.3.1.1).
-    pub const STATE_COOKIE: u16 = 7;
-    /// Unrecognized Parameter (RFC 9260 section 3.3.3.1.2).
-    pub const UNRECOGNIZED_PARAMETER: u16 = 8;
-    /// Cookie Preservative (RFC 9260 section 3.3.2.1.3).
-    pub const COOKIE_PRESERVATIVE: u16 = 9;
-    /// Host Name Address, deprecated (RFC 9260 section 3.3.2.1.4).
-    pub const HOST_NAME_ADDRESS: u16 = 11;
-    /// Supported Address Types (RFC 9260 section 3.3.2.1.5).
-    pub const SUPPORTED_ADDRESS_TYPES: u16 = 12;
-    /// Outgoing SSN Reset Request (RFC 6525 section 4.1).
-    pub const OUTGOING_RESET_REQUEST: u16 = 13;
-    /// Incoming SSN Reset Request (RFC 6525 section 4.2).
-    pub const INCOMING_RESET_REQUEST: u16 = 14;
-    /// SSN/TSN Reset Request (RFC 6525 section 4.3).
-    pub const TSN_RESET_REQUEST: u16 = 15;
-    /// Re-configuration Response (RFC 6525 section 4.4).
-    pub const RECONFIG_RESPONSE: u16 = 16;
-    /// Add Outgoing Streams Request (RFC 6525 section 4.5).
-    pub const ADD_OUTGOING_STREAMS: u16 = 17;
-    /// Add Incoming Streams Request (RFC 6525 section 4.6).
-    pub const ADD_INCOMING_STREAMS: u16 = 18;
-    /// ECN Capable, reserved (RFC 9260 section 3.3.2).
-    pub const ECN_CAPABLE: u16 = 0x8000;
-    /// Zero Checksum Acceptable (RFC 9653).
-    pub const ZERO_CHECKSUM_ACCEPTABLE: u16 = 0x8001;
-    /// Random (RFC 4895 section 3.1).
-    pub const RANDOM: u16 = 0x8002;
-    /// Chunk List (RFC 4895 section 3.2).
-    pub const CHUNK_LIST: u16 = 0x8003;
-    /// Requested HMAC Algorithm (RFC 4895 section 3.3).
-    pub const REQUESTED_HMAC_ALGORITHM: u16 = 0x8004;
-    /// Padding (RFC 4820 section 4).
-    pub const PADDING: u16 = 0x8005;
-    /// Supported Extensions (RFC 5061 section 4.2.7).
-    pub const SUPPORTED_EXTENSIONS: u16 = 0x8008;
-    /// Forward TSN Supported (RFC 3758 section 3.1).
-    pub const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
-    /// Add IP Address (RFC 5061 section 4.2.1).
-    pub const ADD_IP_ADDRESS: u16 = 0xc001;
-    /// Delete IP Address (RFC 5061 section 4.2.2).
-    pub const DELETE_IP_ADDRESS: u16 = 0xc002;
-    /// Error Cause Indication (RFC 5061 section 4.2.3).
-    pub const ERROR_CAUSE_INDICATION: u16 = 0xc003;
-    /// Set Primary IP Address (RFC 5061 section 4.2.4).
-    pub const SET_PRIMARY_ADDRESS: u16 = 0xc004;
-    /// Success Indication (RFC 5061 section 4.2.5).
-    pub const SUCCESS_INDICATION: u16 = 0xc005;
-    /// Adaptation Layer Indication (RFC 5061 section 4.2.6).
-    pub const ADAPTATION_LAYER_INDICATION: u16 = 0xc006;
-}
 
 /// A parameter with its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -411,88 +349,6 @@ fn put(out: &mut Vec<u8>, words: &[u32]) {
     for word in words {
         out.extend_from_slice(&word.to_be_bytes());
     }
-}
-
-impl fmt::Display for Parameter<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::HeartbeatInfo(info) => write!(f, "heartbeat info {} bytes", info.len()),
-            Self::Ipv4Address(address) => address.fmt(f),
-            Self::Ipv6Address(address) => address.fmt(f),
-            Self::StateCookie(cookie) => write!(f, "cookie {} bytes", cookie.len()),
-            Self::UnrecognizedParameter(tlv) => write!(f, "unrecognized {}", Bytes(tlv)),
-            Self::CookiePreservative(ms) => write!(f, "cookie life +{ms} ms"),
-            Self::HostNameAddress(name) => write!(f, "host name {}", Bytes(name)),
-            Self::SupportedAddressTypes(types) => write!(f, "address types {types}"),
-            Self::OutgoingResetRequest { request, response, last_tsn, streams } => write!(
-                f,
-                "reset outgoing request {request} response {response} last tsn {last_tsn} streams {}",
-                Streams(streams)
-            ),
-            Self::IncomingResetRequest { request, streams } => {
-                write!(f, "reset incoming request {request} streams {}", Streams(streams))
-            }
-            Self::TsnResetRequest(request) => write!(f, "reset tsn request {request}"),
-            Self::ReconfigResponse { response, result, next_tsns } => {
-                write!(f, "response {response} result {result}")?;
-                match next_tsns {
-                    Some((sender, receiver)) => write!(f, " next tsns {sender} {receiver}"),
-                    None => Ok(()),
-                }
-            }
-            Self::AddOutgoingStreams { request, count } => {
-                write!(f, "add {count} outgoing streams request {request}")
-            }
-            Self::AddIncomingStreams { request, count } => {
-                write!(f, "add {count} incoming streams request {request}")
-            }
-            Self::EcnCapable => f.write_str("ecn capable"),
-            Self::ZeroChecksumAcceptable(method) => write!(f, "zero checksum method {method}"),
-            Self::Random(bytes) => write!(f, "random {} bytes", bytes.len()),
-            Self::ChunkList(kinds) => {
-                f.write_str("authenticated ")?;
-                kind_names(f, kinds)
-            }
-            Self::RequestedHmacAlgorithm(ids) => write!(f, "hmac {ids}"),
-            Self::Padding(bytes) => write!(f, "padding {} bytes", bytes.len()),
-            Self::SupportedExtensions(kinds) => {
-                f.write_str("extensions ")?;
-                kind_names(f, kinds)
-            }
-            Self::ForwardTsnSupported => f.write_str("forward tsn supported"),
-            Self::AddIpAddress { correlation, address } => {
-                write!(f, "add {address} id {correlation}")
-            }
-            Self::DeleteIpAddress { correlation, address } => {
-                write!(f, "delete {address} id {correlation}")
-            }
-            Self::ErrorCauseIndication { correlation, causes } => {
-                write!(f, "failed {causes} id {correlation}")
-            }
-            Self::SetPrimaryAddress { correlation, address } => {
-                write!(f, "set primary {address} id {correlation}")
-            }
-            Self::SuccessIndication(correlation) => write!(f, "success id {correlation}"),
-            Self::AdaptationLayerIndication(code) => write!(f, "adaptation 0x{code:08x}"),
-            Self::Unknown(raw) => write!(f, "parameter 0x{:04x} {}", raw.kind, Bytes(raw.value)),
-        }
-    }
-}
-
-/// Streams of a reset request, where none listed means all.
-struct Streams<'a>(U16List<'a>);
-
-impl fmt::Display for Streams<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("all");
-        }
-        self.0.fmt(f)
-    }
-}
-
-fn kind_names(f: &mut fmt::Formatter<'_>, kinds: &[u8]) -> fmt::Result {
-    join(f, kinds.iter().map(|kind| crate::chunk::kind::Name(*kind)))
 }
 
 #[cfg(test)]
