@@ -21,7 +21,7 @@ const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 /// Bytes of IPv4 and UDP headers around a packet.
 const OVERHEAD: usize = 28;
 /// Packets of one batch, as GSO takes them.
-const SEGMENTS: usize = 44;
+const SEGMENTS: usize = 16;
 
 pub(crate) struct Anabranch {
     endpoint: Endpoint,

@@ -55,7 +55,7 @@ impl Association {
         // req: rfc9260 6.2.1 "Set rwnd equal to the newly received a_rwnd"
         self.peer_rwnd = a_rwnd.saturating_sub(u32::try_from(in_flight).unwrap_or(u32::MAX));
 
-        self.grow_windows();
+        self.grow_windows(now);
         self.supervise_acked(now);
         self.detect_losses(now);
         self.exit_recovery();
@@ -75,7 +75,7 @@ impl Association {
 
     /// Congestion windows and round-trip times.
     // req: rfc9260 7.2.4 "MUST be applied first"
-    fn grow_windows(&mut self) {
+    fn grow_windows(&mut self, now: Instant) {
         for (index, path) in self.paths.iter_mut().enumerate() {
             let ack = &self.summary.paths[index];
             if let Some(rtt) = ack.rtt {
@@ -84,9 +84,12 @@ impl Association {
             if ack.bytes == 0 {
                 continue;
             }
+            if path.flight_before.0 != now {
+                path.flight_before = (now, ack.flight_before);
+            }
             path.congestion.on_ack(&AckInfo {
                 bytes_acked: ack.bytes,
-                flight_before: ack.flight_before,
+                flight_before: path.flight_before.1.max(ack.flight_before),
                 all_acked: !self.outstanding.in_flight(index),
                 in_fast_recovery: path.recovery_exit.is_some(),
             });

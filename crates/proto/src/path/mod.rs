@@ -45,6 +45,9 @@ pub(crate) struct Path {
     pub(crate) recovery_exit: Option<u64>,
     /// One packet of retransmissions may leave whatever cwnd says (RFC 9260 section 7.2.4, 4).
     pub(crate) retransmit_at_once: bool,
+    /// What was in flight before the first acknowledgement of this instant: a batch of them
+    /// must not look like a window that was not used.
+    pub(crate) flight_before: (Instant, usize),
     /// TSN whose acknowledgement gives the next RTT measurement.
     pub(crate) timed_tsn: Option<u64>,
     /// When data was sent last.
@@ -104,6 +107,7 @@ impl Path {
             t3: None,
             recovery_exit: None,
             retransmit_at_once: false,
+            flight_before: (Instant::ZERO, 0),
             timed_tsn: None,
             last_data: now,
             last_probe: now,

@@ -4,10 +4,16 @@ use std::time::Duration;
 
 use crate::time::{Instant, nanos};
 
+/// Time at the paced rate that may leave back to back: queues absorb so much, and timers are
+/// not much finer.
+const BURST_TIME: u64 = 1_000_000;
+/// Packets that may leave back to back at the most: four GSO sends.
+const MAX_BURST: u64 = 176;
+
 /// A token bucket of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pacer {
-    /// Packets that may leave back to back.
+    /// Packets that may leave back to back whatever the rate.
     quantum: u32,
     tokens: u64,
     refilled: Instant,
@@ -30,7 +36,6 @@ impl Pacer {
         slow_start: bool,
         packet: usize,
     ) -> Result<usize, Instant> {
-        let capacity = u64::from(self.quantum) * packet as u64;
         let Some(rtt) = srtt.map(nanos).filter(|rtt| *rtt > 0) else {
             return Ok(usize::MAX);
         };
@@ -38,13 +43,19 @@ impl Pacer {
         // never limits the window's growth.
         let (numerator, denominator) = if slow_start { (2, 1) } else { (5, 4) };
         let per_rtt = (cwnd as u64).saturating_mul(numerator) / denominator;
+        let packet = packet as u64;
+        let timely = u128::from(per_rtt) * u128::from(BURST_TIME) / u128::from(rtt);
+        let capacity = u64::try_from(timely).unwrap_or(u64::MAX).clamp(
+            u64::from(self.quantum) * packet,
+            MAX_BURST.max(u64::from(self.quantum)) * packet,
+        );
         let elapsed = nanos(now.saturating_since(self.refilled)).min(rtt);
         let refill = u128::from(per_rtt) * u128::from(elapsed) / u128::from(rtt);
         self.tokens = self.tokens.min(capacity).saturating_add(refill as u64).min(capacity);
         self.refilled = now;
         // Waiting for half a quantum keeps the number of wake-ups down.
-        let wanted = (capacity / 2).max(packet as u64).min(capacity);
-        if self.tokens >= packet as u64 && (self.tokens >= wanted || elapsed == 0) {
+        let wanted = (capacity / 2).max(packet).min(capacity);
+        if self.tokens >= packet && (self.tokens >= wanted || elapsed == 0) {
             return Ok(self.tokens as usize);
         }
         let missing = u128::from(wanted - self.tokens.min(wanted)) * u128::from(rtt);
@@ -73,7 +84,8 @@ mod tests {
         while now < end {
             match pacer.allowance(now, RTT, 100_000, false, 1000) {
                 Ok(bytes) => {
-                    assert!(bytes <= 4000);
+                    // A millisecond at 12.5 MB/s.
+                    assert!(bytes <= 12_500);
                     pacer.sent(bytes);
                     sent += bytes;
                 }
@@ -83,8 +95,8 @@ mod tests {
                 }
             }
         }
-        // Ten round trips at 125,000 bytes each, and the first quantum.
-        assert!((1_250_000 - 4000..=1_250_000 + 8000).contains(&sent), "{sent}");
+        // Ten round trips at 125,000 bytes each, and the first burst.
+        assert!((1_250_000 - 12_500..=1_250_000 + 25_000).contains(&sent), "{sent}");
     }
 
     #[test]
@@ -94,10 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_time_gives_one_quantum_only() {
+    fn an_idle_time_gives_one_burst_only() {
         let mut pacer = Pacer::new(4);
         pacer.sent(usize::MAX);
         let now = Instant::from_nanos(5_000_000_000);
-        assert_eq!(pacer.allowance(now, RTT, 100_000, true, 1000), Ok(4000));
+        assert_eq!(pacer.allowance(now, RTT, 100_000, true, 1000), Ok(20_000));
+        pacer.sent(usize::MAX);
+        let now = now + Duration::from_secs(1);
+        assert_eq!(pacer.allowance(now, RTT, 10_000, true, 1000), Ok(4000), "the quantum");
     }
 }
