@@ -1,2 +1,74 @@
-//! SCTP in user space for Rust programs: multihomed, multistreamed, over UDP or raw IP
+//! SCTP in user space (RFC 9260): associations over several paths and many streams, on any host,
+//! with or without kernel SCTP and without privileges, over UDP (RFC 6951).
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use anabranch::{AssociationConfig, ConnectOptions, Endpoint};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! let addresses = [[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
+//! let server = Endpoint::builder().local_addresses(addresses).bind()?;
+//! let listener = server.listen(5000, AssociationConfig::default())?;
+//! let mut options = ConnectOptions::default();
+//! options.remote_udp_port = server.udp_port();
+//! let client = Endpoint::builder().local_addresses(addresses).bind()?;
+//! let (near, far) = tokio::join!(client.connect((addresses[0], 5000), options), listener.accept());
+//! let (mut send, _) = near?.open_stream().await?;
+//! send.write_all(b"over two paths").await?;
+//! send.shutdown().await?;
+//! let (_, mut recv) = far.unwrap().accept_stream().await?.unwrap();
+//! let mut text = String::new();
+//! recv.read_to_string(&mut text).await?;
+//! assert_eq!(text, "over two paths");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An [`Endpoint`] owns the sockets of one UDP port; nothing is shared between endpoints, and a
+//! process may have any number of them. It [connects](Endpoint::connect) to peers and
+//! [listens](Endpoint::listen) on any number of SCTP ports. An [`Association`] carries messages,
+//! each with a stream, a payload protocol identifier and an order, or none: see
+//! [`Association::send`] and [`Association::recv`]. [`SendStream`] and [`RecvStream`] are one
+//! stream's two directions, for messages or as pipes of bytes ([`byte_mode`]).
+//!
+//! Each endpoint is run by one task, which alone touches the sockets. All else happens under one
+//! lock for short moments, so that handles may be used from any thread and task. All futures are
+//! cancel-safe, and the end of an association wakes everyone who waits.
 #![forbid(unsafe_code)]
+
+mod association;
+mod buffers;
+pub mod byte_mode;
+mod capture;
+mod driver;
+mod endpoint;
+mod error;
+mod handle;
+mod inbound;
+mod listener;
+mod notification;
+mod options;
+mod recv_stream;
+pub mod runtime;
+mod send_stream;
+mod shared;
+mod sockets;
+mod state;
+mod wakers;
+
+pub use anabranch_proto::{
+    AssociationConfig, CloseReason, EndpointConfig, Message, OutgoingMessage, PathState, Payload,
+    Ppid, Statistics,
+};
+pub use association::Association;
+pub use endpoint::{Builder, Endpoint, EndpointStatistics};
+pub use error::{
+    AssociationError, BindError, CloseError, ConnectError, ListenError, SendError, SendErrorReason,
+    StreamError,
+};
+pub use listener::Listener;
+pub use notification::{Events, Notification};
+pub use options::{ConnectOptions, ListenOptions, Remotes, SCTP_UDP_PORT};
+pub use recv_stream::{RecvError, RecvStream};
+pub use send_stream::SendStream;

@@ -59,6 +59,12 @@ pub struct Message {
 }
 
 impl Message {
+    /// A whole ordered message that no association received and that is charged to none.
+    pub fn new(stream: u16, ppid: Ppid, payload: impl Into<Payload>) -> Self {
+        let (begin, end, unordered) = (true, true, false);
+        Self { stream, ppid, unordered, begin, end, payload: payload.into(), charge: 0 }
+    }
+
     /// Whether this is one whole message.
     pub fn is_whole(&self) -> bool {
         self.begin && self.end

@@ -71,6 +71,8 @@ pub(crate) struct Receiver {
     mtu: usize,
     /// All that is held, until the user releases it.
     charge: usize,
+    /// The part of it that the user has been given.
+    given: usize,
     /// a_rwnd of the last SACK (of INIT or INIT ACK at first).
     announced: usize,
     /// User data accepted since.
@@ -99,6 +101,7 @@ impl Receiver {
             partial_point: config.partial_delivery_point.min(limit / 2),
             mtu: usize::from(config.mtu.max),
             charge: 0,
+            given: 0,
             announced: limit,
             accepted: 0,
             recent_data: limit / 16,
@@ -226,6 +229,7 @@ impl Receiver {
         };
         self.bytes += message.payload.len() as u64;
         self.messages += u64::from(message.end);
+        self.given += message.charge as usize;
         Some(message)
     }
 
@@ -236,7 +240,8 @@ impl Receiver {
 
     fn has_part(&self) -> bool {
         // req: rfc9260 6.9 "SHOULD dispatch part of its inbound message"
-        self.charge > self.partial_point
+        // What the user was given makes room when it is released, not by dividing a message.
+        self.charge.saturating_sub(self.given) > self.partial_point
             && self
                 .reassembly
                 .open(self.map.cumulative())
@@ -246,6 +251,7 @@ impl Receiver {
     /// The user has consumed messages with this charge.
     pub(crate) fn release(&mut self, charge: u32) {
         self.charge = self.charge.saturating_sub(charge as usize);
+        self.given = self.given.saturating_sub(charge as usize);
     }
 
     /// The last TSN up to which all were received.

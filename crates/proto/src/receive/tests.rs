@@ -219,6 +219,22 @@ fn a_message_of_many_windows_flows_through() {
 }
 
 #[test]
+fn messages_that_the_user_still_holds_divide_no_other() {
+    let mut receiver = receiver(100_000);
+    for tsn in 1..=70 {
+        take(&mut receiver, &Chunk::whole(tsn, 1, (tsn - 1) as u16, 1000));
+    }
+    let held: Vec<Message> = std::iter::from_fn(|| receiver.poll_message()).collect();
+    take(&mut receiver, &Chunk::fragment(71, true, false, 1000));
+    take(&mut receiver, &Chunk::fragment(72, false, false, 1000));
+    assert!(!receiver.readable());
+    held.iter().for_each(|message| receiver.release(message.charge()));
+    take(&mut receiver, &Chunk::fragment(73, false, true, 1000));
+    let message = receiver.poll_message().unwrap();
+    assert!(message.is_whole() && message.payload.len() == 3000);
+}
+
+#[test]
 fn parts_keep_their_stream_in_order() {
     let mut receiver = receiver(10_000);
     for tsn in 1..=5 {

@@ -1,0 +1,251 @@
+//! An association as the application holds it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anabranch_proto::{
+    Association as Engine, AssociationId, Instant, Message, NoSuchPath, OutgoingMessage, Statistics,
+};
+
+use crate::error::{AssociationError, CloseError, SendError, StreamError};
+use crate::handle::AssociationRef;
+use crate::notification::Events;
+use crate::recv_stream::RecvStream;
+use crate::send_stream::SendStream;
+use crate::shared::Shared;
+use crate::state::{AssociationState, Phase};
+
+/// An SCTP association: messages over many streams and paths.
+///
+/// A cheap handle; clones mean the same association. When the last handle is dropped (streams
+/// and [`Events`] are handles, too) the association is shut down gracefully; if that takes longer
+/// than the option `linger`, it is aborted. To learn how it went, [`close`](Self::close) it.
+///
+/// All methods are cancel-safe: a future that is dropped before it is ready has done nothing,
+/// except that [`close`](Self::close) goes on.
+///
+/// The receive window is shared by all streams, as in every SCTP: messages that nobody takes on
+/// one stream hold up the others of the association, though never those of another association.
+#[derive(Clone, Debug)]
+pub struct Association {
+    inner: Arc<AssociationRef>,
+}
+
+impl Association {
+    pub(crate) fn new(shared: Arc<Shared>, id: AssociationId) -> Self {
+        Self { inner: Arc::new(AssociationRef { shared, id }) }
+    }
+
+    pub(crate) async fn connected(&self) -> Result<(), AssociationError> {
+        self.inner.connected().await
+    }
+
+    /// Sends a message, waiting for room in the send buffer. It is on its way, not delivered,
+    /// when this returns.
+    ///
+    /// Cancel-safe: a message whose future was dropped before it was ready is not sent.
+    ///
+    /// # Errors
+    /// The message comes back with the reason.
+    pub async fn send(&self, message: OutgoingMessage) -> Result<(), SendError> {
+        self.inner.send(message).await
+    }
+
+    /// Sends a message if there is room for it now.
+    ///
+    /// # Errors
+    /// The message comes back with the reason, [`SendErrorReason::Blocked`](crate::SendErrorReason::Blocked) among others.
+    pub fn try_send(&self, message: OutgoingMessage) -> Result<(), SendError> {
+        self.inner.offer(&mut None, None, message)
+    }
+
+    /// Waits for the next message of any stream that no [`RecvStream`] is held of, in the order in
+    /// which they were delivered. `None` when the peer has shut down and everything is taken.
+    ///
+    /// A message larger than the option `partial_delivery_point` (at the most half the receive
+    /// buffer) comes in parts, see [`Message::begin`] and [`Message::end`].
+    ///
+    /// # Errors
+    /// The association was lost or aborted. What was received before is delivered first.
+    pub async fn recv(&self) -> Result<Option<Message>, AssociationError> {
+        let next = |state: &mut AssociationState| match state.take_message() {
+            Some(message) => Some(Ok(Some(message))),
+            None => state.receive_end().map(|end| end.map(|()| None)),
+        };
+        self.inner.wait(|state| &mut state.receivers, next).await
+    }
+
+    /// The next message if one is there, as [`recv`](Self::recv).
+    pub fn try_recv(&self) -> Option<Message> {
+        self.inner.with(AssociationState::take_message)
+    }
+
+    /// Both directions of a stream. While the [`RecvStream`] is held, the stream's messages go
+    /// there and not to [`recv`](Self::recv).
+    ///
+    /// # Errors
+    /// There is no such stream, it is in use, or the association is no more.
+    pub fn stream(&self, stream: u16) -> Result<(SendStream, RecvStream), StreamError> {
+        self.inner.with(|state| {
+            check_usable(state)?;
+            let count = state.outbound_streams.max(state.inbound_streams);
+            if stream >= count {
+                return Err(StreamError::NoSuchStream { stream, count });
+            }
+            if state.sending.contains(&stream) || !state.inbound.claim(stream) {
+                return Err(StreamError::InUse(stream));
+            }
+            state.sending.insert(stream);
+            Ok(())
+        })?;
+        Ok(self.handles(stream))
+    }
+
+    /// The next free stream, waiting for one if need be: one without handles here and without
+    /// unread messages of the peer. The side that connected takes them from 0 upwards, the other
+    /// one from the last downwards, so that both can open streams without agreeing on numbers.
+    ///
+    /// # Errors
+    /// The association is no more.
+    pub async fn open_stream(&self) -> Result<(SendStream, RecvStream), StreamError> {
+        let open = |state: &mut AssociationState| {
+            if let Err(error) = check_usable(state) {
+                return Some(Err(error));
+            }
+            let stream = state.free_stream()?;
+            state.inbound.claim(stream);
+            state.sending.insert(stream);
+            Some(Ok(stream))
+        };
+        let stream = self.inner.wait(|state| &mut state.openers, open).await?;
+        Ok(self.handles(stream))
+    }
+
+    /// Waits for the next stream on which the peer sent something and of which no handle is held.
+    /// `None` when the peer has shut down and there is none left.
+    ///
+    /// # Errors
+    /// The association was lost or aborted.
+    pub async fn accept_stream(
+        &self,
+    ) -> Result<Option<(SendStream, RecvStream)>, AssociationError> {
+        let accept = |state: &mut AssociationState| {
+            let sending = &state.sending;
+            match state.inbound.next_fresh(|stream| !sending.contains(&stream)) {
+                Some(stream) => {
+                    state.inbound.claim(stream);
+                    state.sending.insert(stream);
+                    Some(Ok(Some(stream)))
+                }
+                None => state.receive_end().map(|end| end.map(|()| None)),
+            }
+        };
+        let stream = self.inner.wait(|state| &mut state.acceptors, accept).await?;
+        Ok(stream.map(|stream| self.handles(stream)))
+    }
+
+    fn handles(&self, stream: u16) -> (SendStream, RecvStream) {
+        (SendStream::new(self.inner.clone(), stream), RecvStream::new(self.inner.clone(), stream))
+    }
+
+    /// Shuts the association down gracefully: nothing more can be sent, and all that was sent is
+    /// delivered. Ready when both sides are done. Goes on when the future is dropped.
+    ///
+    /// # Errors
+    /// The association ended otherwise, and so many messages may not have arrived.
+    pub async fn close(&self) -> Result<(), CloseError> {
+        let now = self.inner.shared.runtime.now();
+        self.inner.shared.lock().shut_down(now, self.inner.id);
+        self.closed().await
+    }
+
+    /// Waits until the association has ended, from whichever side.
+    ///
+    /// # Errors
+    /// It did not end gracefully.
+    pub async fn closed(&self) -> Result<(), CloseError> {
+        let end = |state: &mut AssociationState| match &state.phase {
+            Phase::Closed(AssociationError::Closed(anabranch_proto::CloseReason::Shutdown)) => {
+                Some(Ok(()))
+            }
+            Phase::Closed(error) => {
+                Some(Err(CloseError { error: error.clone(), undelivered: state.undelivered }))
+            }
+            _ => None,
+        };
+        self.inner.wait(|state| &mut state.closers, end).await
+    }
+
+    /// Ends the association at once. The peer is told, with `reason` as the text of the cause
+    /// User-Initiated Abort (RFC 9260 section 3.3.10.12); what is on its way may be lost.
+    pub fn abort(&self, reason: &[u8]) {
+        let now = self.inner.shared.runtime.now();
+        self.inner.shared.lock().abort(now, self.inner.id, reason);
+    }
+
+    /// What happens to the association from now on: paths, restarts, messages given back.
+    pub fn events(&self) -> Events {
+        Events::new(self.inner.clone())
+    }
+
+    /// A snapshot of counters and paths; after the end, of the last moment. `None` if the
+    /// endpoint was closed before.
+    pub fn statistics(&self) -> Option<Statistics> {
+        let guard = self.inner.shared.lock();
+        let live = guard.engine.association(self.inner.id).map(|a| a.statistics());
+        live.or_else(|| guard.associations.get(&self.inner.id)?.last_statistics.clone())
+    }
+
+    /// Number of streams this side can send on, as negotiated.
+    pub fn outbound_streams(&self) -> u16 {
+        self.inner.with(|state| state.outbound_streams)
+    }
+
+    /// Number of streams the peer can send on, as negotiated.
+    pub fn inbound_streams(&self) -> u16 {
+        self.inner.with(|state| state.inbound_streams)
+    }
+
+    /// Whether the association has ended.
+    pub fn is_closed(&self) -> bool {
+        self.inner.with(|state| matches!(state.phase, Phase::Closed(_)))
+    }
+
+    /// SCTP ports of this side and of the peer, while the association lives.
+    pub fn ports(&self) -> Option<(u16, u16)> {
+        let guard = self.inner.shared.lock();
+        let association = guard.engine.association(self.inner.id)?;
+        Some((association.local_port(), association.remote_port()))
+    }
+
+    /// Sends new data to this address of the peer from now on.
+    ///
+    /// # Errors
+    /// The peer has no such confirmed address.
+    pub fn set_primary(&self, remote: IpAddr) -> Result<(), NoSuchPath> {
+        let set = |association: &mut Engine, now: Instant| association.set_primary(now, remote);
+        self.inner.engine(set).ok_or(NoSuchPath)?
+    }
+
+    /// Probes this address of the peer at once.
+    ///
+    /// # Errors
+    /// The peer has no such address.
+    pub fn request_heartbeat(&self, remote: IpAddr) -> Result<(), NoSuchPath> {
+        let request =
+            |association: &mut Engine, now: Instant| association.request_heartbeat(now, remote);
+        self.inner.engine(request).ok_or(NoSuchPath)?
+    }
+
+    /// Sets a stream's priority for the scheduler `Priority`; smaller goes first.
+    pub fn set_stream_priority(&self, stream: u16, priority: u16) {
+        self.inner.engine(|association, _| association.set_stream_priority(stream, priority));
+    }
+}
+
+fn check_usable(state: &AssociationState) -> Result<(), StreamError> {
+    match &state.phase {
+        Phase::Closed(error) => Err(StreamError::Association(error.clone())),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,87 @@
+//! Receive buffers that become the payload of messages without a copy.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+/// Size of a buffer: what a GRO batch can hold.
+const SIZE: usize = 65_535;
+
+/// Batches at least this long are handed on with their buffer; shorter ones are copied out of
+/// it, so that nobody holds on to more than twice what it uses.
+const WORTH_LENDING: usize = SIZE / 2;
+
+/// Buffers lent at the most before new ones are made and forgotten after use.
+const MOST_LENT: usize = 64;
+
+/// A store of equal buffers. Lent ones come back when all messages that lie in them are dropped.
+#[derive(Debug, Default)]
+pub(crate) struct BufferPool {
+    /// Whole buffers of which slices are in use, oldest first.
+    lent: VecDeque<Bytes>,
+}
+
+impl BufferPool {
+    /// A buffer to receive into.
+    pub(crate) fn take(&mut self) -> BytesMut {
+        // Messages are taken in about the order in which they came.
+        for _ in 0..self.lent.len().min(4) {
+            let Some(buffer) = self.lent.pop_front() else {
+                break;
+            };
+            match buffer.try_into_mut() {
+                Ok(buffer) => return buffer,
+                Err(in_use) => self.lent.push_back(in_use),
+            }
+        }
+        BytesMut::zeroed(SIZE)
+    }
+
+    /// The first `len` bytes of `buffer`, which is replaced if it goes along.
+    pub(crate) fn detach(&mut self, buffer: &mut BytesMut, len: usize) -> Bytes {
+        if len < WORTH_LENDING {
+            return Bytes::copy_from_slice(buffer.get(..len).unwrap_or_default());
+        }
+        let fresh = self.take();
+        let whole = std::mem::replace(buffer, fresh).freeze();
+        let batch = whole.slice(..len.min(whole.len()));
+        if self.lent.len() < MOST_LENT {
+            self.lent.push_back(whole);
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_batches_are_copied_and_large_ones_are_not() {
+        let mut pool = BufferPool::default();
+        let mut buffer = pool.take();
+        assert_eq!(buffer.len(), SIZE);
+        buffer[..3].copy_from_slice(b"abc");
+        let at = buffer.as_ptr();
+        let small = pool.detach(&mut buffer, 3);
+        assert_eq!((&small[..], buffer.as_ptr()), (&b"abc"[..], at));
+        let large = pool.detach(&mut buffer, SIZE - 1);
+        assert_eq!((large.len(), large.as_ptr()), (SIZE - 1, at));
+        assert_ne!(buffer.as_ptr(), at);
+    }
+
+    #[test]
+    fn a_buffer_comes_back_when_its_messages_are_gone() {
+        let mut pool = BufferPool::default();
+        let mut buffer = pool.take();
+        let at = buffer.as_ptr();
+        let batch = pool.detach(&mut buffer, SIZE);
+        let message = batch.slice(10..20);
+        drop(batch);
+        let other = pool.take();
+        assert_ne!(other.as_ptr(), at);
+        drop(message);
+        let again = pool.take();
+        assert_eq!((again.as_ptr(), again.len()), (at, SIZE));
+    }
+}

@@ -1,0 +1,305 @@
+//! The task that runs an endpoint: it alone touches the sockets.
+//!
+//! It carries datagrams to the engine and from it, keeps its timer, and hands its events on. The
+//! engine is touched under the lock, the sockets outside of it.
+
+use std::future::Future;
+use std::io::IoSliceMut;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use anabranch_proto::{IcmpMessage, Instant, Received, Transmit};
+use bytes::BytesMut;
+
+use crate::buffers::BufferPool;
+use crate::capture::Capture;
+use crate::runtime::{Batch, NetworkErrorKind, Timer};
+use crate::shared::{Guard, Shared};
+use crate::sockets::{Problem, SocketSet};
+
+/// Batches taken from a socket with one call.
+const BATCHES: usize = 8;
+
+/// Bytes taken from the engine before the lock is released to send them.
+const MOST_TAKEN: usize = 512 * 1024;
+
+/// Rounds before other tasks have their turn.
+const ROUNDS: usize = 8;
+
+/// When a socket that only seems to be writable is tried again.
+const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// The endpoint's task.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    sockets: SocketSet,
+    capture: Option<Capture>,
+    pool: BufferPool,
+    receive_buffers: Vec<BytesMut>,
+    batches: [Batch; BATCHES],
+    timer: Box<dyn Timer>,
+    /// What the timer is set to.
+    armed: Option<Instant>,
+    /// Transmits taken from the engine, and their bytes one after the other.
+    taken: Vec<Transmit>,
+    bytes: Vec<u8>,
+}
+
+impl Driver {
+    pub(crate) fn new(shared: Arc<Shared>, sockets: SocketSet, capture: Option<Capture>) -> Self {
+        let mut pool = BufferPool::default();
+        let receive_buffers = (0..BATCHES).map(|_| pool.take()).collect();
+        let timer = shared.runtime.clone().timer();
+        Self {
+            shared,
+            sockets,
+            capture,
+            pool,
+            receive_buffers,
+            batches: [Batch::default(); BATCHES],
+            timer,
+            armed: None,
+            taken: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Empties the engine's queues and sends, until there is nothing left. With `act` the engine
+    /// is changed first.
+    fn drain(&mut self, now: Instant, act: impl FnOnce(&mut Guard<'_>)) {
+        let shared = self.shared.clone();
+        let mut guard = shared.lock();
+        act(&mut guard);
+        loop {
+            let more = self.take(&mut guard, now);
+            guard.statistics = self.sockets.statistics;
+            drop(guard);
+            self.send_taken(now);
+            if !more {
+                return;
+            }
+            guard = shared.lock();
+        }
+    }
+
+    /// Takes transmits and events from the engine. Returns whether there may be more.
+    fn take(&mut self, guard: &mut Guard<'_>, now: Instant) -> bool {
+        let segments = self.sockets.max_segments();
+        loop {
+            while self.bytes.len() < MOST_TAKEN {
+                match guard.engine.poll_transmit(now, segments, &mut self.bytes) {
+                    Some(transmit) => self.taken.push(transmit),
+                    None => break,
+                }
+            }
+            // What an event makes us do to the engine may be worth a packet.
+            if !guard.handle_events(now) {
+                return self.bytes.len() >= MOST_TAKEN;
+            }
+            if self.bytes.len() >= MOST_TAKEN {
+                return true;
+            }
+        }
+    }
+
+    fn send_taken(&mut self, now: Instant) {
+        let mut taken = std::mem::take(&mut self.taken);
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let mut rest = &bytes[..];
+        for transmit in &taken {
+            let Some((contents, after)) = rest.split_at_checked(transmit.len) else {
+                break;
+            };
+            rest = after;
+            tracing::trace!(
+                name: "transport:datagrams_sent",
+                local = %transmit.local,
+                remote = %transmit.remote,
+                len = transmit.len,
+                segment_size = transmit.segment_size,
+            );
+            if let Some(capture) = &mut self.capture {
+                let from = SocketAddr::new(transmit.local, self.sockets.udp_port());
+                let to = SocketAddr::new(transmit.remote, transmit.remote_udp_port);
+                let (ecn, size) = (transmit.ecn, transmit.segment_size);
+                capture.datagrams(now, from, to, ecn, size, contents);
+            }
+            self.sockets.send(transmit, contents);
+        }
+        taken.clear();
+        bytes.clear();
+        (self.taken, self.bytes) = (taken, bytes);
+    }
+
+    /// Tells the engine of what went wrong in sending. Returns whether there was anything.
+    fn report_problems(&mut self, now: Instant) -> bool {
+        let problems = self.sockets.take_problems();
+        let any = !problems.is_empty();
+        for problem in problems {
+            self.drain(now, |guard| match problem {
+                Problem::SendFailed { local, remote } => {
+                    guard.engine.handle_send_error(now, local, remote);
+                }
+                Problem::TooBig { local, remote, mtu } => {
+                    guard.engine.handle_message_too_big(now, local, remote, mtu);
+                }
+                Problem::Network { local, error } => {
+                    if let NetworkErrorKind::Icmp(kind) = error.kind {
+                        let remote = error.destination.ip();
+                        tracing::debug!(name: "transport:icmp_received", %local, %remote, ?kind);
+                        let message = IcmpMessage { local, remote, kind, quoted: &error.quoted };
+                        guard.engine.handle_icmp(now, &message);
+                    }
+                }
+            });
+        }
+        any
+    }
+
+    /// Takes what one call yields from each socket. Returns whether there was anything.
+    fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let mut any = false;
+        for index in 0..self.sockets.len() {
+            let mut buffers: Vec<IoSliceMut<'_>> =
+                self.receive_buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+            let Some((socket, bound)) = self.sockets.get(index) else {
+                continue;
+            };
+            let count = match socket.poll_receive(cx, &mut buffers, &mut self.batches) {
+                Poll::Pending => continue,
+                Poll::Ready(Ok(count)) => count,
+                Poll::Ready(Err(error)) => {
+                    // Something that was sent earlier came back; what arrives is not concerned.
+                    tracing::debug!(name: "transport:receive_error", local = %bound, %error);
+                    self.sockets.collect_errors(index);
+                    any = true;
+                    continue;
+                }
+            };
+            any = true;
+            for slot in 0..count {
+                self.take_batch(now, bound, slot);
+            }
+        }
+        any
+    }
+
+    /// Gives one received batch to the engine and sends what it answers.
+    fn take_batch(&mut self, now: Instant, bound: std::net::IpAddr, slot: usize) {
+        let (Some(batch), Some(buffer)) =
+            (self.batches.get(slot).copied(), self.receive_buffers.get_mut(slot))
+        else {
+            return;
+        };
+        let local = if bound.is_unspecified() { batch.destination.unwrap_or(bound) } else { bound };
+        let remote = batch.source.ip();
+        // req: rfc9260 8.4 "non-unicast address"
+        if batch.len == 0 || local.is_multicast() || local.is_unspecified() {
+            return;
+        }
+        let segment_size = if batch.segment_size == 0 { batch.len } else { batch.segment_size };
+        tracing::trace!(
+            name: "transport:datagrams_received",
+            %local,
+            %remote,
+            len = batch.len,
+            segment_size,
+        );
+        self.sockets.statistics.batches_received += 1;
+        self.sockets.statistics.datagrams_received += batch.len.div_ceil(segment_size) as u64;
+        let bytes = self.pool.detach(buffer, batch.len);
+        if let Some(capture) = &mut self.capture {
+            let to = SocketAddr::new(local, self.sockets.udp_port());
+            capture.datagrams(now, batch.source, to, batch.ecn, segment_size, &bytes);
+        }
+        let remote_udp_port = batch.source.port();
+        let received = Received { local, remote, remote_udp_port, ecn: batch.ecn, segment_size };
+        self.drain(now, |guard| {
+            guard.engine.handle_batch(now, &received, bytes);
+        });
+    }
+
+    /// Sets the timer. Returns false if its time has come already.
+    fn arm(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) -> bool {
+        let Some(deadline) = deadline else {
+            return true;
+        };
+        if deadline <= now {
+            return false;
+        }
+        // A timer that expires early costs a look; setting it costs more, so it is only ever
+        // moved forward.
+        if self.armed.is_none_or(|armed| deadline < armed) {
+            self.timer.reset(deadline);
+            self.armed = Some(deadline);
+        }
+        while self.timer.poll(cx).is_ready() {
+            if deadline <= self.shared.runtime.now() {
+                self.armed = None;
+                return false;
+            }
+            self.timer.reset(deadline);
+            self.armed = Some(deadline);
+        }
+        true
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        for _ in 0..ROUNDS {
+            let now = this.shared.runtime.now();
+            let waker = cx.waker();
+            this.drain(now, |guard| {
+                guard.driver_looks(waker);
+                guard.end_lingering(now);
+                if guard.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
+                    guard.engine.handle_timeout(now);
+                }
+            });
+            let retry = this.sockets.flush(cx);
+            let received = this.receive(cx, now);
+            let problems = this.report_problems(now);
+            if received {
+                // Those whom the messages woke go first: their answers and the acknowledgements
+                // may share packets, and a second look at the sockets rarely finds more.
+                break;
+            }
+            if problems {
+                continue;
+            }
+            let guard = this.shared.lock();
+            if guard.is_finished() {
+                return Poll::Ready(());
+            }
+            let mut deadline = guard.next_deadline();
+            drop(guard);
+            if retry {
+                let soon = now + RETRY;
+                deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
+            }
+            if let Some(capture) = &mut this.capture {
+                capture.flush();
+            }
+            if this.arm(cx, now, deadline) {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // The file is complete when those who wait for the end learn of it.
+        self.capture = None;
+        self.shared.lock().close_all();
+    }
+}

@@ -1,0 +1,372 @@
+//! What can go wrong, by operation, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anabranch_proto::{CloseReason, OutgoingMessage};
+
+/// Why an endpoint could not be bound.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BindError {
+    /// A socket could not be opened on this address.
+    Socket {
+        /// IP address and UDP port asked for.
+        address: SocketAddr,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The host's interfaces could not be listed.
+    Interfaces(io::Error),
+    /// The host has no usable address at all.
+    NoAddress,
+    /// The same local address was given twice.
+    DuplicateAddress(std::net::IpAddr),
+    /// The capture file could not be created.
+    Capture {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The operating system gave no random numbers.
+    Randomness,
+    /// Called outside of a tokio runtime, and no other runtime was given.
+    NoRuntime,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket { address, source } => {
+                let (ip, port) = (address.ip(), address.port());
+                write!(f, "cannot bind UDP port {port} on {ip}: ")?;
+                match source.kind() {
+                    io::ErrorKind::AddrInUse => {
+                        f.write_str("address in use: choose another with --udp-port")
+                    }
+                    io::ErrorKind::AddrNotAvailable => {
+                        f.write_str("no interface of this host has this address")
+                    }
+                    io::ErrorKind::PermissionDenied => f.write_str(
+                        "permission denied: ports below 1024 need privileges; choose a higher one",
+                    ),
+                    _ => source.fmt(f),
+                }
+            }
+            Self::Interfaces(source) => {
+                write!(f, "cannot list this host's addresses: {source}: name the local ones")
+            }
+            Self::NoAddress => f.write_str("this host has no usable IP address: check its links"),
+            Self::DuplicateAddress(ip) => write!(f, "the local address {ip} is given twice"),
+            Self::Capture { path, source } => {
+                write!(f, "cannot create the capture file {}: {source}", path.display())
+            }
+            Self::Randomness => f.write_str("the operating system gives no random numbers"),
+            Self::NoRuntime => f.write_str("an endpoint must be bound within a tokio runtime"),
+        }
+    }
+}
+
+impl std::error::Error for BindError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Socket { source, .. } | Self::Capture { source, .. } => Some(source),
+            Self::Interfaces(source) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Why an endpoint does not listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// The engine refused.
+    Refused {
+        /// The SCTP port.
+        port: u16,
+        /// Why.
+        reason: anabranch_proto::ListenError,
+    },
+    /// The endpoint was closed.
+    EndpointClosed,
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { port, reason } => {
+                write!(f, "cannot listen on SCTP port {port}: {reason}")
+            }
+            Self::EndpointClosed => f.write_str(ENDPOINT_CLOSED),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+/// Why no association came to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The remote addresses carry different SCTP ports: an association has one.
+    PortsDiffer(u16, u16),
+    /// The engine refused.
+    Refused(anabranch_proto::ConnectError),
+    /// The peer did not answer, or not as it should.
+    Failed {
+        /// The addresses tried.
+        remotes: Vec<SocketAddr>,
+        /// The UDP port tried.
+        udp_port: u16,
+        /// What happened.
+        reason: CloseReason,
+    },
+    /// The endpoint was closed.
+    EndpointClosed,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PortsDiffer(a, b) => write!(
+                f,
+                "the remote addresses must have one SCTP port, not {a} and {b}: connect to each peer apart"
+            ),
+            Self::Refused(reason) => write!(f, "cannot connect: {reason}"),
+            Self::Failed { remotes, udp_port, reason } => {
+                f.write_str("cannot connect to ")?;
+                for (index, remote) in remotes.iter().enumerate() {
+                    write!(f, "{}{remote}", if index == 0 { "" } else { ", " })?;
+                }
+                write!(f, " over UDP port {udp_port}: {reason}")?;
+                match reason {
+                    CloseReason::ConnectTimeout => f.write_str(
+                        ": check that a server listens there and that no firewall stops UDP",
+                    ),
+                    CloseReason::PeerAbort { .. } => {
+                        f.write_str(": check that a server listens on this SCTP port")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::EndpointClosed => f.write_str(ENDPOINT_CLOSED),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// The association is no more, or no longer does what was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AssociationError {
+    /// It ended for this reason.
+    Closed(CloseReason),
+    /// It is being shut down and takes nothing more to send.
+    ShuttingDown,
+    /// Its endpoint was closed.
+    EndpointClosed,
+}
+
+impl fmt::Display for AssociationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed(reason) => write!(f, "the association ended: {reason}"),
+            Self::ShuttingDown => f.write_str("the association is being shut down"),
+            Self::EndpointClosed => f.write_str(ENDPOINT_CLOSED),
+        }
+    }
+}
+
+impl std::error::Error for AssociationError {}
+
+impl From<AssociationError> for io::Error {
+    fn from(error: AssociationError) -> Self {
+        let kind = match &error {
+            AssociationError::Closed(reason) => match reason {
+                CloseReason::PeerAbort { .. } => io::ErrorKind::ConnectionReset,
+                CloseReason::LocalAbort => io::ErrorKind::ConnectionAborted,
+                CloseReason::Shutdown => io::ErrorKind::BrokenPipe,
+                CloseReason::ConnectTimeout
+                | CloseReason::Unreachable
+                | CloseReason::ShutdownTimeout => io::ErrorKind::TimedOut,
+                _ => io::ErrorKind::Other,
+            },
+            AssociationError::ShuttingDown => io::ErrorKind::BrokenPipe,
+            AssociationError::EndpointClosed => io::ErrorKind::NotConnected,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// Why a message was not taken; it comes back unchanged.
+#[derive(Clone, Debug)]
+pub struct SendError {
+    /// The reason.
+    pub reason: SendErrorReason,
+    /// The message.
+    pub message: OutgoingMessage,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl std::error::Error for SendError {}
+
+impl From<SendError> for io::Error {
+    fn from(error: SendError) -> Self {
+        error.reason.into()
+    }
+}
+
+/// Reasons of a [`SendError`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendErrorReason {
+    /// The send buffer is full; only `try_send` says so.
+    Blocked,
+    /// SCTP has no empty messages.
+    Empty,
+    /// Longer than the option `max_message_size`.
+    TooLong,
+    /// The association has so many outbound streams, and this is none of them.
+    NoSuchStream(u16),
+    /// The association is no more or takes nothing more.
+    Association(AssociationError),
+}
+
+impl fmt::Display for SendErrorReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Blocked => f.write_str("the send buffer is full: wait, or use send"),
+            Self::Empty => f.write_str("a message has at least one byte"),
+            Self::TooLong => f.write_str("the message is longer than max_message_size"),
+            Self::NoSuchStream(count) => {
+                write!(f, "no such stream: there are {count}; ask for more with outbound_streams")
+            }
+            Self::Association(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<SendErrorReason> for io::Error {
+    fn from(reason: SendErrorReason) -> Self {
+        match reason {
+            SendErrorReason::Association(error) => error.into(),
+            SendErrorReason::Blocked => Self::new(io::ErrorKind::WouldBlock, reason.to_string()),
+            _ => Self::new(io::ErrorKind::InvalidInput, reason.to_string()),
+        }
+    }
+}
+
+/// Why there is no such stream to be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// The association has so many streams in both directions, and this is none of them.
+    NoSuchStream {
+        /// The stream asked for.
+        stream: u16,
+        /// How many there are.
+        count: u16,
+    },
+    /// A handle of this stream exists already.
+    InUse(u16),
+    /// The association is no more.
+    Association(AssociationError),
+}
+
+impl fmt::Display for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchStream { stream, count } => {
+                write!(f, "no stream {stream}: there are {count}, the first is 0")
+            }
+            Self::InUse(stream) => write!(f, "stream {stream} is in use: drop its handles first"),
+            Self::Association(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StreamError {}
+
+impl From<StreamError> for io::Error {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Association(error) => error.into(),
+            other => Self::new(io::ErrorKind::InvalidInput, other),
+        }
+    }
+}
+
+/// A graceful shutdown that did not end gracefully.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloseError {
+    /// How the association ended instead.
+    pub error: AssociationError,
+    /// Messages that may not have reached the peer; each was told by
+    /// [`Notification::SendFailed`](crate::Notification::SendFailed).
+    pub undelivered: u64,
+}
+
+impl fmt::Display for CloseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.undelivered {
+            0 => self.error.fmt(f),
+            count => write!(f, "{}; {count} messages may not have arrived", self.error),
+        }
+    }
+}
+
+impl std::error::Error for CloseError {}
+
+impl From<CloseError> for io::Error {
+    fn from(error: CloseError) -> Self {
+        error.error.into()
+    }
+}
+
+const ENDPOINT_CLOSED: &str = "the endpoint is closed";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_say_what_to_do() {
+        let error = BindError::Socket {
+            address: SocketAddr::from(([10, 0, 0, 1], 9899)),
+            source: io::ErrorKind::AddrInUse.into(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "cannot bind UDP port 9899 on 10.0.0.1: address in use: choose another with --udp-port"
+        );
+        let error = ConnectError::Failed {
+            remotes: vec![([10, 0, 0, 1], 80).into(), ([10, 0, 1, 1], 80).into()],
+            udp_port: 9899,
+            reason: CloseReason::ConnectTimeout,
+        };
+        assert_eq!(
+            error.to_string(),
+            "cannot connect to 10.0.0.1:80, 10.0.1.1:80 over UDP port 9899: the peer did not \
+             answer: check that a server listens there and that no firewall stops UDP"
+        );
+    }
+
+    #[test]
+    fn close_reasons_map_to_io_errors() {
+        let kind = |reason| io::Error::from(AssociationError::Closed(reason)).kind();
+        assert_eq!(kind(CloseReason::LocalAbort), io::ErrorKind::ConnectionAborted);
+        assert_eq!(kind(CloseReason::Unreachable), io::ErrorKind::TimedOut);
+        let blocked = io::Error::from(SendErrorReason::Blocked);
+        assert_eq!(blocked.kind(), io::ErrorKind::WouldBlock);
+    }
+}

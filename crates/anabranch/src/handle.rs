@@ -1,0 +1,253 @@
+//! What all handles of an association share, and how they wait.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use anabranch_proto::{AssociationId, Instant, OutgoingMessage, SendErrorReason as Refused};
+
+use crate::byte_mode::Mark;
+use crate::error::{AssociationError, SendError, SendErrorReason};
+use crate::shared::Shared;
+use crate::state::{AssociationState, Phase};
+use crate::wakers::{Key, WakerSet};
+
+/// The one owner of an association's state; dropped with the last handle.
+#[derive(Debug)]
+pub(crate) struct AssociationRef {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: AssociationId,
+}
+
+impl Drop for AssociationRef {
+    fn drop(&mut self) {
+        let now = self.shared.runtime.now();
+        self.shared.lock().let_go(now, self.id);
+    }
+}
+
+impl AssociationRef {
+    /// Waits for the peer's answer.
+    pub(crate) async fn connected(&self) -> Result<(), AssociationError> {
+        let connected = |state: &mut AssociationState| match &state.phase {
+            Phase::Connecting => None,
+            Phase::Up => Some(Ok(())),
+            Phase::Closed(error) => Some(Err(error.clone())),
+        };
+        self.wait(|state| &mut state.connecting, connected).await
+    }
+
+    /// Looks at the driver's part of the association. What was consumed of its messages meanwhile
+    /// goes back to the receive buffer.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut AssociationState) -> T) -> T {
+        let mut guard = self.shared.lock();
+        let state = guard.associations.get_mut(&self.id);
+        let state = state.expect("the state is kept while there are handles");
+        let result = look(state);
+        let consumed = std::mem::take(&mut state.consumed);
+        if consumed > 0 {
+            let now = self.shared.runtime.now();
+            guard.release(now, self.id, consumed);
+        }
+        result
+    }
+
+    /// Does something to the engine's part of the association while it lives.
+    pub(crate) fn engine<T>(
+        &self,
+        act: impl FnOnce(&mut anabranch_proto::Association, Instant) -> T,
+    ) -> Option<T> {
+        let now = self.shared.runtime.now();
+        let mut guard = self.shared.lock();
+        let mut association = guard.engine.association_mut(now, self.id)?;
+        let result = act(&mut association, now);
+        drop(association);
+        guard.wake_driver();
+        Some(result)
+    }
+
+    /// Waits until `ready` has something.
+    pub(crate) async fn wait<T>(
+        &self,
+        set: fn(&mut AssociationState) -> &mut WakerSet,
+        mut ready: impl FnMut(&mut AssociationState) -> Option<T>,
+    ) -> T {
+        let mut turn = Turn { association: self, set, key: None };
+        poll_fn(|cx| {
+            self.with(|state| match ready(state) {
+                Some(result) => Poll::Ready(result),
+                None => {
+                    set(state).register(&mut turn.key, cx.waker());
+                    Poll::Pending
+                }
+            })
+        })
+        .await
+    }
+
+    /// Offers the engine a message; it comes back if it is refused.
+    ///
+    /// If there is no room now, the reason is `Blocked`, and with a waker the sender is queued.
+    pub(crate) fn offer(
+        &self,
+        key: &mut Option<Key>,
+        waker: Option<&Waker>,
+        message: OutgoingMessage,
+    ) -> Result<(), SendError> {
+        let stream = message.stream;
+        let mut kept = Some(message);
+        let result = self.offer_with(stream, key, waker, |association, now| {
+            let Some(message) = kept.take() else {
+                return Ok(());
+            };
+            association.send(now, message).map_err(|refused| {
+                kept = Some(refused.message);
+                refused.reason
+            })
+        });
+        match (result, kept) {
+            (Err(reason), Some(message)) => Err(SendError { reason, message }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets `send` send on a stream if it is this sender's turn.
+    pub(crate) fn offer_with(
+        &self,
+        stream: u16,
+        key: &mut Option<Key>,
+        waker: Option<&Waker>,
+        send: impl FnOnce(&mut anabranch_proto::Association, Instant) -> Result<(), Refused>,
+    ) -> Result<(), SendErrorReason> {
+        let now = self.shared.runtime.now();
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
+        let Some(entry) = state.associations.get_mut(&self.id) else {
+            return Err(SendErrorReason::Association(AssociationError::EndpointClosed));
+        };
+        if let Some(error) = entry.send_refusal() {
+            return Err(SendErrorReason::Association(error));
+        }
+        let Some(mut association) = state.engine.association_mut(now, self.id) else {
+            return Err(SendErrorReason::Association(AssociationError::ShuttingDown));
+        };
+        let result = if entry.senders.may_try(*key, stream) {
+            send(&mut association, now)
+        } else {
+            Err(Refused::Blocked)
+        };
+        if let (Err(Refused::Blocked), Some(waker)) = (&result, waker) {
+            let has_room = association.send_buffer_free() > 0;
+            entry.senders.wait(key, stream, waker, has_room);
+        } else if let Some(key) = key.take() {
+            entry.senders.remove(key);
+        }
+        drop(association);
+        match result {
+            Ok(()) => {
+                state.wake_driver();
+                Ok(())
+            }
+            Err(Refused::Blocked) => Err(SendErrorReason::Blocked),
+            Err(Refused::Empty) => Err(SendErrorReason::Empty),
+            Err(Refused::TooLong) => Err(SendErrorReason::TooLong),
+            Err(Refused::NoSuchStream(count)) => Err(SendErrorReason::NoSuchStream(count)),
+            Err(_) => Err(SendErrorReason::Association(AssociationError::ShuttingDown)),
+        }
+    }
+
+    /// Sends a message, waiting for room.
+    pub(crate) async fn send(&self, message: OutgoingMessage) -> Result<(), SendError> {
+        let mut turn = SendTurn { association: self, key: None };
+        let mut message = Some(message);
+        poll_fn(|cx| {
+            let Some(offered) = message.take() else {
+                return Poll::Pending;
+            };
+            match self.offer(&mut turn.key, Some(cx.waker()), offered) {
+                Err(error) if error.reason == SendErrorReason::Blocked => {
+                    message = Some(error.message);
+                    Poll::Pending
+                }
+                result => Poll::Ready(result),
+            }
+        })
+        .await
+    }
+}
+
+/// What streams give back when they are dropped.
+impl AssociationRef {
+    /// The sending half of a stream is dropped, with the end mark that it owes the peer.
+    pub(crate) fn give_back_sender(&self, stream: u16, key: Option<Key>, owed: Option<Mark>) {
+        let now = self.shared.runtime.now();
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
+        let Some(entry) = state.associations.get_mut(&self.id) else {
+            return;
+        };
+        if let Some(key) = key {
+            entry.senders.remove(key);
+        }
+        if let (Some(mark), Some(mut association)) =
+            (owed, state.engine.association_mut(now, self.id))
+            && let Err(refused) = association.send(now, mark.message(stream))
+            && refused.reason == anabranch_proto::SendErrorReason::Blocked
+        {
+            // The stream stays in use until the mark is sent.
+            entry.owed_marks.push_back(refused.message);
+            return;
+        }
+        let woken = entry.give_back_sender(stream);
+        state.wake(woken);
+        state.wake_driver();
+    }
+
+    /// The receiving half of a stream is dropped, with or without what is not read.
+    pub(crate) fn give_back_receiver(&self, stream: u16, discard: bool, charge: u32) {
+        let woken = self.with(|state| {
+            state.consumed += charge;
+            if discard {
+                state.consumed += state.inbound.discard(stream);
+            } else {
+                state.inbound.unclaim(stream);
+            }
+            let mut woken: Vec<Waker> = state.maybe_free(stream).collect();
+            if state.inbound.announce(stream) {
+                woken.extend(state.acceptors.drain());
+                woken.extend(state.receivers.drain());
+            }
+            woken
+        });
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// A place in a set of waiting futures, given up when the future is dropped.
+struct Turn<'a> {
+    association: &'a AssociationRef,
+    set: fn(&mut AssociationState) -> &mut WakerSet,
+    key: Option<Key>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.association.with(|state| (self.set)(state).remove(key));
+        }
+    }
+}
+
+/// A place in the queue of senders, given up when the future is dropped.
+struct SendTurn<'a> {
+    association: &'a AssociationRef,
+    key: Option<Key>,
+}
+
+impl Drop for SendTurn<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.association.with(|state| state.senders.remove(key));
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Received messages that the application has not taken yet, by stream.
+//!
+//! A stream belongs either to a [`RecvStream`](crate::RecvStream) or to the association, whose
+//! `recv` takes messages of all such streams in the order in which they were delivered.
+
+use std::collections::{HashMap, VecDeque};
+use std::task::Waker;
+
+use anabranch_proto::Message;
+
+use crate::byte_mode::Mark;
+
+/// The queues of one association.
+#[derive(Debug, Default)]
+pub(crate) struct Inbound {
+    streams: HashMap<u16, Queue>,
+    /// Messages of unclaimed streams in order of delivery: their number and stream. Entries of
+    /// streams claimed since then are stale.
+    arrivals: VecDeque<(u64, u16)>,
+    /// Entries of `arrivals` that are not stale.
+    unclaimed: usize,
+    /// Unclaimed streams on which something arrived, for `accept_stream`.
+    fresh: VecDeque<u16>,
+    next_number: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    messages: VecDeque<(u64, Message)>,
+    claimed: bool,
+    reader: Option<Waker>,
+    /// What comes is thrown away until the end mark.
+    discarding: bool,
+    /// In `fresh`.
+    announced: bool,
+}
+
+impl Queue {
+    fn is_unused(&self) -> bool {
+        self.messages.is_empty() && !self.claimed && !self.discarding
+    }
+}
+
+/// Who is to be told of a message, and what becomes of it.
+#[derive(Debug)]
+pub(crate) enum Pushed {
+    /// It waits for the stream's reader.
+    Reader(Option<Waker>),
+    /// It waits for `recv` or `accept_stream`.
+    Unclaimed,
+    /// Nobody wants it; the charge goes back to the engine.
+    Discarded(u32),
+}
+
+impl Inbound {
+    /// Takes in a message from the engine.
+    pub(crate) fn push(&mut self, message: Message) -> Pushed {
+        let stream = message.stream;
+        let queue = self.streams.entry(stream).or_default();
+        if queue.discarding {
+            queue.discarding = Mark::of(&message).is_none();
+            let charge = message.charge();
+            self.forget_if_unused(stream);
+            return Pushed::Discarded(charge);
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        queue.messages.push_back((number, message));
+        if queue.claimed {
+            return Pushed::Reader(queue.reader.take());
+        }
+        if !queue.announced {
+            queue.announced = true;
+            self.fresh.push_back(stream);
+        }
+        self.arrivals.push_back((number, stream));
+        self.unclaimed += 1;
+        Pushed::Unclaimed
+    }
+
+    /// Takes the next message of an unclaimed stream.
+    pub(crate) fn pop(&mut self) -> Option<Message> {
+        while let Some((number, stream)) = self.arrivals.pop_front() {
+            let Some(queue) = self.streams.get_mut(&stream).filter(|queue| !queue.claimed) else {
+                continue;
+            };
+            if queue.messages.front().is_none_or(|front| front.0 != number) {
+                continue;
+            }
+            let message = queue.messages.pop_front().map(|(_, message)| message);
+            self.unclaimed -= 1;
+            self.forget_if_unused(stream);
+            return message;
+        }
+        None
+    }
+
+    /// Takes the next message of a claimed stream, or registers its reader.
+    pub(crate) fn pop_stream(&mut self, stream: u16, reader: &Waker) -> Option<Message> {
+        let queue = self.streams.get_mut(&stream)?;
+        let message = queue.messages.pop_front().map(|(_, message)| message);
+        if message.is_none() {
+            queue.reader = Some(reader.clone());
+        }
+        message
+    }
+
+    /// The next unclaimed stream on which something arrived and which `is_free` says can be had;
+    /// the others are to be announced again.
+    pub(crate) fn next_fresh(&mut self, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+        while let Some(stream) = self.fresh.pop_front() {
+            let Some(queue) = self.streams.get_mut(&stream) else {
+                continue;
+            };
+            queue.announced = false;
+            if !queue.claimed && !queue.messages.is_empty() && is_free(stream) {
+                return Some(stream);
+            }
+        }
+        None
+    }
+
+    /// Offers a stream to `next_fresh` if it is unclaimed and holds messages. Returns whether so.
+    pub(crate) fn announce(&mut self, stream: u16) -> bool {
+        match self.streams.get_mut(&stream) {
+            Some(queue) if !queue.claimed && !queue.messages.is_empty() => {
+                if !queue.announced {
+                    queue.announced = true;
+                    self.fresh.push_back(stream);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Gives a stream to a reader. Returns false if it has one.
+    pub(crate) fn claim(&mut self, stream: u16) -> bool {
+        let queue = self.streams.entry(stream).or_default();
+        if queue.claimed {
+            return false;
+        }
+        queue.claimed = true;
+        self.unclaimed -= queue.messages.len();
+        self.drop_stale();
+        true
+    }
+
+    /// Takes a stream back from its reader: its messages are `pop`'s again.
+    pub(crate) fn unclaim(&mut self, stream: u16) {
+        let Some(queue) = self.streams.get_mut(&stream) else {
+            return;
+        };
+        queue.claimed = false;
+        queue.reader = None;
+        if !queue.messages.is_empty() {
+            self.unclaimed += queue.messages.len();
+            self.arrivals.extend(queue.messages.iter().map(|(number, _)| (*number, stream)));
+            self.arrivals.make_contiguous().sort_unstable();
+        }
+        self.announce(stream);
+        self.forget_if_unused(stream);
+    }
+
+    /// Takes a stream back from its reader and throws away what comes up to the end mark.
+    /// Returns the charge to release.
+    pub(crate) fn discard(&mut self, stream: u16) -> u32 {
+        let mut released = 0;
+        if let Some(queue) = self.streams.get_mut(&stream) {
+            queue.discarding = true;
+            while let Some((_, message)) = queue.messages.pop_front() {
+                released += message.charge();
+                if Mark::of(&message).is_some() {
+                    queue.discarding = false;
+                    break;
+                }
+            }
+        }
+        self.unclaim(stream);
+        released
+    }
+
+    /// Whether a stream is claimed, holds messages or is being discarded.
+    pub(crate) fn uses(&self, stream: u16) -> bool {
+        self.streams.contains_key(&stream)
+    }
+
+    /// Throws everything away. Returns the charge to release.
+    pub(crate) fn clear(&mut self) -> u32 {
+        let queues = std::mem::take(&mut self.streams).into_values();
+        let charge = queues.flat_map(|queue| queue.messages).map(|(_, message)| message.charge());
+        (self.arrivals, self.fresh, self.unclaimed) = Default::default();
+        charge.sum()
+    }
+
+    /// Takes the wakers of all readers.
+    pub(crate) fn take_readers(&mut self) -> impl Iterator<Item = Waker> {
+        self.streams.values_mut().filter_map(|queue| queue.reader.take())
+    }
+
+    fn forget_if_unused(&mut self, stream: u16) {
+        if self.streams.get(&stream).is_some_and(Queue::is_unused) {
+            self.streams.remove(&stream);
+        }
+    }
+
+    /// Keeps stale entries in `arrivals` from outnumbering the others when nobody calls `pop`.
+    fn drop_stale(&mut self) {
+        if self.arrivals.len() > 2 * self.unclaimed + 16 {
+            let streams = &self.streams;
+            self.arrivals.retain(|(_, stream)| streams.get(stream).is_some_and(|q| !q.claimed));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use anabranch_proto::Ppid;
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::byte_mode::MARK;
+
+    fn message(stream: u16, ppid: Ppid, data: &'static [u8]) -> Message {
+        Message::new(stream, ppid, Bytes::from_static(data))
+    }
+
+    fn push(inbound: &mut Inbound, stream: u16, data: &'static [u8]) -> Pushed {
+        inbound.push(message(stream, Ppid(0), data))
+    }
+
+    fn pop(inbound: &mut Inbound) -> Option<(u16, Bytes)> {
+        inbound.pop().map(|message| (message.stream, message.payload.into_bytes()))
+    }
+
+    #[test]
+    fn messages_of_all_streams_come_in_order() {
+        let mut inbound = Inbound::default();
+        for (stream, data) in [(1, &b"a"[..]), (2, b"b"), (1, b"c")] {
+            assert!(matches!(push(&mut inbound, stream, data), Pushed::Unclaimed));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| pop(&mut inbound)).collect();
+        assert_eq!(order, [(1, "a".into()), (2, "b".into()), (1, "c".into())]);
+        assert!(!inbound.uses(1) && !inbound.uses(2));
+    }
+
+    #[test]
+    fn claimed_streams_have_their_own_queue() {
+        let mut inbound = Inbound::default();
+        push(&mut inbound, 1, b"a");
+        push(&mut inbound, 2, b"b");
+        assert!(inbound.claim(1));
+        assert!(!inbound.claim(1));
+        assert!(matches!(push(&mut inbound, 1, b"c"), Pushed::Reader(None)));
+        assert_eq!(pop(&mut inbound), Some((2, "b".into())));
+        assert_eq!(pop(&mut inbound), None);
+        let mut next = || inbound.pop_stream(1, Waker::noop()).map(|m| m.payload.into_bytes());
+        assert_eq!((next(), next(), next()), (Some("a".into()), Some("c".into()), None));
+        assert!(matches!(push(&mut inbound, 1, b"d"), Pushed::Reader(Some(_))));
+        push(&mut inbound, 3, b"e");
+        // What the reader leaves comes in its place again.
+        inbound.unclaim(1);
+        assert_eq!(pop(&mut inbound), Some((1, "d".into())));
+        assert_eq!(pop(&mut inbound), Some((3, "e".into())));
+    }
+
+    #[test]
+    fn streams_are_announced_once_until_taken() {
+        let mut inbound = Inbound::default();
+        push(&mut inbound, 7, b"a");
+        push(&mut inbound, 7, b"b");
+        push(&mut inbound, 8, b"c");
+        assert_eq!(inbound.next_fresh(|stream| stream != 7), Some(8));
+        assert_eq!(inbound.next_fresh(|_| true), None);
+        assert!(inbound.announce(7));
+        assert_eq!(inbound.next_fresh(|_| true), Some(7));
+        inbound.claim(7);
+        assert!(!inbound.announce(7));
+        inbound.unclaim(7);
+        assert_eq!(inbound.next_fresh(|_| true), Some(7));
+    }
+
+    #[test]
+    fn a_stopped_stream_is_thrown_away_up_to_its_mark() {
+        let mut inbound = Inbound::default();
+        inbound.claim(1);
+        push(&mut inbound, 1, b"a");
+        inbound.discard(1);
+        assert!(inbound.uses(1));
+        assert!(matches!(push(&mut inbound, 1, b"b"), Pushed::Discarded(_)));
+        assert!(matches!(inbound.push(message(1, MARK, b"\0")), Pushed::Discarded(_)));
+        assert!(!inbound.uses(1));
+        assert!(matches!(push(&mut inbound, 1, b"next"), Pushed::Unclaimed));
+        // With the mark there already, the next exchange is not touched.
+        inbound.claim(1);
+        inbound.push(message(1, MARK, b"\0"));
+        push(&mut inbound, 1, b"later");
+        inbound.discard(1);
+        assert_eq!(pop(&mut inbound), Some((1, "later".into())));
+    }
+
+    #[test]
+    fn stale_entries_do_not_pile_up() {
+        let mut inbound = Inbound::default();
+        for _ in 0..1000 {
+            push(&mut inbound, 5, b"x");
+            inbound.claim(5);
+            while inbound.pop_stream(5, Waker::noop()).is_some() {}
+            inbound.unclaim(5);
+        }
+        assert!(inbound.arrivals.len() < 100);
+        assert_eq!(inbound.clear(), 0);
+    }
+}

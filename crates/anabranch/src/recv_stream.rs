@@ -1,0 +1,199 @@
+//! The receiving half of a stream: messages, or bytes.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use anabranch_proto::Message;
+use bytes::Buf;
+use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
+
+use crate::byte_mode::Mark;
+use crate::error::AssociationError;
+use crate::handle::AssociationRef;
+
+/// Receives on one stream: messages with [`recv`](Self::recv), or bytes as an [`AsyncRead`].
+///
+/// Both end at the peer's [`MARK`](crate::byte_mode::MARK), or when the peer shuts the
+/// association down. Messages after the mark are left for the stream's next handle.
+///
+/// When a stream is dropped, messages that were not taken are
+/// [`Association::recv`](crate::Association::recv)'s and
+/// [`accept_stream`](crate::Association::accept_stream)'s again. Once bytes were read, though,
+/// the rest up to the mark is thrown away, as [`stop`](Self::stop) does.
+#[derive(Debug)]
+pub struct RecvStream {
+    association: Arc<AssociationRef>,
+    stream: u16,
+    /// The message being read, charged against the window until it is used up.
+    current: Option<Message>,
+    end: Option<End>,
+    /// Dropping it throws away what is not read.
+    stops: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The peer's mark, or its shutdown.
+    Reached,
+    /// The peer gave up before it had sent everything.
+    Abandoned,
+}
+
+/// Why a stream yields nothing more, though the peer has not ended it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecvError {
+    /// The peer gave up writing before the end.
+    Abandoned,
+    /// The association is no more.
+    Association(AssociationError),
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Abandoned => f.write_str("the peer gave up the stream before its end"),
+            Self::Association(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RecvError {}
+
+impl From<RecvError> for io::Error {
+    fn from(error: RecvError) -> Self {
+        match error {
+            RecvError::Abandoned => Self::new(io::ErrorKind::UnexpectedEof, error),
+            RecvError::Association(error) => error.into(),
+        }
+    }
+}
+
+impl RecvStream {
+    pub(crate) fn new(association: Arc<AssociationRef>, stream: u16) -> Self {
+        Self { association, stream, current: None, end: None, stops: false }
+    }
+
+    /// The stream's number.
+    pub fn id(&self) -> u16 {
+        self.stream
+    }
+
+    /// Waits for the next message. `None` at the end of the stream. Cancel-safe.
+    ///
+    /// Large messages come in parts, as from [`Association::recv`](crate::Association::recv).
+    ///
+    /// # Errors
+    /// The peer gave up, or the association was lost.
+    pub async fn recv(&mut self) -> Result<Option<Message>, RecvError> {
+        if poll_fn(|cx| self.poll_message(cx)).await? {
+            let message = self.current.take();
+            let charge = message.as_ref().map_or(0, Message::charge);
+            self.association.with(|state| state.consumed += charge);
+            return Ok(message);
+        }
+        Ok(None)
+    }
+
+    /// Throws away everything up to the end of the peer's byte stream.
+    pub fn stop(mut self) {
+        self.stops = true;
+    }
+
+    /// Waits until `current` holds something. False at the end.
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, RecvError>> {
+        if self.current.as_ref().is_some_and(|message| message.payload.has_remaining()) {
+            return Poll::Ready(Ok(true));
+        }
+        match self.end {
+            Some(End::Reached) => return Poll::Ready(Ok(false)),
+            Some(End::Abandoned) => return Poll::Ready(Err(RecvError::Abandoned)),
+            None => {}
+        }
+        let used_up = self.current.take().map_or(0, |message| message.charge());
+        let stream = self.stream;
+        let next = self.association.with(|state| {
+            state.consumed += used_up;
+            let Some(message) = state.inbound.pop_stream(stream, cx.waker()) else {
+                return match state.receive_end() {
+                    Some(end) => Poll::Ready(end.map(|()| None)),
+                    None => Poll::Pending,
+                };
+            };
+            let mark = Mark::of(&message);
+            if mark.is_some() {
+                state.consumed += message.charge();
+            }
+            Poll::Ready(Ok(Some((message, mark))))
+        });
+        let next = ready!(next).map_err(RecvError::Association)?;
+        let Some((message, mark)) = next else {
+            self.end = Some(End::Reached);
+            return Poll::Ready(Ok(false));
+        };
+        let Some(mark) = mark else {
+            self.current = Some(message);
+            return Poll::Ready(Ok(true));
+        };
+        match mark {
+            Mark::End => {
+                self.end = Some(End::Reached);
+                Poll::Ready(Ok(false))
+            }
+            Mark::Abandoned => {
+                self.end = Some(End::Abandoned);
+                Poll::Ready(Err(RecvError::Abandoned))
+            }
+        }
+    }
+}
+
+impl AsyncRead for RecvStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.stops = true;
+        if buf.remaining() == 0 || !ready!(this.poll_message(cx))? {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(message) = &mut this.current {
+            while buf.remaining() > 0 && message.payload.has_remaining() {
+                let count = message.payload.chunk().len().min(buf.remaining());
+                buf.put_slice(&message.payload.chunk()[..count]);
+                message.payload.advance(count);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncBufRead for RecvStream {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.get_mut();
+        this.stops = true;
+        ready!(this.poll_message(cx))?;
+        let payload = this.current.as_ref().map(|message| message.payload.chunk());
+        Poll::Ready(Ok(payload.unwrap_or_default()))
+    }
+
+    fn consume(self: Pin<&mut Self>, amount: usize) {
+        if let Some(message) = &mut self.get_mut().current {
+            message.payload.advance(amount);
+        }
+    }
+}
+
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        let charge = self.current.take().map_or(0, |message| message.charge());
+        let discard = self.stops && self.end.is_none();
+        self.association.give_back_receiver(self.stream, discard, charge);
+    }
+}

@@ -1,0 +1,176 @@
+//! The seam between the library and what runs it: time, timers, tasks and sockets.
+//!
+//! [`TokioRuntime`] stands behind it for users (feature `runtime-tokio`, on by default). A
+//! simulator, or a wrapper that spoils packets on purpose, implements these traits instead.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::SystemTime;
+
+use anabranch_proto::{Ecn, IcmpKind, Instant};
+use bytes::Bytes;
+
+#[cfg(feature = "runtime-tokio")]
+mod error_queue;
+#[cfg(feature = "runtime-tokio")]
+mod tokio;
+
+#[cfg(feature = "runtime-tokio")]
+pub use self::tokio::TokioRuntime;
+
+/// Time, timers, tasks and sockets.
+pub trait Runtime: Debug + Send + Sync {
+    /// The time since an origin of the runtime's choice; never runs backwards.
+    fn now(&self) -> Instant;
+
+    /// The wall clock, for captures.
+    fn wall_clock(&self) -> SystemTime;
+
+    /// A timer that is not running.
+    fn timer(self: Arc<Self>) -> Box<dyn Timer>;
+
+    /// Runs a task until it is done.
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
+
+    /// Opens a socket on a local address; port 0 means any free one. A wildcard address of one
+    /// family does not receive the other one's datagrams.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn bind_udp(&self, address: SocketAddr) -> io::Result<Box<dyn UdpSocket>>;
+
+    /// The addresses of this host's interfaces, for endpoints that are not bound to some of them.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn local_addresses(&self) -> io::Result<Vec<IpAddr>>;
+}
+
+/// A timer that can be set again and again.
+pub trait Timer: Debug + Send {
+    /// Lets the timer expire at `deadline` and no more at any deadline given before.
+    fn reset(&mut self, deadline: Instant);
+
+    /// Ready once the deadline has passed.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// An unconnected UDP socket that neither blocks nor lets IP fragment what it sends.
+pub trait UdpSocket: Debug + Send {
+    /// The address it is bound to.
+    fn local_address(&self) -> SocketAddr;
+
+    /// Ready when a send may succeed again that would have blocked.
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Sends one datagram, or several of equal size.
+    ///
+    /// # Errors
+    /// None is fatal to the socket; [`next_error`](Self::next_error) may know more.
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<(), TransmitError>;
+
+    /// Receives up to one batch of datagrams for every buffer.
+    ///
+    /// # Errors
+    /// Errors of datagrams sent before; [`next_error`](Self::next_error) may know more.
+    fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>>;
+
+    /// Datagrams that [`try_send`](Self::try_send) takes at once.
+    fn max_segments(&self) -> usize {
+        1
+    }
+
+    /// The next of the errors that the network reported for what was sent, oldest first.
+    fn next_error(&self) -> Option<NetworkError> {
+        None
+    }
+}
+
+/// Why datagrams were not sent.
+#[derive(Debug)]
+pub enum TransmitError {
+    /// There is no room now.
+    WouldBlock,
+    /// Larger than the interface's MTU.
+    TooBig,
+    /// Several datagrams in one call are refused, though one may pass.
+    Segmentation,
+    /// The destination cannot be reached, or something else is wrong with it.
+    Failed(io::Error),
+}
+
+/// Datagrams to send in one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagrams<'a> {
+    /// Source address; `None` is the socket's own.
+    pub source: Option<IpAddr>,
+    /// Where they go.
+    pub destination: SocketAddr,
+    /// ECN codepoint of the IP header.
+    pub ecn: Option<Ecn>,
+    /// Size of every datagram but the last one.
+    pub segment_size: usize,
+    /// The datagrams one after the other.
+    pub contents: &'a [u8],
+}
+
+/// What a receive buffer holds: datagrams of one sender that arrived together.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch {
+    /// The sender.
+    pub source: SocketAddr,
+    /// The address they were sent to, where the system tells.
+    pub destination: Option<IpAddr>,
+    /// ECN codepoint of their IP headers.
+    pub ecn: Option<Ecn>,
+    /// Size of every datagram but the last one.
+    pub segment_size: usize,
+    /// Bytes in the buffer.
+    pub len: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self {
+            source: SocketAddr::from(([0, 0, 0, 0], 0)),
+            destination: None,
+            ecn: None,
+            segment_size: 0,
+            len: 0,
+        }
+    }
+}
+
+/// An error that the network reported for a datagram sent earlier.
+#[derive(Clone, Debug)]
+pub struct NetworkError {
+    /// Where the datagram went.
+    pub destination: SocketAddr,
+    /// Where it came from, if known.
+    pub source: Option<IpAddr>,
+    /// What happened to it.
+    pub kind: NetworkErrorKind,
+    /// The start of the datagram's payload, as far as it was returned.
+    pub quoted: Bytes,
+}
+
+/// Kinds of [`NetworkError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkErrorKind {
+    /// An ICMP message came back.
+    Icmp(IcmpKind),
+    /// The datagram did not fit this host's own interface with this MTU.
+    LocalMtu(u16),
+    /// Something else, of no further use.
+    Other,
+}

@@ -1,0 +1,413 @@
+//! What the driver task and the application's handles share, behind one lock.
+//!
+//! Critical sections are short: no system call is made and nothing is awaited within them.
+//! Wakers collected within are woken after the lock is released.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use anabranch_proto::{AssociationId, CloseReason, Event, Instant};
+
+use crate::endpoint::EndpointStatistics;
+use crate::error::AssociationError;
+use crate::inbound::Pushed;
+use crate::notification::Notification;
+use crate::runtime::Runtime;
+use crate::state::{AssociationState, Phase};
+use crate::wakers::WakerSet;
+
+/// The endpoint as its driver and all its handles see it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    /// The UDP port of all local addresses.
+    pub(crate) udp_port: u16,
+}
+
+/// What the lock protects.
+pub(crate) struct State {
+    pub(crate) engine: anabranch_proto::Endpoint,
+    pub(crate) associations: HashMap<AssociationId, AssociationState>,
+    pub(crate) listeners: HashMap<u16, ListenerState>,
+    /// Aborted when their time is over; handles to them are gone.
+    pub(crate) lingering: BTreeSet<(Instant, AssociationId)>,
+    /// Associations that have not ended.
+    pub(crate) live: usize,
+    /// An `Endpoint` handle exists.
+    pub(crate) has_handle: bool,
+    /// `Endpoint::close` was called, or the driver is gone.
+    pub(crate) closing: bool,
+    /// The driver is gone and its sockets are closed.
+    pub(crate) driver_gone: bool,
+    /// Those who wait for `live` to become 0, or for the driver to go.
+    pub(crate) idle: WakerSet,
+    pub(crate) statistics: EndpointStatistics,
+    driver: Option<Waker>,
+    /// The driver has been woken and has not looked since.
+    driver_woken: bool,
+    wakes: Vec<Waker>,
+}
+
+/// Associations that wait to be accepted on one SCTP port.
+#[derive(Debug)]
+pub(crate) struct ListenerState {
+    pub(crate) backlog: VecDeque<AssociationId>,
+    pub(crate) limit: usize,
+    pub(crate) linger: Duration,
+    pub(crate) waiting: WakerSet,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("live", &self.live).finish_non_exhaustive()
+    }
+}
+
+/// The locked state; wakes whom there is to wake when dropped.
+pub(crate) struct Guard<'a>(Option<MutexGuard<'a, State>>);
+
+impl Deref for Guard<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.0.as_ref().expect("present until dropped")
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        self.0.as_mut().expect("present until dropped")
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if let Some(mut state) = self.0.take() {
+            let wakes = std::mem::take(&mut state.wakes);
+            drop(state);
+            wakes.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        engine: anabranch_proto::Endpoint,
+        runtime: Arc<dyn Runtime>,
+        udp_port: u16,
+    ) -> Self {
+        let state = State {
+            engine,
+            associations: HashMap::new(),
+            listeners: HashMap::new(),
+            lingering: BTreeSet::new(),
+            live: 0,
+            has_handle: true,
+            closing: false,
+            driver_gone: false,
+            idle: WakerSet::default(),
+            statistics: EndpointStatistics::default(),
+            driver: None,
+            driver_woken: false,
+            wakes: Vec::new(),
+        };
+        Self { state: Mutex::new(state), runtime, udp_port }
+    }
+
+    /// Locks the state. A panic under the lock ends the driver, which closes everything; what is
+    /// left can still be read.
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        Guard(Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+impl State {
+    /// Lets the driver run: there may be something to transmit.
+    pub(crate) fn wake_driver(&mut self) {
+        if !self.driver_woken {
+            self.driver_woken = true;
+            self.wakes.extend(self.driver.clone());
+        }
+    }
+
+    /// The driver looks at the state now and wants to be woken by this waker later.
+    pub(crate) fn driver_looks(&mut self, waker: &Waker) {
+        self.driver_woken = false;
+        match &mut self.driver {
+            Some(old) => old.clone_from(waker),
+            None => self.driver = Some(waker.clone()),
+        }
+    }
+
+    /// Wakes these when the lock is released.
+    pub(crate) fn wake(&mut self, wakers: impl IntoIterator<Item = Waker>) {
+        self.wakes.extend(wakers);
+    }
+
+    /// Whether the driver has nothing to do any more.
+    pub(crate) fn is_finished(&self) -> bool {
+        let unused = !self.has_handle && self.listeners.is_empty();
+        (self.closing && self.live == 0) || (unused && self.associations.is_empty())
+    }
+
+    /// Hands all events of the engine to those whom they concern. Returns whether there were any.
+    pub(crate) fn handle_events(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some((id, event)) = self.engine.poll_event() {
+            self.handle_event(now, id, event);
+            any = true;
+        }
+        any
+    }
+
+    fn handle_event(&mut self, now: Instant, id: AssociationId, event: Event) {
+        match event {
+            Event::Connected { incoming: true, outbound_streams, inbound_streams } => {
+                tracing::debug!(name: "connectivity:association_accepted", association = %id);
+                self.queue_incoming(now, id, outbound_streams, inbound_streams);
+            }
+            Event::Connected { incoming: false, outbound_streams, inbound_streams } => {
+                tracing::debug!(name: "connectivity:association_connected", association = %id);
+                let Self { associations, wakes, .. } = self;
+                if let Some(state) = associations.get_mut(&id) {
+                    state.connected(outbound_streams, inbound_streams);
+                    wakes.extend(state.connecting.drain());
+                }
+            }
+            Event::Readable => self.take_in(now, id),
+            Event::Writable => self.make_use_of_room(now, id),
+            Event::Closed(reason) => self.end(now, id, reason),
+            other => {
+                tracing::debug!(name: "connectivity:event", association = %id, event = ?other);
+                if matches!(other, Event::PeerShutdown) {
+                    self.take_in(now, id);
+                }
+                let Self { associations, wakes, .. } = self;
+                let Some(state) = associations.get_mut(&id) else {
+                    return;
+                };
+                match &other {
+                    Event::SendFailed { .. } => state.undelivered += 1,
+                    Event::PeerShutdown => {
+                        state.peer_shut_down = true;
+                        wakes.extend(state.take_receivers());
+                    }
+                    _ => {}
+                }
+                if let Some(notification) = Notification::of(other) {
+                    wakes.extend(state.notifications.push(notification));
+                }
+            }
+        }
+    }
+
+    /// A peer's association goes to its listener, unless that has enough of them.
+    fn queue_incoming(&mut self, now: Instant, id: AssociationId, outbound: u16, inbound: u16) {
+        let Some(association) = self.engine.association(id) else {
+            return;
+        };
+        let listener = self.listeners.get_mut(&association.local_port());
+        let linger = listener.as_ref().map_or(Duration::ZERO, |listener| listener.linger);
+        let mut state = AssociationState::new(linger);
+        state.accepted(outbound, inbound);
+        match listener {
+            Some(listener) if listener.backlog.len() < listener.limit && !self.closing => {
+                listener.backlog.push_back(id);
+                self.wakes.extend(listener.waiting.drain());
+            }
+            _ => {
+                state.orphaned = true;
+                if let Some(mut association) = self.engine.association_mut(now, id) {
+                    association.abort(now, b"too many associations wait to be accepted");
+                }
+            }
+        }
+        self.live += 1;
+        self.associations.insert(id, state);
+    }
+
+    /// Moves what the engine has received to the application's queues.
+    fn take_in(&mut self, now: Instant, id: AssociationId) {
+        let Self { engine, associations, wakes, .. } = self;
+        let Some(mut association) = engine.association_mut(now, id) else {
+            return;
+        };
+        let Some(state) = associations.get_mut(&id) else {
+            return;
+        };
+        let (mut released, mut unclaimed) = (0, false);
+        while let Some(message) = association.receive() {
+            if state.orphaned {
+                released += message.charge();
+                continue;
+            }
+            match state.inbound.push(message) {
+                Pushed::Reader(waker) => wakes.extend(waker),
+                Pushed::Unclaimed => unclaimed = true,
+                Pushed::Discarded(charge) => released += charge,
+            }
+        }
+        if unclaimed {
+            wakes.extend(state.receivers.drain());
+            wakes.extend(state.acceptors.drain());
+        }
+        if released > 0 {
+            association.release(released);
+        }
+    }
+
+    /// The send buffer has room: first for the end marks that are owed, then for those who wait.
+    fn make_use_of_room(&mut self, now: Instant, id: AssociationId) {
+        let Self { engine, associations, wakes, .. } = self;
+        let Some(mut association) = engine.association_mut(now, id) else {
+            return;
+        };
+        let Some(state) = associations.get_mut(&id) else {
+            return;
+        };
+        while let Some(mark) = state.owed_marks.pop_front() {
+            let stream = mark.stream;
+            if let Err(refused) = association.send(now, mark)
+                && refused.reason == anabranch_proto::SendErrorReason::Blocked
+            {
+                state.owed_marks.push_front(refused.message);
+                return;
+            }
+            wakes.extend(state.give_back_sender(stream));
+        }
+        if state.shutdown_owed {
+            state.shutdown_owed = false;
+            association.shutdown(now);
+        }
+        wakes.extend(state.senders.wake_all());
+    }
+
+    /// Gives receive buffer back that the application has emptied.
+    pub(crate) fn release(&mut self, now: Instant, id: AssociationId, charge: u32) {
+        if let Some(mut association) = self.engine.association_mut(now, id) {
+            association.release(charge);
+        }
+        // A window that opens may be worth telling the peer.
+        self.wake_driver();
+    }
+
+    /// The association is over: what it has received stays, and everyone is told.
+    fn end(&mut self, now: Instant, id: AssociationId, reason: CloseReason) {
+        tracing::debug!(name: "connectivity:association_closed", association = %id, %reason);
+        self.take_in(now, id);
+        let statistics = self.engine.association(id).map(|association| association.statistics());
+        self.engine.remove(id);
+        let Self { associations, wakes, live, .. } = self;
+        let Some(state) = associations.get_mut(&id) else {
+            return;
+        };
+        state.last_statistics = statistics;
+        wakes.extend(state.notifications.push(Notification::Closed(reason.clone())));
+        *live -= 1;
+        let orphaned = state.orphaned;
+        wakes.extend(state.close(AssociationError::Closed(reason)));
+        if orphaned {
+            self.associations.remove(&id);
+        }
+        if self.live == 0 {
+            self.wakes.extend(self.idle.drain());
+        }
+    }
+
+    /// Starts the graceful shutdown of an association, after the end marks that it owes.
+    pub(crate) fn shut_down(&mut self, now: Instant, id: AssociationId) {
+        let Some(state) = self.associations.get_mut(&id) else {
+            return;
+        };
+        if state.shutting_down || matches!(state.phase, Phase::Closed(_)) {
+            return;
+        }
+        state.shutting_down = true;
+        let woken = state.wake_senders();
+        if state.owed_marks.is_empty() {
+            if let Some(mut association) = self.engine.association_mut(now, id) {
+                association.shutdown(now);
+            }
+        } else {
+            state.shutdown_owed = true;
+        }
+        self.wakes.extend(woken);
+        self.wake_driver();
+    }
+
+    /// Aborts an association.
+    pub(crate) fn abort(&mut self, now: Instant, id: AssociationId, reason: &[u8]) {
+        if let Some(mut association) = self.engine.association_mut(now, id) {
+            association.abort(now, reason);
+        }
+        self.wake_driver();
+    }
+
+    /// The last handle of an association is gone.
+    pub(crate) fn let_go(&mut self, now: Instant, id: AssociationId) {
+        let Some(state) = self.associations.get_mut(&id) else {
+            return;
+        };
+        state.orphaned = true;
+        let (linger, unread) = (state.linger, state.inbound.clear());
+        match state.phase {
+            Phase::Closed(_) => {
+                self.associations.remove(&id);
+                self.wake_driver();
+            }
+            Phase::Up if !linger.is_zero() => {
+                self.release(now, id, unread);
+                self.lingering.insert((now + linger, id));
+                self.shut_down(now, id);
+                self.wake_driver();
+            }
+            Phase::Up | Phase::Connecting => self.abort(now, id, b"no longer wanted"),
+        }
+    }
+
+    /// An association is not accepted.
+    pub(crate) fn reject(&mut self, now: Instant, id: AssociationId) {
+        let Some(state) = self.associations.get_mut(&id) else {
+            return;
+        };
+        state.linger = Duration::ZERO;
+        self.let_go(now, id);
+    }
+
+    /// Aborts what has lingered long enough.
+    pub(crate) fn end_lingering(&mut self, now: Instant) {
+        while let Some(&(deadline, id)) = self.lingering.first() {
+            if deadline > now {
+                break;
+            }
+            self.lingering.pop_first();
+            self.abort(now, id, b"not shut down in time");
+        }
+    }
+
+    /// When something happens without datagrams or calls.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let lingering = self.lingering.first().map(|&(deadline, _)| deadline);
+        [self.engine.next_deadline(), lingering].into_iter().flatten().min()
+    }
+
+    /// The driver is gone, for whatever reason: nothing works any more.
+    pub(crate) fn close_all(&mut self) {
+        self.closing = true;
+        self.driver_gone = true;
+        self.live = 0;
+        let Self { associations, listeners, wakes, idle, .. } = self;
+        for state in associations.values_mut() {
+            if !matches!(state.phase, Phase::Closed(_)) {
+                wakes.extend(state.close(AssociationError::EndpointClosed));
+            }
+        }
+        associations.retain(|_, state| !state.orphaned);
+        listeners.values_mut().for_each(|listener| wakes.extend(listener.waiting.drain()));
+        wakes.extend(idle.drain());
+    }
+}

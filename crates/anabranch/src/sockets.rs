@@ -1,0 +1,358 @@
+//! The sockets of an endpoint: binding them, and sending without ever waiting.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::task::Context;
+
+use anabranch_proto::Transmit;
+
+use crate::endpoint::EndpointStatistics;
+use crate::error::BindError;
+use crate::runtime::{
+    Datagrams, NetworkError, NetworkErrorKind, Runtime, TransmitError, UdpSocket,
+};
+
+/// Attempts to find a UDP port that is free on all local addresses.
+const PORT_ATTEMPTS: usize = 16;
+
+/// Bytes that wait for a blocked socket at the most; what comes beyond is lost, as in a full
+/// queue of a network device.
+const MOST_WAITING: usize = 1 << 20;
+
+/// Most bytes of one send call: what a UDP length field can tell, less headers.
+const MOST_BYTES: usize = 65_535 - 40 - 8;
+
+/// The sockets and what waits for them.
+#[derive(Debug)]
+pub(crate) struct SocketSet {
+    sockets: Vec<Socket>,
+    addresses: Vec<IpAddr>,
+    udp_port: u16,
+    /// What the engine is to be told, in order.
+    problems: Vec<Problem>,
+    pub(crate) statistics: EndpointStatistics,
+}
+
+#[derive(Debug)]
+struct Socket {
+    io: Box<dyn UdpSocket>,
+    bound: IpAddr,
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: usize,
+    /// Times in a row that the socket said it could be written to and then could not.
+    false_alarms: u32,
+}
+
+/// A transmit that a blocked socket has not taken yet.
+#[derive(Debug)]
+struct Waiting {
+    transmit: Transmit,
+    bytes: Vec<u8>,
+}
+
+/// Something that the engine should know of a destination.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    /// A datagram could not be sent.
+    SendFailed {
+        /// From here.
+        local: IpAddr,
+        /// To there.
+        remote: IpAddr,
+    },
+    /// A datagram did not fit the interface.
+    TooBig {
+        /// From here.
+        local: IpAddr,
+        /// To there.
+        remote: IpAddr,
+        /// Largest IP packet that fits.
+        mtu: u16,
+    },
+    /// The network reported an error.
+    Network {
+        /// From here.
+        local: IpAddr,
+        /// What it reported.
+        error: NetworkError,
+    },
+}
+
+impl SocketSet {
+    /// Opens one socket for each local address, or for each family if there are none; all have
+    /// the same UDP port.
+    pub(crate) fn bind(
+        runtime: &dyn Runtime,
+        addresses: &[IpAddr],
+        port: u16,
+    ) -> Result<Self, BindError> {
+        for (index, address) in addresses.iter().enumerate() {
+            if addresses[..index].contains(address) {
+                return Err(BindError::DuplicateAddress(*address));
+            }
+        }
+        // A wildcard socket for a family that the host lacks is no loss.
+        let wildcards = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
+        let (bound, all_needed) =
+            if addresses.is_empty() { (&wildcards[..], false) } else { (addresses, true) };
+        let mut attempt = 0;
+        let sockets = loop {
+            attempt += 1;
+            match bind_all(runtime, bound, port, all_needed) {
+                Ok(sockets) => break sockets,
+                // The port that was free on the first address is taken on another one.
+                Err(BindError::Socket { source, .. })
+                    if port == 0
+                        && source.kind() == io::ErrorKind::AddrInUse
+                        && attempt < PORT_ATTEMPTS => {}
+                Err(error) => return Err(error),
+            }
+        };
+        let udp_port = sockets.first().map_or(0, |socket| socket.io.local_address().port());
+        let addresses = if all_needed {
+            addresses.to_vec()
+        } else {
+            let mut found = runtime.local_addresses().map_err(BindError::Interfaces)?;
+            found.retain(|ip| sockets.iter().any(|s| s.bound.is_ipv4() == ip.is_ipv4()));
+            found
+        };
+        if addresses.is_empty() {
+            return Err(BindError::NoAddress);
+        }
+        let statistics = EndpointStatistics::default();
+        Ok(Self { sockets, addresses, udp_port, problems: Vec::new(), statistics })
+    }
+
+    /// The endpoint's local addresses.
+    pub(crate) fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// The UDP port of all sockets.
+    pub(crate) fn udp_port(&self) -> u16 {
+        self.udp_port
+    }
+
+    /// Number of sockets.
+    pub(crate) fn len(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Most datagrams that one transmit should hold.
+    pub(crate) fn max_segments(&self) -> usize {
+        self.sockets.iter().map(|socket| socket.io.max_segments()).max().unwrap_or(1).max(1)
+    }
+
+    /// The socket with this index and the address it is bound to.
+    pub(crate) fn get(&self, index: usize) -> Option<(&dyn UdpSocket, IpAddr)> {
+        self.sockets.get(index).map(|socket| (&*socket.io, socket.bound))
+    }
+
+    /// What there is to tell the engine.
+    pub(crate) fn take_problems(&mut self) -> Vec<Problem> {
+        std::mem::take(&mut self.problems)
+    }
+
+    /// Collects the errors that the network reported to a socket. Returns whether there were any.
+    pub(crate) fn collect_errors(&mut self, index: usize) -> bool {
+        let Some(socket) = self.sockets.get(index) else {
+            return false;
+        };
+        let before = self.problems.len();
+        while let Some(error) = socket.io.next_error() {
+            let (bound, source) = (socket.bound, error.source);
+            let local = if bound.is_unspecified() { source.unwrap_or(bound) } else { bound };
+            self.problems.push(match error.kind {
+                NetworkErrorKind::LocalMtu(mtu) => {
+                    Problem::TooBig { local, remote: error.destination.ip(), mtu }
+                }
+                _ => Problem::Network { local, error },
+            });
+        }
+        self.problems.len() > before
+    }
+
+    /// Sends what a transmit describes, or keeps it until its socket can.
+    pub(crate) fn send(&mut self, transmit: &Transmit, bytes: &[u8]) {
+        let index = self.sockets.iter().position(|socket| {
+            socket.bound == transmit.local
+                || (socket.bound.is_unspecified()
+                    && socket.bound.is_ipv4() == transmit.local.is_ipv4())
+        });
+        let Some(index) = index else {
+            let (local, remote) = (transmit.local, transmit.remote);
+            self.problems.push(Problem::SendFailed { local, remote });
+            return;
+        };
+        let sent = match self.sockets.get(index) {
+            Some(socket) if socket.waiting.is_empty() => self.try_send(index, transmit, bytes),
+            _ => 0,
+        };
+        if sent < bytes.len() {
+            self.keep(index, transmit, &bytes[sent..]);
+        }
+    }
+
+    /// Sends until the socket blocks. Returns the bytes that are done with.
+    fn try_send(&mut self, index: usize, transmit: &Transmit, bytes: &[u8]) -> usize {
+        let segment_size = transmit.segment_size.max(1);
+        let mut done = 0;
+        let mut one_by_one = false;
+        let mut retried = false;
+        while done < bytes.len() {
+            let Some(socket) = self.sockets.get(index) else {
+                return bytes.len();
+            };
+            let most = if one_by_one { 1 } else { socket.io.max_segments().max(1) };
+            let segments = most.min(MOST_BYTES / segment_size).max(1);
+            let end = bytes.len().min(done + segments * segment_size);
+            let contents = &bytes[done..end];
+            let datagrams = Datagrams {
+                source: socket.bound.is_unspecified().then_some(transmit.local),
+                destination: SocketAddr::new(transmit.remote, transmit.remote_udp_port),
+                ecn: transmit.ecn,
+                segment_size,
+                contents,
+            };
+            let count = contents.len().div_ceil(segment_size) as u64;
+            match socket.io.try_send(&datagrams) {
+                Ok(()) => {
+                    self.statistics.datagrams_sent += count;
+                    self.statistics.send_calls += 1;
+                    (done, retried) = (end, false);
+                    continue;
+                }
+                Err(TransmitError::WouldBlock) => return done,
+                Err(TransmitError::Segmentation) => {
+                    one_by_one = true;
+                    continue;
+                }
+                Err(error) => {
+                    // A datagram sent earlier may be what is complained of.
+                    if self.collect_errors(index) && !retried && !self.local_mtu_reported() {
+                        retried = true;
+                        continue;
+                    }
+                    self.note_failure(transmit, segment_size.min(contents.len()), error);
+                    self.statistics.send_errors += count;
+                    (done, retried) = (end, false);
+                }
+            }
+        }
+        done
+    }
+
+    /// Whether the latest report is that a datagram did not fit this host's interface.
+    fn local_mtu_reported(&self) -> bool {
+        matches!(self.problems.last(), Some(Problem::TooBig { .. }))
+    }
+
+    fn note_failure(&mut self, transmit: &Transmit, size: usize, error: TransmitError) {
+        let (local, remote) = (transmit.local, transmit.remote);
+        match error {
+            TransmitError::TooBig if self.local_mtu_reported() => {}
+            TransmitError::TooBig => {
+                // How much less would fit is not known.
+                let headers = if remote.is_ipv4() { 28 } else { 48 };
+                let mtu = u16::try_from(size + headers - 1).unwrap_or(u16::MAX);
+                self.problems.push(Problem::TooBig { local, remote, mtu });
+            }
+            TransmitError::Failed(error) => {
+                tracing::debug!(name: "transport:send_failed", %local, %remote, %error);
+                self.problems.push(Problem::SendFailed { local, remote });
+            }
+            TransmitError::WouldBlock | TransmitError::Segmentation => {}
+        }
+    }
+
+    fn keep(&mut self, index: usize, transmit: &Transmit, bytes: &[u8]) {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        if socket.waiting_bytes + bytes.len() > MOST_WAITING {
+            let lost = bytes.len().div_ceil(transmit.segment_size.max(1));
+            self.statistics.datagrams_dropped += lost as u64;
+            return;
+        }
+        socket.waiting_bytes += bytes.len();
+        let bytes = bytes.to_vec();
+        socket.waiting.push_back(Waiting { transmit: *transmit, bytes });
+    }
+
+    /// Sends what waits for sockets that can be written to again. Returns whether a socket must
+    /// be tried again soon, because it claims it can be written to and cannot.
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut soon = false;
+        for index in 0..self.sockets.len() {
+            while let Some(socket) = self.sockets.get_mut(index) {
+                if socket.waiting.is_empty() {
+                    break;
+                }
+                if socket.io.poll_writable(cx).is_pending() {
+                    socket.false_alarms = 0;
+                    break;
+                }
+                // After an asynchronous error some systems call a socket writable for ever.
+                if socket.false_alarms >= 3 {
+                    socket.false_alarms = 0;
+                    soon = true;
+                    break;
+                }
+                let Some(mut waiting) = socket.waiting.pop_front() else {
+                    break;
+                };
+                socket.waiting_bytes -= waiting.bytes.len();
+                let done = self.try_send(index, &waiting.transmit, &waiting.bytes);
+                let Some(socket) = self.sockets.get_mut(index) else {
+                    break;
+                };
+                socket.false_alarms = if done == 0 { socket.false_alarms + 1 } else { 0 };
+                if done < waiting.bytes.len() {
+                    waiting.bytes.drain(..done);
+                    socket.waiting_bytes += waiting.bytes.len();
+                    socket.waiting.push_front(waiting);
+                }
+            }
+        }
+        soon
+    }
+}
+
+fn bind_all(
+    runtime: &dyn Runtime,
+    addresses: &[IpAddr],
+    port: u16,
+    all_needed: bool,
+) -> Result<Vec<Socket>, BindError> {
+    let mut port = port;
+    let mut sockets: Vec<Socket> = Vec::with_capacity(addresses.len());
+    let mut first_error = None;
+    for &ip in addresses {
+        let address = SocketAddr::new(ip, port);
+        match runtime.bind_udp(address) {
+            Ok(io) => {
+                port = io.local_address().port();
+                sockets.push(Socket {
+                    io,
+                    bound: ip,
+                    waiting: VecDeque::new(),
+                    waiting_bytes: 0,
+                    false_alarms: 0,
+                });
+            }
+            Err(source) => {
+                let in_use = source.kind() == io::ErrorKind::AddrInUse;
+                let error = BindError::Socket { address, source };
+                if all_needed || in_use {
+                    return Err(error);
+                }
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    match first_error {
+        Some(error) if sockets.is_empty() => Err(error),
+        _ => Ok(sockets),
+    }
+}

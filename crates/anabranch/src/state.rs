@@ -1,0 +1,206 @@
+//! What the driver keeps of an association beside the engine's part.
+
+use std::collections::{HashSet, VecDeque};
+use std::task::Waker;
+use std::time::Duration;
+
+use anabranch_proto::{Message, OutgoingMessage, Statistics};
+
+use crate::error::AssociationError;
+use crate::inbound::Inbound;
+use crate::notification::NotificationLog;
+use crate::wakers::{Senders, WakerSet};
+
+/// How far an association has got.
+#[derive(Clone, Debug)]
+pub(crate) enum Phase {
+    /// This side has sent INIT.
+    Connecting,
+    /// Data can flow, perhaps in one direction only.
+    Up,
+    /// It is over.
+    Closed(AssociationError),
+}
+
+#[derive(Debug)]
+pub(crate) struct AssociationState {
+    pub(crate) phase: Phase,
+    /// This side accepted it.
+    pub(crate) incoming: bool,
+    pub(crate) outbound_streams: u16,
+    pub(crate) inbound_streams: u16,
+    pub(crate) linger: Duration,
+    /// No handle exists, nor will one.
+    pub(crate) orphaned: bool,
+    /// This side asked for a graceful shutdown.
+    pub(crate) shutting_down: bool,
+    /// The graceful shutdown waits for owed end marks.
+    pub(crate) shutdown_owed: bool,
+    /// The peer sends nothing more.
+    pub(crate) peer_shut_down: bool,
+    /// Messages given up by the engine.
+    pub(crate) undelivered: u64,
+    pub(crate) inbound: Inbound,
+    /// What is charged for messages that were consumed under the lock held now.
+    pub(crate) consumed: u32,
+    /// Streams with a `SendStream`, or for which an end mark is owed.
+    pub(crate) sending: HashSet<u16>,
+    /// End marks of dropped streams for which there was no room.
+    pub(crate) owed_marks: VecDeque<OutgoingMessage>,
+    /// All streams that `open_stream` would try before the one of this rank are in use.
+    pub(crate) lowest_free: u16,
+    pub(crate) connecting: WakerSet,
+    pub(crate) senders: Senders,
+    pub(crate) receivers: WakerSet,
+    /// Those who wait in `accept_stream`.
+    pub(crate) acceptors: WakerSet,
+    /// Those who wait in `open_stream`.
+    pub(crate) openers: WakerSet,
+    pub(crate) closers: WakerSet,
+    pub(crate) notifications: NotificationLog,
+    /// As they were when the association ended.
+    pub(crate) last_statistics: Option<Statistics>,
+}
+
+impl AssociationState {
+    pub(crate) fn new(linger: Duration) -> Self {
+        Self {
+            phase: Phase::Connecting,
+            incoming: false,
+            outbound_streams: 0,
+            inbound_streams: 0,
+            linger,
+            orphaned: false,
+            shutting_down: false,
+            shutdown_owed: false,
+            peer_shut_down: false,
+            undelivered: 0,
+            inbound: Inbound::default(),
+            consumed: 0,
+            sending: HashSet::new(),
+            owed_marks: VecDeque::new(),
+            lowest_free: 0,
+            connecting: WakerSet::default(),
+            senders: Senders::default(),
+            receivers: WakerSet::default(),
+            acceptors: WakerSet::default(),
+            openers: WakerSet::default(),
+            closers: WakerSet::default(),
+            notifications: NotificationLog::default(),
+            last_statistics: None,
+        }
+    }
+
+    /// The peer answered.
+    pub(crate) fn connected(&mut self, outbound_streams: u16, inbound_streams: u16) {
+        self.phase = Phase::Up;
+        self.outbound_streams = outbound_streams;
+        self.inbound_streams = inbound_streams;
+    }
+
+    /// The peer took the first step.
+    pub(crate) fn accepted(&mut self, outbound_streams: u16, inbound_streams: u16) {
+        self.connected(outbound_streams, inbound_streams);
+        self.incoming = true;
+    }
+
+    /// Why nothing can be sent, if so.
+    pub(crate) fn send_refusal(&self) -> Option<AssociationError> {
+        match &self.phase {
+            Phase::Closed(error) => Some(error.clone()),
+            _ if self.shutting_down || self.peer_shut_down => Some(AssociationError::ShuttingDown),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing more will be received: `Ok` after a graceful end.
+    pub(crate) fn receive_end(&self) -> Option<Result<(), AssociationError>> {
+        use anabranch_proto::CloseReason::Shutdown;
+        match &self.phase {
+            Phase::Closed(AssociationError::Closed(Shutdown)) => Some(Ok(())),
+            Phase::Closed(error) => Some(Err(error.clone())),
+            _ if self.peer_shut_down => Some(Ok(())),
+            _ => None,
+        }
+    }
+
+    /// Takes the next message of a stream without handle.
+    pub(crate) fn take_message(&mut self) -> Option<Message> {
+        let message = self.inbound.pop()?;
+        self.consumed += message.charge();
+        Some(message)
+    }
+
+    /// Streams that exist in both directions.
+    pub(crate) fn pairs(&self) -> u16 {
+        self.outbound_streams.min(self.inbound_streams)
+    }
+
+    /// The stream that `open_stream` tries as number `rank`: the side that connected counts up,
+    /// the other one down, so that they meet late.
+    fn ranked(&self, rank: u16) -> u16 {
+        if self.incoming { self.pairs() - 1 - rank } else { rank }
+    }
+
+    fn is_in_use(&self, stream: u16) -> bool {
+        self.sending.contains(&stream) || self.inbound.uses(stream)
+    }
+
+    /// Finds the next free stream.
+    pub(crate) fn free_stream(&mut self) -> Option<u16> {
+        while self.lowest_free < self.pairs() {
+            let stream = self.ranked(self.lowest_free);
+            if !self.is_in_use(stream) {
+                return Some(stream);
+            }
+            self.lowest_free += 1;
+        }
+        None
+    }
+
+    /// A stream may have become free: returns those who wait for one.
+    pub(crate) fn maybe_free(&mut self, stream: u16) -> impl Iterator<Item = Waker> + use<'_> {
+        let free = stream < self.pairs() && !self.is_in_use(stream);
+        if free {
+            let rank = if self.incoming { self.pairs() - 1 - stream } else { stream };
+            self.lowest_free = self.lowest_free.min(rank);
+        }
+        free.then(|| self.openers.drain()).into_iter().flatten()
+    }
+
+    /// The sending half of a stream is free again. What arrived meanwhile can be accepted.
+    pub(crate) fn give_back_sender(&mut self, stream: u16) -> Vec<Waker> {
+        self.sending.remove(&stream);
+        let mut woken = Vec::new();
+        if self.inbound.announce(stream) {
+            woken.extend(self.acceptors.drain());
+        }
+        woken.extend(self.maybe_free(stream));
+        woken
+    }
+
+    /// Takes the wakers of all who wait for messages or streams of the peer.
+    pub(crate) fn take_receivers(&mut self) -> Vec<Waker> {
+        let mut woken: Vec<Waker> = self.inbound.take_readers().collect();
+        woken.extend(self.receivers.drain());
+        woken.extend(self.acceptors.drain());
+        woken
+    }
+
+    /// Takes the wakers of all who wait to send or to open a stream.
+    pub(crate) fn wake_senders(&mut self) -> Vec<Waker> {
+        self.senders.wake_all().chain(self.openers.drain()).collect()
+    }
+
+    /// The association is over. Returns everyone who waits for anything.
+    pub(crate) fn close(&mut self, error: AssociationError) -> Vec<Waker> {
+        self.phase = Phase::Closed(error);
+        self.owed_marks.clear();
+        let mut woken = self.take_receivers();
+        woken.extend(self.wake_senders());
+        woken.extend(self.connecting.drain());
+        woken.extend(self.closers.drain());
+        woken.extend(self.notifications.close());
+        woken
+    }
+}

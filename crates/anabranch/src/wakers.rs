@@ -1,0 +1,186 @@
+//! Who waits for what: sets of wakers, and the queue of senders that wait for buffer space.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// A registration in a [`WakerSet`] or [`Senders`], kept by the future that waits.
+pub(crate) type Key = u64;
+
+/// Futures that wait for the same thing and are all woken when it happens.
+#[derive(Debug, Default)]
+pub(crate) struct WakerSet {
+    entries: Vec<(Key, Waker)>,
+    next_key: Key,
+}
+
+impl WakerSet {
+    /// Registers a waker, or renews the registration `key`.
+    pub(crate) fn register(&mut self, key: &mut Option<Key>, waker: &Waker) {
+        let known = key.and_then(|key| self.entries.iter_mut().find(|entry| entry.0 == key));
+        match known {
+            Some((_, old)) => old.clone_from(waker),
+            None => {
+                let new = self.next_key;
+                self.next_key += 1;
+                *key = Some(new);
+                self.entries.push((new, waker.clone()));
+            }
+        }
+    }
+
+    /// Ends a registration.
+    pub(crate) fn remove(&mut self, key: Key) {
+        self.entries.retain(|entry| entry.0 != key);
+    }
+
+    /// Takes all wakers.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Waker> {
+        self.entries.drain(..).map(|(_, waker)| waker)
+    }
+}
+
+/// Senders that wait for room in the send buffer, in the order in which they came.
+///
+/// When there is room all are woken in that order, and those that fail again keep their place.
+/// A sender that has been woken bars nobody: it may never come back, like a byte stream whose
+/// writer has turned to something else.
+#[derive(Debug, Default)]
+pub(crate) struct Senders {
+    queue: VecDeque<Sender>,
+    next_key: Key,
+}
+
+#[derive(Debug)]
+struct Sender {
+    key: Key,
+    stream: u16,
+    waker: Waker,
+    /// Woken, and has not failed since.
+    woken: bool,
+    /// Failed although the association had room: its stream's own limit holds it back.
+    held_back: bool,
+}
+
+impl Senders {
+    /// Whether a sender may try: `key` is its place in the queue, if it has one.
+    ///
+    /// Nobody overtakes those who still wait, except on another stream those whose stream alone
+    /// is full.
+    pub(crate) fn may_try(&self, key: Option<Key>, stream: u16) -> bool {
+        let mut ahead = self.queue.iter().take_while(|sender| Some(sender.key) != key);
+        ahead.all(|sender| sender.woken || (sender.held_back && sender.stream != stream))
+    }
+
+    /// Queues a sender, or keeps its place. `has_room` tells whether the association has room,
+    /// so that the stream's limit must be what holds the sender back.
+    pub(crate) fn wait(
+        &mut self,
+        key: &mut Option<Key>,
+        stream: u16,
+        waker: &Waker,
+        has_room: bool,
+    ) {
+        let known = key.and_then(|key| self.queue.iter_mut().find(|sender| sender.key == key));
+        match known {
+            Some(sender) => {
+                sender.waker.clone_from(waker);
+                sender.woken = false;
+                sender.held_back = has_room;
+            }
+            None => {
+                let new = self.next_key;
+                self.next_key += 1;
+                *key = Some(new);
+                let waker = waker.clone();
+                let sender = Sender { key: new, stream, waker, woken: false, held_back: has_room };
+                self.queue.push_back(sender);
+            }
+        }
+    }
+
+    /// Ends a sender's waiting.
+    pub(crate) fn remove(&mut self, key: Key) {
+        self.queue.retain(|sender| sender.key != key);
+    }
+
+    /// There is room: marks all senders as woken and returns their wakers.
+    pub(crate) fn wake_all(&mut self) -> impl Iterator<Item = Waker> {
+        self.queue.iter_mut().filter(|sender| !sender.woken).map(|sender| {
+            sender.woken = true;
+            sender.waker.clone()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn waker() -> (Waker, Arc<Count>) {
+        let count = Arc::<Count>::default();
+        (Waker::from(count.clone()), count)
+    }
+
+    #[test]
+    fn a_set_wakes_everyone_once() {
+        let mut set = WakerSet::default();
+        let (a, a_count) = waker();
+        let (b, b_count) = waker();
+        let (mut a_key, mut b_key) = (None, None);
+        set.register(&mut a_key, &a);
+        set.register(&mut a_key, &a);
+        set.register(&mut b_key, &b);
+        set.remove(b_key.unwrap());
+        set.drain().for_each(Waker::wake);
+        assert_eq!(a_count.0.load(Ordering::Relaxed), 1);
+        assert_eq!(b_count.0.load(Ordering::Relaxed), 0);
+        assert_eq!(set.drain().count(), 0);
+        // A key from before the drain registers anew.
+        set.register(&mut a_key, &a);
+        assert_eq!(set.drain().count(), 1);
+    }
+
+    #[test]
+    fn senders_keep_their_order() {
+        let mut senders = Senders::default();
+        let (waker, count) = waker();
+        let (mut first, mut second) = (None, None);
+        assert!(senders.may_try(None, 0));
+        senders.wait(&mut first, 0, &waker, false);
+        assert!(!senders.may_try(None, 1), "a newcomer waits behind the queue");
+        senders.wait(&mut second, 1, &waker, false);
+        assert!(senders.may_try(first, 0));
+        assert!(!senders.may_try(second, 1));
+        senders.wake_all().for_each(Waker::wake);
+        assert_eq!(senders.wake_all().count(), 0, "nobody is woken twice");
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+        assert!(senders.may_try(second, 1), "one that was woken bars nobody");
+        senders.wait(&mut first, 0, &waker, false);
+        assert!(!senders.may_try(second, 1), "it does when it waits again");
+        senders.remove(first.unwrap());
+        assert!(senders.may_try(second, 1));
+    }
+
+    #[test]
+    fn a_full_stream_holds_up_nobody_else() {
+        let mut senders = Senders::default();
+        let (waker, _) = waker();
+        let mut full = None;
+        senders.wait(&mut full, 0, &waker, true);
+        assert!(!senders.may_try(None, 0), "order within the stream is kept");
+        assert!(senders.may_try(None, 1));
+    }
+}
