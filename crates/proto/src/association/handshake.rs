@@ -1,20 +1,20 @@
-//! Setting an association up: the initiator's side, and INIT and COOKIE ECHO for an association
-//! that exists (RFC 9260 sections 5.1 and 5.2). The stateless side stands in `endpoint`.
+//! Setting an association up (RFC 9260 section 5.1). The stateless part of the answering side
+//! stands in `endpoint`.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_wire::{Cause, Init, Parameter, Parameters, Tsn, parameter_kind};
-use bytes::Bytes;
+use anabranch_wire::{Cause, Init, Parameter, Tsn, parameter_kind};
 
+use super::peer::{Peer, Refusal, init_value};
 use super::state::{Repeat, State};
 use super::{Association, Control, Surroundings};
 use crate::config::AssociationConfig;
 use crate::endpoint::cookie::CookieContents;
 use crate::event::{CloseReason, Event, PathState};
-use crate::path::{Path, address};
+use crate::path::Path;
 use crate::policy;
 use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
@@ -25,181 +25,8 @@ use crate::stats::Counters;
 use crate::time::Instant;
 use crate::tsn;
 
-/// Addresses of a peer that are taken at the most; the rest is ignored, so that a list of
-/// strangers cannot make this side talk to them all.
-pub(crate) const MAX_PEER_ADDRESSES: usize = 16;
-
 /// Stale Cookie errors after which the handshake is given up.
 const MAX_STALE: u32 = 4;
-
-/// What an INIT or INIT ACK says about the peer.
-#[derive(Debug, Default)]
-pub(crate) struct Peer {
-    pub(crate) tag: u32,
-    pub(crate) rwnd: u32,
-    pub(crate) outbound_streams: u16,
-    pub(crate) inbound_streams: u16,
-    pub(crate) initial_tsn: u32,
-    /// Addresses listed; not the packet's source.
-    pub(crate) addresses: Vec<IpAddr>,
-    pub(crate) adaptation: Option<u32>,
-    pub(crate) cookie: Option<Bytes>,
-    /// Parameters to report as unrecognized, as they were received.
-    pub(crate) unrecognized: Vec<Bytes>,
-    /// Cookie lifetime that the peer asks for in addition.
-    pub(crate) preserve: Option<Duration>,
-}
-
-/// Why an INIT or INIT ACK cannot be used: the error cause for the ABORT that answers it.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) cause: Vec<u8>,
-    pub(crate) why: &'static str,
-}
-
-impl Peer {
-    /// Reads an INIT or INIT ACK from `source`.
-    pub(crate) fn read(init: &Init<'_>, source: IpAddr) -> Result<Self, Refusal> {
-        let mut peer = Self {
-            tag: init.initiate_tag,
-            rwnd: init.a_rwnd,
-            outbound_streams: init.outbound_streams,
-            inbound_streams: init.inbound_streams,
-            initial_tsn: init.initial_tsn.0,
-            ..Self::default()
-        };
-        let refuse = |cause: Cause<'_>, why| {
-            let mut bytes = Vec::new();
-            cause.encode(&mut bytes);
-            Err(Refusal { cause: bytes, why })
-        };
-        // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the a_rwnd"
-        // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the OS"
-        // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the MIS"
-        if init.a_rwnd < 1500 || init.outbound_streams == 0 || init.inbound_streams == 0 {
-            return refuse(
-                Cause::InvalidMandatoryParameter,
-                "window or stream numbers that the protocol does not allow",
-            );
-        }
-        for parameter in init.parameters.iter() {
-            let Ok(raw) = parameter else {
-                return refuse(
-                    Cause::ProtocolViolation(b"malformed parameter"),
-                    "a malformed parameter",
-                );
-            };
-            let is_known = matches!(
-                raw.kind,
-                parameter_kind::IPV4_ADDRESS
-                    | parameter_kind::IPV6_ADDRESS
-                    | parameter_kind::STATE_COOKIE
-                    | parameter_kind::UNRECOGNIZED_PARAMETER
-                    | parameter_kind::COOKIE_PRESERVATIVE
-                    | parameter_kind::HOST_NAME_ADDRESS
-                    | parameter_kind::SUPPORTED_ADDRESS_TYPES
-                    | parameter_kind::ECN_CAPABLE
-                    | parameter_kind::PADDING
-                    | parameter_kind::SUPPORTED_EXTENSIONS
-                    | parameter_kind::ADAPTATION_LAYER_INDICATION
-            );
-            if !is_known {
-                // req: rfc9260 3.2.1 "Stop processing this parameter"
-                let action = raw.unknown_action();
-                if action.reports() && peer.unrecognized.len() < 16 {
-                    peer.unrecognized.push(Bytes::copy_from_slice(raw.bytes()));
-                }
-                if !action.goes_on() {
-                    break;
-                }
-                continue;
-            }
-            let Ok(parameter) = raw.decode() else {
-                return refuse(
-                    Cause::ProtocolViolation(b"malformed parameter"),
-                    "a malformed parameter",
-                );
-            };
-            match parameter {
-                Parameter::Ipv4Address(v4) => peer.add_address(IpAddr::V4(v4), source),
-                Parameter::Ipv6Address(v6) => peer.add_address(IpAddr::V6(v6), source),
-                Parameter::StateCookie(cookie) => {
-                    peer.cookie = Some(Bytes::copy_from_slice(cookie));
-                }
-                Parameter::CookiePreservative(millis) => {
-                    peer.preserve = Some(Duration::from_millis(u64::from(millis)));
-                }
-                Parameter::AdaptationLayerIndication(code) => peer.adaptation = Some(code),
-                // req: rfc9260 5.1.2 "the endpoint MUST immediately send an"
-                Parameter::HostNameAddress(_) => {
-                    return refuse(
-                        Cause::UnresolvableAddress(raw.bytes()),
-                        "a host name in place of an address",
-                    );
-                }
-                _ => {}
-            }
-        }
-        Ok(peer)
-    }
-
-    fn add_address(&mut self, address: IpAddr, source: IpAddr) {
-        if self.addresses.len() < MAX_PEER_ADDRESSES
-            && address::may_be_listed(address, source)
-            && !self.addresses.contains(&address)
-        {
-            self.addresses.push(address);
-        }
-    }
-}
-
-/// The value of an INIT or INIT ACK chunk of this side.
-#[allow(clippy::too_many_arguments)]
-pub(crate) fn init_value(
-    tag: u32,
-    initial_tsn: Tsn,
-    streams: (u16, u16),
-    config: &AssociationConfig,
-    surroundings: &Surroundings,
-    remotes: &[IpAddr],
-    more: impl FnOnce(&mut Vec<u8>),
-) -> Vec<u8> {
-    let mut value = Vec::with_capacity(64);
-    value.extend_from_slice(&tag.to_be_bytes());
-    let rwnd = u32::try_from(config.receive_buffer).unwrap_or(u32::MAX);
-    value.extend_from_slice(&rwnd.to_be_bytes());
-    value.extend_from_slice(&streams.0.to_be_bytes());
-    value.extend_from_slice(&streams.1.to_be_bytes());
-    value.extend_from_slice(&initial_tsn.0.to_be_bytes());
-    let listed: Vec<IpAddr> = (surroundings.locals.iter().copied())
-        .filter(|local| remotes.iter().any(|remote| address::may_be_listed(*local, *remote)))
-        .filter(|local| remotes.iter().any(|remote| reachable_family(*local, remote)))
-        .collect();
-    // A single address need not be listed: the packet's source says it, also behind a NAT.
-    if listed.len() > 1 {
-        for local in listed {
-            match local {
-                IpAddr::V4(v4) => Parameter::Ipv4Address(v4).encode(&mut value),
-                IpAddr::V6(v6) => Parameter::Ipv6Address(v6).encode(&mut value),
-            }
-        }
-    }
-    if let Some(code) = config.adaptation_indication {
-        Parameter::AdaptationLayerIndication(code).encode(&mut value);
-    }
-    more(&mut value);
-    // The chunk's length leaves out the padding of the last parameter.
-    let parameters = Parameters::new(&value[16..]).bytes().len();
-    value.truncate(16 + parameters);
-    value
-}
-
-/// An address of either family may be told to a peer that is reached at any family: which of
-/// them it uses is its own choice.
-fn reachable_family(local: IpAddr, remote: &IpAddr) -> bool {
-    address::is_unicast(local) && address::is_unicast(*remote)
-}
-
 /// The paths to `remotes`: for each the best pair first, so that the low numbers are the paths
 /// in use, then the other pairs.
 fn paths_to(
@@ -436,7 +263,12 @@ impl Association {
 
     /// Takes the addresses that the peer lists and the one that it was heard from for all that
     /// it has. Returns the new number of the path that it was heard on.
-    fn learn_addresses(&mut self, now: Instant, listed: &[IpAddr], path: usize) -> usize {
+    pub(super) fn learn_addresses(
+        &mut self,
+        now: Instant,
+        listed: &[IpAddr],
+        path: usize,
+    ) -> usize {
         let (local, source) = (self.paths[path].local, self.paths[path].remote);
         let udp_port = self.paths[path].remote_udp_port;
         let mut remotes = vec![source];
@@ -571,197 +403,4 @@ impl Association {
         association.queue(path, Control::CookieAck);
         association
     }
-
-    /// A COOKIE ECHO with an authentic cookie came for this association (section 5.2.4). `true`
-    /// if the chunks behind it are to be read.
-    pub(crate) fn on_cookie_echo(
-        &mut self,
-        now: Instant,
-        cookie: &CookieContents,
-        stale: Option<Duration>,
-        arrived: (IpAddr, IpAddr, u16),
-    ) -> bool {
-        let local_matches = cookie.local_tag == self.local_tag;
-        let peer_matches = cookie.peer_tag == self.peer_tag;
-        let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.tie_tags;
-        let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.active);
-        // req: rfc9260 5.2.4 "even if the"
-        if let Some(by) = stale.filter(|_| !(local_matches && peer_matches)) {
-            let mut cause = Vec::new();
-            let micros = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
-            Cause::StaleCookie { staleness_us: micros }.encode(&mut cause);
-            self.queue(self.reply_path(path), Control::Error(cause));
-            return false;
-        }
-        match (local_matches, peer_matches) {
-            // Action A: the peer restarted.
-            (false, false) if ties_match => {
-                // req: rfc9260 5.2.4 "it MUST NOT set up a new"
-                if let State::ShutdownAckSent { .. } = self.state {
-                    let mut cause = Vec::new();
-                    Cause::CookieReceivedWhileShuttingDown.encode(&mut cause);
-                    let path = self.reply_path(path);
-                    self.queue(path, Control::ShutdownAck);
-                    self.queue(path, Control::Error(cause));
-                    return false;
-                }
-                self.restart(now, cookie, arrived);
-                true
-            }
-            // Action B: both sides started at about the same time.
-            (true, false) => {
-                if !matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) {
-                    // req: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
-                    self.peer_tag = cookie.peer_tag;
-                    self.queue(self.reply_path(path), Control::CookieAck);
-                    return true;
-                }
-                self.adopt(now, cookie, path);
-                true
-            }
-            // Action D: a repetition, or the handshake's last step.
-            (true, true) => {
-                if let State::CookieWait { .. } | State::CookieEchoed { .. } = self.state {
-                    self.adopt(now, cookie, path);
-                } else {
-                    self.queue(self.reply_path(path), Control::CookieAck);
-                }
-                true
-            }
-            // Action C and everything that the table does not show.
-            // req: rfc9260 5.2.4 "cookie SHOULD be silently"
-            (false, _) => false,
-        }
-    }
-
-    /// Takes the peer's part from a cookie while this side's own handshake is under way.
-    fn adopt(&mut self, now: Instant, cookie: &CookieContents, path: usize) {
-        self.peer_tag = cookie.peer_tag;
-        self.peer_rwnd = cookie.peer_rwnd;
-        self.send.set_outbound_streams(cookie.outbound_streams);
-        self.receiver = Receiver::new(
-            tsn::first(cookie.peer_initial_tsn),
-            cookie.inbound_streams,
-            &self.config,
-        );
-        let path = self.learn_addresses(now, &cookie.addresses, path);
-        self.active = path;
-        self.primary = path;
-        self.establish(now);
-        self.queue(self.reply_path(path), Control::CookieAck);
-    }
-
-    /// The peer lost its state and set the association up anew (action A).
-    fn restart(&mut self, now: Instant, cookie: &CookieContents, arrived: (IpAddr, IpAddr, u16)) {
-        self.fail_outstanding();
-        self.local_tag = cookie.local_tag;
-        self.peer_tag = cookie.peer_tag;
-        self.peer_rwnd = cookie.peer_rwnd;
-        self.initial_tsn = Tsn(cookie.local_initial_tsn);
-        let begun = self.send.restart(cookie.outbound_streams);
-        self.events.extend(begun.map(|message| Event::SendFailed {
-            message: Box::new(message.into_message()),
-            sent: true,
-        }));
-        self.outstanding = Outstanding::new(tsn::first(cookie.local_initial_tsn));
-        self.outstanding.set_paths(self.paths.len());
-        self.acknowledged = Acknowledged::default();
-        // What was received before stays receivable.
-        self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);
-        self.acknowledger = Acknowledger::new(&self.config);
-        self.control.clear();
-        self.tie_tags = (self.rng.tag(), self.rng.tag());
-        let path = self.path_of(arrived.0, arrived.1).unwrap_or(0);
-        for (index, path_state) in self.paths.iter_mut().enumerate() {
-            path_state.restart(now, &self.config);
-            // What was confirmed for the old incarnation proves nothing about the new one.
-            let confirmed = path_state.local == cookie.local && path_state.remote == cookie.remote;
-            path_state.state = if confirmed { PathState::Active } else { PathState::Unconfirmed };
-            if confirmed {
-                self.active = index;
-                self.primary = index;
-            }
-        }
-        if !self.paths[self.active].is_active() {
-            self.paths[path].state = PathState::Active;
-            self.active = path;
-            self.primary = path;
-        }
-        self.paths[self.active].remote_udp_port = arrived.2;
-        self.t5 = None;
-        self.probing = false;
-        self.window_probe = None;
-        self.events.push_back(Event::Restarted);
-        self.establish(now);
-        self.queue(self.reply_path(path), Control::CookieAck);
-    }
-
-    /// Whether an INIT for this association would bring addresses that it does not have.
-    pub(crate) fn new_addresses(&self, listed: &[IpAddr], source: IpAddr) -> Vec<IpAddr> {
-        listed
-            .iter()
-            .chain(std::iter::once(&source))
-            .copied()
-            .filter(|address| !self.paths.iter().any(|path| path.remote == *address))
-            .collect()
-    }
-
-    /// What the answer to an INIT for this association puts into the cookie; `None` if it is
-    /// answered otherwise or not at all.
-    pub(crate) fn on_init(&mut self, source: (IpAddr, IpAddr), peer: &Peer) -> InitAnswer {
-        let path = self.path_of(source.0, source.1).unwrap_or(self.active);
-        let added = self.new_addresses(&peer.addresses, source.1);
-        match self.state {
-            State::CookieWait { .. } => InitAnswer::Collision {
-                tag: self.local_tag,
-                initial_tsn: self.initial_tsn,
-                tie_tags: (0, 0),
-            },
-            // req: rfc9260 9.2 "it SHOULD discard the"
-            State::ShutdownAckSent { .. } => {
-                self.queue(self.reply_path(path), Control::ShutdownAck);
-                InitAnswer::Discard
-            }
-            State::Closed => InitAnswer::Discard,
-            // req: rfc9260 5.2.2 "the endpoint MUST respond"
-            _ if !added.is_empty() => InitAnswer::NewAddresses(added),
-            State::CookieEchoed { .. } => InitAnswer::Collision {
-                tag: self.local_tag,
-                initial_tsn: self.initial_tsn,
-                tie_tags: self.tie_tags,
-            },
-            _ => InitAnswer::Restart { tie_tags: self.tie_tags },
-        }
-    }
-}
-
-/// How an INIT for an existing association is answered.
-#[derive(Debug)]
-pub(crate) enum InitAnswer {
-    /// With the tag and TSN of this side's own INIT (section 5.2.1).
-    Collision {
-        tag: u32,
-        initial_tsn: Tsn,
-        tie_tags: (u32, u32),
-    },
-    /// With a new tag, and the tie-tags in the cookie (section 5.2.2).
-    Restart {
-        tie_tags: (u32, u32),
-    },
-    /// With an ABORT that lists the addresses.
-    NewAddresses(Vec<IpAddr>),
-    Discard,
-}
-
-/// The `Parameters` of a list of addresses, for an error cause.
-pub(crate) fn address_parameters(addresses: &[IpAddr]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for address in addresses {
-        match address {
-            IpAddr::V4(v4) => Parameter::Ipv4Address(*v4).encode(&mut bytes),
-            IpAddr::V6(v6) => Parameter::Ipv6Address(*v6).encode(&mut bytes),
-        }
-    }
-    debug_assert!(Parameters::new(&bytes).iter().all(|parameter| parameter.is_ok()));
-    bytes
 }

@@ -7,6 +7,8 @@ mod acknowledged;
 mod control;
 mod handshake;
 mod input;
+mod peer;
+mod restart;
 mod shutdown;
 mod state;
 mod supervision;
@@ -21,8 +23,10 @@ use anabranch_wire::{Header, Tsn};
 use bytes::Bytes;
 
 pub(crate) use control::Control;
-pub(crate) use handshake::{InitAnswer, Initiation, Peer, Refusal, address_parameters, init_value};
+pub(crate) use handshake::Initiation;
 pub(crate) use input::{Arrival, TagCheck};
+pub(crate) use peer::{Peer, Refusal, address_parameters, init_value};
+pub(crate) use restart::InitAnswer;
 pub(crate) use state::State;
 
 use crate::config::{AssociationConfig, Encapsulation, Routes};

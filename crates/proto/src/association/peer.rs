@@ -1,0 +1,196 @@
+//! What an INIT or INIT ACK says about the peer, and what this side's says.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch_wire::{Cause, Init, Parameter, Parameters, Tsn, parameter_kind};
+use bytes::Bytes;
+
+use super::Surroundings;
+use crate::config::AssociationConfig;
+use crate::path::address;
+
+/// Addresses of a peer that are taken at the most; the rest is ignored, so that a list of
+/// strangers cannot make this side talk to them all.
+pub(crate) const MAX_PEER_ADDRESSES: usize = 16;
+
+/// What an INIT or INIT ACK says about the peer.
+#[derive(Debug, Default)]
+pub(crate) struct Peer {
+    pub(crate) tag: u32,
+    pub(crate) rwnd: u32,
+    pub(crate) outbound_streams: u16,
+    pub(crate) inbound_streams: u16,
+    pub(crate) initial_tsn: u32,
+    /// Addresses listed; not the packet's source.
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) adaptation: Option<u32>,
+    pub(crate) cookie: Option<Bytes>,
+    /// Parameters to report as unrecognized, as they were received.
+    pub(crate) unrecognized: Vec<Bytes>,
+    /// Cookie lifetime that the peer asks for in addition.
+    pub(crate) preserve: Option<Duration>,
+}
+
+/// Why an INIT or INIT ACK cannot be used: the error cause for the ABORT that answers it.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) cause: Vec<u8>,
+    pub(crate) why: &'static str,
+}
+
+impl Peer {
+    /// Reads an INIT or INIT ACK from `source`.
+    pub(crate) fn read(init: &Init<'_>, source: IpAddr) -> Result<Self, Refusal> {
+        let mut peer = Self {
+            tag: init.initiate_tag,
+            rwnd: init.a_rwnd,
+            outbound_streams: init.outbound_streams,
+            inbound_streams: init.inbound_streams,
+            initial_tsn: init.initial_tsn.0,
+            ..Self::default()
+        };
+        let refuse = |cause: Cause<'_>, why| {
+            let mut bytes = Vec::new();
+            cause.encode(&mut bytes);
+            Err(Refusal { cause: bytes, why })
+        };
+        // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the a_rwnd"
+        // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the OS"
+        // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the MIS"
+        if init.a_rwnd < 1500 || init.outbound_streams == 0 || init.inbound_streams == 0 {
+            return refuse(
+                Cause::InvalidMandatoryParameter,
+                "window or stream numbers that the protocol does not allow",
+            );
+        }
+        for parameter in init.parameters.iter() {
+            let Ok(raw) = parameter else {
+                return refuse(
+                    Cause::ProtocolViolation(b"malformed parameter"),
+                    "a malformed parameter",
+                );
+            };
+            let is_known = matches!(
+                raw.kind,
+                parameter_kind::IPV4_ADDRESS
+                    | parameter_kind::IPV6_ADDRESS
+                    | parameter_kind::STATE_COOKIE
+                    | parameter_kind::UNRECOGNIZED_PARAMETER
+                    | parameter_kind::COOKIE_PRESERVATIVE
+                    | parameter_kind::HOST_NAME_ADDRESS
+                    | parameter_kind::SUPPORTED_ADDRESS_TYPES
+                    | parameter_kind::ECN_CAPABLE
+                    | parameter_kind::PADDING
+                    | parameter_kind::SUPPORTED_EXTENSIONS
+                    | parameter_kind::ADAPTATION_LAYER_INDICATION
+            );
+            if !is_known {
+                // req: rfc9260 3.2.1 "Stop processing this parameter"
+                let action = raw.unknown_action();
+                if action.reports() && peer.unrecognized.len() < 16 {
+                    peer.unrecognized.push(Bytes::copy_from_slice(raw.bytes()));
+                }
+                if !action.goes_on() {
+                    break;
+                }
+                continue;
+            }
+            let Ok(parameter) = raw.decode() else {
+                return refuse(
+                    Cause::ProtocolViolation(b"malformed parameter"),
+                    "a malformed parameter",
+                );
+            };
+            match parameter {
+                Parameter::Ipv4Address(v4) => peer.add_address(IpAddr::V4(v4), source),
+                Parameter::Ipv6Address(v6) => peer.add_address(IpAddr::V6(v6), source),
+                Parameter::StateCookie(cookie) => {
+                    peer.cookie = Some(Bytes::copy_from_slice(cookie));
+                }
+                Parameter::CookiePreservative(millis) => {
+                    peer.preserve = Some(Duration::from_millis(u64::from(millis)));
+                }
+                Parameter::AdaptationLayerIndication(code) => peer.adaptation = Some(code),
+                // req: rfc9260 5.1.2 "the endpoint MUST immediately send an"
+                Parameter::HostNameAddress(_) => {
+                    return refuse(
+                        Cause::UnresolvableAddress(raw.bytes()),
+                        "a host name in place of an address",
+                    );
+                }
+                _ => {}
+            }
+        }
+        Ok(peer)
+    }
+
+    fn add_address(&mut self, address: IpAddr, source: IpAddr) {
+        if self.addresses.len() < MAX_PEER_ADDRESSES
+            && address::may_be_listed(address, source)
+            && !self.addresses.contains(&address)
+        {
+            self.addresses.push(address);
+        }
+    }
+}
+
+/// The value of an INIT or INIT ACK chunk of this side.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn init_value(
+    tag: u32,
+    initial_tsn: Tsn,
+    streams: (u16, u16),
+    config: &AssociationConfig,
+    surroundings: &Surroundings,
+    remotes: &[IpAddr],
+    more: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
+    let mut value = Vec::with_capacity(64);
+    value.extend_from_slice(&tag.to_be_bytes());
+    let rwnd = u32::try_from(config.receive_buffer).unwrap_or(u32::MAX);
+    value.extend_from_slice(&rwnd.to_be_bytes());
+    value.extend_from_slice(&streams.0.to_be_bytes());
+    value.extend_from_slice(&streams.1.to_be_bytes());
+    value.extend_from_slice(&initial_tsn.0.to_be_bytes());
+    let listed: Vec<IpAddr> = (surroundings.locals.iter().copied())
+        .filter(|local| remotes.iter().any(|remote| address::may_be_listed(*local, *remote)))
+        .filter(|local| remotes.iter().any(|remote| reachable_family(*local, remote)))
+        .collect();
+    // A single address need not be listed: the packet's source says it, also behind a NAT.
+    if listed.len() > 1 {
+        for local in listed {
+            match local {
+                IpAddr::V4(v4) => Parameter::Ipv4Address(v4).encode(&mut value),
+                IpAddr::V6(v6) => Parameter::Ipv6Address(v6).encode(&mut value),
+            }
+        }
+    }
+    if let Some(code) = config.adaptation_indication {
+        Parameter::AdaptationLayerIndication(code).encode(&mut value);
+    }
+    more(&mut value);
+    // The chunk's length leaves out the padding of the last parameter.
+    let parameters = Parameters::new(&value[16..]).bytes().len();
+    value.truncate(16 + parameters);
+    value
+}
+
+/// An address of either family may be told to a peer that is reached at any family: which of
+/// them it uses is its own choice.
+fn reachable_family(local: IpAddr, remote: &IpAddr) -> bool {
+    address::is_unicast(local) && address::is_unicast(*remote)
+}
+
+/// The `Parameters` of a list of addresses, for an error cause.
+pub(crate) fn address_parameters(addresses: &[IpAddr]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for address in addresses {
+        match address {
+            IpAddr::V4(v4) => Parameter::Ipv4Address(*v4).encode(&mut bytes),
+            IpAddr::V6(v6) => Parameter::Ipv6Address(*v6).encode(&mut bytes),
+        }
+    }
+    debug_assert!(Parameters::new(&bytes).iter().all(|parameter| parameter.is_ok()));
+    bytes
+}

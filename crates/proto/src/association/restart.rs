@@ -1,0 +1,201 @@
+//! INIT and COOKIE ECHO for an association that exists: collisions, repetitions and restarts
+//! (RFC 9260 section 5.2).
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch_wire::{Cause, Tsn};
+
+use super::peer::Peer;
+use super::state::State;
+use super::{Association, Control};
+use crate::endpoint::cookie::CookieContents;
+use crate::event::{Event, PathState};
+use crate::receive::Receiver;
+use crate::receive::acknowledge::Acknowledger;
+use crate::recovery::ack::Acknowledged;
+use crate::send::Outstanding;
+use crate::time::Instant;
+use crate::tsn;
+
+impl Association {
+    /// A COOKIE ECHO with an authentic cookie came for this association (section 5.2.4). `true`
+    /// if the chunks behind it are to be read.
+    pub(crate) fn on_cookie_echo(
+        &mut self,
+        now: Instant,
+        cookie: &CookieContents,
+        stale: Option<Duration>,
+        arrived: (IpAddr, IpAddr, u16),
+    ) -> bool {
+        let local_matches = cookie.local_tag == self.local_tag;
+        let peer_matches = cookie.peer_tag == self.peer_tag;
+        let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.tie_tags;
+        let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.active);
+        // req: rfc9260 5.2.4 "even if the"
+        if let Some(by) = stale.filter(|_| !(local_matches && peer_matches)) {
+            let mut cause = Vec::new();
+            let micros = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
+            Cause::StaleCookie { staleness_us: micros }.encode(&mut cause);
+            self.queue(self.reply_path(path), Control::Error(cause));
+            return false;
+        }
+        match (local_matches, peer_matches) {
+            // Action A: the peer restarted.
+            (false, false) if ties_match => {
+                // req: rfc9260 5.2.4 "it MUST NOT set up a new"
+                if let State::ShutdownAckSent { .. } = self.state {
+                    let mut cause = Vec::new();
+                    Cause::CookieReceivedWhileShuttingDown.encode(&mut cause);
+                    let path = self.reply_path(path);
+                    self.queue(path, Control::ShutdownAck);
+                    self.queue(path, Control::Error(cause));
+                    return false;
+                }
+                self.restart(now, cookie, arrived);
+                true
+            }
+            // Action B: both sides started at about the same time.
+            (true, false) => {
+                if !matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) {
+                    // req: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
+                    self.peer_tag = cookie.peer_tag;
+                    self.queue(self.reply_path(path), Control::CookieAck);
+                    return true;
+                }
+                self.adopt(now, cookie, path);
+                true
+            }
+            // Action D: a repetition, or the handshake's last step.
+            (true, true) => {
+                if let State::CookieWait { .. } | State::CookieEchoed { .. } = self.state {
+                    self.adopt(now, cookie, path);
+                } else {
+                    self.queue(self.reply_path(path), Control::CookieAck);
+                }
+                true
+            }
+            // Action C and everything that the table does not show.
+            // req: rfc9260 5.2.4 "cookie SHOULD be silently"
+            (false, _) => false,
+        }
+    }
+
+    /// Takes the peer's part from a cookie while this side's own handshake is under way.
+    fn adopt(&mut self, now: Instant, cookie: &CookieContents, path: usize) {
+        self.peer_tag = cookie.peer_tag;
+        self.peer_rwnd = cookie.peer_rwnd;
+        self.send.set_outbound_streams(cookie.outbound_streams);
+        self.receiver = Receiver::new(
+            tsn::first(cookie.peer_initial_tsn),
+            cookie.inbound_streams,
+            &self.config,
+        );
+        let path = self.learn_addresses(now, &cookie.addresses, path);
+        self.active = path;
+        self.primary = path;
+        self.establish(now);
+        self.queue(self.reply_path(path), Control::CookieAck);
+    }
+
+    /// The peer lost its state and set the association up anew (action A).
+    fn restart(&mut self, now: Instant, cookie: &CookieContents, arrived: (IpAddr, IpAddr, u16)) {
+        self.fail_outstanding();
+        self.local_tag = cookie.local_tag;
+        self.peer_tag = cookie.peer_tag;
+        self.peer_rwnd = cookie.peer_rwnd;
+        self.initial_tsn = Tsn(cookie.local_initial_tsn);
+        let begun = self.send.restart(cookie.outbound_streams);
+        self.events.extend(begun.map(|message| Event::SendFailed {
+            message: Box::new(message.into_message()),
+            sent: true,
+        }));
+        self.outstanding = Outstanding::new(tsn::first(cookie.local_initial_tsn));
+        self.outstanding.set_paths(self.paths.len());
+        self.acknowledged = Acknowledged::default();
+        // What was received before stays receivable.
+        self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);
+        self.acknowledger = Acknowledger::new(&self.config);
+        self.control.clear();
+        self.tie_tags = (self.rng.tag(), self.rng.tag());
+        let path = self.path_of(arrived.0, arrived.1).unwrap_or(0);
+        for (index, path_state) in self.paths.iter_mut().enumerate() {
+            path_state.restart(now, &self.config);
+            // What was confirmed for the old incarnation proves nothing about the new one.
+            let confirmed = path_state.local == cookie.local && path_state.remote == cookie.remote;
+            path_state.state = if confirmed { PathState::Active } else { PathState::Unconfirmed };
+            if confirmed {
+                self.active = index;
+                self.primary = index;
+            }
+        }
+        if !self.paths[self.active].is_active() {
+            self.paths[path].state = PathState::Active;
+            self.active = path;
+            self.primary = path;
+        }
+        self.paths[self.active].remote_udp_port = arrived.2;
+        self.t5 = None;
+        self.probing = false;
+        self.window_probe = None;
+        self.events.push_back(Event::Restarted);
+        self.establish(now);
+        self.queue(self.reply_path(path), Control::CookieAck);
+    }
+
+    /// Whether an INIT for this association would bring addresses that it does not have.
+    pub(crate) fn new_addresses(&self, listed: &[IpAddr], source: IpAddr) -> Vec<IpAddr> {
+        listed
+            .iter()
+            .chain(std::iter::once(&source))
+            .copied()
+            .filter(|address| !self.paths.iter().any(|path| path.remote == *address))
+            .collect()
+    }
+
+    /// What the answer to an INIT for this association puts into the cookie; `None` if it is
+    /// answered otherwise or not at all.
+    pub(crate) fn on_init(&mut self, source: (IpAddr, IpAddr), peer: &Peer) -> InitAnswer {
+        let path = self.path_of(source.0, source.1).unwrap_or(self.active);
+        let added = self.new_addresses(&peer.addresses, source.1);
+        match self.state {
+            State::CookieWait { .. } => InitAnswer::Collision {
+                tag: self.local_tag,
+                initial_tsn: self.initial_tsn,
+                tie_tags: (0, 0),
+            },
+            // req: rfc9260 9.2 "it SHOULD discard the"
+            State::ShutdownAckSent { .. } => {
+                self.queue(self.reply_path(path), Control::ShutdownAck);
+                InitAnswer::Discard
+            }
+            State::Closed => InitAnswer::Discard,
+            // req: rfc9260 5.2.2 "the endpoint MUST respond"
+            _ if !added.is_empty() => InitAnswer::NewAddresses(added),
+            State::CookieEchoed { .. } => InitAnswer::Collision {
+                tag: self.local_tag,
+                initial_tsn: self.initial_tsn,
+                tie_tags: self.tie_tags,
+            },
+            _ => InitAnswer::Restart { tie_tags: self.tie_tags },
+        }
+    }
+}
+
+/// How an INIT for an existing association is answered.
+#[derive(Debug)]
+pub(crate) enum InitAnswer {
+    /// With the tag and TSN of this side's own INIT (section 5.2.1).
+    Collision {
+        tag: u32,
+        initial_tsn: Tsn,
+        tie_tags: (u32, u32),
+    },
+    /// With a new tag, and the tie-tags in the cookie (section 5.2.2).
+    Restart {
+        tie_tags: (u32, u32),
+    },
+    /// With an ABORT that lists the addresses.
+    NewAddresses(Vec<IpAddr>),
+    Discard,
+}
