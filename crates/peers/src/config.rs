@@ -1,5 +1,7 @@
 //! Which engine, in which role, with which limits.
 
+use anabranch_proto::{AssociationConfig, BurstControl};
+
 use crate::engine::Engine;
 use crate::engines;
 
@@ -18,8 +20,40 @@ pub struct Config {
     pub streams: u16,
     /// RTO.Min in milliseconds. rtc-sctp has a fixed 1000 and ignores it.
     pub rto_min: u64,
-    /// Profile of anabranch; the others have none.
-    pub profile: &'static str,
+    /// Paths, each with its own pair of addresses. Only anabranch can have more than one.
+    pub paths: u8,
+    /// What only anabranch lets be chosen.
+    pub anabranch: Tuning,
+}
+
+/// What only anabranch lets be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tuning {
+    /// Its own defaults.
+    Default,
+    /// Its own defaults, without pacing: what cwnd allows leaves at once, as it does from the
+    /// other engines.
+    Unpaced,
+    /// RFC 9260 to the letter.
+    Rfc9260,
+    /// The same with multiple fast retransmit.
+    Rfc9260MultipleFastRetransmit,
+}
+
+impl Tuning {
+    pub(crate) fn association(self) -> AssociationConfig {
+        let mut config = match self {
+            Tuning::Default | Tuning::Unpaced => AssociationConfig::default(),
+            Tuning::Rfc9260 | Tuning::Rfc9260MultipleFastRetransmit => AssociationConfig::rfc9260(),
+        };
+        if self == Tuning::Unpaced {
+            config.burst = BurstControl::Unlimited;
+        }
+        if self == Tuning::Rfc9260MultipleFastRetransmit {
+            config.multiple_fast_retransmit = true;
+        }
+        config
+    }
 }
 
 impl Default for Config {
@@ -33,7 +67,8 @@ impl Default for Config {
             message: 1 << 20,
             streams: 1024,
             rto_min: 1000,
-            profile: "default",
+            paths: 1,
+            anabranch: Tuning::Unpaced,
         }
     }
 }
@@ -50,7 +85,7 @@ pub enum Role {
 /// The engines there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// anabranch itself.
+    /// This project.
     Anabranch,
     /// rtc-sctp, of the WebRTC stack `rtc`.
     RtcSctp,

@@ -53,6 +53,11 @@ pub trait Engine {
         true
     }
 
+    /// What the engine can tell about itself, for messages about a failed run.
+    fn describe(&self) -> String {
+        format!("{}, established: {}, closed: {}", self.name(), self.established(), self.closed())
+    }
+
     /// Whether a graceful end delivers what is still queued. RFC 9260 section 9.2 asks for it.
     fn shutdown_flushes(&self) -> bool {
         true
@@ -122,8 +127,8 @@ pub enum Body {
     Vec(Vec<u8>),
     /// Slices of what arrived, in order.
     Parts(Vec<Bytes>),
-    /// One slice of what arrived.
-    Bytes(Bytes),
+    /// What anabranch gives: slices of what arrived.
+    Payload(anabranch_proto::Payload),
     /// What rtc-sctp gives: fragments that it copies out.
     RtcSctp(rtc_sctp::Chunks),
     /// What sctp-proto gives: fragments that it copies out.
@@ -136,7 +141,7 @@ impl Body {
         match self {
             Body::Vec(bytes) => bytes.len(),
             Body::Parts(parts) => parts.iter().map(Bytes::len).sum(),
-            Body::Bytes(bytes) => bytes.len(),
+            Body::Payload(payload) => payload.len(),
             Body::RtcSctp(chunks) => chunks.len(),
             Body::SctpProto(chunks) => chunks.len(),
         }
@@ -152,7 +157,7 @@ impl Body {
         match self {
             Body::Vec(bytes) => bytes,
             Body::Parts(parts) => parts.concat(),
-            Body::Bytes(bytes) => bytes.into(),
+            Body::Payload(payload) => payload.into_bytes().into(),
             Body::RtcSctp(chunks) => {
                 let mut all = vec![0; chunks.len()];
                 let read = chunks.read(&mut all).unwrap_or(0);

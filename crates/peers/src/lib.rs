@@ -17,7 +17,7 @@ mod engines;
 mod pair;
 pub mod transfer;
 
-pub use config::{Config, Kind, Role};
+pub use config::{Config, Kind, Role, Tuning};
 pub use engine::{Body, Engine, Packets, Received};
 pub use pair::{Application, Network, PacketCounts, Pair, Stalled};
 

@@ -1,25 +1,32 @@
 //! anabranch behind [`Engine`].
+//!
+//! Packets go out in the batches that one send with segmentation offload takes, and come in as
+//! slices of them. Messages go in and out as reference-counted slices.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_proto::{
-    AssociationConfig, AssociationId, ConnectRequest, Endpoint, EndpointConfig, Event, Instant,
-    MtuConfig, OutgoingMessage, Ppid, Received as Arrival,
+    Association, AssociationConfig, AssociationId, CloseReason, ConnectRequest, Encapsulation,
+    Endpoint, EndpointConfig, Event, Instant, MtuConfig, OutgoingMessage, Ppid,
+    Received as Arrival,
 };
 use bytes::Bytes;
 
 use crate::config::{Config, Role};
 use crate::engine::{Body, Engine, Packets, Received};
 
+/// The SCTP port of both sides: the other engines know no other.
+const PORT: u16 = 5000;
+
+/// The UDP port of both sides.
+const UDP_PORT: u16 = 9899;
+
 /// WebRTC binary, the same identifier that the other peers send.
 const PPID: Ppid = Ppid(53);
-const PORT: u16 = 5000;
-const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
-const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
-/// Bytes of IPv4 and UDP headers around a packet.
-const OVERHEAD: usize = 28;
+
 /// Packets of one batch. GSO takes more; here every batch is a fresh allocation, and larger ones
 /// measure the allocator.
 const SEGMENTS: usize = 16;
@@ -27,25 +34,31 @@ const SEGMENTS: usize = 16;
 pub(crate) struct Anabranch {
     endpoint: Endpoint,
     config: Arc<AssociationConfig>,
-    id: Option<AssociationId>,
-    role: Role,
-    connected: bool,
-    ended: bool,
-    /// Parts of a message that is being delivered in parts.
-    parts: Vec<Bytes>,
-    buffer: Vec<u8>,
-    packet: usize,
-    /// Fills small gaps in time between calls that take none.
+    /// Addresses of this side and of the other, path by path.
+    local: Vec<IpAddr>,
+    remote: Vec<IpAddr>,
+    association: Option<AssociationId>,
     now: Instant,
+    closed: Option<CloseReason>,
+    /// Parts of messages that are not whole yet, by stream and order.
+    parts: BTreeMap<(u16, bool), Vec<Bytes>>,
+    buffer: Vec<u8>,
 }
 
 impl Anabranch {
     pub(crate) fn new(config: &Config, role: Role) -> Self {
-        let mut options = match config.profile {
-            "default" => AssociationConfig::default(),
-            name => AssociationConfig::profile(name).unwrap_or_default(),
+        let address = |host| move |path| IpAddr::from(Ipv4Addr::new(192, 0, 2, 10 * path + host));
+        let paths = 0..config.paths.max(1);
+        let client: Vec<IpAddr> = paths.clone().map(address(1)).collect();
+        let server: Vec<IpAddr> = paths.map(address(2)).collect();
+        let (local, remote, seed) = match role {
+            Role::Client => (client, server, [1; 32]),
+            Role::Server => (server, client, [2; 32]),
         };
-        options.mtu = MtuConfig::fixed((config.packet + OVERHEAD) as u16);
+        let mut options = config.anabranch.association();
+        let overhead = remote.first().map_or(0, |&to| Encapsulation::Udp.overhead(to));
+        let packet = config.packet.saturating_add(overhead);
+        options.mtu = MtuConfig::fixed(u16::try_from(packet).unwrap_or(u16::MAX));
         options.receive_buffer = config.receive_window;
         options.send_buffer = config.send_buffer;
         options.max_message_size = config.message;
@@ -54,43 +67,30 @@ impl Anabranch {
         options.rto_min = Duration::from_millis(config.rto_min);
         options.rto_initial = options.rto_initial.max(options.rto_min);
         let options = Arc::new(options);
-        let (seed, local) = match role {
-            Role::Client => ([1; 32], CLIENT),
-            Role::Server => ([2; 32], SERVER),
-        };
         let mut endpoint = Endpoint::new(EndpointConfig::default(), seed);
-        endpoint.set_local_addresses(Instant::ZERO, &[local]);
+        endpoint.set_local_addresses(Instant::ZERO, &local);
         if role == Role::Server {
-            // A valid configuration and a fresh endpoint: this cannot fail.
+            // Fails for options out of range only, when no association comes to be.
             let _ = endpoint.listen(PORT, Arc::clone(&options));
         }
         Anabranch {
             endpoint,
             config: options,
-            id: None,
-            role,
-            connected: false,
-            ended: false,
-            parts: Vec::new(),
-            buffer: Vec::new(),
-            packet: config.packet,
+            local,
+            remote,
+            association: None,
             now: Instant::ZERO,
+            closed: None,
+            parts: BTreeMap::new(),
+            buffer: Vec::with_capacity(SEGMENTS * config.packet),
         }
-    }
-
-    fn at(&mut self, now: u64) -> Instant {
-        self.now = Instant::from_nanos(now);
-        self.now
     }
 
     fn poll_events(&mut self) {
         while let Some((id, event)) = self.endpoint.poll_event() {
             match event {
-                Event::Connected { .. } => {
-                    self.id = Some(id);
-                    self.connected = true;
-                }
-                Event::Closed(_) => self.ended = true,
+                Event::Connected { .. } => self.association = Some(id),
+                Event::Closed(reason) => self.closed = Some(reason),
                 _ => {}
             }
         }
@@ -103,24 +103,27 @@ impl Engine for Anabranch {
     }
 
     fn connect(&mut self, now: u64) {
-        let now = self.at(now);
-        let mut request = ConnectRequest::new(vec![SERVER], PORT);
+        let mut request = ConnectRequest::new(self.remote.clone(), PORT);
+        request.remote_udp_port = UDP_PORT;
         request.local_port = Some(PORT);
         request.config = Arc::clone(&self.config);
-        self.id = self.endpoint.connect(now, request).ok();
+        let now = Instant::from_nanos(now);
+        self.association = self.endpoint.connect(now, request).ok();
     }
 
     fn established(&self) -> bool {
-        self.connected && !self.ended
+        let association = self.association.and_then(|id| self.endpoint.association(id));
+        association.is_some_and(|a| a.is_established())
     }
 
     fn closed(&self) -> bool {
-        self.connected && self.ended
+        self.closed.is_some()
     }
 
     fn send(&mut self, now: u64, stream: u16, ordered: bool, message: &Bytes) -> bool {
-        let now = self.at(now);
-        let Some(mut association) = self.id.and_then(|id| self.endpoint.association_mut(now, id))
+        let now = Instant::from_nanos(now);
+        let Some(mut association) =
+            self.association.and_then(|id| self.endpoint.association_mut(now, id))
         else {
             return false;
         };
@@ -133,61 +136,71 @@ impl Engine for Anabranch {
     }
 
     fn buffered(&mut self) -> usize {
-        let association = self.id.and_then(|id| self.endpoint.association(id));
-        association.map_or(0, anabranch_proto::Association::pending_bytes)
+        let association = self.association.and_then(|id| self.endpoint.association(id));
+        association.map_or(0, Association::pending_bytes)
     }
 
     fn receive(&mut self) -> Option<Received> {
-        let id = self.id?;
+        let id = self.association?;
         if !self.endpoint.association(id)?.is_readable() {
             return None;
         }
         let mut association = self.endpoint.association_mut(self.now, id)?;
-        let message = association.receive()?;
-        association.release(message.charge());
-        let stream = message.stream;
-        if message.is_whole() {
-            let parts = message.payload.into_pieces();
-            return Some(Received { stream, body: Body::Parts(parts) });
+        while let Some(message) = association.receive() {
+            association.release(message.charge());
+            let stream = message.stream;
+            if message.is_whole() {
+                let body = Body::Payload(message.payload);
+                return Some(Received { stream, body });
+            }
+            let key = (stream, message.unordered);
+            let parts = self.parts.entry(key).or_default();
+            parts.extend(message.payload.into_pieces());
+            if message.end {
+                let body = Body::Parts(self.parts.remove(&key).unwrap_or_default());
+                return Some(Received { stream, body });
+            }
         }
-        self.parts.extend(message.payload.into_pieces());
-        if !message.end {
-            drop(association);
-            return self.receive();
-        }
-        Some(Received { stream, body: Body::Parts(std::mem::take(&mut self.parts)) })
+        None
     }
 
     fn handle(&mut self, now: u64, packets: Packets) {
-        let now = self.at(now);
-        let (local, remote) = match self.role {
-            Role::Client => (CLIENT, SERVER),
-            Role::Server => (SERVER, CLIENT),
+        self.now = Instant::from_nanos(now);
+        let path = usize::from(packets.path);
+        let (Some(&local), Some(&remote)) = (self.local.get(path), self.remote.get(path)) else {
+            return;
         };
         let arrival = Arrival {
             local,
             remote,
-            remote_udp_port: 9899,
+            remote_udp_port: UDP_PORT,
             ecn: None,
             segment_size: packets.segment,
         };
-        self.endpoint.handle_batch(now, &arrival, packets.data);
+        self.endpoint.handle_batch(self.now, &arrival, packets.data);
         self.poll_events();
     }
 
     fn transmit(&mut self, now: u64, out: &mut dyn FnMut(Packets)) {
-        let now = self.at(now);
-        while let Some(transmit) = self.endpoint.poll_transmit(now, SEGMENTS, &mut self.buffer) {
-            // Few packets are copied out of the buffer, many leave with it.
-            let data = if transmit.len <= 2 * self.packet {
+        self.now = Instant::from_nanos(now);
+        while let Some(transmit) = self.endpoint.poll_transmit(self.now, SEGMENTS, &mut self.buffer)
+        {
+            let path = self.remote.iter().position(|&to| to == transmit.remote);
+            // A batch leaves with its buffer: no engine pays here for the copy that a send call
+            // makes. A few packets would leave most of a buffer unused, and are copied.
+            let data = if transmit.len * 4 <= self.buffer.capacity() {
                 let data = Bytes::copy_from_slice(&self.buffer);
                 self.buffer.clear();
                 data
             } else {
-                let fresh = Vec::with_capacity(SEGMENTS * self.packet);
-                Bytes::from(std::mem::replace(&mut self.buffer, fresh))
+                let next = Vec::with_capacity(self.buffer.capacity());
+                Bytes::from(std::mem::replace(&mut self.buffer, next))
             };
-            out(Packets { data, segment: transmit.segment_size, path: 0 });
+            out(Packets {
+                data,
+                segment: transmit.segment_size,
+                path: path.and_then(|path| u8::try_from(path).ok()).unwrap_or(0),
+            });
         }
         self.poll_events();
     }
@@ -197,24 +210,34 @@ impl Engine for Anabranch {
     }
 
     fn timeout(&mut self, now: u64) {
-        let now = self.at(now);
-        self.endpoint.handle_timeout(now);
+        self.now = Instant::from_nanos(now);
+        self.endpoint.handle_timeout(self.now);
         self.poll_events();
     }
 
     fn shutdown(&mut self, now: u64) {
-        let now = self.at(now);
-        if let Some(mut association) = self.id.and_then(|id| self.endpoint.association_mut(now, id))
+        let now = Instant::from_nanos(now);
+        if let Some(id) = self.association
+            && let Some(mut association) = self.endpoint.association_mut(now, id)
         {
             association.shutdown(now);
         }
+        self.poll_events();
+    }
+
+    fn describe(&self) -> String {
+        let association = self.association.and_then(|id| self.endpoint.association(id));
+        association.map_or("anabranch, no association".into(), |a| {
+            format!("anabranch, {:?}, {:?}", self.closed, a.statistics())
+        })
     }
 
     fn abort(&mut self, now: u64) {
-        let now = self.at(now);
-        if let Some(mut association) = self.id.and_then(|id| self.endpoint.association_mut(now, id))
+        let now = Instant::from_nanos(now);
+        if let Some(id) = self.association
+            && let Some(mut association) = self.endpoint.association_mut(now, id)
         {
-            association.abort(now, b"the test is over");
+            association.abort(now, b"end of the test");
         }
         self.poll_events();
     }

@@ -299,6 +299,10 @@ impl Association {
             if sends_data {
                 if packet.is_empty() && self.oversized(path, limit) {
                     packet.cancel();
+                    if segment > 0 {
+                        // Longer than the packets before it: it begins the next batch.
+                        break;
+                    }
                     return (self.send_oversized(now, path, header, number, buf), true);
                 }
                 self.write_retransmissions(now, path, number, &mut packet);
