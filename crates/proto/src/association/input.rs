@@ -212,7 +212,7 @@ impl Association {
             Chunk::InitAck(init) => self.on_init_ack(now, &init, path),
             Chunk::CookieAck => self.on_cookie_ack(now),
             Chunk::Abort(abort) => {
-                self.on_abort(abort.causes);
+                self.on_abort(abort.causes, abort.tag_reflected);
                 return false;
             }
             Chunk::Error(error) => self.on_error(now, error.causes),
@@ -268,7 +268,13 @@ impl Association {
     }
 
     // req: rfc9260 9.1 "the receiving endpoint MUST"
-    fn on_abort(&mut self, causes: Causes<'_>) {
+    fn on_abort(&mut self, causes: Causes<'_>, tag_reflected: bool) {
+        // In SHUTDOWN-ACK-SENT nothing is left to be delivered. A peer that has no association
+        // any more, as the reflected tag says, has finished: its SHUTDOWN COMPLETE was lost.
+        if tag_reflected && matches!(self.state, State::ShutdownAckSent { .. }) {
+            self.close(CloseReason::Shutdown);
+            return;
+        }
         let code = causes.iter().next().and_then(Result::ok).map(|cause| cause.kind);
         let bytes = causes.bytes();
         let causes = Bytes::copy_from_slice(&bytes[..bytes.len().min(1024)]);

@@ -7,6 +7,8 @@ mod acknowledged;
 mod control;
 mod handshake;
 mod input;
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
 mod peer;
 mod restart;
 mod shutdown;
@@ -38,7 +40,7 @@ use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
-use crate::send::{Outstanding, SendQueue};
+use crate::send::{Outstanding, Queued, SendQueue};
 use crate::stats::{Counters, Statistics};
 use crate::time::Instant;
 
@@ -358,21 +360,36 @@ impl Association {
         self.t5 = None;
         self.window_probe = None;
         self.paced_until = None;
-        self.fail_outstanding();
+        let mut cut = self.fail_outstanding();
         while let Some(message) = self.send.drain() {
-            let sent = message.begun;
-            let message = Box::new(message.into_message());
-            self.events.push_back(Event::SendFailed { message, sent });
+            let part = if message.begun { cut.take() } else { None };
+            self.fail_queued(part, message);
         }
         tracing::debug!(%reason, "association closed");
         self.events.push_back(Event::Closed(reason));
     }
 
-    /// Gives every outstanding message back to the user.
-    fn fail_outstanding(&mut self) {
+    /// Gives a message that waited back to the user, together with the `part` of it that was
+    /// outstanding.
+    fn fail_queued(&mut self, part: Option<OutgoingMessage>, message: Queued) {
+        let sent = message.begun;
+        let mut message = message.into_message();
+        if let Some(part) = part {
+            let mut data = bytes::BytesMut::from(part.data);
+            data.extend_from_slice(&message.data);
+            message.data = data.freeze();
+        }
+        self.events.push_back(Event::SendFailed { message: Box::new(message), sent });
+    }
+
+    /// Gives every outstanding message back to the user; one that was sent only in part is
+    /// returned, since the rest of it waits in the queue.
+    fn fail_outstanding(&mut self) -> Option<OutgoingMessage> {
         let mut message: Option<OutgoingMessage> = None;
+        let mut is_whole = true;
         while let Some(slot) = self.outstanding.pop() {
             self.send.release(slot.payload.len());
+            is_whole = slot.flags.end();
             let part = match message.take() {
                 Some(mut part) if !slot.flags.begin() => {
                     let mut data = bytes::BytesMut::from(part.data);
@@ -394,9 +411,13 @@ impl Association {
             };
             message = Some(part);
         }
+        if !is_whole {
+            return message;
+        }
         self.events.extend(
             message.map(|message| Event::SendFailed { message: Box::new(message), sent: true }),
         );
+        None
     }
 
     /// Takes back the payload of a `Bytes` batch that a borrowed chunk lies in.

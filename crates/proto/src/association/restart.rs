@@ -100,16 +100,15 @@ impl Association {
 
     /// The peer lost its state and set the association up anew (action A).
     fn restart(&mut self, now: Instant, cookie: &CookieContents, arrived: (IpAddr, IpAddr, u16)) {
-        self.fail_outstanding();
+        let part = self.fail_outstanding();
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
         self.peer_rwnd = cookie.peer_rwnd;
         self.initial_tsn = Tsn(cookie.local_initial_tsn);
         let begun = self.send.restart(cookie.outbound_streams);
-        self.events.extend(begun.map(|message| Event::SendFailed {
-            message: Box::new(message.into_message()),
-            sent: true,
-        }));
+        if let Some(begun) = begun {
+            self.fail_queued(part, begun);
+        }
         self.outstanding = Outstanding::new(tsn::first(cookie.local_initial_tsn));
         self.outstanding.set_paths(self.paths.len());
         self.acknowledged = Acknowledged::default();

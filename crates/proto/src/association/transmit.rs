@@ -74,6 +74,12 @@ impl Association {
         self.next_turn(now).is_some()
     }
 
+    /// What [`poll_transmit`](Self::poll_transmit) would send, in words.
+    #[cfg(any(test, feature = "invariants"))]
+    pub(crate) fn wanted_turn(&mut self, now: Instant) -> Option<String> {
+        self.next_turn(now).map(|turn| format!("{turn:?}"))
+    }
+
     fn next_turn(&mut self, now: Instant) -> Option<Turn> {
         if let Some((path, _)) = self.control.front() {
             return Some(Turn::Control(usize::from(*path)));

@@ -6,6 +6,8 @@
 pub(crate) mod cookie;
 mod demux;
 mod icmp;
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
 mod schedule;
 mod stateless;
 
@@ -293,13 +295,21 @@ impl Endpoint {
                 self.demux.insert(Key::new(remote, remote_port, local_port), id);
             }
         }
+        // Messages whose lifetime is over are found when it comes to sending them.
+        let ready = association.wants_to_send(now);
+        if ready {
+            self.schedule.ready(id);
+        }
         if association.has_events() {
             self.schedule.has_events(id);
         }
-        if association.wants_to_send(now) {
-            self.schedule.ready(id);
-        }
+        let closed = association.is_closed();
         self.schedule.deadline(id, association.next_deadline());
+        // One that has ended is kept for its user alone: to its peer it no longer exists, so
+        // that a SHUTDOWN ACK that comes again is answered and a new association may begin.
+        if closed {
+            self.release_addresses(id);
+        }
     }
 
     /// Takes a batch of packets from one source to one destination: what one receive call

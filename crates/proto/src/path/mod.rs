@@ -143,6 +143,10 @@ impl Path {
 
     /// Back to how a path starts, for a peer that lost its state.
     pub(crate) fn restart(&mut self, now: Instant, config: &AssociationConfig) {
+        // Nothing that was asked of the old peer will be answered.
+        self.heartbeat = Heartbeat::default();
+        self.mtu.on_path_lost();
+        self.mtu_changed();
         // req: rfc9260 5.2.4.1 "congestion control parameters (e.g., cwnd, ssthresh)"
         self.congestion.reinitialize();
         self.rtt = RttEstimator::new(config);

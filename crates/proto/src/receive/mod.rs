@@ -16,6 +16,8 @@
 //! window does not overrun the buffer.
 
 pub(crate) mod acknowledge;
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
 mod reassembly;
 mod streams;
 mod tsn_map;

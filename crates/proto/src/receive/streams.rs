@@ -79,6 +79,12 @@ impl Streams {
         self.held_charge
     }
 
+    /// What messages that can be taken are charged.
+    #[cfg(any(test, feature = "invariants"))]
+    pub(crate) fn ready_charge(&self) -> usize {
+        self.ready.iter().map(|message| message.charge as usize).sum()
+    }
+
     /// All streams start anew. What can be delivered already stays.
     pub(crate) fn restart(&mut self) {
         self.next = Pages::default();

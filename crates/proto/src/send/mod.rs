@@ -1,6 +1,8 @@
 //! From messages to chunks: the send buffer, the stream scheduler, fragmentation, and the ring
 //! of what is outstanding.
 
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
 mod outstanding;
 mod scheduler;
 

@@ -4,6 +4,9 @@
 //! found without looking at the whole window: the work for an acknowledgement is proportional
 //! to what it newly acknowledges, not to what is outstanding.
 
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use anabranch_wire::{Data, DataFlags, Ppid, Ssn};
