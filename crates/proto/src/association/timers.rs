@@ -26,7 +26,9 @@ impl Association {
         next = earliest(next, self.t5);
         next = earliest(next, self.window_probe);
         next = earliest(next, self.paced_until);
-        if let Some(limit) = self.config.autoclose {
+        if let Some(limit) = self.config.autoclose
+            && matches!(self.state, State::Established)
+        {
             next = earliest(next, Some(self.last_user_data + limit));
         }
         for path in &self.paths {

@@ -286,6 +286,9 @@ impl Endpoint {
     /// Brings the endpoint's tables up to date after something happened to an association.
     fn after(&mut self, now: Instant, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
+        if slot.generation != id.generation {
+            return;
+        }
         let Some(association) = slot.association.as_deref_mut() else { return };
         if association.take_paths_changed() {
             let (remote_port, local_port) = (association.remote_port, association.local_port);

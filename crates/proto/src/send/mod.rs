@@ -2,6 +2,8 @@
 //! of what is outstanding.
 
 mod outstanding;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod ring_model;
 mod scheduler;
 
 use anabranch_wire::{DataFlags, Ppid, Ssn};
