@@ -51,6 +51,7 @@ impl Association {
         }
         self.sack_since_timeout = true;
         let was_closed = self.window_is_closed();
+        self.announced_rwnd = a_rwnd;
         let in_flight = self.outstanding.payload_in_flight();
         // req: rfc9260 6.2.1 "Set rwnd equal to the newly received a_rwnd"
         self.peer_rwnd = a_rwnd.saturating_sub(u32::try_from(in_flight).unwrap_or(u32::MAX));
@@ -61,7 +62,7 @@ impl Association {
         self.exit_recovery();
         self.restart_timers(now);
         if self.probing {
-            self.after_probe(now, was_closed);
+            self.after_probe(was_closed);
         }
         if self.outstanding.is_empty() {
             self.advance_shutdown(now);
@@ -183,32 +184,28 @@ impl Association {
         }
     }
 
-    /// Whether the peer's window has no room for a chunk of ordinary size.
-    fn window_is_closed(&self) -> bool {
-        (self.peer_rwnd as usize) < self.paths[self.active].pmdcs()
+    /// Whether the peer announced less room than a chunk of ordinary size takes.
+    pub(super) fn window_is_closed(&self) -> bool {
+        (self.announced_rwnd as usize) < self.paths[self.active].pmdcs()
     }
 
-    /// An acknowledgement came while a closed window was being probed: once the window opens, a
-    /// probe that the peer had to drop goes out again at once instead of waiting for a timer
-    /// that has backed off.
-    fn after_probe(&mut self, now: Instant, was_closed: bool) {
-        if self.outstanding.is_empty() {
+    /// An acknowledgement came while a closed window was being probed: once the window opens,
+    /// what the peer had to drop goes out again at once instead of waiting for a timer that has
+    /// backed off.
+    fn after_probe(&mut self, was_closed: bool) {
+        let opened = was_closed && !self.window_is_closed();
+        if self.outstanding.is_empty() || opened {
             self.probing = false;
+        }
+        if self.outstanding.is_empty() || !(self.summary.cumulative_advanced || opened) {
             return;
         }
-        if self.summary.cumulative_advanced || (was_closed && !self.window_is_closed()) {
-            self.probing = false;
-            let path = self.active;
-            while let Some(tsn) = self.outstanding.earliest(path) {
-                let length = self.outstanding.get(tsn).map_or(0, |slot| slot.payload.len());
-                self.outstanding.lose(tsn, LostBy::Timeout, path);
-                self.peer_rwnd =
-                    self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
+        for path in 0..self.paths.len() {
+            if self.outstanding.in_flight(path) {
+                self.lose_flight(path, LostBy::Timeout, self.active);
             }
-            self.paths[path].t3 = None;
-            self.paths[path].retransmit_at_once = true;
-            let _ = now;
         }
+        self.paths[self.active].retransmit_at_once = true;
     }
 
     /// Max.Burst as cwnd's cut, applied when the time comes to send new data.

@@ -112,6 +112,7 @@ impl Association {
             acknowledged: Acknowledged::default(),
             summary: AckSummary::default(),
             peer_rwnd: 0,
+            announced_rwnd: u32::MAX,
             window_probe: None,
             probe_now: false,
             probing: false,

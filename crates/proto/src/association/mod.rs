@@ -82,11 +82,13 @@ pub struct Association {
     acknowledged: Acknowledged,
     summary: AckSummary,
     peer_rwnd: u32,
+    /// The window that the last acknowledgement announced.
+    announced_rwnd: u32,
     /// When a closed window may be probed next.
     window_probe: Option<Instant>,
     /// The closed window may be probed now.
     probe_now: bool,
-    /// The chunk in flight is a probe of a closed window.
+    /// What is in flight probes a closed window: it may have been dropped for want of room.
     probing: bool,
     /// A SACK came since the last expiry of T3-rtx.
     sack_since_timeout: bool,

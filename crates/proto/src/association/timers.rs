@@ -111,9 +111,12 @@ impl Association {
         self.counters.t3_timeouts += 1;
         // A peer that answers with a closed window is alive.
         // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
-        let excused = self.probing && self.sack_since_timeout;
+        let closed = self.window_is_closed();
+        let excused = closed && self.sack_since_timeout;
+        self.probing |= excused;
         self.sack_since_timeout = false;
-        if !self.probing {
+        let path = &mut self.paths[index];
+        if !excused {
             // req: rfc9260 6.3.3 "adjust"
             path.congestion.on_timeout();
         }

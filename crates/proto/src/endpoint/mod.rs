@@ -140,6 +140,8 @@ pub struct Endpoint {
 struct Slot {
     generation: u32,
     association: Option<Box<Association>>,
+    /// What the association is entered under in the demultiplexer.
+    keys: Vec<Key>,
 }
 
 impl Endpoint {
@@ -218,7 +220,7 @@ impl Endpoint {
             return Err(ConnectError::InvalidPort);
         }
         config.validate().map_err(ConnectError::Config)?;
-        if self.associations().count() >= self.config.max_associations {
+        if self.len() >= self.config.max_associations {
             return Err(ConnectError::TooManyAssociations);
         }
         let local_port = match local_port {
@@ -290,10 +292,20 @@ impl Endpoint {
             return;
         }
         let Some(association) = slot.association.as_deref_mut() else { return };
-        if association.take_paths_changed() {
+        // What comes for an association that has ended is out of the blue.
+        let ended = association.is_closed() && !slot.keys.is_empty();
+        if association.take_paths_changed() || ended {
+            for key in slot.keys.drain(..) {
+                self.demux.remove(&key, id);
+            }
+        }
+        if slot.keys.is_empty() && !association.is_closed() {
             let (remote_port, local_port) = (association.remote_port, association.local_port);
-            for remote in association.remotes() {
-                self.demux.insert(Key::new(remote, remote_port, local_port), id);
+            slot.keys.extend(
+                association.remotes().map(|remote| Key::new(remote, remote_port, local_port)),
+            );
+            for key in &slot.keys {
+                self.demux.insert(*key, id);
             }
         }
         if association.has_events() {
@@ -501,29 +513,26 @@ impl Endpoint {
         Some(AssociationMut { endpoint: self, now, id })
     }
 
-    /// Takes the addresses of an association out of the tables.
-    fn release_addresses(&mut self, id: AssociationId) {
-        let Some(association) = self.association(id) else { return };
-        let (remote_port, local_port) = (association.remote_port, association.local_port);
-        let remotes: Vec<IpAddr> = association.remotes().collect();
-        for remote in remotes {
-            self.demux.remove(&Key::new(remote, remote_port, local_port), id);
-        }
-    }
-
-    /// Forgets an association. One that is not closed is gone without a word to the peer.
+    /// Forgets an association. One that is not closed is gone without a word to the peer; the
+    /// last packet of one that is closed still leaves.
     pub fn remove(&mut self, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
         if slot.generation != id.generation {
             return;
         }
-        if slot.association.is_none() {
-            return;
-        }
-        self.release_addresses(id);
-        let slot = &mut self.slots[id.slot as usize];
-        slot.association = None;
+        let Some(mut association) = slot.association.take() else { return };
         slot.generation = slot.generation.wrapping_add(1);
+        for key in slot.keys.drain(..) {
+            self.demux.remove(&key, id);
+        }
+        // Its last word, an ABORT or SHUTDOWN COMPLETE, is still said.
+        let mut bytes = Vec::new();
+        if association.is_closed()
+            && self.replies.len() < self.config.max_stateless_replies
+            && let Some(transmit) = association.poll_transmit(Instant::ZERO, 1, &mut bytes)
+        {
+            self.replies.push_back((transmit, bytes));
+        }
         self.schedule.forget(id);
         self.free.push(id.slot);
     }
@@ -535,6 +544,11 @@ impl Endpoint {
             .enumerate()
             .filter(|(_, slot)| slot.association.is_some())
             .map(|(index, slot)| AssociationId { slot: index as u32, generation: slot.generation })
+    }
+
+    /// Number of associations.
+    fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
     }
 
     /// Packets discarded because they were malformed, damaged or had a wrong tag.

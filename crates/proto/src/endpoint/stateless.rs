@@ -231,8 +231,7 @@ impl Endpoint {
         let existing = self
             .find_association(arrival.remote, header, &[contents.remote])
             .or_else(|| self.find_association(contents.remote, header, &contents.addresses));
-        let open = existing.filter(|id| self.association(*id).is_some_and(|a| !a.is_closed()));
-        if let Some(id) = open {
+        if let Some(id) = existing {
             let association = self.get_mut(id)?;
             if association.on_cookie_echo(now, &contents, stale, arrived) {
                 association.handle_packet(now, *arrival, packet, true, batch);
@@ -250,7 +249,7 @@ impl Endpoint {
             return None;
         }
         let config = self.listeners.get(&header.destination_port).cloned();
-        let full = self.associations().count() >= self.config.max_associations;
+        let full = self.len() >= self.config.max_associations;
         let (Some(config), false) = (config, full) else {
             let mut cause = Vec::new();
             Cause::OutOfResource.encode(&mut cause);
@@ -258,8 +257,6 @@ impl Endpoint {
             self.abort_init(arrival, header, contents.peer_tag, &cause);
             return None;
         };
-        // An association that has ended makes room for the new one of its peer.
-        existing.into_iter().for_each(|id| self.release_addresses(id));
         let association = Association::from_cookie(
             now,
             &contents,
