@@ -67,6 +67,7 @@ fn paths_to(
         }
     }
     paths.truncate(super::MAX_PATHS);
+    paths.shrink_to_fit();
     paths
 }
 
@@ -291,6 +292,7 @@ impl Association {
         // Addresses that the user gave and the peer does not have may be another host's.
         // req: rfc9260 5.1.2 "The receiver SHOULD use only these transport"
         self.paths.retain(|path| remotes.contains(&path.remote));
+        self.paths.shrink_to_fit();
         self.outstanding.set_paths(self.paths.len());
         self.paths_changed = true;
         self.path_of(local, source).unwrap_or(0)

@@ -280,7 +280,11 @@ impl Association {
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if self.events.is_empty() {
+            self.events.shrink_to(2);
+        }
+        event
     }
 
     pub(crate) fn has_events(&self) -> bool {

@@ -66,6 +66,10 @@ impl Association {
                 dont_fragment: !fragmentable,
             });
         }
+        // Control chunks are rare; an idle association keeps no memory for them.
+        if self.control.is_empty() {
+            self.control.shrink_to(0);
+        }
         None
     }
 

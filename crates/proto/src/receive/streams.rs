@@ -6,6 +6,9 @@ use crate::message::Message;
 use crate::pages::Pages;
 use crate::receive::reassembly::{Assembled, Violation};
 
+/// Messages for which memory is kept while none are there.
+const KEPT: usize = 4;
+
 /// Messages that wait for their turn, and those whose turn it is.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
@@ -71,7 +74,11 @@ impl Streams {
 
     /// Takes the next message.
     pub(crate) fn pop(&mut self) -> Option<Message> {
-        self.ready.pop_front()
+        let message = self.ready.pop_front();
+        if self.ready.is_empty() && self.ready.capacity() > KEPT {
+            self.ready = VecDeque::new();
+        }
+        message
     }
 
     /// What messages that wait for earlier ones are charged.

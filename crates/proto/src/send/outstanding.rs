@@ -119,6 +119,7 @@ impl Outstanding {
 
     /// Makes room for the flights of `count` paths.
     pub(crate) fn set_paths(&mut self, count: usize) {
+        self.flights.reserve_exact(count.saturating_sub(self.flights.len()));
         while self.flights.len() < count {
             self.flights.push(Flight::default());
         }
@@ -390,7 +391,7 @@ impl Outstanding {
         self.base += 1;
         if self.slots.is_empty() {
             // Idle associations hold no memory for a window that they once had.
-            self.slots.shrink_to(8);
+            self.slots.shrink_to(2);
         }
         slot
     }
