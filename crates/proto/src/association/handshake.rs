@@ -298,6 +298,13 @@ impl Association {
         self.path_of(local, source).unwrap_or(0)
     }
 
+    /// Another association turns out to be the one with this peer: this one ends, and the peer,
+    /// for which there is one only, is told nothing.
+    pub(crate) fn give_way(&mut self) {
+        self.control.clear();
+        self.close(CloseReason::HandshakeFailed("there is an association with this peer"));
+    }
+
     /// A COOKIE ACK came.
     pub(super) fn on_cookie_ack(&mut self, now: Instant) {
         // req: rfc9260 5.2.5 "an endpoint SHOULD silently"

@@ -248,8 +248,11 @@ impl Association {
     /// Makes the path to `remote` the primary one.
     ///
     /// # Errors
-    /// [`NoSuchPath`] if there is none, or it is not confirmed.
+    /// [`NoSuchPath`] if there is none, or it is not confirmed, or the association has ended.
     pub fn set_primary(&mut self, now: Instant, remote: IpAddr) -> Result<(), NoSuchPath> {
+        if self.is_closed() {
+            return Err(NoSuchPath);
+        }
         let index = (self.paths.iter())
             .position(|path| path.remote == remote && path.state != PathState::Unconfirmed)
             .ok_or(NoSuchPath)?;

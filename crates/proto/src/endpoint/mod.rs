@@ -304,8 +304,18 @@ impl Endpoint {
             slot.keys.extend(
                 association.remotes().map(|remote| Key::new(remote, remote_port, local_port)),
             );
+            let mut shared = false;
             for key in &slot.keys {
-                self.demux.insert(*key, id);
+                shared |= self.demux.insert(*key, id) != id;
+            }
+            // Associations that were begun to different addresses may find out that their peer
+            // is the same one. An ABORT would end the other one, whose tags it would carry.
+            // req: rfc9260 1.3 "MUST NOT have more than one SCTP association"
+            if shared {
+                association.give_way();
+                for key in slot.keys.drain(..) {
+                    self.demux.remove(&key, id);
+                }
             }
         }
         if association.has_events() {
