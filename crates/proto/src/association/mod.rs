@@ -320,6 +320,14 @@ impl Association {
             .or_else(|| self.paths.iter().position(|path| path.remote == remote))
     }
 
+    // req: rfc9260 3.1 "On transmit, the value of the Verification Tag"
+    // req: rfc9260 8.5 "MUST fill in the Verification Tag field of"
+    // req: rfc9260 3.3.2 "MUST be placed into the Verification Tag"
+    // req: rfc9260 3.3.3 "MUST be placed into the Verification Tag"
+    // req: rfc9260 5.3.1 "MUST NOT change during the life time"
+    // req: rfc9260 8.5.1 "MUST always fill in the Verification Tag"
+    // req: rfc9260 8.5.1 "MUST use the value of the Initiate Tag"
+    // req: rfc9260 9.1 "MUST fill in the peer's Verification Tag"
     fn header(&self) -> Header {
         Header {
             source_port: self.local_port,

@@ -188,7 +188,7 @@ impl Endpoint {
     /// # Errors
     /// [`ListenError`] if the port is 0 or taken, or an option out of range.
     pub fn listen(&mut self, port: u16, config: Arc<AssociationConfig>) -> Result<(), ListenError> {
-        // req: rfc9260 3.1 "port number 0 MUST NOT be used"
+        // req: rfc9260 3.1 "Source Port Number 0 MUST NOT be used"
         if port == 0 {
             return Err(ListenError::InvalidPort);
         }
@@ -216,6 +216,7 @@ impl Endpoint {
     ) -> Result<AssociationId, ConnectError> {
         let ConnectRequest { remotes, remote_port, remote_udp_port, local_port, config } = request;
         let first = *remotes.first().ok_or(ConnectError::NoAddress)?;
+        // req: rfc9260 3.1 "Destination Port Number 0 MUST NOT be used"
         if remote_port == 0 || local_port == Some(0) {
             return Err(ConnectError::InvalidPort);
         }
