@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use fastrand::Rng;
 
-use crate::config::{Config, Role};
+use crate::config::{Config, Role, Tuning};
 use crate::engine::Engine;
 use crate::pair::{Network, Pair};
 use crate::{MILLISECOND, SECOND};
@@ -215,7 +215,8 @@ const LIMIT: u64 = 300 * SECOND;
 
 /// Runs one case between two engines. The error says what went wrong.
 pub fn run(case: Case, client: Build<'_>, server: Build<'_>) -> Result<Passed, String> {
-    let config = Config { receive_window: 4 << 20, ..Config::default() };
+    let config =
+        Config { receive_window: 4 << 20, anabranch: Tuning::Default, ..Config::default() };
     let network = Network {
         round_trip: 10 * MILLISECOND,
         loss: if case == Case::Loss { 0.01 } else { 0.0 },

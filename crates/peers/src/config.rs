@@ -1,5 +1,6 @@
 //! Which engine, in which role, with which limits.
 
+use anabranch_proto::config::InitialCwnd;
 use anabranch_proto::{AssociationConfig, BurstControl};
 
 use crate::engine::Engine;
@@ -20,7 +21,7 @@ pub struct Config {
     pub streams: u16,
     /// RTO.Min in milliseconds. rtc-sctp has a fixed 1000 and ignores it.
     pub rto_min: u64,
-    /// Paths, each with its own pair of addresses. Only anabranch can have more than one.
+    /// Addresses of either side, 1 to 16. Only anabranch can have more than one.
     pub paths: u8,
     /// What only anabranch lets be chosen.
     pub anabranch: Tuning,
@@ -38,21 +39,36 @@ pub enum Tuning {
     Rfc9260,
     /// The same with multiple fast retransmit.
     Rfc9260MultipleFastRetransmit,
+    /// A congestion window that stays at the receive window whatever is lost (timeouts apart), to
+    /// see what a window costs.
+    FixedWindow,
 }
 
 impl Tuning {
-    pub(crate) fn association(self) -> AssociationConfig {
-        let mut config = match self {
-            Tuning::Default | Tuning::Unpaced => AssociationConfig::default(),
-            Tuning::Rfc9260 | Tuning::Rfc9260MultipleFastRetransmit => AssociationConfig::rfc9260(),
-        };
-        if self == Tuning::Unpaced {
-            config.burst = BurstControl::Unlimited;
+    pub(crate) fn association(self, config: &Config) -> AssociationConfig {
+        match self {
+            Tuning::Default => AssociationConfig::default(),
+            Tuning::Unpaced => {
+                let mut options = AssociationConfig::default();
+                options.burst = BurstControl::Unlimited;
+                options
+            }
+            Tuning::Rfc9260 => AssociationConfig::rfc9260(),
+            Tuning::Rfc9260MultipleFastRetransmit => {
+                let mut options = AssociationConfig::rfc9260();
+                options.multiple_fast_retransmit = true;
+                options
+            }
+            Tuning::FixedWindow => {
+                let packets = config.receive_window.div_ceil(config.packet.max(1));
+                let packets = u32::try_from(packets).unwrap_or(u32::MAX);
+                let mut options = AssociationConfig::default();
+                options.burst = BurstControl::Unlimited;
+                options.initial_cwnd = InitialCwnd::Mtus(packets);
+                options.min_ssthresh_mtus = packets;
+                options
+            }
         }
-        if self == Tuning::Rfc9260MultipleFastRetransmit {
-            config.multiple_fast_retransmit = true;
-        }
-        config
     }
 }
 
@@ -100,7 +116,7 @@ impl Kind {
     pub const ALL: [Kind; 4] = [Kind::Anabranch, Kind::RtcSctp, Kind::DcSctp, Kind::SctpProto];
 
     /// The engine's name.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Kind::Anabranch => "anabranch",
             Kind::RtcSctp => "rtc-sctp",

@@ -71,7 +71,8 @@ pub struct Packets {
     pub data: Bytes,
     /// The length of every packet; the last one may be shorter.
     pub segment: usize,
-    /// The number of the path, for engines with several; otherwise zero.
+    /// For engines with several addresses, which of the sender's (upper four bits) and of the
+    /// receiver's (lower four bits) the packets are between; otherwise zero.
     pub path: u8,
 }
 

@@ -40,5 +40,8 @@ pub use message::{Message, OutgoingMessage, Payload};
 pub use policy::{DormantBehaviour, RetransmissionPolicy};
 pub use recovery::LossDetection;
 pub use send::SchedulerKind;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use send::ring_model::check as check_ring;
 pub use stats::{Counters, PathStatistics, Statistics};
 pub use time::Instant;

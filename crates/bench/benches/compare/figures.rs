@@ -1,7 +1,9 @@
 //! The figures: what each runs, beside whom, and what it must reach.
 
+use std::process::Command;
+
 use anabranch_peers::transfer::Load;
-use anabranch_peers::{Config, Kind, Network};
+use anabranch_peers::{Config, Kind, Network, Tuning};
 
 use crate::measure::{self, Sample};
 use crate::options::Options;
@@ -15,11 +17,72 @@ pub(crate) struct Figure {
     pub(crate) title: &'static str,
     /// What the values are.
     pub(crate) unit: &'static str,
-    /// The engine to compare with.
-    pub(crate) baseline: Kind,
-    /// Every engine that runs, the baseline among them.
-    pub(crate) engines: &'static [Kind],
+    /// What runs. The figure is the ratio of the first one to the second; where there is only
+    /// one it is that one's value.
+    pub(crate) entries: &'static [Entry],
+    /// What the figure must reach.
+    pub(crate) target: Target,
     what: What,
+}
+
+/// What a figure must reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    /// This much or more.
+    AtLeast(f64),
+    /// This much or less.
+    AtMost(f64),
+}
+
+impl Target {
+    /// Whether a value reaches it.
+    pub(crate) fn is_met(self, value: f64) -> bool {
+        match self {
+            Target::AtLeast(least) => value >= least,
+            Target::AtMost(most) => value <= most,
+        }
+    }
+}
+
+/// An engine in one setting.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// What it is called in the table.
+    pub(crate) name: &'static str,
+    kind: Kind,
+    tuning: Tuning,
+    /// RTO.Min in milliseconds, where the engine lets it be set.
+    rto_min: u64,
+    /// Receive window in bytes.
+    window: usize,
+    ordered: bool,
+}
+
+/// An entry with the setting of the in-memory figures.
+const fn plain(kind: Kind) -> Entry {
+    Entry {
+        name: kind.name(),
+        kind,
+        tuning: Tuning::Unpaced,
+        rto_min: 1000,
+        window: 1 << 20,
+        ordered: true,
+    }
+}
+
+/// Every engine at RTO.Min of 0.4 s, as far as it lets it be set, and with its own defaults.
+const fn quick_rto(kind: Kind) -> Entry {
+    Entry { rto_min: 400, tuning: Tuning::Default, ..plain(kind) }
+}
+
+/// anabranch with a congestion window that stays at the receive window.
+const fn windowed(name: &'static str, window: usize, ordered: bool) -> Entry {
+    Entry { name, tuning: Tuning::FixedWindow, window, ordered, ..plain(Kind::Anabranch) }
+}
+
+/// anabranch by the RFC, RTO.Min of 1 s.
+const fn by_the_book(name: &'static str, tuning: Tuning) -> Entry {
+    Entry { name, tuning, ..plain(Kind::Anabranch) }
 }
 
 /// How a figure is measured.
@@ -29,8 +92,13 @@ enum What {
     Megabytes { message: usize, network: Wire },
     /// Messages per CPU second.
     Messages { message: usize, network: Wire },
-    /// Megabytes per virtual second, at this RTO.Min in milliseconds.
-    Rate { rto_min: u64 },
+    /// CPU nanoseconds per packet that the sender sends.
+    PerPacket { message: usize, network: Wire },
+    /// Megabytes per virtual second.
+    Rate { message: usize },
+    /// What the program `idle-bytes` prints. It is one of its own because its allocator counts,
+    /// which would cost the engines that allocate most the most.
+    IdleBytes,
 }
 
 /// A network of a figure.
@@ -45,6 +113,10 @@ struct Wire {
 /// fastest for rtc-sctp is 8.
 const CLEAN: Wire = Wire { loss: 0.0, burst: 64 };
 const LOSSY: Wire = Wire { loss: 0.01, burst: 8 };
+const LOSSY_OFFLOAD: Wire = Wire { loss: 0.01, burst: 64 };
+
+const IN_MEMORY: &[Entry] =
+    &[plain(Kind::Anabranch), plain(Kind::RtcSctp), plain(Kind::DcSctp), plain(Kind::SctpProto)];
 
 /// Every figure, in the order in which they run.
 pub(crate) const ALL: &[Figure] = &[
@@ -52,109 +124,172 @@ pub(crate) const ALL: &[Figure] = &[
         key: "engine_1k",
         title: "1 KB messages in memory, no loss",
         unit: "MB per CPU second",
-        baseline: Kind::RtcSctp,
-        engines: &Kind::ALL,
+        entries: IN_MEMORY,
+        target: Target::AtLeast(1.3),
         what: What::Megabytes { message: 1024, network: CLEAN },
     },
     Figure {
         key: "engine_16k",
         title: "16 KB messages in memory, no loss",
         unit: "MB per CPU second",
-        baseline: Kind::RtcSctp,
-        engines: &Kind::ALL,
+        entries: IN_MEMORY,
+        target: Target::AtLeast(1.3),
         what: What::Megabytes { message: 16384, network: CLEAN },
     },
     Figure {
         key: "engine_64",
         title: "64-byte messages in memory, no loss",
         unit: "messages per CPU second",
-        baseline: Kind::RtcSctp,
-        engines: &Kind::ALL,
+        entries: IN_MEMORY,
+        target: Target::AtLeast(1.3),
         what: What::Messages { message: 64, network: CLEAN },
     },
     Figure {
         key: "engine_1k_loss",
         title: "1 KB messages in memory, 1 % loss",
         unit: "MB per CPU second",
-        baseline: Kind::RtcSctp,
-        engines: &Kind::ALL,
+        entries: IN_MEMORY,
+        target: Target::AtLeast(1.0),
         what: What::Megabytes { message: 1024, network: LOSSY },
     },
     Figure {
+        key: "window_cost",
+        title: "16 MB window against 64 KB, 1 % loss",
+        unit: "CPU ns per packet",
+        // The congestion window is held at the receive window: left alone it would never come
+        // near 16 MB at this loss. Unordered, so that what is counted is the work of sending,
+        // acknowledging and repairing and not that of holding messages back for their order,
+        // which is shown below.
+        entries: &[
+            windowed("16 MB", 16 << 20, false),
+            windowed("64 KB", 64 << 10, false),
+            windowed("16 MB, ordered", 16 << 20, true),
+            windowed("64 KB, ordered", 64 << 10, true),
+        ],
+        target: Target::AtMost(1.3),
+        what: What::PerPacket { message: 1024, network: LOSSY_OFFLOAD },
+    },
+    Figure {
+        key: "idle_bytes",
+        title: "one idle association and side: two paths, 1024 streams, 1 MB each way before",
+        unit: "allocator bytes",
+        entries: &[plain(Kind::Anabranch)],
+        target: Target::AtMost(4096.0),
+        what: What::IdleBytes,
+    },
+    Figure {
         key: "recovery_loss1",
-        title: "recovery at 1 % loss, RTT 1 ms, RTO.Min 0.4 s (rtc-sctp: 1 s)",
+        title: "1 % loss, RTT 1 ms, RTO.Min 0.4 s (rtc-sctp has 1 s)",
         unit: "MB per virtual second",
-        baseline: Kind::DcSctp,
-        engines: &Kind::ALL,
-        what: What::Rate { rto_min: 400 },
+        entries: &[
+            quick_rto(Kind::Anabranch),
+            quick_rto(Kind::DcSctp),
+            quick_rto(Kind::RtcSctp),
+            quick_rto(Kind::SctpProto),
+            by_the_book("RFC 9260", Tuning::Rfc9260),
+            by_the_book("the same, MFR", Tuning::Rfc9260MultipleFastRetransmit),
+        ],
+        target: Target::AtLeast(1.0),
+        what: What::Rate { message: 1024 },
     },
 ];
 
-/// What a figure came to: for each engine the samples in the order of the turns.
+/// What a figure came to: for each entry the samples in the order of the turns.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    pub(crate) samples: Vec<(Kind, Vec<Sample>)>,
+    pub(crate) samples: Vec<Vec<Sample>>,
 }
 
 impl Outcome {
-    /// The samples of one engine.
-    pub(crate) fn of(&self, kind: Kind) -> &[Sample] {
-        let found = self.samples.iter().find(|(of, _)| *of == kind);
-        found.map_or(&[], |(_, samples)| samples)
-    }
-
-    /// The ratio of one engine to another in each turn.
-    pub(crate) fn ratios(&self, kind: Kind, baseline: Kind) -> Vec<f64> {
-        let pairs = self.of(kind).iter().zip(self.of(baseline));
-        pairs.map(|(a, b)| a.value / b.value).collect()
+    /// The ratio of an entry to the second one, the baseline, in each turn.
+    pub(crate) fn ratios(&self, entry: usize) -> Vec<f64> {
+        let (Some(samples), Some(baseline)) = (self.samples.get(entry), self.samples.get(1)) else {
+            return Vec::new();
+        };
+        samples.iter().zip(baseline).map(|(a, b)| a.value / b.value).collect()
     }
 }
 
 impl Figure {
     /// Measures the figure.
     pub(crate) fn run(&self, options: &Options) -> Result<Outcome, String> {
-        let mut samples: Vec<(Kind, Vec<Sample>)> =
-            self.engines.iter().map(|&kind| (kind, Vec::new())).collect();
-        if let What::Rate { rto_min } = self.what {
-            let (seconds, seeds) = if options.quick { (10, 3) } else { (100, 10) };
-            let seeds: Vec<u64> = (1..=seeds).collect();
-            let config = Config { rto_min, ..Config::default() };
-            let network = Network { loss: 0.01, ..Network::default() };
-            let load = Load::messages_of(1024);
-            for (kind, samples) in &mut samples {
-                *samples = measure::rates(*kind, &config, &network, &load, seconds, &seeds)?;
+        let mut samples: Vec<Vec<Sample>> = self.entries.iter().map(|_| Vec::new()).collect();
+        match self.what {
+            What::Rate { message } => {
+                for (entry, samples) in self.entries.iter().zip(&mut samples) {
+                    *samples = rates(entry, message, options)?;
+                }
             }
-        } else {
-            for _ in 0..options.runs {
-                for (kind, samples) in &mut samples {
-                    samples.push(self.sample(*kind, options)?);
+            What::IdleBytes => samples = vec![vec![idle_bytes()?]],
+            _ => {
+                // A first turn does not count: in it the allocator gets its memory.
+                for turn in 0..=options.runs {
+                    for (entry, samples) in self.entries.iter().zip(&mut samples) {
+                        let sample = self.sample(entry, options)?;
+                        if turn > 0 {
+                            samples.push(sample);
+                        }
+                    }
                 }
             }
         }
         Ok(Outcome { samples })
     }
 
-    fn sample(&self, kind: Kind, options: &Options) -> Result<Sample, String> {
+    fn sample(&self, entry: &Entry, options: &Options) -> Result<Sample, String> {
         let (message, wire) = match &self.what {
-            What::Megabytes { message, network } | What::Messages { message, network } => {
-                (*message, network)
+            What::Megabytes { message, network }
+            | What::Messages { message, network }
+            | What::PerPacket { message, network } => (*message, network),
+            What::Rate { .. } | What::IdleBytes => {
+                return Err("is not measured in CPU time".into());
             }
-            What::Rate { .. } => return Err("is not measured in CPU time".into()),
         };
         let network = Network { loss: wire.loss, burst: wire.burst, ..Network::default() };
-        let seconds = if options.quick { 0.05 } else { 0.5 };
-        let load = Load::messages_of(message);
-        let mut config = Config::default();
+        let mut config = entry.config();
         if message < 256 {
             // rtc-sctp is a third faster when fewer small messages wait in its queues; at longer
             // ones it makes no difference.
             config.send_buffer = 256 << 10;
         }
-        let work = measure::work(kind, &config, network, &load, seconds)?;
-        let amount = match self.what {
-            What::Messages { .. } => work.messages as f64,
-            What::Megabytes { .. } | What::Rate { .. } => work.bytes as f64 / 1e6,
+        let load = Load { ordered: entry.ordered, ..Load::messages_of(message) };
+        let seconds = if options.quick { 0.05 } else { 0.5 };
+        let work = measure::work(entry.kind, &config, network, &load, seconds)?;
+        let value = match self.what {
+            What::Messages { .. } => work.messages as f64 / work.cpu,
+            What::PerPacket { .. } => work.cpu * 1e9 / work.packets as f64,
+            _ => work.bytes as f64 / 1e6 / work.cpu,
         };
-        Ok(Sample { value: amount / work.cpu, cpu: work.cpu })
+        Ok(Sample { value, cpu: work.cpu })
+    }
+}
+
+impl Entry {
+    fn config(&self) -> Config {
+        Config {
+            anabranch: self.tuning,
+            rto_min: self.rto_min,
+            receive_window: self.window,
+            send_buffer: 2 * self.window,
+            ..Config::default()
+        }
+    }
+}
+
+fn rates(entry: &Entry, message: usize, options: &Options) -> Result<Vec<Sample>, String> {
+    let (seconds, seeds) = if options.quick { (10, 3) } else { (100, 10) };
+    let seeds: Vec<u64> = (1..=seeds).collect();
+    let network = Network { loss: 0.01, ..Network::default() };
+    let load = Load::messages_of(message);
+    measure::rates(entry.kind, &entry.config(), &network, &load, seconds, &seeds)
+}
+
+fn idle_bytes() -> Result<Sample, String> {
+    let program = env!("CARGO_BIN_EXE_idle-bytes");
+    let output = Command::new(program).output().map_err(|e| format!("{program}: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match text.trim().parse() {
+        Ok(value) if output.status.success() => Ok(Sample { value, cpu: 0.0 }),
+        _ => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim())),
     }
 }

@@ -48,14 +48,14 @@ pub(crate) struct Anabranch {
 impl Anabranch {
     pub(crate) fn new(config: &Config, role: Role) -> Self {
         let address = |host| move |path| IpAddr::from(Ipv4Addr::new(192, 0, 2, 10 * path + host));
-        let paths = 0..config.paths.max(1);
+        let paths = 0..config.paths.clamp(1, 16);
         let client: Vec<IpAddr> = paths.clone().map(address(1)).collect();
         let server: Vec<IpAddr> = paths.map(address(2)).collect();
         let (local, remote, seed) = match role {
             Role::Client => (client, server, [1; 32]),
             Role::Server => (server, client, [2; 32]),
         };
-        let mut options = config.anabranch.association();
+        let mut options = config.anabranch.association(config);
         let overhead = remote.first().map_or(0, |&to| Encapsulation::Udp.overhead(to));
         let packet = config.packet.saturating_add(overhead);
         options.mtu = MtuConfig::fixed(u16::try_from(packet).unwrap_or(u16::MAX));
@@ -166,8 +166,8 @@ impl Engine for Anabranch {
 
     fn handle(&mut self, now: u64, packets: Packets) {
         self.now = Instant::from_nanos(now);
-        let path = usize::from(packets.path);
-        let (Some(&local), Some(&remote)) = (self.local.get(path), self.remote.get(path)) else {
+        let (from, to) = (usize::from(packets.path >> 4), usize::from(packets.path & 15));
+        let (Some(&local), Some(&remote)) = (self.local.get(to), self.remote.get(from)) else {
             return;
         };
         let arrival = Arrival {
@@ -185,7 +185,8 @@ impl Engine for Anabranch {
         self.now = Instant::from_nanos(now);
         while let Some(transmit) = self.endpoint.poll_transmit(self.now, SEGMENTS, &mut self.buffer)
         {
-            let path = self.remote.iter().position(|&to| to == transmit.remote);
+            let from = self.local.iter().position(|&ip| ip == transmit.local).unwrap_or(0);
+            let to = self.remote.iter().position(|&ip| ip == transmit.remote).unwrap_or(0);
             // A batch leaves with its buffer: no engine pays here for the copy that a send call
             // makes. A few packets would leave most of a buffer unused, and are copied.
             let data = if transmit.len * 4 <= self.buffer.capacity() {
@@ -196,11 +197,8 @@ impl Engine for Anabranch {
                 let next = Vec::with_capacity(self.buffer.capacity());
                 Bytes::from(std::mem::replace(&mut self.buffer, next))
             };
-            out(Packets {
-                data,
-                segment: transmit.segment_size,
-                path: path.and_then(|path| u8::try_from(path).ok()).unwrap_or(0),
-            });
+            // There are fewer than sixteen addresses on either side.
+            out(Packets { data, segment: transmit.segment_size, path: (from << 4 | to) as u8 });
         }
         self.poll_events();
     }

@@ -84,11 +84,13 @@ pub struct Association {
     acknowledged: Acknowledged,
     summary: AckSummary,
     peer_rwnd: u32,
+    /// The window that the last acknowledgement announced.
+    announced_rwnd: u32,
     /// When a closed window may be probed next.
     window_probe: Option<Instant>,
     /// The closed window may be probed now.
     probe_now: bool,
-    /// The chunk in flight is a probe of a closed window.
+    /// What is in flight probes a closed window: it may have been dropped for want of room.
     probing: bool,
     /// A SACK came since the last expiry of T3-rtx.
     sack_since_timeout: bool,
@@ -248,8 +250,11 @@ impl Association {
     /// Makes the path to `remote` the primary one.
     ///
     /// # Errors
-    /// [`NoSuchPath`] if there is none, or it is not confirmed.
+    /// [`NoSuchPath`] if there is none, or it is not confirmed, or the association has ended.
     pub fn set_primary(&mut self, now: Instant, remote: IpAddr) -> Result<(), NoSuchPath> {
+        if self.is_closed() {
+            return Err(NoSuchPath);
+        }
         let index = (self.paths.iter())
             .position(|path| path.remote == remote && path.state != PathState::Unconfirmed)
             .ok_or(NoSuchPath)?;
@@ -280,7 +285,11 @@ impl Association {
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if self.events.is_empty() {
+            self.events.shrink_to(2);
+        }
+        event
     }
 
     pub(crate) fn has_events(&self) -> bool {
@@ -313,6 +322,14 @@ impl Association {
             .or_else(|| self.paths.iter().position(|path| path.remote == remote))
     }
 
+    // req: rfc9260 3.1 "On transmit, the value of the Verification Tag"
+    // req: rfc9260 8.5 "MUST fill in the Verification Tag field of"
+    // req: rfc9260 3.3.2 "MUST be placed into the Verification Tag"
+    // req: rfc9260 3.3.3 "MUST be placed into the Verification Tag"
+    // req: rfc9260 5.3.1 "MUST NOT change during the life time"
+    // req: rfc9260 8.5.1 "MUST always fill in the Verification Tag"
+    // req: rfc9260 8.5.1 "MUST use the value of the Initiate Tag"
+    // req: rfc9260 9.1 "MUST fill in the peer's Verification Tag"
     fn header(&self) -> Header {
         Header {
             source_port: self.local_port,

@@ -26,7 +26,9 @@ impl Association {
         next = earliest(next, self.t5);
         next = earliest(next, self.window_probe);
         next = earliest(next, self.paced_until);
-        if let (Some(limit), State::Established) = (self.config.autoclose, &self.state) {
+        if let Some(limit) = self.config.autoclose
+            && matches!(self.state, State::Established)
+        {
             next = earliest(next, Some(self.last_user_data + limit));
         }
         for path in &self.paths {
@@ -109,13 +111,16 @@ impl Association {
         self.counters.t3_timeouts += 1;
         // A peer that answers with a closed window is alive.
         // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
-        let excused = self.probing && self.sack_since_timeout;
+        let closed = self.window_is_closed();
+        let excused = closed && self.sack_since_timeout;
+        self.probing |= excused;
         self.sack_since_timeout = false;
-        if !self.probing {
-            // req: rfc9260 6.3.3 "adjust"
+        let path = &mut self.paths[index];
+        if !excused {
+            // RFC 9260 section 6.3.3, E1.
             path.congestion.on_timeout();
         }
-        // req: rfc9260 6.3.3 "back off the timer"
+        // RFC 9260 section 6.3.3, E2.
         path.rtt.back_off();
         path.recovery_exit = None;
         path.timed_tsn = None;
@@ -131,7 +136,7 @@ impl Association {
             self.paths[index].mtu.on_full_size_loss();
             self.paths[index].mtu_changed();
         }
-        // req: rfc9260 6.3.3 "Bundle and retransmit those K DATA chunks in a"
+        // RFC 9260 section 6.3.3, E3.
         self.paths[to].retransmit_at_once = true;
         self.begin_burst();
     }
@@ -152,7 +157,7 @@ impl Association {
             large |= slot.large;
             self.outstanding.lose(tsn, by, to);
             self.counters.timeout_retransmitted_chunks += 1;
-            // req: rfc9260 6.2.1 "add the data size of those chunks"
+            // RFC 9260 section 6.2.1 C.
             self.peer_rwnd =
                 self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
         }

@@ -69,11 +69,13 @@ impl Demux {
     }
 
     /// Adds an address of an association; one that another association has stays with it.
-    pub(super) fn insert(&mut self, key: Key, id: AssociationId) {
+    /// Returns the association that has the address now.
+    pub(super) fn insert(&mut self, key: Key, id: AssociationId) -> AssociationId {
         let owner = *self.by_key.entry(key).or_insert(id);
         if owner == id {
             self.by_remote.insert((key.remote, id));
         }
+        owner
     }
 
     pub(super) fn remove(&mut self, key: &Key, id: AssociationId) {

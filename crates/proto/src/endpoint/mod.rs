@@ -142,6 +142,8 @@ pub struct Endpoint {
 struct Slot {
     generation: u32,
     association: Option<Box<Association>>,
+    /// What the association is entered under in the demultiplexer.
+    keys: Vec<Key>,
 }
 
 impl Endpoint {
@@ -188,7 +190,7 @@ impl Endpoint {
     /// # Errors
     /// [`ListenError`] if the port is 0 or taken, or an option out of range.
     pub fn listen(&mut self, port: u16, config: Arc<AssociationConfig>) -> Result<(), ListenError> {
-        // req: rfc9260 3.1 "port number 0 MUST NOT be used"
+        // req: rfc9260 3.1 "Source Port Number 0 MUST NOT be used"
         if port == 0 {
             return Err(ListenError::InvalidPort);
         }
@@ -216,11 +218,12 @@ impl Endpoint {
     ) -> Result<AssociationId, ConnectError> {
         let ConnectRequest { remotes, remote_port, remote_udp_port, local_port, config } = request;
         let first = *remotes.first().ok_or(ConnectError::NoAddress)?;
+        // req: rfc9260 3.1 "Destination Port Number 0 MUST NOT be used"
         if remote_port == 0 || local_port == Some(0) {
             return Err(ConnectError::InvalidPort);
         }
         config.validate().map_err(ConnectError::Config)?;
-        if self.associations().count() >= self.config.max_associations {
+        if self.len() >= self.config.max_associations {
             return Err(ConnectError::TooManyAssociations);
         }
         let local_port = match local_port {
@@ -288,11 +291,34 @@ impl Endpoint {
     /// Brings the endpoint's tables up to date after something happened to an association.
     fn after(&mut self, now: Instant, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
+        if slot.generation != id.generation {
+            return;
+        }
         let Some(association) = slot.association.as_deref_mut() else { return };
-        if association.take_paths_changed() {
+        // What comes for an association that has ended is out of the blue.
+        let ended = association.is_closed() && !slot.keys.is_empty();
+        if association.take_paths_changed() || ended {
+            for key in slot.keys.drain(..) {
+                self.demux.remove(&key, id);
+            }
+        }
+        if slot.keys.is_empty() && !association.is_closed() {
             let (remote_port, local_port) = (association.remote_port, association.local_port);
-            for remote in association.remotes() {
-                self.demux.insert(Key::new(remote, remote_port, local_port), id);
+            slot.keys.extend(
+                association.remotes().map(|remote| Key::new(remote, remote_port, local_port)),
+            );
+            let mut shared = false;
+            for key in &slot.keys {
+                shared |= self.demux.insert(*key, id) != id;
+            }
+            // Associations that were begun to different addresses may find out that their peer
+            // is the same one. An ABORT would end the other one, whose tags it would carry.
+            // req: rfc9260 1.3 "MUST NOT have more than one SCTP association"
+            if shared {
+                association.give_way();
+                for key in slot.keys.drain(..) {
+                    self.demux.remove(&key, id);
+                }
             }
         }
         // Messages whose lifetime is over are found when it comes to sending them.
@@ -303,13 +329,7 @@ impl Endpoint {
         if association.has_events() {
             self.schedule.has_events(id);
         }
-        let closed = association.is_closed();
         self.schedule.deadline(id, association.next_deadline());
-        // One that has ended is kept for its user alone: to its peer it no longer exists, so
-        // that a SHUTDOWN ACK that comes again is answered and a new association may begin.
-        if closed {
-            self.release_addresses(id);
-        }
     }
 
     /// Takes a batch of packets from one source to one destination: what one receive call
@@ -508,29 +528,26 @@ impl Endpoint {
         Some(AssociationMut { endpoint: self, now, id })
     }
 
-    /// Takes the addresses of an association out of the tables.
-    fn release_addresses(&mut self, id: AssociationId) {
-        let Some(association) = self.association(id) else { return };
-        let (remote_port, local_port) = (association.remote_port, association.local_port);
-        let remotes: Vec<IpAddr> = association.remotes().collect();
-        for remote in remotes {
-            self.demux.remove(&Key::new(remote, remote_port, local_port), id);
-        }
-    }
-
-    /// Forgets an association. One that is not closed is gone without a word to the peer.
+    /// Forgets an association. One that is not closed is gone without a word to the peer; the
+    /// last packet of one that is closed still leaves.
     pub fn remove(&mut self, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
         if slot.generation != id.generation {
             return;
         }
-        if slot.association.is_none() {
-            return;
-        }
-        self.release_addresses(id);
-        let slot = &mut self.slots[id.slot as usize];
-        slot.association = None;
+        let Some(mut association) = slot.association.take() else { return };
         slot.generation = slot.generation.wrapping_add(1);
+        for key in slot.keys.drain(..) {
+            self.demux.remove(&key, id);
+        }
+        // Its last word, an ABORT or SHUTDOWN COMPLETE, is still said.
+        let mut bytes = Vec::new();
+        if association.is_closed()
+            && self.replies.len() < self.config.max_stateless_replies
+            && let Some(transmit) = association.poll_transmit(Instant::ZERO, 1, &mut bytes)
+        {
+            self.replies.push_back((transmit, bytes));
+        }
         self.schedule.forget(id);
         self.free.push(id.slot);
     }
@@ -542,6 +559,11 @@ impl Endpoint {
             .enumerate()
             .filter(|(_, slot)| slot.association.is_some())
             .map(|(index, slot)| AssociationId { slot: index as u32, generation: slot.generation })
+    }
+
+    /// Number of associations.
+    fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
     }
 
     /// Packets discarded because they were malformed, damaged or had a wrong tag.

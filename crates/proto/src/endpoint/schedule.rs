@@ -16,6 +16,9 @@ use crate::time::Instant;
 /// What is known of one association, by slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
+    /// Generation of the association that the slot has now; the heap may still hold deadlines
+    /// of earlier ones.
+    generation: u32,
     /// The deadline that stands in the heap for it.
     queued: Option<Instant>,
     /// The deadline that it wants, not before the queued one.
@@ -101,6 +104,7 @@ impl Schedule {
     /// Sets the deadline of an association.
     pub(super) fn deadline(&mut self, id: AssociationId, deadline: Option<Instant>) {
         let entry = self.entry(id);
+        entry.generation = id.generation;
         entry.wanted = deadline;
         let Some(deadline) = deadline else { return };
         if entry.queued.is_none_or(|queued| deadline < queued) {
@@ -122,7 +126,7 @@ impl Schedule {
             }
             self.deadlines.pop();
             let entry = self.entry(id);
-            if entry.queued != Some(deadline) {
+            if entry.generation != id.generation || entry.queued != Some(deadline) {
                 continue;
             }
             entry.queued = None;
@@ -171,6 +175,17 @@ mod tests {
         schedule.deadline(id(1), None);
         assert_eq!(schedule.pop_due(at(100)), None);
         assert_eq!(schedule.next_deadline(), None);
+    }
+
+    #[test]
+    fn a_slot_used_again_keeps_its_own_deadline() {
+        let mut schedule = Schedule::default();
+        schedule.deadline(id(0), Some(at(10)));
+        schedule.forget(id(0));
+        let next = AssociationId { slot: 0, generation: 1 };
+        schedule.deadline(next, Some(at(10)));
+        assert_eq!(schedule.pop_due(at(10)), Some(next));
+        assert_eq!(schedule.pop_due(at(10)), None);
     }
 
     #[test]

@@ -6,6 +6,9 @@ use crate::message::Message;
 use crate::pages::Pages;
 use crate::receive::reassembly::{Assembled, Violation};
 
+/// Messages for which memory is kept while none are there.
+const KEPT: usize = 4;
+
 /// Messages that wait for their turn, and those whose turn it is.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
@@ -29,11 +32,13 @@ impl Streams {
         cumulative: u64,
     ) -> Result<(), Violation> {
         let Assembled { first_tsn, ssn, message } = assembled;
+        // req: rfc9260 3.3.1 "MUST be dispatched to the upper layer by"
         if message.unordered {
             self.ready.push_back(message);
             return Ok(());
         }
         let stream = message.stream;
+        // req: rfc9260 6.6 "MUST deliver DATA chunks received with the U"
         let ahead = ssn.wrapping_sub(self.next.get(stream));
         if ahead != 0 {
             if first_tsn <= cumulative + u64::from(ahead) {
@@ -71,7 +76,11 @@ impl Streams {
 
     /// Takes the next message.
     pub(crate) fn pop(&mut self) -> Option<Message> {
-        self.ready.pop_front()
+        let message = self.ready.pop_front();
+        if self.ready.is_empty() && self.ready.capacity() > KEPT {
+            self.ready = VecDeque::new();
+        }
+        message
     }
 
     /// What messages that wait for earlier ones are charged.

@@ -122,6 +122,7 @@ impl Outstanding {
 
     /// Makes room for the flights of `count` paths.
     pub(crate) fn set_paths(&mut self, count: usize) {
+        self.flights.reserve_exact(count.saturating_sub(self.flights.len()));
         while self.flights.len() < count {
             self.flights.push(Flight::default());
         }
@@ -133,6 +134,9 @@ impl Outstanding {
     }
 
     /// The TSN of the next new chunk.
+    // req: rfc9260 1.6 "MUST use after transmitting TSN"
+    // req: rfc9260 3.3.1 "fragmented user message MUST be strictly sequential"
+    // req: rfc9260 6.9 "MUST then assign, in sequence, a separate TSN"
     pub(crate) fn next_tsn(&self) -> u64 {
         self.base + self.slots.len() as u64
     }
@@ -393,7 +397,7 @@ impl Outstanding {
         self.base += 1;
         if self.slots.is_empty() {
             // Idle associations hold no memory for a window that they once had.
-            self.slots.shrink_to(8);
+            self.slots.shrink_to(2);
         }
         slot
     }
@@ -422,6 +426,7 @@ impl Outstanding {
     }
 
     /// One missing report more for a chunk; returns how many it has.
+    // req: rfc9260 6.7 "MUST be recorded by the data sender"
     pub(crate) fn report_missing(&mut self, tsn: u64) -> u8 {
         let slot = self.slot(tsn);
         slot.missing_reports = slot.missing_reports.saturating_add(1);

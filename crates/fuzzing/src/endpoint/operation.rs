@@ -1,0 +1,194 @@
+//! What can happen to two endpoints, as read from the fuzzer's bytes.
+
+use arbitrary::Arbitrary;
+
+/// One of the two ends.
+#[derive(Clone, Copy, Debug, Arbitrary)]
+pub(crate) enum Side {
+    Client,
+    Server,
+}
+
+impl Side {
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// How the two endpoints are set up.
+#[derive(Clone, Copy, Debug, Arbitrary)]
+pub(crate) struct Setup {
+    pub(crate) profile: u8,
+    /// Small receive buffers.
+    pub(crate) small: [bool; 2],
+    /// Few streams.
+    pub(crate) few_streams: bool,
+    pub(crate) scheduler: u8,
+    pub(crate) nagle: bool,
+    pub(crate) large_mtu: bool,
+    pub(crate) autoclose: bool,
+    pub(crate) partial_delivery: bool,
+    /// Raw IP instead of UDP encapsulation.
+    pub(crate) raw: bool,
+}
+
+/// The verification tag of a packet that a stranger or a man in the middle makes.
+#[derive(Clone, Copy, Debug, Arbitrary)]
+pub(crate) enum Tag {
+    Zero,
+    /// The one that the packets to this side carry.
+    Right,
+    /// The one of the other direction, as in a reflected packet.
+    Reflected,
+    Other(u32),
+}
+
+/// A chunk of such a packet.
+#[derive(Clone, Debug, Arbitrary)]
+pub(crate) enum Forged {
+    /// DATA near the TSN last seen: offset, stream, SSN, flags, bytes.
+    Data {
+        tsn: i16,
+        stream: u16,
+        ssn: u16,
+        flags: u8,
+        len: u8,
+    },
+    /// SACK near the TSN last seen.
+    Sack {
+        tsn: i16,
+        rwnd: u32,
+        gaps: [(u16, u16); 3],
+        count: u8,
+    },
+    /// A chunk of any type with any value.
+    Any {
+        kind: u8,
+        flags: u8,
+        value: [u8; 16],
+        len: u8,
+    },
+    Init {
+        tag: u32,
+        rwnd: u32,
+        streams: (u16, u16),
+        tsn: u32,
+        parameters: [u8; 24],
+    },
+    /// The State Cookie seen last, once more.
+    Cookie,
+    Shutdown {
+        tsn: i16,
+    },
+    /// Header only.
+    Bare {
+        kind: u8,
+        flags: u8,
+    },
+    Abort {
+        reflected: bool,
+        cause: [u8; 8],
+    },
+    HeartbeatAck {
+        info: [u8; 12],
+    },
+}
+
+/// What an ICMP message says.
+#[derive(Clone, Copy, Debug, Arbitrary)]
+pub(crate) enum Icmp {
+    TooBig(u16),
+    Protocol,
+    Port,
+    Other,
+}
+
+/// One step.
+#[derive(Clone, Debug, Arbitrary)]
+pub(crate) enum Operation {
+    Connect {
+        side: Side,
+        fixed_port: bool,
+        second_address: bool,
+    },
+    Send {
+        side: Side,
+        stream: u8,
+        len: u16,
+        unordered: bool,
+        immediately: bool,
+        lifetime: u8,
+    },
+    Receive {
+        side: Side,
+        messages: u8,
+        keep: bool,
+    },
+    Shutdown(Side),
+    Abort(Side),
+    Remove(Side),
+    StopListening,
+    SetPrimary {
+        side: Side,
+        second: bool,
+    },
+    Heartbeat {
+        side: Side,
+        second: bool,
+    },
+    SendError {
+        side: Side,
+        second: bool,
+    },
+    TooBig {
+        side: Side,
+        second: bool,
+        mtu: u16,
+    },
+    /// Time passes, and what is due is done.
+    Advance {
+        milliseconds: u16,
+    },
+    /// The next deadline comes.
+    Deadline,
+    /// Packets arrive in order.
+    Deliver {
+        packets: u8,
+    },
+    /// One packet arrives out of order.
+    DeliverOne {
+        packet: u8,
+    },
+    Lose {
+        packet: u8,
+    },
+    /// A packet delivered or lost before arrives (once more).
+    Replay {
+        packet: u8,
+    },
+    /// A byte of a packet in flight changes; with `mend` the checksum is right again.
+    Mutate {
+        packet: u8,
+        at: u16,
+        mask: u8,
+        mend: bool,
+    },
+    /// A packet in flight is cut short.
+    Cut {
+        packet: u8,
+        len: u16,
+        mend: bool,
+    },
+    Inject {
+        to: Side,
+        tag: Tag,
+        known_address: bool,
+        chunks: [Option<Forged>; 3],
+    },
+    Icmp {
+        to: Side,
+        kind: Icmp,
+        tag: Tag,
+        second: bool,
+    },
+}

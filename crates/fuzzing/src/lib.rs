@@ -1,0 +1,11 @@
+//! What the fuzz targets check, as functions of bytes: libFuzzer calls them from `fuzz/`, and
+//! `cargo test` calls them with the inputs kept in `fuzz/corpus-seed`.
+//!
+//! A function returns for every input; a panic is a finding.
+#![forbid(unsafe_code)]
+
+mod decoder;
+mod endpoint;
+
+pub use decoder::decoder;
+pub use endpoint::endpoint;

@@ -1,0 +1,24 @@
+//! The inputs kept in `fuzz/corpus-seed`, on any toolchain. Those of the ring are replayed by
+//! the tests of `anabranch-proto`, which has it.
+
+fn replay(target: &str, run: fn(&[u8])) {
+    let folder = format!("{}/../../fuzz/corpus-seed/{target}", env!("CARGO_MANIFEST_DIR"));
+    let mut inputs = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        println!("{}", path.display());
+        run(&std::fs::read(&path).unwrap());
+        inputs += 1;
+    }
+    assert!(inputs > 0, "no inputs in {folder}");
+}
+
+#[test]
+fn decoder_inputs_pass() {
+    replay("decoder", anabranch_fuzzing::decoder);
+}
+
+#[test]
+fn endpoint_inputs_pass() {
+    replay("endpoint", anabranch_fuzzing::endpoint);
+}

@@ -1,0 +1,252 @@
+//! The ring of outstanding chunks against a model that is too simple to be wrong.
+//!
+//! Operations come from bytes: a fuzzer's, or those of the tests below.
+
+use anabranch_wire::{DataFlags, Ppid, Ssn};
+use bytes::Bytes;
+
+use super::outstanding::{LostBy, Outstanding, SlotState};
+use super::{Fragment, Slot};
+use crate::time::Instant;
+
+const PATHS: usize = 3;
+/// Chunks that the model, which searches linearly, holds at the most.
+const MAX_CHUNKS: usize = 128;
+
+/// A chunk of the model.
+#[derive(Clone, Debug)]
+struct Entry {
+    tsn: u64,
+    size: usize,
+    payload: usize,
+    path: usize,
+    state: SlotState,
+    by: LostBy,
+    fast_retransmitted: bool,
+    missing_reports: u8,
+}
+
+#[derive(Debug, Default)]
+struct Model {
+    entries: Vec<Entry>,
+    /// TSNs in flight in the order of sending: those that missing reports count for, and the
+    /// others.
+    order: [Vec<u64>; PATHS],
+    held: [Vec<u64>; PATHS],
+}
+
+impl Model {
+    fn entry(&mut self, tsn: u64) -> &mut Entry {
+        self.entries.iter_mut().find(|entry| entry.tsn == tsn).expect("a chunk of the model")
+    }
+
+    fn take_off(&mut self, tsn: u64) {
+        for list in self.order.iter_mut().chain(&mut self.held) {
+            list.retain(|other| *other != tsn);
+        }
+    }
+}
+
+/// The bytes as operations.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn next(&mut self) -> Option<usize> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(usize::from(*first))
+    }
+}
+
+/// Does to a ring and to its model what `bytes` say, and compares them after each operation.
+///
+/// # Panics
+/// If they differ.
+#[cfg_attr(not(fuzzing), allow(unreachable_pub))]
+pub fn check(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    // Start close to where the links' 32 bits wrap around.
+    let Some(before_wrap) = input.next() else { return };
+    let first = (1u64 << 33) - before_wrap as u64;
+    let mut ring = Outstanding::new(first);
+    ring.set_paths(PATHS);
+    let mut model = Model::default();
+    let mut packet = 0;
+    while step(&mut input, &mut ring, &mut model, &mut packet).is_some() {
+        compare(first, &ring, &model);
+    }
+}
+
+/// One operation; `None` when there are no more bytes.
+fn step(
+    input: &mut Input<'_>,
+    ring: &mut Outstanding,
+    model: &mut Model,
+    packet: &mut u64,
+) -> Option<()> {
+    let (operation, choice) = (input.next()?, input.next()?);
+    *packet += 1;
+    let path = choice % PATHS;
+    // A chunk in a state, if there is one.
+    let pick = |model: &Model, state: SlotState| {
+        let all: Vec<u64> =
+            model.entries.iter().filter(|e| e.state == state).map(|e| e.tsn).collect();
+        all.get(choice % all.len().max(1)).copied()
+    };
+    match operation % 9 {
+        0 | 1 if model.entries.len() < MAX_CHUNKS => push(ring, model, path, choice, *packet),
+        2 => {
+            if let Some(tsn) = pick(model, SlotState::InFlight) {
+                let to = operation / 9 % PATHS;
+                let by = if operation > 127 { LostBy::MissingReports } else { LostBy::Timeout };
+                ring.lose(tsn, by, to);
+                model.take_off(tsn);
+                let entry = model.entry(tsn);
+                (entry.state, entry.by, entry.path) = (SlotState::Lost, by, to);
+            }
+        }
+        3 => {
+            let again = operation > 127;
+            if let Some(tsn) = ring.first_lost(path) {
+                let to = operation / 9 % PATHS;
+                ring.retransmitted(Instant::ZERO, tsn, to, *packet, again, false);
+                let entry = model.entry(tsn);
+                (entry.state, entry.path, entry.missing_reports) = (SlotState::InFlight, to, 0);
+                entry.fast_retransmitted |= entry.by == LostBy::MissingReports;
+                let held = entry.fast_retransmitted && !again;
+                let lists = if held { &mut model.held } else { &mut model.order };
+                lists[to].push(tsn);
+            }
+        }
+        4 => {
+            let tsn = pick(model, SlotState::InFlight).filter(|_| operation > 63);
+            if let Some(tsn) = tsn.or_else(|| pick(model, SlotState::Lost)) {
+                ring.gap_ack(tsn);
+                model.take_off(tsn);
+                model.entry(tsn).state = SlotState::Acked;
+            }
+        }
+        5 => pop(ring, model),
+        6 => {
+            if let Some(tsn) = pick(model, SlotState::Acked) {
+                ring.renege(tsn);
+                let entry = model.entry(tsn);
+                entry.state = SlotState::InFlight;
+                let path = entry.path;
+                model.order[path].insert(0, tsn);
+            }
+        }
+        7 => {
+            let to = operation / 9 % PATHS;
+            ring.redirect_lost(path, to);
+            for entry in &mut model.entries {
+                if entry.state == SlotState::Lost && entry.path == path {
+                    entry.path = to;
+                }
+            }
+        }
+        _ => {
+            if let Some(tsn) = pick(model, SlotState::InFlight) {
+                let entry = model.entry(tsn);
+                entry.missing_reports = entry.missing_reports.saturating_add(1);
+                let expected = entry.missing_reports;
+                assert_eq!(ring.report_missing(tsn), expected);
+            }
+        }
+    }
+    Some(())
+}
+
+fn push(ring: &mut Outstanding, model: &mut Model, path: usize, len: usize, packet: u64) {
+    let payload = 1 + len;
+    let fragment = Fragment {
+        stream: 0,
+        ssn: Ssn(0),
+        ppid: Ppid(0),
+        flags: DataFlags(3),
+        context: 0,
+        payload: Bytes::from(vec![0; payload]),
+    };
+    let tsn = ring.push(Instant::ZERO, fragment, path, packet, false);
+    model.order[path].push(tsn);
+    model.entries.push(Entry {
+        tsn,
+        size: 16 + payload.next_multiple_of(4),
+        payload,
+        path,
+        state: SlotState::InFlight,
+        by: LostBy::Timeout,
+        fast_retransmitted: false,
+        missing_reports: 0,
+    });
+}
+
+fn pop(ring: &mut Outstanding, model: &mut Model) {
+    let slot = ring.pop();
+    assert_eq!(slot.is_none(), model.entries.is_empty());
+    if let Some(slot) = slot {
+        let entry = model.entries.remove(0);
+        assert_eq!(slot.payload.len(), entry.payload);
+        model.take_off(entry.tsn);
+    }
+}
+
+/// The ring says what the model says.
+fn compare(first: u64, ring: &Outstanding, model: &Model) {
+    assert_eq!(ring.len(), model.entries.len());
+    assert_eq!(ring.is_empty(), model.entries.is_empty());
+    assert_eq!(ring.next_tsn() - ring.base(), model.entries.len() as u64);
+    assert!(ring.base() >= first);
+    if let Some(entry) = model.entries.first() {
+        assert_eq!(ring.base(), entry.tsn);
+    }
+    let in_flight = || model.entries.iter().filter(|e| e.state == SlotState::InFlight);
+    assert_eq!(ring.payload_in_flight(), in_flight().map(|e| e.payload).sum::<usize>());
+    let lost = || model.entries.iter().filter(|e| e.state == SlotState::Lost);
+    assert_eq!(ring.lost_chunks(), lost().count());
+    for entry in &model.entries {
+        let slot: &Slot = ring.get(entry.tsn).expect("a slot for every chunk");
+        assert_eq!((slot.state, usize::from(slot.path)), (entry.state, entry.path));
+    }
+    for path in 0..PATHS {
+        let flight: usize = in_flight().filter(|e| e.path == path).map(|e| e.size).sum();
+        assert_eq!(ring.flight(path), flight);
+        assert_eq!(ring.in_flight(path), flight > 0);
+        assert_eq!(ring.first_lost(path), lost().find(|e| e.path == path).map(|e| e.tsn));
+        let mut order = Vec::new();
+        let mut at = ring.oldest_counted(path);
+        while let Some(tsn) = at {
+            order.push(tsn);
+            assert!(order.len() <= model.entries.len(), "a list that ends nowhere");
+            at = ring.sent_after(tsn);
+        }
+        assert_eq!(order, model.order[path], "order of sending on path {path}");
+        let earliest = model.held[path].first().or(model.order[path].first());
+        assert_eq!(ring.earliest(path), earliest.copied());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::check;
+
+    proptest! {
+        #[test]
+        fn ring_and_model_agree(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            check(&bytes);
+        }
+    }
+
+    #[test]
+    fn kept_inputs_pass() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus-seed/ring");
+        let mut inputs = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            check(&std::fs::read(entry.unwrap().path()).unwrap());
+            inputs += 1;
+        }
+        assert!(inputs > 0, "no inputs in {folder}");
+    }
+}
