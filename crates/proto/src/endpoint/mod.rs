@@ -370,6 +370,13 @@ impl Endpoint {
             return last;
         }
         let header = packet.header();
+        // An answer would have to use the port.
+        // req: rfc9260 3.1 "Source Port Number 0 MUST NOT be used"
+        // req: rfc9260 3.1 "Destination Port Number 0 MUST NOT be used"
+        if header.source_port == 0 || header.destination_port == 0 {
+            self.discarded += 1;
+            return last;
+        }
         let Some(Ok(first)) = packet.chunks().next() else {
             self.discarded += 1;
             return last;
