@@ -231,6 +231,7 @@ impl Association {
                 return;
             }
         };
+        // req: rfc9260 3.3.3 "MUST be prepared to receive an INIT ACK"
         let Some(cookie) = peer.cookie.take() else {
             self.peer_tag = peer.tag;
             let mut cause = Vec::new();

@@ -32,6 +32,7 @@ enum Turn {
 
 impl Association {
     /// Fills packets of equal size for one path into `buf`, the last one may be shorter.
+    // req: rfc9260 6.1 "The following general rules MUST be applied"
     pub(crate) fn poll_transmit(
         &mut self,
         now: Instant,

@@ -175,6 +175,7 @@ impl Endpoint {
     }
 
     /// Sets the addresses of this host that associations may use from now on.
+    // req: rfc9260 1.3 "MUST use the same port number but can"
     pub fn set_local_addresses(&mut self, _now: Instant, addresses: &[IpAddr]) {
         self.surroundings.locals = Arc::from(addresses);
     }
