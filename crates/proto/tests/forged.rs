@@ -175,6 +175,7 @@ fn an_init_ack_that_cannot_be_used_ends_the_handshake() {
 // test: rfc9260 5.2.1 "MUST respond with an INIT ACK chunk using"
 // test: rfc9260 5.2.1 "MUST NOT change its state, the T1-init timer"
 #[test]
+// test: rfc9260 5.2.1 "T1-init timer MUST be left running"
 fn a_collision_is_answered_where_the_user_connects_to() {
     let (mut victim, id) = Victim::connecting();
     let tag = victim.tag;
@@ -292,6 +293,7 @@ fn one_packet_is_answered_by_one() {
 // test: rfc9260 9.1 "MUST apply the special Verification Tag check rules"
 // test: rfc9260 8.5.1 "An endpoint MUST ignore the SHUTDOWN COMPLETE chunk"
 #[test]
+// test: rfc9260 8.5 "MUST NOT process it any further"
 fn wrong_tags_are_ignored() {
     let (mut victim, id) = Victim::connected();
     let tag = victim.tag;

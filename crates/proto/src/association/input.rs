@@ -64,6 +64,7 @@ impl Association {
             kind::SHUTDOWN_ACK if handshaking => return TagCheck::OutOfTheBlue,
             // req: rfc9260 8.5 "matches its own tag"
             // req: rfc9260 8.5 "the receiver MUST silently discard the packet and"
+            // req: rfc9260 8.5 "MUST NOT process it any further"
             _ => tag == self.local_tag,
         };
         if valid { TagCheck::Valid } else { TagCheck::Discard }

@@ -169,6 +169,7 @@ impl Association {
             // req: rfc9260 5.2.1 "MUST respond with an INIT ACK chunk using"
             // req: rfc9260 5.2.1 "MUST also generate a State Cookie with"
             // req: rfc9260 5.2.1 "MUST NOT change its state, the T1-init timer"
+            // req: rfc9260 5.2.1 "T1-init timer MUST be left running"
             State::CookieWait { .. } => InitAnswer::Collision {
                 tag: self.local_tag,
                 initial_tsn: self.initial_tsn,
