@@ -32,7 +32,7 @@ pub(crate) use state::State;
 use crate::config::{AssociationConfig, Encapsulation, Routes};
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, PathId, PathState};
-use crate::message::{Message, OutgoingMessage};
+use crate::message::{Message, OutgoingMessage, Payload};
 use crate::path::Path;
 use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
@@ -379,33 +379,29 @@ impl Association {
 
     /// Gives every outstanding message back to the user.
     fn fail_outstanding(&mut self) {
-        let mut message: Option<OutgoingMessage> = None;
-        while let Some(slot) = self.outstanding.pop() {
-            self.send.release(slot.payload.len());
-            let part = match message.take() {
-                Some(mut part) if !slot.flags.begin() => {
-                    let mut data = bytes::BytesMut::from(part.data);
-                    data.extend_from_slice(&slot.payload);
-                    part.data = data.freeze();
-                    part
+        let mut open: Option<(OutgoingMessage, Payload)> = None;
+        loop {
+            let context = self.outstanding.context(self.outstanding.base());
+            let slot = self.outstanding.pop();
+            if let Some(slot) = &slot {
+                self.send.release(slot.payload.len());
+                if let (Some((_, data)), false) = (&mut open, slot.flags.begin()) {
+                    data.push(slot.payload.clone());
+                    continue;
                 }
-                unfinished => {
-                    self.events.extend(unfinished.map(|message| Event::SendFailed {
-                        message: Box::new(message),
-                        sent: true,
-                    }));
-                    OutgoingMessage {
-                        unordered: slot.flags.unordered(),
-                        context: slot.context,
-                        ..OutgoingMessage::new(slot.stream, slot.ppid, slot.payload)
-                    }
-                }
+            }
+            if let Some((mut message, data)) = open.take() {
+                message.data = data.into_bytes();
+                self.events.push_back(Event::SendFailed { message: Box::new(message), sent: true });
+            }
+            let Some(slot) = slot else { return };
+            let message = OutgoingMessage {
+                unordered: slot.flags.unordered(),
+                context,
+                ..OutgoingMessage::new(slot.stream, slot.ppid, Bytes::new())
             };
-            message = Some(part);
+            open = Some((message, Payload::from(slot.payload)));
         }
-        self.events.extend(
-            message.map(|message| Event::SendFailed { message: Box::new(message), sent: true }),
-        );
     }
 
     /// Takes back the payload of a `Bytes` batch that a borrowed chunk lies in.

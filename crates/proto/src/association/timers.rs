@@ -123,7 +123,7 @@ impl Association {
         // req: rfc9260 6.3.3 "back off the timer"
         path.rtt.back_off();
         path.recovery_exit = None;
-        path.timed_tsn = None;
+        path.timed = None;
         if !excused {
             self.count_association_error();
             if self.is_closed() {

@@ -434,11 +434,11 @@ impl Association {
         let is_earliest = self.outstanding.earliest(path).is_none_or(|earliest| tsn < earliest);
         let again = self.config.multiple_fast_retransmit;
         let large = self.is_large(path, packet);
-        self.outstanding.retransmitted(now, tsn, path, number, again, large);
+        self.outstanding.retransmitted(tsn, path, number, again, large);
         self.peer_rwnd = self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
         for other in &mut self.paths {
             // req: rfc9260 6.3.1 "RTT measurements SHOULD only be made using a"
-            other.timed_tsn = other.timed_tsn.filter(|timed| *timed < tsn);
+            other.timed = other.timed.filter(|(timed, _)| *timed < tsn);
         }
         let state = &mut self.paths[path];
         state.stats.retransmitted_chunks += 1;
@@ -516,12 +516,12 @@ impl Association {
                 debug_assert!(false, "a fragment larger than its room");
             }
             let large = self.is_large(path, packet);
-            self.outstanding.push(now, fragment, path, number, large);
+            self.outstanding.push(fragment, path, number, large);
             self.peer_rwnd =
                 self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
             let state = &mut self.paths[path];
             state.stats.data_bytes_sent += length as u64;
-            state.timed_tsn.get_or_insert(tsn);
+            state.timed.get_or_insert((tsn, now));
             in_packet = true;
             if self.probing {
                 break;

@@ -4,13 +4,12 @@
 //! found without looking at the whole window: the work for an acknowledgement is proportional
 //! to what it newly acknowledges, not to what is outstanding.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_wire::{Data, DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
 use super::Fragment;
-use crate::time::Instant;
 use crate::tsn;
 
 /// What happened to a chunk.
@@ -37,10 +36,6 @@ pub(crate) enum LostBy {
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) payload: Bytes,
-    /// Returned to the user with the message if it cannot be delivered.
-    pub(crate) context: u64,
-    /// When it was sent last.
-    pub(crate) sent_at: Instant,
     /// Number of the packet that carried it last.
     pub(crate) packet: u64,
     pub(crate) ppid: Ppid,
@@ -51,13 +46,10 @@ pub(crate) struct Slot {
     pub(crate) ssn: Ssn,
     pub(crate) flags: DataFlags,
     pub(crate) state: SlotState,
-    pub(crate) lost_by: LostBy,
     /// Path that carried it last.
     pub(crate) path: u8,
     pub(crate) missing_reports: u8,
-    /// Times that it was sent, saturating.
-    pub(crate) transmissions: u8,
-    /// It was retransmitted after missing reports.
+    /// It was lost by missing reports once.
     pub(crate) fast_retransmitted: bool,
     /// It was sent on more than one path, so that an acknowledgement does not tell which of
     /// them works.
@@ -104,7 +96,12 @@ pub(crate) struct Outstanding {
     /// Payload bytes that the peer has not acknowledged in any form and that are in flight.
     payload_in_flight: usize,
     lost: usize,
+    /// What the user wants back with messages that cannot be delivered, by the TSN of their first
+    /// chunk, where it is not 0. Most users want nothing, and slots fit into a cache line.
+    contexts: BTreeMap<u64, u64>,
 }
+
+const _: () = assert!(size_of::<Slot>() <= 64);
 
 impl Outstanding {
     pub(crate) fn new(first_tsn: u64) -> Self {
@@ -114,6 +111,7 @@ impl Outstanding {
             flights: Vec::new(),
             payload_in_flight: 0,
             lost: 0,
+            contexts: BTreeMap::new(),
         }
     }
 
@@ -252,17 +250,17 @@ impl Outstanding {
     /// Appends a new chunk that was just put into packet `packet` on `path`; returns its TSN.
     pub(crate) fn push(
         &mut self,
-        now: Instant,
         fragment: Fragment,
         path: usize,
         packet: u64,
         large: bool,
     ) -> u64 {
         let tsn = self.next_tsn();
+        if fragment.context != 0 && fragment.flags.begin() {
+            self.contexts.insert(tsn, fragment.context);
+        }
         self.slots.push_back(Slot {
             payload: fragment.payload,
-            context: fragment.context,
-            sent_at: now,
             packet,
             ppid: fragment.ppid,
             prev: tsn as u32,
@@ -271,10 +269,8 @@ impl Outstanding {
             ssn: fragment.ssn,
             flags: fragment.flags,
             state: SlotState::InFlight,
-            lost_by: LostBy::Timeout,
             path: path as u8,
             missing_reports: 0,
-            transmissions: 1,
             fast_retransmitted: false,
             ambiguous: false,
             large,
@@ -294,7 +290,6 @@ impl Outstanding {
     /// for it once more.
     pub(crate) fn retransmitted(
         &mut self,
-        now: Instant,
         tsn: u64,
         path: usize,
         packet: u64,
@@ -308,14 +303,9 @@ impl Outstanding {
         debug_assert_eq!(slot.state, SlotState::Lost);
         slot.state = SlotState::InFlight;
         slot.path = path as u8;
-        slot.sent_at = now;
         slot.packet = packet;
         slot.large = large;
         slot.missing_reports = 0;
-        slot.transmissions = slot.transmissions.saturating_add(1);
-        if slot.lost_by == LostBy::MissingReports {
-            slot.fast_retransmitted = true;
-        }
         let held = slot.fast_retransmitted && !again;
         self.flights[waited_on].lost.remove(&tsn);
         self.lost -= 1;
@@ -328,7 +318,7 @@ impl Outstanding {
         self.take_off(tsn);
         let slot = self.slot(tsn);
         slot.state = SlotState::Lost;
-        slot.lost_by = by;
+        slot.fast_retransmitted |= by == LostBy::MissingReports;
         slot.ambiguous |= usize::from(slot.path) != to;
         slot.path = to as u8;
         self.flights[to].lost.insert(tsn);
@@ -381,6 +371,11 @@ impl Outstanding {
         }
     }
 
+    /// The user's context of the message that begins with the chunk `tsn`.
+    pub(crate) fn context(&self, tsn: u64) -> u64 {
+        self.contexts.get(&tsn).copied().unwrap_or(0)
+    }
+
     /// Takes out the first slot, cumulatively acknowledged.
     pub(crate) fn pop(&mut self) -> Option<Slot> {
         if self.slots.is_empty() {
@@ -388,6 +383,9 @@ impl Outstanding {
         }
         self.leave(self.base);
         let slot = self.slots.pop_front();
+        if !self.contexts.is_empty() {
+            self.contexts.remove(&self.base);
+        }
         self.base += 1;
         if self.slots.is_empty() {
             // Idle associations hold no memory for a window that they once had.
@@ -446,7 +444,7 @@ mod tests {
         let mut ring = Outstanding::new(first);
         ring.set_paths(2);
         for i in 0..count {
-            let tsn = ring.push(Instant::ZERO, fragment(100), 0, i, false);
+            let tsn = ring.push(fragment(100), 0, i, false);
             assert_eq!(tsn, first + i);
         }
         ring
@@ -472,7 +470,7 @@ mod tests {
         assert_eq!(order(&ring, 0), [first, first + 2, first + 3, first + 5]);
         assert_eq!(ring.first_lost(1), Some(first + 1));
         assert_eq!((ring.flight(0), ring.flight(1)), (4 * 116, 0));
-        ring.retransmitted(Instant::ZERO, first + 1, 1, 9, true, false);
+        ring.retransmitted(first + 1, 1, 9, true, false);
         assert_eq!(order(&ring, 1), [first + 1]);
         assert!(ring.get(first + 1).unwrap().ambiguous);
         ring.renege(first + 4);
@@ -491,7 +489,7 @@ mod tests {
         let mut ring = filled(10, 3);
         ring.lose(10, LostBy::MissingReports, 0);
         assert_eq!(ring.lost_chunks(), 1);
-        ring.retransmitted(Instant::ZERO, 10, 0, 9, false, false);
+        ring.retransmitted(10, 0, 9, false, false);
         assert_eq!(order(&ring, 0), [11, 12]);
         assert_eq!(ring.earliest(0), Some(10));
         ring.gap_ack(11);
