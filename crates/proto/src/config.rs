@@ -341,6 +341,7 @@ impl AssociationConfig {
         )?;
         // req: rfc9260 6.2 "MUST NOT allow the maximum delay (protocol parameter"
         check(
+            // req: rfc9260 6.2 "MUST NOT raise it above 500 ms"
             self.sack_delay <= Duration::from_millis(500),
             "sack_delay",
             "must be at most 500 ms",
@@ -353,9 +354,12 @@ impl AssociationConfig {
         )?;
         check(self.slow_start_limit_mtus >= 1, "slow_start_limit_mtus", "must be at least 1")?;
         check(self.min_ssthresh_mtus >= 1, "min_ssthresh_mtus", "must be at least 1")?;
+        // req: rfc9260 3.3.2 "The value 0 MUST NOT be used"
+        // req: rfc9260 3.3.3 "The value 0 MUST NOT be used"
         check(self.outbound_streams >= 1, "outbound_streams", "must be at least 1")?;
         check(self.inbound_streams >= 1, "inbound_streams", "must be at least 1")?;
-        // req: rfc9260 3.3.2 "A receiver of the INIT chunk with the"
+        // req: rfc9260 3.3.2 "Credit MUST NOT be smaller than 1500"
+        // req: rfc9260 3.3.3 "Credit MUST NOT be smaller than 1500"
         check(
             (1500..=1 << 31).contains(&self.receive_buffer),
             "receive_buffer",

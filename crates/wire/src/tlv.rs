@@ -32,6 +32,11 @@ pub(crate) const fn padding(len: usize) -> &'static [u8] {
     // req: rfc9260 3.2 "MUST be a multiple of 4 bytes"
     // req: rfc9260 3.2 "MUST NOT pad with more than 3 bytes"
     // req: rfc9260 3.2.1 "MUST NOT pad with more than 3 bytes"
+    // req: rfc9260 3.2 "MUST pad the chunk with all zero bytes"
+    // req: rfc9260 3.2.1 "MUST be a multiple of 4 bytes"
+    // req: rfc9260 3.3.1 "MUST pad the end of the data to"
+    // req: rfc9260 3.3.1 "MUST NOT be included in the Length field"
+    // req: rfc9260 3.3.1 "MUST never add more than 3 bytes"
     match len % 4 {
         0 => &[],
         1 => &[0; 3],

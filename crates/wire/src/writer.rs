@@ -227,6 +227,8 @@ impl<'b> PacketWriter<'b> {
     /// Enters the CRC32c and returns the length of the packet.
     #[cfg(feature = "checksum")]
     #[inline]
+    // req: rfc9260 6.8 "the transmitter MUST"
+    // req: rfc9260 6.10 "Partial chunks MUST NOT be placed in an"
     pub fn finish(self) -> usize {
         if let Some(packet) = self.buf.get_mut(self.start..) {
             crate::checksum::fill(packet);

@@ -41,6 +41,7 @@ impl Association {
             Ok(()) => {}
             // What contradicts itself is no acknowledgement of anything.
             Err(AckError::Old | AckError::Malformed) => return,
+            // req: rfc9260 12.4 "MUST abort the association if it receives"
             Err(AckError::NeverSent) => {
                 let what = "it acknowledges what was never sent";
                 let mut cause = Vec::new();
@@ -53,7 +54,7 @@ impl Association {
         let was_closed = self.window_is_closed();
         self.announced_rwnd = a_rwnd;
         let in_flight = self.outstanding.payload_in_flight();
-        // req: rfc9260 6.2.1 "Set rwnd equal to the newly received a_rwnd"
+        // RFC 9260 section 6.2.1 D ii.
         self.peer_rwnd = a_rwnd.saturating_sub(u32::try_from(in_flight).unwrap_or(u32::MAX));
 
         self.grow_windows(now);
@@ -117,7 +118,7 @@ impl Association {
     fn detect_losses(&mut self, now: Instant) {
         let mut lost = Vec::new();
         let paths = &self.paths;
-        // req: rfc9260 6.2.1 "Count one miss indication"
+        // RFC 9260 section 6.2.1 D iii: a miss indication for what was reneged.
         for tsn in &self.summary.reneged {
             self.outstanding.report_missing(*tsn);
         }
@@ -147,11 +148,11 @@ impl Association {
             let (from, length) = (usize::from(slot.path), slot.payload.len());
             let to = self.config.retransmission.path(LostBy::MissingReports, from, &self.paths);
             self.outstanding.lose(*tsn, LostBy::MissingReports, to);
-            // req: rfc9260 6.2.1 "add the data size of those chunks"
+            // RFC 9260 section 6.2.1 C.
             self.peer_rwnd =
                 self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
             let path = &mut self.paths[from];
-            // req: rfc9260 7.2.4 "If not in Fast Recovery, adjust the ssthresh and"
+            // RFC 9260 section 7.2.4, step 2.
             if path.recovery_exit.is_none() {
                 path.recovery_exit = Some(exit);
                 path.congestion.on_fast_retransmit();
@@ -163,7 +164,7 @@ impl Association {
     }
 
     fn exit_recovery(&mut self) {
-        // req: rfc9260 6.2.1 "If the Cumulative TSN Ack matches or exceeds the"
+        // RFC 9260 section 6.2.1 D v.
         let base = self.outstanding.base();
         for path in &mut self.paths {
             path.recovery_exit = path.recovery_exit.filter(|exit| base <= *exit);
@@ -173,11 +174,10 @@ impl Association {
     /// T3-rtx of every path after an acknowledgement (RFC 9260 section 6.3.2).
     fn restart_timers(&mut self, now: Instant) {
         for (index, path) in self.paths.iter_mut().enumerate() {
-            // req: rfc9260 6.3.2 "Whenever all outstanding data sent to an address"
+            // RFC 9260 section 6.3.2, R2.
             if !self.outstanding.in_flight(index) {
                 path.t3 = None;
-            // req: rfc9260 6.3.2 "restart the T3-rtx timer for that address with"
-            // req: rfc9260 6.3.2 "Whenever a SACK chunk is received missing a TSN"
+            // RFC 9260 section 6.3.2, R3 and R4.
             } else if self.summary.paths[index].earliest || path.t3.is_none() {
                 path.t3 = Some(now + path.rtt.rto());
             }

@@ -25,12 +25,23 @@ pub(crate) enum Control {
 impl Control {
     /// Whether nothing else may be in the packet.
     // req: rfc9260 6.10 "An endpoint MUST NOT bundle INIT, INIT ACK, or"
+    // req: rfc9260 3 "MUST NOT be bundled with any other chunk"
+    // req: rfc9260 5.1 "MUST NOT be bundled with any other chunk"
+    // req: rfc9260 5.1 "MUST be the only chunks present"
+    // req: rfc9260 12.3 "MUST NOT be bundled with any other chunk"
+    // req: rfc9260 3.3.7 "DATA chunks MUST NOT be bundled with ABORT"
+    // req: rfc9260 3.3.7 "MUST be placed before the ABORT chunk"
+    // req: rfc9260 9.1 "MUST NOT bundle any DATA chunk with the"
     pub(crate) fn stands_alone(&self) -> bool {
         matches!(self, Self::Init | Self::ShutdownComplete | Self::Abort(_))
     }
 
     /// Whether it must be the first chunk of its packet.
     // req: rfc9260 5.1 "chunk MUST be the first chunk in the packet"
+    // req: rfc9260 3.3.11 "This chunk MUST precede any DATA chunk"
+    // req: rfc9260 3.3.12 "MUST precede any DATA or SACK chunk"
+    // req: rfc9260 5.1.5 "MUST be the first chunk in the SCTP"
+    // req: rfc9260 5.1.5 "MUST appear first in the SCTP packet"
     pub(crate) fn goes_first(&self) -> bool {
         matches!(self, Self::CookieEcho | Self::CookieAck)
     }
@@ -43,6 +54,7 @@ impl Control {
     ) -> Result<(), NoRoom> {
         match self {
             Self::CookieAck => packet.chunk(&Chunk::CookieAck),
+            // req: rfc9260 3.3.6 "This field MUST contain the Heartbeat Info parameter"
             Self::HeartbeatAck(value) => packet.raw(kind::HEARTBEAT_ACK, 0, value),
             Self::Error(causes) => {
                 packet.chunk(&Chunk::Error(Error { causes: Causes::new(causes) }))
@@ -51,6 +63,8 @@ impl Control {
                 packet.chunk(&Chunk::Shutdown(Shutdown { cumulative_tsn_ack: cumulative }))
             }
             Self::ShutdownAck => packet.chunk(&Chunk::ShutdownAck),
+            // req: rfc9260 8.5.1 "tag MUST be used and the T bit MUST"
+            // req: rfc9260 3.3.13 "This chunk MUST be used to acknowledge"
             Self::ShutdownComplete => {
                 packet.chunk(&Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: false }))
             }

@@ -61,6 +61,7 @@ fn paths_to(
     }
     for remote in remotes {
         for local in surroundings.locals.iter() {
+            // req: rfc9260 5.1.2 "MUST use all the addresses belonging to"
             if reaches(local, remote) && !has(&paths, *local, *remote) {
                 paths.push(new(*local, *remote));
             }
@@ -94,6 +95,7 @@ impl Association {
         surroundings: Surroundings,
         mut rng: Rng,
     ) -> Self {
+        // req: rfc9260 5.1 "MUST set its internal Cumulative TSN Ack"
         let mut outstanding = Outstanding::new(tsn::first(initial_tsn.0));
         outstanding.set_paths(paths.len());
         Self {
@@ -151,10 +153,13 @@ impl Association {
         if paths.is_empty() {
             return None;
         }
-        // req: rfc9260 5.4 "Any addresses passed to the sender of the"
+        // RFC 9260 section 5.4, rule 1: the user vouches for these addresses.
         for path in &mut paths {
             path.state = PathState::Active;
         }
+        // req: rfc9260 3.3.2 "The value of 0 MUST NOT be used"
+        // req: rfc9260 5.3.1 "A new Verification Tag value MUST be"
+        // req: rfc9260 5 "MUST complete an initialization process in order"
         let tag = rng.tag();
         let initial_tsn = Tsn(rng.next_u32());
         let ports = (local_port, remote_port);
@@ -206,7 +211,7 @@ impl Association {
         // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
         let State::CookieWait { stale, .. } = self.state else { return };
         let source = self.paths[path].remote;
-        // req: rfc9260 3.3.3 "the receiver MUST destroy the association discarding its"
+        // req: rfc9260 3.3.3 "chunk with the Initiate Tag set to 0"
         if init.initiate_tag == 0 {
             self.close(CloseReason::HandshakeFailed("the peer chose verification tag 0"));
             return;
@@ -231,6 +236,7 @@ impl Association {
         self.peer_tag = peer.tag;
         self.peer_rwnd = peer.rwnd;
         // req: rfc9260 5.1.1 "the endpoint MUST use MIS outbound streams"
+        // req: rfc9260 5.1.1 "outbound stream identifier range for either endpoint MUST"
         let outbound = self.config.outbound_streams.min(peer.inbound_streams);
         self.send.set_outbound_streams(outbound);
         let inbound = self.config.inbound_streams.min(peer.outbound_streams);
@@ -253,6 +259,8 @@ impl Association {
         self.primary = path;
         let interval = self.paths[path].rtt.rto();
         self.control.clear();
+        // req: rfc9260 5.1.4 "MUST immediately send a COOKIE ECHO chunk"
+        // req: rfc9260 5.1.4 "MUST also start the T1-cookie timer"
         self.queue(path, Control::CookieEcho);
         self.state = State::CookieEchoed {
             t1: Repeat::new(now, interval, path),
@@ -273,6 +281,9 @@ impl Association {
     ) -> usize {
         let (local, source) = (self.paths[path].local, self.paths[path].remote);
         let udp_port = self.paths[path].remote_udp_port;
+        // req: rfc9260 3.3.3 "MUST use the source address associated with"
+        // req: rfc9260 5.1.2 "MUST take the source IP address from"
+        // req: rfc9260 5.1.2 "MUST derive and record all the transport"
         let mut remotes = vec![source];
         remotes.extend(listed.iter().copied().filter(|address| *address != source));
         let wanted = paths_to(
@@ -360,11 +371,16 @@ impl Association {
             State::CookieEchoed { t1, .. } => (t1, Control::CookieEcho),
             _ => return,
         };
-        // req: rfc9260 5.1.4 "'Max.Init.Retransmits' (see Section 16) is reached"
+        // req: rfc9260 4 "This MUST be repeated up to 'Max.Init.Retransmits'"
+        // req: rfc9260 4 "MUST abort the initialization process and report"
         if t1.count >= self.config.max_init_retransmits {
             self.close(CloseReason::ConnectTimeout);
             return;
         }
+        // req: rfc9260 4 "MUST retransmit the INIT chunk and restart"
+        // req: rfc9260 4 "MUST retransmit COOKIE ECHO chunk and restart"
+        // req: rfc9260 5.1.4 "MUST retransmit the COOKIE ECHO chunk and"
+        // req: rfc9260 5.1.6 "MUST follow the rules defined in Section"
         // req: rfc9260 5.1 "SHOULD use all addresses of the peer similar"
         t1.again(now, self.config.rto_max, next);
         self.active = next;
@@ -383,6 +399,7 @@ impl Association {
     ) -> Self {
         let (local, source, udp_port) = arrived;
         let confirmed = (cookie.local, cookie.remote);
+        // req: rfc9260 3.3.2.1.2 "MUST use the source address associated with"
         let mut remotes = vec![cookie.remote];
         remotes.extend(&cookie.addresses);
         if !remotes.contains(&source) {
@@ -390,7 +407,7 @@ impl Association {
         }
         remotes.dedup();
         let mut paths = paths_to(now, &remotes, Some(confirmed), udp_port, &config, &surroundings);
-        // req: rfc9260 5.4 "the only CONFIRMED"
+        // RFC 9260 section 5.4: the address that the COOKIE ECHO proves is confirmed.
         paths[0].state = PathState::Active;
         let mut association = Self::fresh(
             now,

@@ -46,7 +46,8 @@ impl Association {
             matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. });
         let valid = match first.kind {
             // req: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept"
-            // req: rfc9260 8.5.1 "The receiver of a SHUTDOWN COMPLETE chunk accepts"
+            // req: rfc9260 9.1 "MUST apply the special Verification Tag check rules"
+            // req: rfc9260 8.5.1 "discard the packet and take no further action"
             kind::ABORT | kind::SHUTDOWN_COMPLETE => {
                 if reflected {
                     self.peer_tag != 0 && tag == self.peer_tag
@@ -56,7 +57,8 @@ impl Association {
             }
             // req: rfc9260 8.5.1 "it is treated as an OOTB packet"
             kind::SHUTDOWN_ACK if handshaking => return TagCheck::OutOfTheBlue,
-            // req: rfc9260 8.5 "MUST silently"
+            // req: rfc9260 8.5 "matches its own tag"
+            // req: rfc9260 8.5 "the receiver MUST silently discard the packet and"
             _ => tag == self.local_tag,
         };
         if valid { TagCheck::Valid } else { TagCheck::Discard }
@@ -77,7 +79,7 @@ impl Association {
         let Some(path) = self.path_of(arrival.local, arrival.remote) else { return };
         let state = &mut self.paths[path];
         // The tag was right: the port is the peer's, also behind a NAT that changed it.
-        // req: rfc6951 5.4 "the remote UDP encapsulation port"
+        // RFC 6951 section 5.4.
         if arrival.remote_udp_port != 0 {
             state.remote_udp_port = arrival.remote_udp_port;
         }
@@ -92,6 +94,8 @@ impl Association {
 
         let mut data_packet = DataPacket::default();
         let mut data_chunks = 0;
+        // req: rfc9260 6.10 "MUST process received chunks in their order"
+        // req: rfc9260 6 "endpoint MUST properly receive and process bundled"
         for chunk in packet.chunks().skip(usize::from(skip_first)) {
             // A chunk that is not whole ends the packet; what came before it counts.
             // req: rfc9260 6.10 "it MUST drop the chunk"
@@ -212,7 +216,7 @@ impl Association {
             Chunk::InitAck(init) => self.on_init_ack(now, &init, path),
             Chunk::CookieAck => self.on_cookie_ack(now),
             Chunk::Abort(abort) => {
-                self.on_abort(abort.causes);
+                self.on_abort(abort.causes, abort.tag_reflected);
                 return false;
             }
             Chunk::Error(error) => self.on_error(now, error.causes),
@@ -231,7 +235,7 @@ impl Association {
     }
 
     /// A chunk of an extension that is not spoken: its two highest bits say what to do.
-    // req: rfc9260 3.2 "Stop processing this SCTP packet and discard"
+    // RFC 9260 section 3.2, chunk types.
     fn on_unknown(&mut self, path: usize, raw: RawChunk<'_>) -> bool {
         let action = raw.unknown_action();
         if action.reports() {
@@ -268,7 +272,14 @@ impl Association {
     }
 
     // req: rfc9260 9.1 "the receiving endpoint MUST"
-    fn on_abort(&mut self, causes: Causes<'_>) {
+    // req: rfc9260 9.1 "An endpoint MUST NOT respond to any received"
+    fn on_abort(&mut self, causes: Causes<'_>, tag_reflected: bool) {
+        // In SHUTDOWN-ACK-SENT nothing is left to be delivered. A peer that has no association
+        // any more, as the reflected tag says, has finished: its SHUTDOWN COMPLETE was lost.
+        if tag_reflected && matches!(self.state, State::ShutdownAckSent { .. }) {
+            self.close(CloseReason::Shutdown);
+            return;
+        }
         let code = causes.iter().next().and_then(Result::ok).map(|cause| cause.kind);
         let bytes = causes.bytes();
         let causes = Bytes::copy_from_slice(&bytes[..bytes.len().min(1024)]);
@@ -294,7 +305,7 @@ impl Association {
     /// Sends an ABORT with `cause` and ends the association.
     pub(super) fn abort_with(&mut self, path: usize, cause: Vec<u8>, reason: CloseReason) {
         self.control.clear();
-        // req: rfc9260 9.1 "it MUST"
+        // req: rfc9260 9.1 "it MUST send an ABORT chunk to its"
         self.queue(self.reply_path(path), Control::Abort(cause));
         self.close(reason);
     }

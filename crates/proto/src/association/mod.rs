@@ -7,6 +7,8 @@ mod acknowledged;
 mod control;
 mod handshake;
 mod input;
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
 mod peer;
 mod restart;
 mod shutdown;
@@ -38,7 +40,7 @@ use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
-use crate::send::{Outstanding, SendQueue};
+use crate::send::{Outstanding, Queued, SendQueue};
 use crate::stats::{Counters, Statistics};
 use crate::time::Instant;
 
@@ -320,6 +322,14 @@ impl Association {
             .or_else(|| self.paths.iter().position(|path| path.remote == remote))
     }
 
+    // req: rfc9260 3.1 "On transmit, the value of the Verification Tag"
+    // req: rfc9260 8.5 "MUST fill in the Verification Tag field of"
+    // req: rfc9260 3.3.2 "MUST be placed into the Verification Tag"
+    // req: rfc9260 3.3.3 "MUST be placed into the Verification Tag"
+    // req: rfc9260 5.3.1 "MUST NOT change during the life time"
+    // req: rfc9260 8.5.1 "MUST always fill in the Verification Tag"
+    // req: rfc9260 8.5.1 "MUST use the value of the Initiate Tag"
+    // req: rfc9260 9.1 "MUST fill in the peer's Verification Tag"
     fn header(&self) -> Header {
         Header {
             source_port: self.local_port,
@@ -367,40 +377,59 @@ impl Association {
         self.t5 = None;
         self.window_probe = None;
         self.paced_until = None;
-        self.fail_outstanding();
+        let mut cut = self.fail_outstanding();
         while let Some(message) = self.send.drain() {
-            let sent = message.begun;
-            let message = Box::new(message.into_message());
-            self.events.push_back(Event::SendFailed { message, sent });
+            let part = if message.begun { cut.take() } else { None };
+            self.fail_queued(part, message);
         }
         tracing::debug!(%reason, "association closed");
         self.events.push_back(Event::Closed(reason));
     }
 
-    /// Gives every outstanding message back to the user.
-    fn fail_outstanding(&mut self) {
+    /// Gives a message that waited back to the user, together with the `part` of it that was
+    /// outstanding.
+    fn fail_queued(&mut self, part: Option<OutgoingMessage>, message: Queued) {
+        let sent = message.begun;
+        let mut message = message.into_message();
+        if let Some(part) = part {
+            let mut data = Payload::from(part.data);
+            data.push(message.data);
+            message.data = data.into_bytes();
+        }
+        self.events.push_back(Event::SendFailed { message: Box::new(message), sent });
+    }
+
+    /// Gives every outstanding message back to the user; one that was sent only in part is
+    /// returned, since the rest of it waits in the queue.
+    fn fail_outstanding(&mut self) -> Option<OutgoingMessage> {
         let mut open: Option<(OutgoingMessage, Payload)> = None;
         loop {
             let context = self.outstanding.context(self.outstanding.base());
-            let slot = self.outstanding.pop();
-            if let Some(slot) = &slot {
-                self.send.release(slot.payload.len());
-                if let (Some((_, data)), false) = (&mut open, slot.flags.begin()) {
-                    data.push(slot.payload.clone());
-                    continue;
+            let slot = self.outstanding.pop()?;
+            self.send.release(slot.payload.len());
+            let (mut message, data) = match open.take() {
+                Some((message, mut data)) if !slot.flags.begin() => {
+                    data.push(slot.payload);
+                    (message, data)
                 }
-            }
-            if let Some((mut message, data)) = open.take() {
+                _ => (
+                    OutgoingMessage {
+                        unordered: slot.flags.unordered(),
+                        context,
+                        ..OutgoingMessage::new(slot.stream, slot.ppid, Bytes::new())
+                    },
+                    Payload::from(slot.payload),
+                ),
+            };
+            if slot.flags.end() {
                 message.data = data.into_bytes();
                 self.events.push_back(Event::SendFailed { message: Box::new(message), sent: true });
+            } else if self.outstanding.is_empty() {
+                message.data = data.into_bytes();
+                return Some(message);
+            } else {
+                open = Some((message, data));
             }
-            let Some(slot) = slot else { return };
-            let message = OutgoingMessage {
-                unordered: slot.flags.unordered(),
-                context,
-                ..OutgoingMessage::new(slot.stream, slot.ppid, Bytes::new())
-            };
-            open = Some((message, Payload::from(slot.payload)));
         }
     }
 

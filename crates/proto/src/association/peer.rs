@@ -58,6 +58,8 @@ impl Peer {
         // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the a_rwnd"
         // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the OS"
         // req: rfc9260 3.3.2 "A receiver of an INIT chunk with the MIS"
+        // req: rfc9260 3.3.3 "OS value set to 0, it MUST destroy"
+        // req: rfc9260 3.3.3 "MIS value set to 0, it MUST destroy"
         if init.a_rwnd < 1500 || init.outbound_streams == 0 || init.inbound_streams == 0 {
             return refuse(
                 Cause::InvalidMandatoryParameter,
@@ -86,7 +88,7 @@ impl Peer {
                     | parameter_kind::ADAPTATION_LAYER_INDICATION
             );
             if !is_known {
-                // req: rfc9260 3.2.1 "Stop processing this parameter"
+                // RFC 9260 section 3.2.1: the two highest bits say what to do.
                 let action = raw.unknown_action();
                 if action.reports() && peer.unrecognized.len() < 16 {
                     peer.unrecognized.push(Bytes::copy_from_slice(raw.bytes()));
@@ -113,6 +115,10 @@ impl Peer {
                 }
                 Parameter::AdaptationLayerIndication(code) => peer.adaptation = Some(code),
                 // req: rfc9260 5.1.2 "the endpoint MUST immediately send an"
+                // req: rfc9260 3.3.2 "Host Name Address parameter MUST send an ABORT"
+                // req: rfc9260 3.3.3 "Host Name Address parameter MUST send an ABORT"
+                // req: rfc9260 3.3.2.1.4 "Host Name Address parameter MUST send an ABORT"
+                // req: rfc9260 12.2.4.1 "MUST send an ABORT chunk in response"
                 Parameter::HostNameAddress(_) => {
                     return refuse(
                         Cause::UnresolvableAddress(raw.bytes()),
@@ -147,6 +153,8 @@ pub(crate) fn init_value(
     more: impl FnOnce(&mut Vec<u8>),
 ) -> Vec<u8> {
     let mut value = Vec::with_capacity(64);
+    // req: rfc9260 5.1 "MUST provide its Verification Tag (Tag_A)"
+    // req: rfc9260 5.1.1 "MUST indicate the number of outbound streams"
     value.extend_from_slice(&tag.to_be_bytes());
     let rwnd = u32::try_from(config.receive_buffer).unwrap_or(u32::MAX);
     value.extend_from_slice(&rwnd.to_be_bytes());
@@ -158,6 +166,12 @@ pub(crate) fn init_value(
         .filter(|local| remotes.iter().any(|remote| reachable_family(*local, remote)))
         .collect();
     // A single address need not be listed: the packet's source says it, also behind a NAT.
+    // req: rfc9260 3.3.2.1.2 "A sender MUST NOT use an IPv4-mapped"
+    // req: rfc9260 3.3.2 "MUST NOT contain the Host Name Address"
+    // req: rfc9260 3.3.2.1.4 "MUST NOT include this parameter"
+    // req: rfc9260 3.3.3 "MUST NOT contain the Host Name Address"
+    // req: rfc9260 3.3.3.1 "MUST NOT be included in an INIT ACK"
+    // req: rfc9260 3.3.2 "each parameter MUST only be included once"
     if listed.len() > 1 {
         for local in listed {
             match local {

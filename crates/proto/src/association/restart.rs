@@ -32,7 +32,8 @@ impl Association {
         let peer_matches = cookie.peer_tag == self.peer_tag;
         let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.tie_tags;
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.active);
-        // req: rfc9260 5.2.4 "even if the"
+        // req: rfc9260 5.2.4 "If the State Cookie is older than the lifespan"
+        // req: rfc9260 5.2.4 "MUST transmit an ERROR chunk with a"
         if let Some(by) = stale.filter(|_| !(local_matches && peer_matches)) {
             let mut cause = Vec::new();
             let micros = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
@@ -100,16 +101,15 @@ impl Association {
 
     /// The peer lost its state and set the association up anew (action A).
     fn restart(&mut self, now: Instant, cookie: &CookieContents, arrived: (IpAddr, IpAddr, u16)) {
-        self.fail_outstanding();
+        let part = self.fail_outstanding();
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
         self.peer_rwnd = cookie.peer_rwnd;
         self.initial_tsn = Tsn(cookie.local_initial_tsn);
         let begun = self.send.restart(cookie.outbound_streams);
-        self.events.extend(begun.map(|message| Event::SendFailed {
-            message: Box::new(message.into_message()),
-            sent: true,
-        }));
+        if let Some(begun) = begun {
+            self.fail_queued(part, begun);
+        }
         self.outstanding = Outstanding::new(tsn::first(cookie.local_initial_tsn));
         self.outstanding.set_paths(self.paths.len());
         self.acknowledged = Acknowledged::default();
@@ -159,6 +159,9 @@ impl Association {
         let path = self.path_of(source.0, source.1).unwrap_or(self.active);
         let added = self.new_addresses(&peer.addresses, source.1);
         match self.state {
+            // req: rfc9260 5.2.1 "MUST respond with an INIT ACK chunk using"
+            // req: rfc9260 5.2.1 "MUST also generate a State Cookie with"
+            // req: rfc9260 5.2.1 "MUST NOT change its state, the T1-init timer"
             State::CookieWait { .. } => InitAnswer::Collision {
                 tag: self.local_tag,
                 initial_tsn: self.initial_tsn,
@@ -171,12 +174,19 @@ impl Association {
             }
             State::Closed => InitAnswer::Discard,
             // req: rfc9260 5.2.2 "the endpoint MUST respond"
+            // req: rfc9260 5.2.2 "MUST check to see if the unexpected"
             _ if !added.is_empty() => InitAnswer::NewAddresses(added),
+            // req: rfc9260 5.2.1 "MUST populate its Tie-Tags within both the"
+            // req: rfc9260 5.2.1 "COOKIE-ECHOED state, an endpoint MUST respond"
             State::CookieEchoed { .. } => InitAnswer::Collision {
                 tag: self.local_tag,
                 initial_tsn: self.initial_tsn,
                 tie_tags: self.tie_tags,
             },
+            // req: rfc9260 5.2.2 "MUST generate an INIT ACK chunk with"
+            // req: rfc9260 5.2.2 "MUST copy its current Tie-Tags to a"
+            // req: rfc9260 5.2.2 "the corresponding TCB MUST NOT be changed"
+            // req: rfc9260 5.2.2 "the endpoint MUST take no further actions"
             _ => InitAnswer::Restart { tie_tags: self.tie_tags },
         }
     }

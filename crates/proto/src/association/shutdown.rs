@@ -23,7 +23,7 @@ impl Association {
             State::CookieEchoed { .. } => {
                 self.user_abort(now, b"closed before the association was up");
             }
-            // req: rfc9260 9.2 "MUST"
+            // req: rfc9260 9.2 "it MUST ignore ULP shutdown requests but MUST"
             State::ShutdownPending
             | State::ShutdownSent { .. }
             | State::ShutdownReceived
@@ -62,12 +62,14 @@ impl Association {
             State::ShutdownPending => {
                 self.stop_heartbeats();
                 self.state = State::ShutdownSent { t2: self.t2(now) };
+                // req: rfc9260 3.3.8 "MUST use this chunk to initiate a"
                 self.queue(self.active, Control::Shutdown);
             }
             // req: rfc9260 9.2 "the SHUTDOWN chunk receiver MUST send a SHUTDOWN"
             State::ShutdownReceived => {
                 self.stop_heartbeats();
                 self.state = State::ShutdownAckSent { t2: self.t2(now) };
+                // req: rfc9260 3.3.9 "MUST be used to acknowledge the receipt"
                 self.queue(self.active, Control::ShutdownAck);
             }
             _ => {}
@@ -80,6 +82,7 @@ impl Association {
 
     /// Data came in SHUTDOWN-SENT: it is answered with a SHUTDOWN at once.
     // req: rfc9260 9.2 "the SHUTDOWN chunk sender MUST"
+    // req: rfc9260 4 "MUST acknowledge any received DATA chunks without delay"
     pub(super) fn repeat_shutdown(&mut self, now: Instant, with_sack: bool) {
         if let State::ShutdownSent { t2 } = &mut self.state {
             t2.deadline = now + t2.interval;
@@ -87,6 +90,7 @@ impl Association {
         if !self.control.iter().any(|(_, control)| matches!(control, Control::Shutdown)) {
             self.queue(self.sack_path, Control::Shutdown);
         }
+        // req: rfc9260 9.2 "then a SACK chunk MUST also be sent"
         if !with_sack {
             // The SHUTDOWN acknowledges all that there is.
             self.acknowledger.sent();
@@ -103,7 +107,7 @@ impl Association {
                 if self.is_closed() {
                     return;
                 }
-                // req: rfc9260 9.2 "enter the SHUTDOWN-RECEIVED state"
+                // RFC 9260 section 9.2: no new data of the user from here on.
                 self.state = State::ShutdownReceived;
                 self.guard(now);
                 self.events.push_back(Event::PeerShutdown);
@@ -125,7 +129,7 @@ impl Association {
     }
 
     /// The cumulative TSN of a SHUTDOWN acknowledges like that of a SACK without a window.
-    // req: rfc9260 9.2 "verify, by checking the Cumulative TSN Ack field"
+    // req: rfc9260 3.3.8 "MUST NOT interpret the lack of a Gap"
     fn on_shutdown_ack_point(&mut self, now: Instant, path: usize, cumulative: Tsn) {
         let outstanding = u32::try_from(self.outstanding.payload_in_flight()).unwrap_or(u32::MAX);
         let window = self.peer_rwnd.saturating_add(outstanding);
@@ -166,6 +170,9 @@ impl Association {
             return;
         }
         let failed = t2.path;
+        // req: rfc9260 9.2 "MUST resend the SHUTDOWN chunk with the updated"
+        // req: rfc9260 9.2 "MUST resend the SHUTDOWN ACK chunk"
+        // req: rfc9260 9.2 "MUST be followed to determine the proper"
         t2.again(now, self.config.rto_max, next);
         self.control
             .retain(|(_, queued)| !matches!(queued, Control::Shutdown | Control::ShutdownAck));

@@ -78,12 +78,17 @@ impl State {
     }
 
     /// Whether the user may send.
+    // req: rfc9260 4 "SHUTDOWN-RECEIVED state, the endpoint MUST NOT accept"
+    // req: rfc9260 4 "SHUTDOWN-ACK-SENT state, the endpoint MUST NOT accept"
+    // req: rfc9260 9.2 "MUST NOT accept new data from its SCTP"
     pub(crate) fn takes_user_data(&self) -> bool {
         matches!(self, Self::CookieWait { .. } | Self::CookieEchoed { .. } | Self::Established)
     }
 
     /// Whether DATA may leave.
     // req: rfc9260 6 "Data transmission MUST only happen in the ESTABLISHED"
+    // req: rfc9260 4 "MUST transmit or retransmit data and leave"
+    // req: rfc9260 9.2 "MUST continue to follow normal data transmission"
     pub(crate) fn sends_data(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
     }
@@ -112,12 +117,14 @@ impl State {
     }
 
     /// Whether idle paths are watched with heartbeats.
-    // req: rfc9260 8.3 "A receiver of the HEARTBEAT chunk"
+    // req: rfc9260 8.3 "MAY begin upon reaching the ESTABLISHED state"
     pub(crate) fn heartbeats(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
     }
 
     /// Whether HEARTBEATs are answered.
+    // req: rfc9260 8.3 "MUST respond to a HEARTBEAT chunk with a"
+    // req: rfc9260 3.3.6 "MUST send this chunk to its peer"
     pub(crate) fn answers_heartbeats(&self) -> bool {
         !matches!(self, Self::CookieWait { .. } | Self::Closed)
     }

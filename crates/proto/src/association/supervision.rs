@@ -74,7 +74,7 @@ impl Association {
         self.paths[index].rtt.back_off();
         self.count_path_error(now, index);
         // req: rfc9260 8.1 "Unacknowledged HEARTBEAT chunks observed on paths"
-        // req: rfc9260 5.4 "association overall error count is not"
+        // An unconfirmed path says nothing about the peer (RFC 9260 section 5.4).
         if index == self.active && state != PathState::Unconfirmed {
             self.count_association_error();
         }
@@ -92,7 +92,7 @@ impl Association {
         if path.state == PathState::Inactive {
             return;
         }
-        // req: rfc9260 8.2 "the error counter of that destination address will be"
+        // req: rfc9260 8.2 "SHOULD keep an error counter for each"
         path.error_count = path.error_count.saturating_add(1);
         if path.error_count > self.config.path_max_retrans {
             self.set_path_state(index, PathState::Inactive);
@@ -192,7 +192,7 @@ impl Association {
             }
             return;
         }
-        // req: rfc9260 5.4 "a verification is made that"
+        // Only the nonce sent last counts (RFC 9260 section 5.4).
         let Some(rtt) = path.heartbeat.on_ack(now, info.nonce) else { return };
         path.stats.heartbeats_acked += 1;
         // req: rfc9260 8.3 "SHOULD also perform an RTT"

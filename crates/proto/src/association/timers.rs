@@ -117,10 +117,10 @@ impl Association {
         self.sack_since_timeout = false;
         let path = &mut self.paths[index];
         if !excused {
-            // req: rfc9260 6.3.3 "adjust"
+            // RFC 9260 section 6.3.3, E1.
             path.congestion.on_timeout();
         }
-        // req: rfc9260 6.3.3 "back off the timer"
+        // RFC 9260 section 6.3.3, E2.
         path.rtt.back_off();
         path.recovery_exit = None;
         path.timed = None;
@@ -136,7 +136,7 @@ impl Association {
             self.paths[index].mtu.on_full_size_loss();
             self.paths[index].mtu_changed();
         }
-        // req: rfc9260 6.3.3 "Bundle and retransmit those K DATA chunks in a"
+        // RFC 9260 section 6.3.3, E3.
         self.paths[to].retransmit_at_once = true;
         self.begin_burst();
     }
@@ -157,7 +157,7 @@ impl Association {
             large |= slot.large;
             self.outstanding.lose(tsn, by, to);
             self.counters.timeout_retransmitted_chunks += 1;
-            // req: rfc9260 6.2.1 "add the data size of those chunks"
+            // RFC 9260 section 6.2.1 C.
             self.peer_rwnd =
                 self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
         }

@@ -78,6 +78,12 @@ impl Association {
         self.next_turn(now).is_some()
     }
 
+    /// What [`poll_transmit`](Self::poll_transmit) would send, in words.
+    #[cfg(any(test, feature = "invariants"))]
+    pub(crate) fn wanted_turn(&mut self, now: Instant) -> Option<String> {
+        self.next_turn(now).map(|turn| format!("{turn:?}"))
+    }
+
     fn next_turn(&mut self, now: Instant) -> Option<Turn> {
         if let Some((path, _)) = self.control.front() {
             return Some(Turn::Control(usize::from(*path)));
@@ -109,6 +115,7 @@ impl Association {
     }
 
     /// Whether a packet of retransmissions may leave on a path.
+    // req: rfc9260 6.1 "The breach of cwnd MUST constitute one packet"
     fn may_retransmit(&self, path: usize) -> bool {
         let state = &self.paths[path];
         self.outstanding.first_lost(path).is_some()
@@ -134,6 +141,7 @@ impl Association {
         self.expire_messages(now);
         let full = self.amdcs() - Data::HEADER_LEN;
         let Some(next) = self.send.peek(full, full, true) else { return false };
+        // req: rfc9260 6.1 "MUST transmit no more DATA chunks until"
         // req: rfc9260 6.1 "that the peer has no buffer space (i.e., rwnd is smaller"
         if next > self.peer_rwnd as usize {
             return self.may_probe_window(now);
@@ -145,6 +153,8 @@ impl Association {
 
     /// Whether a chunk may leave although the peer's window has no room for it.
     // req: rfc9260 6.1 "SHOULD only be sent when all"
+    // req: rfc9260 6.1 "A zero window probe MUST only be sent"
+    // req: rfc9260 6.1 "Senders MUST support zero window probing"
     fn may_probe_window(&mut self, now: Instant) -> bool {
         if !self.outstanding.is_empty() {
             return false;
@@ -167,6 +177,7 @@ impl Association {
 
     /// Association Maximum DATA Chunk Size: what fits on every path (RFC 9260 section 7.3).
     // req: rfc9260 7.3 "sender SHOULD track an AMDCS that will be the smallest"
+    // req: rfc9260 6.9 "MUST take into account the SCTP packet header"
     fn amdcs(&self) -> usize {
         self.paths.iter().map(crate::path::Path::pmdcs).min().unwrap_or(512)
     }
@@ -204,6 +215,8 @@ impl Association {
         let limit = normal.max(MAX_HANDSHAKE);
         if let Control::Init = control {
             // req: rfc9260 8.5.1 "The sender MUST set the Verification Tag"
+            // req: rfc9260 3.1 "containing an INIT chunk MUST have a zero"
+            // req: rfc9260 12.3 "containing an INIT chunk MUST have a zero"
             header.verification_tag = 0;
         }
         let mut packet = PacketWriter::new(buf, header, limit);
@@ -228,7 +241,9 @@ impl Association {
     ) -> Result<(), anabranch_wire::NoRoom> {
         let State::CookieEchoed { cookie, unrecognized, .. } = &self.state else { return Ok(()) };
         packet.raw(kind::COOKIE_ECHO, 0, cookie)?;
-        // req: rfc9260 3.2.2 "MAY be bundled with the COOKIE ECHO chunk"
+        // req: rfc9260 3.2.2 "it SHOULD bundle the ERROR chunk containing the"
+        // req: rfc9260 3.2.2 "it MUST be the first chunk"
+        // req: rfc9260 3.3.11 "This field MUST contain the exact cookie"
         if !unrecognized.is_empty() && packet.len() + unrecognized.len() + 8 <= limit {
             let causes = Causes::new(unrecognized);
             packet.chunk(&Chunk::Error(Error { causes }))?;
@@ -278,6 +293,8 @@ impl Association {
         max_segments: usize,
         buf: &mut Vec<u8>,
     ) -> (usize, bool) {
+        // req: rfc9260 6.10 "MUST be less that or equal to the"
+        // req: rfc9260 7.2 "slow-start and congestion avoidance algorithms MUST be used"
         let full = self.paths[path].packet_size();
         let header = self.header();
         let mut first = 0;
@@ -285,6 +302,8 @@ impl Association {
         let mut budget = Budget::default();
         for segment in 0..max_segments.max(1) {
             let mut packet = PacketWriter::new(buf, header, limit);
+            // req: rfc9260 6 "Control chunks MUST come before DATA chunks"
+            // req: rfc9260 6.10 "MUST place control chunks first in the"
             self.write_control(path, &mut packet);
             if !self.control.is_empty() && self.control.iter().any(|(p, _)| *p as usize == path) {
                 // What did not fit comes in the next packet, before any data.
@@ -309,6 +328,7 @@ impl Association {
                     }
                     return (self.send_oversized(now, path, header, number, buf), true);
                 }
+                // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
                 self.write_retransmissions(now, path, number, &mut packet);
                 self.write_new_data(now, path, number, &mut budget, &mut packet);
             }
@@ -360,6 +380,9 @@ impl Association {
         if !wanted || path != self.sack_path || !self.state.acknowledges() {
             return;
         }
+        // req: rfc9260 6.2 "MUST report as many Gap Ack Blocks as"
+        // req: rfc9260 6.7 "the endpoint MUST send only one SACK chunk"
+        // req: rfc9260 6.2 "MUST fill in the Cumulative TSN Ack field"
         let room = packet.remaining().saturating_sub(16) / 4;
         // req: rfc9260 6.7 "This single SACK chunk MUST report the Gap"
         let gaps: Vec<_> = if self.receiver.has_gaps() {
@@ -373,6 +396,7 @@ impl Association {
         let a_rwnd = self.receiver.a_rwnd();
         if packet.sack(self.cumulative(), a_rwnd, &gaps, &duplicates).is_ok() {
             self.receiver.on_sack_sent(a_rwnd);
+            // req: rfc9260 6.2 "Acknowledgements MUST be sent in SACK chunks"
             self.acknowledger.sent();
             self.counters.sacks_sent += 1;
         }
@@ -445,6 +469,7 @@ impl Association {
         state.stats.data_bytes_sent += length as u64;
         state.last_data = now;
         // req: rfc9260 6.1 "the sender MUST restart the timer if the earliest"
+        // req: rfc9260 6.1 "the data sender MUST NOT restart the timer"
         if state.t3.is_none() || is_earliest {
             state.t3 = Some(now + state.rtt.rto());
         }
@@ -491,6 +516,7 @@ impl Association {
         let largest = self.amdcs() - Data::HEADER_LEN;
         let before = packet.len();
         let mut in_packet = false;
+        // req: rfc9260 6.9 "MUST also take into account the space required"
         while let Some(room) = packet.remaining().checked_sub(Data::HEADER_LEN) {
             let Some(length) = self.send.peek(room, largest, !in_packet) else { break };
             if length > self.peer_rwnd as usize {
@@ -502,6 +528,7 @@ impl Association {
             }
             self.probe_now = false;
             let Some(fragment) = self.send.cut(length) else { break };
+            let ends = fragment.flags.end();
             let tsn = self.outstanding.next_tsn();
             let data = Data {
                 flags: fragment.flags,
@@ -521,10 +548,14 @@ impl Association {
                 self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
             let state = &mut self.paths[path];
             state.stats.data_bytes_sent += length as u64;
+            // req: rfc9260 6.3.1 "MUST be made each round trip"
             state.timed.get_or_insert((tsn, now));
             in_packet = true;
             if self.probing {
                 break;
+            }
+            if ends {
+                self.expire_messages(now);
             }
         }
         if in_packet {
@@ -532,7 +563,8 @@ impl Association {
             let state = &mut self.paths[path];
             state.last_data = now;
             state.last_probe = now;
-            // req: rfc9260 6.3.2 "Every time a DATA chunk is sent to any"
+            // RFC 9260 section 6.3.2, R1.
+            // req: rfc9260 6.1 "the sender MUST start that timer"
             state.t3.get_or_insert(now + state.rtt.rto());
             budget.packets += 1;
             budget.bytes += packet.len() - before;

@@ -56,6 +56,7 @@ impl Rfc9260 {
     pub(crate) fn on_ack(&mut self, ack: &AckInfo) {
         let full = ack.flight_before >= self.cwnd;
         if self.cwnd <= self.ssthresh {
+            // req: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
             // req: rfc9260 7.2.1 "otherwise, the cwnd MUST NOT be increased"
             if full && !ack.in_fast_recovery {
                 // req: rfc9260 7.2.1 "cwnd MUST be increased by, at most"

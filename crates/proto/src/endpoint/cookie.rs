@@ -182,6 +182,7 @@ impl CookieJar {
 }
 
 impl CookieContents {
+    // req: rfc9260 5.1.3 "it MUST NOT contain information that is"
     fn write(&self, out: &mut Vec<u8>) {
         let lifetime = u32::try_from(self.lifetime.as_millis()).unwrap_or(u32::MAX);
         out.extend_from_slice(&self.created.as_nanos().to_be_bytes());

@@ -41,6 +41,8 @@ pub enum IcmpKind {
 impl Endpoint {
     /// Takes an ICMP message. One that does not quote a packet with the right verification tag
     /// is ignored, so that strangers cannot make anything of it.
+    // req: rfc9260 10 "the following procedures MUST be followed"
+    // req: rfc9260 12.4 "MUST implement the ICMP handling"
     pub fn handle_icmp(&mut self, now: Instant, message: &IcmpMessage<'_>) {
         let quoted = message.quoted;
         let field = |at: usize| -> Option<u32> {

@@ -6,6 +6,8 @@
 pub(crate) mod cookie;
 mod demux;
 mod icmp;
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
 mod schedule;
 mod stateless;
 
@@ -188,7 +190,7 @@ impl Endpoint {
     /// # Errors
     /// [`ListenError`] if the port is 0 or taken, or an option out of range.
     pub fn listen(&mut self, port: u16, config: Arc<AssociationConfig>) -> Result<(), ListenError> {
-        // req: rfc9260 3.1 "port number 0 MUST NOT be used"
+        // req: rfc9260 3.1 "Source Port Number 0 MUST NOT be used"
         if port == 0 {
             return Err(ListenError::InvalidPort);
         }
@@ -216,6 +218,7 @@ impl Endpoint {
     ) -> Result<AssociationId, ConnectError> {
         let ConnectRequest { remotes, remote_port, remote_udp_port, local_port, config } = request;
         let first = *remotes.first().ok_or(ConnectError::NoAddress)?;
+        // req: rfc9260 3.1 "Destination Port Number 0 MUST NOT be used"
         if remote_port == 0 || local_port == Some(0) {
             return Err(ConnectError::InvalidPort);
         }
@@ -318,11 +321,13 @@ impl Endpoint {
                 }
             }
         }
+        // Messages whose lifetime is over are found when it comes to sending them.
+        let ready = association.wants_to_send(now);
+        if ready {
+            self.schedule.ready(id);
+        }
         if association.has_events() {
             self.schedule.has_events(id);
-        }
-        if association.wants_to_send(now) {
-            self.schedule.ready(id);
         }
         self.schedule.deadline(id, association.next_deadline());
     }

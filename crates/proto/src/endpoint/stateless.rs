@@ -43,6 +43,9 @@ impl Endpoint {
             Ok(Chunk::Init(init)) => {
                 // req: rfc9260 8.5.1 "SHOULD verify that the packet contains only an"
                 let alone = packet.chunks().count() == 1;
+                // req: rfc9260 3.3.2 "the receiver MUST silently discard the packet"
+                // req: rfc9260 8.5.1 "Otherwise, the receiver MUST silently discard the packet"
+                // req: rfc9260 12.3 "MUST silently discard the INIT chunk and all"
                 if !alone || packet.header().verification_tag != 0 || init.initiate_tag == 0 {
                     self.discarded += 1;
                     return None;
@@ -77,13 +80,16 @@ impl Endpoint {
         let existing = self.find_association(arrival.remote, header, &peer.addresses);
         let Some(id) = existing else {
             let Some(config) = self.listeners.get(&header.destination_port).cloned() else {
-                // req: rfc9260 8.4 "the Verification"
+                // req: rfc9260 8.4 "MUST be the Initiate Tag of the received INIT"
                 if self.config.out_of_the_blue == OutOfTheBlue::Answer {
                     self.abort_init(arrival, header, init.initiate_tag, &[]);
                 }
                 return None;
             };
             let (tag, tsn) = (self.rng.tag(), Tsn(self.rng.next_u32()));
+            // req: rfc9260 5.2.2 "the Tie-Tags MUST be set to 0"
+            // req: rfc9260 3.3.3 "The Initiate Tag MUST NOT take the value"
+            // req: rfc9260 5.1 "MUST generate and send along with the INIT"
             let tie_tags = (0, 0);
             self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags);
             return None;
@@ -184,20 +190,25 @@ impl Endpoint {
         let cookie = self.cookies.seal(&contents, now);
         let mut remotes = contents.addresses;
         remotes.push(arrival.remote);
+        // req: rfc9260 3.3.3 "value MUST NOT be greater than the MIS"
         let streams = (outbound, config.inbound_streams);
         let value =
             init_value(tag, initial_tsn, streams, config, &self.surroundings, &remotes, |value| {
+                // req: rfc9260 3.3.3.1.1 "MUST contain all the necessary state and"
                 Parameter::StateCookie(&cookie).encode(value);
                 for unknown in &peer.unrecognized {
                     if value.len() + unknown.len() + 8 <= MAX_INIT_ACK {
+                        // req: rfc9260 3.2.2 "it MUST put the "Unrecognized Parameter"
                         Parameter::UnrecognizedParameter(unknown).encode(value);
                     }
                 }
             });
         // req: rfc9260 5.1 "MUST set the Verification Tag field to Tag_A and"
+        // req: rfc9260 5.2.2 "MUST carry a Verification Tag value equal"
         self.reply(arrival, header, peer.tag, |packet| packet.raw(kind::INIT_ACK, 0, &value));
     }
 
+    // req: rfc9260 5.1 "MUST be set to the Initiate Tag value"
     fn abort_init(&mut self, arrival: &Arrival, header: Header, tag: u32, causes: &[u8]) {
         self.reply(arrival, header, tag, |packet| {
             packet.chunk(&Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(causes) }))
@@ -205,6 +216,7 @@ impl Endpoint {
     }
 
     /// COOKIE ECHO (RFC 9260 sections 5.1.5 and 5.2.4).
+    // req: rfc9260 8.4 "COOKIE ECHO chunk as the first chunk, it MUST"
     fn handle_cookie_echo(
         &mut self,
         now: Instant,
@@ -222,6 +234,7 @@ impl Endpoint {
         let (contents, stale) = match self.cookies.open(cookie, said, now) {
             Ok(contents) => (contents, None),
             Err(CookieError::Stale { by, contents }) => (*contents, Some(by)),
+            // req: rfc9260 4 "the receiver MUST silently discard the packet"
             Err(CookieError::Invalid) => {
                 self.discarded += 1;
                 return None;
@@ -238,6 +251,7 @@ impl Endpoint {
             }
             return Some(id);
         }
+        // req: rfc9260 4 "the receiver MUST send back an ERROR chunk"
         if let Some(by) = stale {
             let mut cause = Vec::new();
             let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
@@ -271,6 +285,8 @@ impl Endpoint {
     }
 
     /// A packet that belongs to no association (RFC 9260 section 8.4).
+    // req: rfc9260 8.4 "MUST discard the OOTB packet and MUST NOT"
+    // req: rfc9260 8.5.1 "MUST follow the procedure described in Section"
     pub(super) fn out_of_the_blue(&mut self, arrival: &Arrival, packet: &Packet<'_>) {
         self.discarded += 1;
         let header = packet.header();
@@ -282,6 +298,8 @@ impl Endpoint {
             let Ok(chunk) = chunk else { break };
             match chunk.kind {
                 // req: rfc9260 8.4 "If the OOTB packet contains an ABORT chunk"
+                // req: rfc9260 3.3.7 "chunk with a format error or no TCB"
+                // req: rfc9260 3.3.7 "MUST NOT respond to that ABORT chunk by"
                 kind::ABORT => return,
                 kind::SHUTDOWN_ACK => answer = Answer::ShutdownComplete,
                 // req: rfc9260 8.4 "If the packet contains a SHUTDOWN COMPLETE chunk"
@@ -304,6 +322,8 @@ impl Endpoint {
             // req: rfc9260 8.4 "respond to the sender of the OOTB packet with a"
             Answer::ShutdownComplete => {
                 self.reply(arrival, header, header.verification_tag, |packet| {
+                    // req: rfc9260 3.1 "MUST have the Verification Tag copied from"
+                    // req: rfc9260 8.5.1 "and MUST set the T bit"
                     packet.chunk(&Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: true }))
                 });
             }
@@ -345,6 +365,9 @@ impl Endpoint {
         let len =
             if self.config.checksum { packet.finish() } else { packet.finish_without_checksum() };
         let transmit = Transmit {
+            // req: rfc9260 5.1 "MUST be set to the source IP address"
+            // req: rfc9260 5.1 "MUST send the INIT ACK chunk to the"
+            // req: rfc9260 5.1.2 "chunk MUST be sent to the source address"
             local: arrival.local,
             remote: arrival.remote,
             remote_udp_port: arrival.remote_udp_port,
@@ -353,6 +376,7 @@ impl Endpoint {
             segment_size: len,
             dont_fragment: false,
         };
+        // req: rfc9260 12.4 "MUST NOT send more than one packet containing"
         self.replies.push_back((transmit, bytes));
     }
 }

@@ -100,6 +100,7 @@ impl Heartbeat {
     }
 
     /// A heartbeat with `nonce` leaves now; it should be answered within `rto`.
+    // req: rfc9260 3.3.5 "MUST include a random nonce of length"
     pub(crate) fn on_sent(&mut self, now: Instant, nonce: u64, rto: Duration) {
         self.sent = Some(Sent { nonce, at: now, deadline: Some(now + rto) });
         self.due = None;

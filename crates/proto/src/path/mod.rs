@@ -76,6 +76,8 @@ pub(crate) struct PathCounters {
 }
 
 impl Path {
+    // req: rfc9260 7.2 "sender MUST keep a set of the control"
+    // req: rfc9260 7.3 "MUST maintain separate PMTU estimates for each"
     pub(crate) fn new(
         now: Instant,
         local: IpAddr,
@@ -143,7 +145,11 @@ impl Path {
 
     /// Back to how a path starts, for a peer that lost its state.
     pub(crate) fn restart(&mut self, now: Instant, config: &AssociationConfig) {
-        // req: rfc9260 5.2.4.1 "congestion control parameters (e.g., cwnd, ssthresh)"
+        // Nothing that was asked of the old peer will be answered.
+        self.heartbeat = Heartbeat::default();
+        self.mtu.on_path_lost();
+        self.mtu_changed();
+        // req: rfc9260 5.2.4 "related to this peer MUST be reset"
         self.congestion.reinitialize();
         self.rtt = RttEstimator::new(config);
         self.error_count = 0;

@@ -20,7 +20,7 @@ pub(crate) fn alternate(paths: &[Path], from: usize) -> Option<usize> {
         .max_by_key(|candidate| {
             let other = &paths[*candidate];
             let distance = (from + count - candidate) % count;
-            // req: rfc9260 6.4 "most divergent source-destination pair from the"
+            // req: rfc9260 6.4.1 "SHOULD attempt to pick the most divergent"
             (other.remote != this.remote, other.local != this.local, nearness(other), distance)
         })
 }

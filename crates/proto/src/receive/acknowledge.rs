@@ -47,6 +47,8 @@ impl Acknowledger {
     }
 
     /// Takes note of a packet with at least one DATA chunk.
+    // req: rfc9260 6.2 "MUST NOT generate more than one SACK chunk"
+    // req: rfc9260 6.2 "MUST NOT be more aggressive in sending SACK"
     pub(crate) fn on_packet(&mut self, now: Instant, packet: DataPacket) {
         // req: rfc9260 6.2 "acknowledgement SHOULD be generated for at least every"
         self.packets = self.packets.saturating_add(1);

@@ -16,6 +16,8 @@
 //! window does not overrun the buffer.
 
 pub(crate) mod acknowledge;
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
 mod reassembly;
 mod streams;
 mod tsn_map;
@@ -156,6 +158,8 @@ impl Receiver {
         let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 };
         if self.charge + charge as usize > self.limit && !self.may_exceed(tsn, charge as usize) {
             self.dropped += 1;
+            // req: rfc9260 6.2 "MUST NOT be included in the SACK chunk"
+            // req: rfc9260 6.2 "it MUST NOT include them in Gap Ack"
             return match self.is_stuck(tsn) {
                 false => Ok(DataOutcome::NoRoom),
                 true => Err("messages whose predecessors were never sent fill the buffer"),
@@ -163,6 +167,7 @@ impl Receiver {
         }
         let piece = if copied { Bytes::copy_from_slice(&piece) } else { piece };
 
+        // req: rfc9260 6.2 "MUST always acknowledge the reception of each valid"
         self.map.insert(tsn);
         self.charge += charge as usize;
         self.chunks += 1;

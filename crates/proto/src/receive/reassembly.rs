@@ -79,6 +79,7 @@ impl Run {
 
     /// Whether a fragment with these attributes can be of this run's message.
     fn is_of(&self, stream: u16, ssn: u16, unordered: bool) -> bool {
+        // req: rfc9260 3.3.1 "the receiver MUST ignore the Stream Sequence Number"
         // req: rfc9260 6.6 "but the receiver MUST ignore the field"
         self.stream == stream && self.unordered == unordered && (unordered || self.ssn == ssn)
     }
@@ -153,6 +154,9 @@ impl Reassembly {
     ///
     /// # Errors
     /// The fragment contradicts its neighbours.
+    // req: rfc9260 6.9 "MUST recognize fragmented DATA chunks by examining"
+    // req: rfc9260 6.9 "but it MUST support reassembly when receiving"
+    // req: rfc9260 6 "they MUST be implemented by the data receiver"
     pub(crate) fn insert(&mut self, fragment: Fragment) -> Result<Option<Assembled>, Violation> {
         self.charge += fragment.charge as usize;
         let joins_recent = match &self.recent {

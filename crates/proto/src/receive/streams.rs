@@ -32,11 +32,13 @@ impl Streams {
         cumulative: u64,
     ) -> Result<(), Violation> {
         let Assembled { first_tsn, ssn, message } = assembled;
+        // req: rfc9260 3.3.1 "MUST be dispatched to the upper layer by"
         if message.unordered {
             self.ready.push_back(message);
             return Ok(());
         }
         let stream = message.stream;
+        // req: rfc9260 6.6 "MUST deliver DATA chunks received with the U"
         let ahead = ssn.wrapping_sub(self.next.get(stream));
         if ahead != 0 {
             if first_tsn <= cumulative + u64::from(ahead) {
@@ -84,6 +86,12 @@ impl Streams {
     /// What messages that wait for earlier ones are charged.
     pub(crate) fn held_charge(&self) -> usize {
         self.held_charge
+    }
+
+    /// What messages that can be taken are charged.
+    #[cfg(any(test, feature = "invariants"))]
+    pub(crate) fn ready_charge(&self) -> usize {
+        self.ready.iter().map(|message| message.charge as usize).sum()
     }
 
     /// All streams start anew. What can be delivered already stays.

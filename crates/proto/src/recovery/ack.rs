@@ -83,7 +83,7 @@ impl Acknowledged {
         summary: &mut AckSummary,
         mut freed: impl FnMut(usize),
     ) -> Result<(), AckError> {
-        // req: rfc9260 6.2.1 "then drop the SACK chunk"
+        // RFC 9260 section 6.2.1 D i: an older SACK than the last one.
         if cumulative + 1 < out.base() {
             return Err(AckError::Old);
         }

@@ -25,6 +25,7 @@ pub enum LossDetection {
 ///
 /// `highest_ever` is the latest packet that was ever acknowledged; `in_recovery` tells for each
 /// path whether it is in fast recovery.
+// req: rfc9260 6.7 "reported in the SACK chunk MUST be treated as"
 pub(crate) fn detect(
     detection: LossDetection,
     threshold: u32,
@@ -38,7 +39,7 @@ pub(crate) fn detect(
     for path in 0..summary.paths.len() {
         // req: rfc9260 7.2.4 "Miss indications SHOULD follow the Highest TSN"
         let limit = if summary.cumulative_advanced && in_recovery(path) {
-            // req: rfc9260 7.2.4 "miss indications are incremented for all TSNs"
+            // RFC 9260 section 7.2.4: in fast recovery the whole window counts.
             highest_ever
         } else {
             highest

@@ -1,6 +1,8 @@
 //! From messages to chunks: the send buffer, the stream scheduler, fragmentation, and the ring
 //! of what is outstanding.
 
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
 mod outstanding;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod ring_model;
@@ -83,12 +85,14 @@ impl SendQueue {
     }
 
     /// Takes a message, or says why not.
+    // req: rfc9260 6.5 "Every DATA chunk MUST carry a valid stream"
     pub(crate) fn push(
         &mut self,
         now: Instant,
         message: OutgoingMessage,
     ) -> Result<(), (SendErrorReason, OutgoingMessage)> {
         let refuse = |reason, message| Err((reason, message));
+        // req: rfc9260 3.3.1 "where L MUST be greater than 0"
         if message.data.is_empty() {
             return refuse(SendErrorReason::Empty, message);
         }
@@ -165,7 +169,8 @@ impl SendQueue {
         }
         // The chunk fills what is left of the packet if the message must be cut anyway, or if
         // packets are to be filled.
-        // req: rfc9260 6.9 "the data sender SHOULD fragment the user message"
+        // req: rfc9260 6.9 "SHOULD choose a DATA chunk size smaller than"
+        // req: rfc9260 6.9 "it MUST fragment a user message if the"
         let cut = packet_empty || self.fill_packets || (length > largest && room == largest);
         (cut && room >= MIN_FILL.min(largest)).then_some(room)
     }
@@ -180,10 +185,17 @@ impl SendQueue {
                 let ssn = self.ssns.entry(message.stream);
                 message.ssn = Ssn(*ssn);
                 // req: rfc9260 6.5 "the next Stream Sequence Number MUST be set to 0"
+                // req: rfc9260 6.5 "MUST be incremented by 1 for each ordered"
+                // req: rfc9260 6.5 "MUST start from 0 when the association"
+                // req: rfc9260 6.5 "the Stream Sequence Number MUST NOT be changed"
                 *ssn = ssn.wrapping_add(1);
             }
         }
         let end = length >= message.rest.len();
+        // req: rfc9260 3.3.1 "MUST have both the B and E bits"
+        // req: rfc9260 6.9 "MUST also set the B/E bits of the"
+        // req: rfc9260 6.9 "MUST break the user message into a series"
+        // req: rfc9260 6 "MUST fragment large user messages into multiple DATA"
         let mut flags = 0;
         if begin {
             flags |= DataFlags::BEGIN;
@@ -191,6 +203,8 @@ impl SendQueue {
         if end {
             flags |= DataFlags::END;
         }
+        // req: rfc9260 3.3.1 "MUST have its U bit set to 1"
+        // req: rfc9260 6.9 "message MUST be set to 1"
         if message.unordered {
             flags |= DataFlags::UNORDERED;
         }
@@ -199,6 +213,7 @@ impl SendQueue {
         }
         let fragment = Fragment {
             stream: message.stream,
+            // req: rfc9260 3.3.1 "the same Stream Sequence Number MUST be carried"
             ssn: message.ssn,
             ppid: message.ppid,
             flags: DataFlags(flags),

@@ -4,6 +4,9 @@
 //! found without looking at the whole window: the work for an acknowledgement is proportional
 //! to what it newly acknowledges, not to what is outstanding.
 
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_wire::{Data, DataFlags, Ppid, Ssn};
@@ -129,6 +132,9 @@ impl Outstanding {
     }
 
     /// The TSN of the next new chunk.
+    // req: rfc9260 1.6 "MUST use after transmitting TSN"
+    // req: rfc9260 3.3.1 "fragmented user message MUST be strictly sequential"
+    // req: rfc9260 6.9 "MUST then assign, in sequence, a separate TSN"
     pub(crate) fn next_tsn(&self) -> u64 {
         self.base + self.slots.len() as u64
     }
@@ -418,6 +424,7 @@ impl Outstanding {
     }
 
     /// One missing report more for a chunk; returns how many it has.
+    // req: rfc9260 6.7 "MUST be recorded by the data sender"
     pub(crate) fn report_missing(&mut self, tsn: u64) -> u8 {
         let slot = self.slot(tsn);
         slot.missing_reports = slot.missing_reports.saturating_add(1);

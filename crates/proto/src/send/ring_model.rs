@@ -100,7 +100,8 @@ fn step(
                 ring.lose(tsn, by, to);
                 model.take_off(tsn);
                 let entry = model.entry(tsn);
-                (entry.state, entry.by, entry.path) = (SlotState::Lost, by, to);
+                (entry.state, entry.path) = (SlotState::Lost, to);
+                entry.fast_retransmitted |= by == LostBy::MissingReports;
             }
         }
         3 => {

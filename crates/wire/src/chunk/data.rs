@@ -133,6 +133,8 @@ impl<'a> Data<'a> {
 
     /// The chunk's first 16 bytes for a chunk that is `length` bytes long.
     #[inline]
+    // req: rfc9260 3.3.1 "The following format MUST be used for"
+    // req: rfc9260 3.3.1 "This field MUST be sent even in fragmented"
     pub(crate) const fn header(&self, length: u16) -> [u8; 16] {
         let [a, b] = length.to_be_bytes();
         let [c, d, e, f] = self.tsn.0.to_be_bytes();

@@ -64,6 +64,8 @@ impl<'a> Init<'a> {
         })
     }
 
+    // req: rfc9260 3.3.2.1 "fields MUST be placed after the fixed"
+    // req: rfc9260 3.3.3.1 "fields MUST be placed after the fixed"
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.initiate_tag.to_be_bytes());
         out.extend_from_slice(&self.a_rwnd.to_be_bytes());

@@ -62,6 +62,8 @@ impl<'a> Sack<'a> {
         })
     }
 
+    // req: rfc9260 3.3.4 "The SACK chunk MUST contain the Cumulative"
+    // req: rfc9260 3.3.4 "part of the SACK chunk MUST be constructed"
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
         out.extend_from_slice(&self.a_rwnd.to_be_bytes());

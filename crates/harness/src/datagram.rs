@@ -1,0 +1,85 @@
+//! Packets between endpoints, and what a script may do to them.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch_impair::{Packet as Carried, Rng};
+use anabranch_proto::{Ecn, Instant};
+use anabranch_wire::Packet;
+use bytes::Bytes;
+
+/// One SCTP packet with its addresses.
+#[derive(Clone, Debug)]
+pub struct Datagram {
+    /// Source address.
+    pub from: IpAddr,
+    /// Destination address.
+    pub to: IpAddr,
+    /// UDP port of the sender; 0 for IP protocol 132.
+    pub udp_port: u16,
+    /// ECN codepoint.
+    pub ecn: Option<Ecn>,
+    /// Routers must not fragment it.
+    pub dont_fragment: bool,
+    /// The SCTP packet.
+    pub bytes: Bytes,
+}
+
+impl Carried for Datagram {
+    fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn corrupt(&mut self, rng: &mut Rng) -> bool {
+        let mut bytes = self.bytes.to_vec();
+        let done = bytes.corrupt(rng);
+        self.bytes = bytes.into();
+        done
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+}
+
+/// A packet about to enter the network, as a script sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    /// Time.
+    pub now: Instant,
+    /// Node that sends it.
+    pub node: usize,
+    /// Packets that entered the network before it.
+    pub number: u64,
+    /// Source address.
+    pub from: IpAddr,
+    /// Destination address.
+    pub to: IpAddr,
+    /// The packet.
+    pub packet: Packet<'a>,
+}
+
+impl Sight<'_> {
+    /// Whether a chunk of this type is in the packet.
+    pub fn has(&self, kind: u8) -> bool {
+        self.packet.chunks().map_while(Result::ok).any(|chunk| chunk.kind == kind)
+    }
+}
+
+/// What a script does to a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It takes its way.
+    Pass,
+    /// It is lost.
+    Drop,
+    /// It arrives twice.
+    Duplicate,
+    /// It arrives right after the next packet of its direction, or after this time if there is
+    /// none.
+    BehindNext(Duration),
+    /// It enters the network this much later.
+    Delay(Duration),
+    /// This takes its place.
+    Replace(Bytes),
+}

@@ -1,0 +1,475 @@
+//! Nodes, links between their addresses, and virtual time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch_impair::{Link, LinkConfig, LinkStats, SendOutcome};
+use anabranch_proto::{
+    AssociationId, Encapsulation, Endpoint, EndpointConfig, Event, IcmpKind, IcmpMessage, Instant,
+    Received,
+};
+use anabranch_wire::Packet;
+use bytes::Bytes;
+
+use crate::{Datagram, Sight, Trace, Verdict};
+
+/// A host: one endpoint with its addresses.
+#[derive(Debug)]
+pub struct Node {
+    /// The engine.
+    pub endpoint: Endpoint,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Events that nobody has looked at yet.
+    pub events: VecDeque<(AssociationId, Event)>,
+    /// UDP port that it sends from; 0 for IP protocol 132.
+    pub udp_port: u16,
+    encapsulation: Encapsulation,
+}
+
+/// Largest IP packet of one direction of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathMtu {
+    /// Bytes of IP packet.
+    pub mtu: u16,
+    /// Whether the router says so when it drops a packet, or keeps silent.
+    pub icmp: bool,
+}
+
+#[derive(Debug)]
+struct Wire {
+    link: Link<Datagram>,
+    mtu: Option<PathMtu>,
+    /// Waits for the next packet of its direction, but not longer than until then.
+    held: Option<(Instant, Datagram)>,
+    too_big: u64,
+}
+
+type Script = Box<dyn FnMut(&Sight<'_>) -> Verdict>;
+
+/// Endpoints and the network between them.
+pub struct Network {
+    now: Instant,
+    nodes: Vec<Node>,
+    owners: BTreeMap<IpAddr, usize>,
+    wires: BTreeMap<(IpAddr, IpAddr), Wire>,
+    fallback: LinkConfig,
+    seed: u64,
+    script: Option<Script>,
+    /// Packets that a script delays, and ICMP messages on their way.
+    later: BTreeMap<(Instant, u64), Later>,
+    sequence: u64,
+    /// Segments that one call of `poll_transmit` may fill.
+    pub max_segments: usize,
+    /// Delivers what arrives at one time from one source as one batch.
+    pub batches: bool,
+    /// Whether invariants are checked after every step.
+    pub check: bool,
+    /// The record of what was sent.
+    pub trace: Trace,
+    quiet: u32,
+}
+
+#[derive(Debug)]
+enum Later {
+    Packet(Datagram),
+    TooBig { node: usize, local: IpAddr, remote: IpAddr, mtu: u16, quoted: Bytes },
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("now", &self.now).field("nodes", &self.nodes).finish()
+    }
+}
+
+impl Network {
+    /// A network without nodes. Links are `fallback` unless set otherwise; their randomness
+    /// comes from `seed`.
+    pub fn new(fallback: LinkConfig, seed: u64) -> Self {
+        Self {
+            now: Instant::from_nanos(1_000_000_000),
+            nodes: Vec::new(),
+            owners: BTreeMap::new(),
+            wires: BTreeMap::new(),
+            fallback,
+            seed,
+            script: None,
+            later: BTreeMap::new(),
+            sequence: 0,
+            max_segments: 8,
+            batches: false,
+            check: true,
+            trace: Trace::default(),
+            quiet: 0,
+        }
+    }
+
+    /// Adds a host; returns its number.
+    pub fn add_node(
+        &mut self,
+        config: EndpointConfig,
+        seed: [u8; 32],
+        addresses: &[IpAddr],
+    ) -> usize {
+        let encapsulation = config.encapsulation;
+        let mut endpoint = Endpoint::new(config, seed);
+        endpoint.set_local_addresses(self.now, addresses);
+        let udp_port = if encapsulation == Encapsulation::Udp { 9899 } else { 0 };
+        self.nodes.push(Node {
+            endpoint,
+            addresses: addresses.to_vec(),
+            events: VecDeque::new(),
+            udp_port,
+            encapsulation,
+        });
+        let node = self.nodes.len() - 1;
+        self.owners.extend(addresses.iter().map(|address| (*address, node)));
+        node
+    }
+
+    /// The host loses all its state and starts anew with the same addresses.
+    pub fn reboot(&mut self, node: usize, config: EndpointConfig, seed: [u8; 32]) {
+        let state = &mut self.nodes[node];
+        state.endpoint = Endpoint::new(config, seed);
+        state.endpoint.set_local_addresses(self.now, &state.addresses);
+        state.events.clear();
+    }
+
+    /// Virtual time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// A host.
+    pub fn node(&self, node: usize) -> &Node {
+        &self.nodes[node]
+    }
+
+    /// A host, to use. Call [`settle`](Self::settle) when done.
+    pub fn node_mut(&mut self, node: usize) -> &mut Node {
+        &mut self.nodes[node]
+    }
+
+    /// Hosts there are.
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Asks `script` about every packet from now on.
+    pub fn script(&mut self, script: impl FnMut(&Sight<'_>) -> Verdict + 'static) {
+        self.script = Some(Box::new(script));
+    }
+
+    /// Packets take their way again.
+    pub fn end_script(&mut self) {
+        self.script = None;
+    }
+
+    fn wire(&mut self, from: IpAddr, to: IpAddr) -> &mut Wire {
+        let (fallback, seed) = (&self.fallback, self.seed);
+        let number = self.wires.len() as u64;
+        self.wires.entry((from, to)).or_insert_with(|| Wire {
+            link: Link::new(fallback.clone(), seed.wrapping_add(number * 7919))
+                .expect("a valid link configuration"),
+            mtu: None,
+            held: None,
+            too_big: 0,
+        })
+    }
+
+    /// Configures one direction.
+    pub fn set_link(&mut self, from: IpAddr, to: IpAddr, config: LinkConfig) {
+        let now = self.now.as_nanos();
+        self.wire(from, to).link.set_config(now, config).expect("a valid link configuration");
+    }
+
+    /// Configures all directions, those that exist and those to come.
+    pub fn set_links(&mut self, config: LinkConfig) {
+        let now = self.now.as_nanos();
+        for wire in self.wires.values_mut() {
+            wire.link.set_config(now, config.clone()).expect("a valid link configuration");
+        }
+        self.fallback = config;
+    }
+
+    /// Cuts or repairs one direction.
+    pub fn set_up(&mut self, from: IpAddr, to: IpAddr, up: bool) {
+        let now = self.now.as_nanos();
+        self.wire(from, to).link.set_up(now, up);
+    }
+
+    /// Sets the path MTU of one direction.
+    pub fn set_mtu(&mut self, from: IpAddr, to: IpAddr, mtu: Option<PathMtu>) {
+        self.wire(from, to).mtu = mtu;
+    }
+
+    /// What every direction did.
+    pub fn link_stats(&self) -> impl Iterator<Item = (IpAddr, IpAddr, &LinkStats)> + '_ {
+        self.wires.iter().map(|((from, to), wire)| (*from, *to, wire.link.stats()))
+    }
+
+    /// Packets dropped for their size.
+    pub fn too_big(&self) -> u64 {
+        self.wires.values().map(|wire| wire.too_big).sum()
+    }
+
+    /// Repairs everything: perfect links with this delay, no cuts, no script. What is on its
+    /// way stays.
+    pub fn heal(&mut self, delay: Duration) {
+        self.script = None;
+        self.set_links(LinkConfig::new().delay(delay));
+        let now = self.now.as_nanos();
+        for wire in self.wires.values_mut() {
+            wire.link.set_up(now, true);
+            wire.mtu = None;
+        }
+    }
+
+    /// Takes all output of all nodes and puts it on the network; checks what must hold.
+    pub fn settle(&mut self) {
+        for node in 0..self.nodes.len() {
+            let mut rounds = 0;
+            loop {
+                let mut buf = Vec::new();
+                let state = &mut self.nodes[node];
+                let Some(transmit) =
+                    state.endpoint.poll_transmit(self.now, self.max_segments, &mut buf)
+                else {
+                    break;
+                };
+                rounds += 1;
+                assert!(rounds < 100_000, "node {node} never stops sending");
+                assert_eq!(transmit.len, buf.len(), "the length of what was appended");
+                assert!(transmit.segment_size > 0, "an empty packet");
+                let buf = Bytes::from(buf);
+                let mut start = 0;
+                while start < buf.len() {
+                    let end = (start + transmit.segment_size).min(buf.len());
+                    let packet = Datagram {
+                        from: transmit.local,
+                        to: transmit.remote,
+                        udp_port: self.nodes[node].udp_port,
+                        ecn: transmit.ecn,
+                        dont_fragment: transmit.dont_fragment,
+                        bytes: buf.slice(start..end),
+                    };
+                    self.enter(node, packet);
+                    start = end;
+                }
+            }
+            let state = &mut self.nodes[node];
+            while let Some(event) = state.endpoint.poll_event() {
+                self.trace.note(self.now, format_args!("{node} event {:?}", event.1));
+                state.events.push_back(event);
+            }
+            if self.check
+                && let Err(what) = state.endpoint.check_invariants(self.now)
+            {
+                panic!("node {node} at {:?}: {what}", self.now);
+            }
+        }
+    }
+
+    /// A packet of a node enters the network.
+    pub fn enter(&mut self, node: usize, packet: Datagram) {
+        let verdict = match (&mut self.script, Packet::parse(&packet.bytes)) {
+            (Some(script), Ok(parsed)) => script(&Sight {
+                now: self.now,
+                node,
+                number: self.trace.packets(),
+                from: packet.from,
+                to: packet.to,
+                packet: parsed,
+            }),
+            _ => Verdict::Pass,
+        };
+        let overhead = self.nodes[node].encapsulation.overhead(packet.to);
+        let size = packet.bytes.len() + overhead;
+        let mtu = self.wire(packet.from, packet.to).mtu;
+        if let Some(limit) = mtu
+            && packet.dont_fragment
+            && size > usize::from(limit.mtu)
+        {
+            self.trace.sent(self.now, node, &packet, "too big");
+            self.wire(packet.from, packet.to).too_big += 1;
+            if limit.icmp {
+                let (local, remote, quoted) = (packet.from, packet.to, packet.bytes);
+                let at = self.now + Duration::from_millis(1);
+                self.after(at, Later::TooBig { node, local, remote, mtu: limit.mtu, quoted });
+            }
+            return;
+        }
+        let fate = match &verdict {
+            Verdict::Pass => "",
+            Verdict::Drop => "lost",
+            Verdict::Duplicate => "twice",
+            Verdict::BehindNext(_) => "behind the next",
+            Verdict::Delay(_) => "delayed",
+            Verdict::Replace(_) => "replaced",
+        };
+        self.trace.sent(self.now, node, &packet, fate);
+        let now = self.now;
+        match verdict {
+            Verdict::Pass => self.launch(packet),
+            Verdict::Drop => {}
+            Verdict::Duplicate => {
+                self.launch(packet.clone());
+                self.launch(packet);
+            }
+            Verdict::BehindNext(limit) => {
+                let wire = self.wire(packet.from, packet.to);
+                let before = wire.held.replace((now + limit, packet));
+                if let Some((_, before)) = before {
+                    self.offer(before);
+                }
+            }
+            Verdict::Delay(by) => self.after(now + by, Later::Packet(packet)),
+            Verdict::Replace(bytes) => self.launch(Datagram { bytes, ..packet }),
+        }
+    }
+
+    fn after(&mut self, at: Instant, what: Later) {
+        self.sequence += 1;
+        self.later.insert((at, self.sequence), what);
+    }
+
+    /// Offers a packet to its link, and behind it the one that waited for it.
+    fn launch(&mut self, packet: Datagram) {
+        let held = self.wire(packet.from, packet.to).held.take();
+        self.offer(packet);
+        if let Some((_, held)) = held {
+            self.offer(held);
+        }
+    }
+
+    fn offer(&mut self, packet: Datagram) {
+        let now = self.now.as_nanos();
+        let outcome = self.wire(packet.from, packet.to).link.send(now, packet);
+        debug_assert!(!matches!(outcome, SendOutcome::TooBig { .. }), "MTUs are set by `set_mtu`");
+    }
+
+    /// Gives a packet to the node that owns its destination, as if it had just arrived.
+    pub fn deliver(&mut self, packet: Datagram) {
+        let Some(&node) = self.owners.get(&packet.to) else { return };
+        let received = Received {
+            local: packet.to,
+            remote: packet.from,
+            remote_udp_port: packet.udp_port,
+            ecn: packet.ecn,
+            segment_size: packet.bytes.len(),
+        };
+        self.nodes[node].endpoint.handle_batch(self.now, &received, packet.bytes);
+    }
+
+    /// The next instant at which something happens.
+    pub fn next(&self) -> Option<Instant> {
+        let deadlines = self.nodes.iter().filter_map(|node| node.endpoint.next_deadline());
+        let links = self.wires.values().filter_map(|wire| wire.link.next_deadline());
+        let held = self.wires.values().filter_map(|wire| wire.held.as_ref().map(|held| held.0));
+        let later = self.later.keys().next().map(|(at, _)| *at);
+        deadlines.chain(links.map(Instant::from_nanos)).chain(held).chain(later).min()
+    }
+
+    /// Goes on to the next thing that happens, but not beyond `limit`. `false` if nothing
+    /// happens until then; time stands at `limit` then.
+    pub fn step(&mut self, limit: Instant) -> bool {
+        self.settle();
+        let next = match self.next() {
+            Some(next) if next <= limit => next,
+            _ => {
+                self.now = self.now.max(limit);
+                return false;
+            }
+        };
+        if next > self.now {
+            self.quiet = 0;
+            self.now = next;
+        } else {
+            self.quiet += 1;
+            assert!(self.quiet < 100_000, "time stands still at {:?}", self.now);
+        }
+        let due: Vec<_> = self.later.range(..=(self.now, u64::MAX)).map(|(key, _)| *key).collect();
+        for key in due {
+            match self.later.remove(&key) {
+                Some(Later::Packet(packet)) => self.launch(packet),
+                Some(Later::TooBig { node, local, remote, mtu, quoted }) => {
+                    let kind = IcmpKind::PacketTooBig { mtu };
+                    let quoted = &quoted[..quoted.len().min(100)];
+                    let message = IcmpMessage { local, remote, kind, quoted };
+                    self.nodes[node].endpoint.handle_icmp(self.now, &message);
+                }
+                None => {}
+            }
+        }
+        let now = self.now;
+        let waited = |wire: &mut Wire| wire.held.take_if(|(until, _)| *until <= now);
+        let released: Vec<_> = self.wires.values_mut().filter_map(waited).collect();
+        released.into_iter().for_each(|(_, packet)| self.offer(packet));
+        self.arrivals();
+        for node in &mut self.nodes {
+            if node.endpoint.next_deadline().is_some_and(|deadline| deadline <= now) {
+                node.endpoint.handle_timeout(now);
+            }
+        }
+        self.settle();
+        true
+    }
+
+    /// Delivers what has arrived: packet by packet, each with the answers of its receiver, or
+    /// in batches.
+    fn arrivals(&mut self) {
+        let now = self.now.as_nanos();
+        let keys: Vec<_> = self.wires.keys().copied().collect();
+        for key in keys {
+            let mut batch: Vec<Datagram> = Vec::new();
+            while let Some(packet) = self.wires.get_mut(&key).and_then(|w| w.link.poll(now)) {
+                let fits =
+                    batch.first().is_none_or(|first| {
+                        first.bytes.len() >= packet.bytes.len() && first.udp_port == packet.udp_port
+                    }) && batch.windows(2).all(|two| two[0].bytes.len() == two[1].bytes.len());
+                if !fits || !self.batches {
+                    self.deliver_batch(&mut batch);
+                }
+                batch.push(packet);
+            }
+            self.deliver_batch(&mut batch);
+        }
+    }
+
+    fn deliver_batch(&mut self, batch: &mut Vec<Datagram>) {
+        let Some(first) = batch.first() else { return };
+        if let Some(&node) = self.owners.get(&first.to) {
+            let received = Received {
+                local: first.to,
+                remote: first.from,
+                remote_udp_port: first.udp_port,
+                ecn: first.ecn,
+                segment_size: first.bytes.len(),
+            };
+            let bytes: Vec<u8> = batch.iter().flat_map(|packet| packet.bytes.to_vec()).collect();
+            self.nodes[node].endpoint.handle_batch(self.now, &received, bytes.into());
+            self.settle();
+        }
+        batch.clear();
+    }
+
+    /// Goes on for a time.
+    pub fn run(&mut self, time: Duration) {
+        let limit = self.now + time;
+        while self.step(limit) {}
+    }
+
+    /// Goes on until `done` or for `limit`; whether it was done.
+    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+        let limit = self.now + limit;
+        self.settle();
+        while !done(self) {
+            if !self.step(limit) {
+                return done(self);
+            }
+        }
+        true
+    }
+}

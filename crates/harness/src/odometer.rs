@@ -1,0 +1,63 @@
+//! All combinations of a few choices, without writing down the loops.
+
+/// Enumerates every sequence of choices that a procedure makes. The procedure asks
+/// [`choose`](Self::choose) whenever it has to; it is run again until all answers have been
+/// given.
+///
+/// ```
+/// use anabranch_harness::odometer::Odometer;
+///
+/// let mut odometer = Odometer::default();
+/// let mut seen = Vec::new();
+/// while odometer.next() {
+///     let first = odometer.choose(2);
+///     // Later choices may depend on earlier ones.
+///     let second = if first == 0 { odometer.choose(3) } else { 9 };
+///     seen.push((first, second));
+/// }
+/// assert_eq!(seen, [(0, 0), (0, 1), (0, 2), (1, 9)]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Odometer {
+    /// Choice and number of alternatives for each position so far.
+    digits: Vec<(usize, usize)>,
+    at: usize,
+    started: bool,
+}
+
+impl Odometer {
+    /// Moves on to the next sequence; `false` when there is none.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> bool {
+        self.at = 0;
+        if !self.started {
+            self.started = true;
+            return true;
+        }
+        while let Some((choice, count)) = self.digits.pop() {
+            if choice + 1 < count {
+                self.digits.push((choice + 1, count));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// One of `count` alternatives, 0 to `count - 1`. `count` must be at least 1 and the same
+    /// whenever the choices before are.
+    pub fn choose(&mut self, count: usize) -> usize {
+        assert!(count > 0, "a choice among nothing");
+        if self.at == self.digits.len() {
+            self.digits.push((0, count));
+        }
+        let (choice, before) = self.digits[self.at];
+        assert_eq!(before, count, "the procedure is not deterministic");
+        self.at += 1;
+        choice
+    }
+
+    /// The choices of the sequence at hand.
+    pub fn choices(&self) -> Vec<usize> {
+        self.digits.iter().map(|(choice, _)| *choice).collect()
+    }
+}

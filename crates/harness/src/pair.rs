@@ -1,0 +1,209 @@
+//! Two hosts, the most frequent case.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_impair::LinkConfig;
+use anabranch_proto::config::Routes;
+use anabranch_proto::{
+    Association, AssociationConfig, AssociationId, AssociationMut, CloseReason, ConnectRequest,
+    EndpointConfig, Event, Message, OutgoingMessage, Ppid, Statistics,
+};
+
+use crate::Network;
+
+/// The address of a node in network `path`.
+pub fn addresses(node: u8, paths: u8) -> Vec<IpAddr> {
+    (0..paths).map(|path| IpAddr::V4(Ipv4Addr::new(10, path, 0, node + 1))).collect()
+}
+
+/// Two hosts in the same networks. Node 0 is the client and node 1 listens on [`Pair::PORT`].
+#[derive(Debug)]
+pub struct Pair {
+    /// The network.
+    pub net: Network,
+    /// Association of each node, once there is one.
+    pub id: [Option<AssociationId>; 2],
+    /// Why each node's association ended.
+    pub closed: [Option<CloseReason>; 2],
+    /// Events of each node, without those that are kept elsewhere.
+    pub events: [Vec<Event>; 2],
+    /// What each node received.
+    pub received: [Vec<Message>; 2],
+    /// Whether each node takes what it receives at once.
+    pub reads: [bool; 2],
+    /// Addresses of both nodes.
+    pub addresses: [Vec<IpAddr>; 2],
+}
+
+impl Pair {
+    /// SCTP port of the listener.
+    pub const PORT: u16 = 7;
+    /// Delay of one direction.
+    pub const DELAY: Duration = Duration::from_millis(10);
+
+    /// Hosts in `paths` separate networks, the listener with `server`.
+    pub fn new(paths: u8, server: AssociationConfig) -> Self {
+        let addresses = [addresses(0, paths), addresses(1, paths)];
+        let pairs = addresses[0].iter().copied().zip(addresses[1].iter().copied());
+        let routes = |swap: bool| {
+            Routes::Pairs(pairs.clone().map(|(a, b)| if swap { (b, a) } else { (a, b) }).collect())
+        };
+        let mut configs = [EndpointConfig::default(), EndpointConfig::default()];
+        configs[0].routes = routes(false);
+        configs[1].routes = routes(true);
+        Self::with(addresses, configs, server)
+    }
+
+    /// Hosts with these addresses and options.
+    pub fn with(
+        addresses: [Vec<IpAddr>; 2],
+        configs: [EndpointConfig; 2],
+        server: AssociationConfig,
+    ) -> Self {
+        let mut net = Network::new(LinkConfig::new().delay(Self::DELAY), 1);
+        net.trace.keep_packets();
+        if std::env::var_os("TRACE").is_some() {
+            net.trace.print();
+        }
+        for (node, config) in configs.into_iter().enumerate() {
+            net.add_node(config, [node as u8 + 1; 32], &addresses[node]);
+        }
+        let listening = net.node_mut(1).endpoint.listen(Self::PORT, Arc::new(server));
+        listening.expect("a valid configuration");
+        Self {
+            net,
+            id: [None; 2],
+            closed: [None, None],
+            events: [Vec::new(), Vec::new()],
+            received: [Vec::new(), Vec::new()],
+            reads: [true; 2],
+            addresses,
+        }
+    }
+
+    /// A pair whose association is up.
+    pub fn connected(paths: u8, config: AssociationConfig) -> Self {
+        let mut pair = Self::new(paths, config.clone());
+        pair.connect(config);
+        let up = pair.run_until(Duration::from_secs(1), |pair| pair.both_up());
+        assert!(up, "the handshake");
+        // Heartbeats that confirm paths and probes of the MTU come to an end.
+        pair.run(Duration::from_secs(10));
+        pair.net.trace.forget();
+        pair
+    }
+
+    /// Node 0 starts an association with all addresses of node 1.
+    pub fn connect(&mut self, config: AssociationConfig) {
+        let mut request = ConnectRequest::new(self.addresses[1].clone(), Self::PORT);
+        request.config = Arc::new(config);
+        self.connect_with(request);
+    }
+
+    /// Node 0 starts an association.
+    pub fn connect_with(&mut self, request: ConnectRequest) {
+        let now = self.net.now();
+        let id = self.net.node_mut(0).endpoint.connect(now, request);
+        self.id[0] = Some(id.expect("a valid request"));
+    }
+
+    /// Whether both associations are up.
+    pub fn both_up(&self) -> bool {
+        (0..2).all(|node| self.association(node).is_some_and(Association::is_established))
+    }
+
+    /// The association of a node.
+    pub fn association(&self, node: usize) -> Option<&Association> {
+        self.net.node(node).endpoint.association(self.id[node]?)
+    }
+
+    /// The association of a node, to use.
+    pub fn association_mut(&mut self, node: usize) -> AssociationMut<'_> {
+        let now = self.net.now();
+        let id = self.id[node].expect("an association");
+        self.net.node_mut(node).endpoint.association_mut(now, id).expect("an association")
+    }
+
+    /// Statistics of a node's association.
+    pub fn statistics(&self, node: usize) -> Statistics {
+        self.association(node).expect("an association").statistics()
+    }
+
+    /// Sends `data` on a stream; whether it was taken.
+    pub fn send(&mut self, node: usize, stream: u16, data: impl Into<bytes::Bytes>) -> bool {
+        let message = OutgoingMessage::new(stream, Ppid(0), data);
+        let now = self.net.now();
+        self.association_mut(node).send(now, message).is_ok()
+    }
+
+    /// Starts a graceful end from a node.
+    pub fn shutdown(&mut self, node: usize) {
+        let now = self.net.now();
+        self.association_mut(node).shutdown(now);
+    }
+
+    /// Ends the association of a node at once.
+    pub fn abort(&mut self, node: usize) {
+        let now = self.net.now();
+        self.association_mut(node).abort(now, b"");
+    }
+
+    /// Takes events and messages.
+    pub fn take(&mut self) {
+        self.net.settle();
+        for node in 0..2 {
+            while let Some((id, event)) = self.net.node_mut(node).events.pop_front() {
+                match event {
+                    Event::Connected { incoming: true, .. } if self.id[node] != Some(id) => {
+                        self.id[node] = Some(id);
+                        self.closed[node] = None;
+                        self.events[node].push(event);
+                    }
+                    Event::Closed(reason) if self.id[node] == Some(id) => {
+                        self.closed[node] = Some(reason);
+                    }
+                    event => self.events[node].push(event),
+                }
+            }
+            if self.reads[node] && self.association(node).is_some() {
+                let mut messages = Vec::new();
+                let mut association = self.association_mut(node);
+                while let Some(message) = association.receive() {
+                    association.release(message.charge());
+                    messages.push(message);
+                }
+                drop(association);
+                self.received[node].extend(messages);
+            }
+        }
+        self.net.settle();
+    }
+
+    /// Goes on until `done` or for `limit`; whether it was done.
+    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+        let limit = self.net.now() + limit;
+        loop {
+            self.net.settle();
+            self.take();
+            if done(self) {
+                return true;
+            }
+            if !self.net.step(limit) {
+                self.take();
+                return done(self);
+            }
+        }
+    }
+
+    /// Goes on for a time.
+    pub fn run(&mut self, time: Duration) {
+        self.run_until(time, |_| false);
+    }
+
+    /// All that a node received, put together.
+    pub fn received_bytes(&self, node: usize) -> Vec<u8> {
+        self.received[node].iter().flat_map(|m| m.payload.clone().into_bytes().to_vec()).collect()
+    }
+}

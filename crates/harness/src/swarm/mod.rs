@@ -1,0 +1,139 @@
+//! Random runs: everything is drawn from a seed.
+//!
+//! The first phase looks for what must never happen while the network does its worst. In the
+//! second one the network is healthy, and all that is left must be delivered, the association be
+//! shut down, and every timer end.
+
+mod options;
+mod run;
+
+use std::fmt;
+
+pub use options::{Kind, LinkSpec, Options, Reader, Traffic};
+pub use run::run;
+
+/// What happened in one run or several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Runs.
+    pub runs: u64,
+    /// Hash of everything that was sent; in a sum, of all runs in their order.
+    pub hash: u64,
+    /// Virtual time in seconds.
+    pub seconds: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Packets lost by loss models.
+    pub lost: u64,
+    /// Packets lost in cuts.
+    pub cut: u64,
+    /// Packets lost in full queues.
+    pub queue: u64,
+    /// Packets too large for the path.
+    pub too_big: u64,
+    /// Packets that arrived twice.
+    pub duplicated: u64,
+    /// Packets overtaken.
+    pub reordered: u64,
+    /// Packets damaged.
+    pub corrupted: u64,
+    /// Hosts that lost their state.
+    pub reboots: u64,
+    /// Restarts that a peer noticed.
+    pub restarts: u64,
+    /// Aborts by a user.
+    pub aborts: u64,
+    /// Associations that came to be, each end counted.
+    pub associations: u64,
+    /// Ends that closed gracefully.
+    pub graceful: u64,
+    /// Ends that gave the peer up for dead.
+    pub unreachable: u64,
+    /// Messages sent.
+    pub messages: u64,
+    /// Messages delivered.
+    pub delivered: u64,
+    /// Bytes delivered.
+    pub bytes: u64,
+    /// Messages delivered in parts.
+    pub in_parts: u64,
+    /// Messages that came back to their sender.
+    pub failed: u64,
+    /// Expiries of T3-rtx.
+    pub timeouts: u64,
+    /// Times that fast recovery was entered.
+    pub fast_recoveries: u64,
+    /// Probes of closed windows.
+    pub window_probes: u64,
+    /// Changes of a path's state.
+    pub path_changes: u64,
+}
+
+impl Report {
+    /// Adds another run.
+    pub fn add(&mut self, other: &Self) {
+        self.hash = self.hash.rotate_left(5) ^ other.hash;
+        macro_rules! sum {
+            ($($field:ident),*) => { $(self.$field += other.$field;)* };
+        }
+        sum!(
+            runs,
+            seconds,
+            packets,
+            lost,
+            cut,
+            queue,
+            too_big,
+            duplicated,
+            reordered,
+            corrupted,
+            reboots,
+            restarts,
+            aborts,
+            associations,
+            graceful,
+            unreachable,
+            messages,
+            delivered,
+            bytes,
+            in_parts,
+            failed,
+            timeouts,
+            fast_recoveries,
+            window_probes,
+            path_changes
+        );
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, value: u64| writeln!(f, "{name:<34}{value:>16}");
+        line("runs", self.runs)?;
+        line("virtual seconds", self.seconds)?;
+        line("packets sent", self.packets)?;
+        line("  lost", self.lost)?;
+        line("  lost on a link that was down", self.cut)?;
+        line("  dropped at a full queue", self.queue)?;
+        line("  larger than the path MTU", self.too_big)?;
+        line("  duplicated", self.duplicated)?;
+        line("  overtaken", self.reordered)?;
+        line("  damaged", self.corrupted)?;
+        line("hosts rebooted", self.reboots)?;
+        line("restarts noticed", self.restarts)?;
+        line("aborts", self.aborts)?;
+        line("associations (ends)", self.associations)?;
+        line("  shut down gracefully", self.graceful)?;
+        line("  given up as unreachable", self.unreachable)?;
+        line("messages sent", self.messages)?;
+        line("  delivered", self.delivered)?;
+        line("  delivered in parts", self.in_parts)?;
+        line("  returned to the sender", self.failed)?;
+        line("bytes delivered", self.bytes)?;
+        line("T3-rtx expiries", self.timeouts)?;
+        line("fast recoveries", self.fast_recoveries)?;
+        line("window probes", self.window_probes)?;
+        line("path state changes", self.path_changes)?;
+        writeln!(f, "hash {:016x}", self.hash)
+    }
+}

@@ -1,0 +1,648 @@
+//! One run.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_impair::Rng;
+use anabranch_proto::{
+    AssociationId, CloseReason, ConnectRequest, Event, Instant, SendErrorReason,
+};
+
+use super::Report;
+use super::options::{Draw, Kind, Options, Reader, Traffic};
+use crate::Network;
+use crate::oracle::{Oracle, Shape};
+
+/// SCTP ports of node 0 and node 1.
+const PORTS: [u16; 2] = [5000, 7];
+/// Virtual time within which everything must have come to its end once the network is healthy.
+const PATIENCE: Duration = Duration::from_secs(20_000);
+
+/// One end of an association, as its node's user sees it.
+#[derive(Debug)]
+struct End {
+    id: AssociationId,
+    up: bool,
+    streams: u16,
+    closed: Option<(CloseReason, Instant)>,
+    shut: Option<Instant>,
+    reading: bool,
+}
+
+#[derive(Debug)]
+struct User {
+    ends: Vec<End>,
+    draw: Draw,
+    traffic: Traffic,
+    reader: Reader,
+    next_send: Option<Instant>,
+    next_read: Option<Instant>,
+    /// Read and not yet given back: association and charge.
+    kept: Vec<(AssociationId, u32)>,
+    messages: u32,
+    bytes: usize,
+}
+
+struct Run {
+    options: Options,
+    net: Network,
+    oracle: Oracle,
+    users: [User; 2],
+    report: Report,
+    actions: VecDeque<(Instant, Action)>,
+    rebooted: bool,
+    aborted: bool,
+    healthy: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Connect(usize),
+    Reboot(usize),
+    Abort(usize),
+    Shutdown(usize),
+    Mtu(usize),
+}
+
+/// Runs everything that `options` say. `print` prints every packet and event.
+///
+/// # Panics
+/// If anything happens that must not.
+pub fn run(options: Options, print: bool) -> Report {
+    let mut run = Run::new(options, print);
+    run.faults();
+    run.recover();
+    run.end();
+    run.sum_up()
+}
+
+impl Run {
+    fn new(options: Options, print: bool) -> Self {
+        let fallback = anabranch_impair::LinkConfig::new()
+            .loss(anabranch_impair::Loss::Uniform(anabranch_impair::Probability::ONE));
+        let mut net = Network::new(fallback, options.seed);
+        net.max_segments = options.max_segments;
+        net.batches = options.batches;
+        if print {
+            net.trace.print();
+        }
+        let seed = |node: u8| {
+            let mut bytes = [node; 32];
+            bytes[..8].copy_from_slice(&options.seed.to_le_bytes());
+            bytes
+        };
+        for node in 0..2 {
+            net.add_node(
+                options.endpoints[node].clone(),
+                seed(node as u8),
+                &options.addresses[node],
+            );
+        }
+        let start = net.now();
+        for ((a, b), spec) in &options.links {
+            for (from, to, config) in [(*a, *b, &spec.directions[0]), (*b, *a, &spec.directions[1])]
+            {
+                let mut config = config.clone();
+                for cut in &mut config.cuts {
+                    cut.at += start.as_nanos();
+                    cut.until = cut.until.map(|until| until + start.as_nanos());
+                }
+                net.set_link(from, to, config);
+                net.set_mtu(from, to, spec.mtu);
+            }
+        }
+        let users = [0, 1].map(|node: usize| User {
+            ends: Vec::new(),
+            draw: Draw(Rng::stream(options.seed, 100 + node as u64)),
+            traffic: options.traffic[node].clone(),
+            reader: options.readers[node],
+            next_send: Some(start),
+            next_read: match options.readers[node] {
+                Reader::Slow { every, .. } => Some(start + every),
+                Reader::Eager | Reader::Stalled => None,
+            },
+            kept: Vec::new(),
+            messages: 0,
+            bytes: 0,
+        });
+        let mut actions = vec![(start, Action::Connect(0))];
+        if options.kind == Kind::Collision {
+            let later = Rng::stream(options.seed, 99).below(100_000_000);
+            actions.push((start + Duration::from_nanos(later), Action::Connect(1)));
+        }
+        if let Some((node, at, _)) = options.reboot {
+            actions.push((start + at, Action::Reboot(node)));
+        }
+        if let Some((node, at)) = options.abort {
+            actions.push((start + at, Action::Abort(node)));
+        }
+        for node in 0..2 {
+            actions.extend(options.shutdown[node].map(|at| (start + at, Action::Shutdown(node))));
+        }
+        for (index, (_, spec)) in options.links.iter().enumerate() {
+            actions.extend(spec.mtu_change.map(|(at, _)| (start + at, Action::Mtu(index))));
+        }
+        actions.sort_by_key(|(at, _)| *at);
+        let mut run = Self {
+            options,
+            net,
+            oracle: Oracle::default(),
+            users,
+            report: Report { runs: 1, ..Report::default() },
+            actions: actions.into(),
+            rebooted: false,
+            aborted: false,
+            healthy: None,
+        };
+        run.listen(1);
+        if run.options.kind == Kind::Collision {
+            run.listen(0);
+        }
+        run
+    }
+
+    fn listen(&mut self, node: usize) {
+        let config = Arc::new(self.options.configs[node].clone());
+        let endpoint = &mut self.net.node_mut(node).endpoint;
+        endpoint.listen(PORTS[node], config).expect("a valid configuration");
+    }
+
+    /// First phase.
+    fn faults(&mut self) {
+        let end = self.net.now() + self.options.faults;
+        self.advance(end, |_| false);
+    }
+
+    /// Second phase: the network is healthy, and all is delivered.
+    fn recover(&mut self) {
+        let now = self.net.now();
+        self.healthy = Some(now);
+        self.net.trace.note(now, format_args!("the network is healthy"));
+        // Crossed paths that do not exist stay dead.
+        let delay = Duration::from_millis(10);
+        for ((a, b), _) in self.options.links.clone() {
+            for (from, to) in [(a, b), (b, a)] {
+                self.net.set_link(from, to, anabranch_impair::LinkConfig::new().delay(delay));
+                self.net.set_mtu(from, to, None);
+            }
+        }
+        for user in &mut self.users {
+            user.reader = Reader::Eager;
+            user.next_read = None;
+            user.next_send = None;
+        }
+        for node in 0..2 {
+            self.read(node, u32::MAX);
+        }
+        let limit = now + PATIENCE;
+        let done = self.advance(limit, |run| run.is_delivered());
+        assert!(done, "not everything was delivered: {}", self.what_is_left());
+    }
+
+    /// Everything is shut down, and all timers end.
+    fn end(&mut self) {
+        let now = self.net.now();
+        let which = self.users[0].draw.between(1, 3);
+        for node in 0..2 {
+            if which & (1 << node) != 0 || self.open(1 - node).is_empty() {
+                self.shutdown(node);
+            }
+        }
+        let mut limit = now + PATIENCE;
+        let one = self.advance(limit, |run| run.all_closed());
+        if !one {
+            // One end may never have heard of the other's end: it finds out when it shuts down.
+            (0..2).for_each(|node| self.shutdown(node));
+            limit = self.net.now() + PATIENCE;
+            let both = self.advance(limit, |run| run.all_closed());
+            assert!(both, "not closed: {}", self.what_is_left());
+        }
+        self.judge();
+        for node in 0..2 {
+            let ids: Vec<_> = self.net.node(node).endpoint.associations().collect();
+            for id in ids {
+                let association = self.net.node(node).endpoint.association(id);
+                let used = association.map(|a| a.statistics().receive_buffer_used);
+                // An end that was cut short may hold parts of messages.
+                let graceful = self.users[node].ends.iter().any(|end| {
+                    let shut = matches!(&end.closed, Some((CloseReason::Shutdown, _)));
+                    end.id == id && shut
+                });
+                assert!(!graceful || used == Some(0), "node {node} holds {used:?} at the end");
+                self.net.node_mut(node).endpoint.remove(id);
+            }
+        }
+        let limit = self.net.now() + Duration::from_secs(1000);
+        while self.net.step(limit) {}
+        assert_eq!(self.net.next(), None, "a timer runs for ever");
+    }
+
+    /// Goes on until `done`; `false` if it was not until `limit`.
+    fn advance(&mut self, limit: Instant, mut done: impl FnMut(&Self) -> bool) -> bool {
+        loop {
+            self.net.settle();
+            self.events();
+            self.users_turn();
+            if done(self) {
+                return true;
+            }
+            let user = |user: &User| [user.next_send, user.next_read].into_iter().flatten().min();
+            let wakes = self.users.iter().filter_map(user);
+            let action = self.actions.front().map(|(at, _)| *at);
+            let wake = wakes.chain(action).min().unwrap_or(limit).min(limit);
+            let more = self.net.step(wake);
+            if !more && wake >= limit {
+                self.events();
+                return done(self);
+            }
+        }
+    }
+
+    /// Does what the users and the script have to do now.
+    fn users_turn(&mut self) {
+        let now = self.net.now();
+        while self.actions.front().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, action)) = self.actions.pop_front() {
+                self.act(action);
+            }
+        }
+        for node in 0..2 {
+            let user = &mut self.users[node];
+            if user.next_read.is_some_and(|at| at <= now)
+                && let Reader::Slow { count, every } = user.reader
+            {
+                user.next_read = Some(now + every);
+                self.give_back(node);
+                self.read(node, count);
+            }
+            if self.users[node].next_send.is_some_and(|at| at <= now) {
+                self.users[node].next_send = Some(now + self.users[node].traffic.pause);
+                self.send(node);
+            }
+        }
+        self.net.settle();
+        self.events();
+    }
+
+    fn act(&mut self, action: Action) {
+        let now = self.net.now();
+        self.net.trace.note(now, format_args!("{action:?}"));
+        match action {
+            Action::Connect(node) => self.connect(node),
+            Action::Reboot(node) => {
+                self.report.reboots += 1;
+                self.rebooted = true;
+                let mut seed = [node as u8 + 10; 32];
+                seed[..8].copy_from_slice(&self.options.seed.to_le_bytes());
+                self.net.reboot(node, self.options.endpoints[node].clone(), seed);
+                self.oracle.lost_state();
+                let user = &mut self.users[node];
+                user.ends.clear();
+                user.kept.clear();
+                if node == 1 || self.options.kind == Kind::Collision {
+                    self.listen(node);
+                }
+                if let Some((_, _, away)) = self.options.reboot
+                    && (node == 0 || self.options.kind == Kind::Collision)
+                {
+                    let at = now + away;
+                    let place = self.actions.partition_point(|(other, _)| *other <= at);
+                    self.actions.insert(place, (at, Action::Connect(node)));
+                }
+            }
+            Action::Abort(node) => {
+                self.aborted = true;
+                for id in self.open(node) {
+                    self.report.aborts += 1;
+                    let endpoint = &mut self.net.node_mut(node).endpoint;
+                    if let Some(mut association) = endpoint.association_mut(now, id) {
+                        association.abort(now, b"the swarm says so");
+                    }
+                }
+            }
+            Action::Shutdown(node) => self.shutdown(node),
+            Action::Mtu(index) => {
+                let ((a, b), spec) = &self.options.links[index];
+                let (a, b, mtu) = (*a, *b, spec.mtu_change.map(|(_, mtu)| mtu));
+                if self.healthy.is_none() {
+                    self.net.set_mtu(a, b, mtu);
+                    self.net.set_mtu(b, a, mtu);
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, node: usize) {
+        let now = self.net.now();
+        let peer = 1 - node;
+        let mut request = ConnectRequest::new(self.options.addresses[peer].clone(), PORTS[peer]);
+        request.local_port = Some(PORTS[node]);
+        request.remote_udp_port = self.net.node(peer).udp_port;
+        request.config = Arc::new(self.options.configs[node].clone());
+        // In a collision the peer's INIT may have come first.
+        if let Ok(id) = self.net.node_mut(node).endpoint.connect(now, request) {
+            self.users[node].ends.push(End::new(id));
+        } else {
+            assert!(self.options.kind == Kind::Collision, "connect failed");
+        }
+    }
+
+    fn open(&self, node: usize) -> Vec<AssociationId> {
+        let open = self.users[node].ends.iter().filter(|end| end.closed.is_none());
+        open.map(|end| end.id).collect()
+    }
+
+    fn shutdown(&mut self, node: usize) {
+        let now = self.net.now();
+        for id in self.open(node) {
+            let endpoint = &mut self.net.node_mut(node).endpoint;
+            if let Some(mut association) = endpoint.association_mut(now, id) {
+                association.shutdown(now);
+            }
+            if let Some(end) = self.users[node].end(id) {
+                end.shut.get_or_insert(now);
+            }
+        }
+    }
+
+    fn events(&mut self) {
+        for node in 0..2 {
+            while let Some((id, event)) = self.net.node_mut(node).events.pop_front() {
+                self.event(node, id, event);
+            }
+        }
+    }
+
+    fn event(&mut self, node: usize, id: AssociationId, event: Event) {
+        let now = self.net.now();
+        match event {
+            Event::Connected { incoming, outbound_streams, .. } => {
+                if self.users[node].end(id).is_none() {
+                    assert!(incoming, "an association that nobody asked for");
+                    self.users[node].ends.push(End::new(id));
+                }
+                self.report.associations += 1;
+                let end = self.users[node].end(id).expect("just added");
+                assert!(!end.up, "connected twice");
+                assert!(end.closed.is_none(), "connected after its end");
+                end.up = true;
+                end.streams = outbound_streams;
+                // An end that gave up before it was up may still owe a reading.
+                end.reading = true;
+            }
+            Event::Restarted => {
+                assert!(self.rebooted, "a restart that never was");
+                self.report.restarts += 1;
+                self.oracle.restarted(id, node);
+            }
+            Event::Readable if self.users[node].reader == Reader::Eager => {
+                self.read(node, u32::MAX);
+            }
+            Event::SendFailed { message, sent } => {
+                let judged = self.oracle.failed(&message, sent);
+                judged.unwrap_or_else(|what| panic!("node {node}: {what}"));
+            }
+            Event::PathChanged { .. } => self.report.path_changes += 1,
+            Event::Closed(reason) => {
+                if let CloseReason::ProtocolViolation(what) = &reason {
+                    panic!("node {node} holds its peer for broken: {what}");
+                }
+                if self.users[node].end(id).is_none() {
+                    self.users[node].ends.push(End::new(id));
+                }
+                let end = self.users[node].end(id).expect("just added");
+                assert!(end.closed.is_none(), "closed twice");
+                end.closed = Some((reason, now));
+                let association = self.net.node(node).endpoint.association(id);
+                if let Some(counters) = association.map(|a| a.statistics().counters) {
+                    self.report.timeouts += counters.t3_timeouts;
+                    self.report.fast_recoveries += counters.fast_recoveries;
+                    self.report.window_probes += counters.zero_window_probes;
+                }
+                if self.users[node].reader != Reader::Stalled {
+                    self.read(node, u32::MAX);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The user of `node` takes up to `count` messages or parts from each association.
+    fn read(&mut self, node: usize, count: u32) {
+        let now = self.net.now();
+        let ids: Vec<_> = self.users[node].ends.iter().map(|end| end.id).collect();
+        for id in ids {
+            let Some(mut association) = self.net.node_mut(node).endpoint.association_mut(now, id)
+            else {
+                continue;
+            };
+            let slow = matches!(self.users[node].reader, Reader::Slow { .. });
+            for _ in 0..count {
+                let Some(message) = association.receive() else { break };
+                let judged = self.oracle.received(1 - node, id, &message);
+                judged.unwrap_or_else(|what| panic!("node {node} at {now:?}: {what}"));
+                if slow && count != u32::MAX {
+                    self.users[node].kept.push((id, message.charge()));
+                } else {
+                    association.release(message.charge());
+                }
+            }
+        }
+        if self.users[node].reader == Reader::Eager {
+            self.give_back(node);
+        }
+    }
+
+    fn give_back(&mut self, node: usize) {
+        let now = self.net.now();
+        for (id, charge) in std::mem::take(&mut self.users[node].kept) {
+            if let Some(mut association) = self.net.node_mut(node).endpoint.association_mut(now, id)
+            {
+                association.release(charge);
+            }
+        }
+    }
+
+    /// The user of `node` sends a burst of messages.
+    fn send(&mut self, node: usize) {
+        let now = self.net.now();
+        let user = &mut self.users[node];
+        let Some(end) = user.ends.iter().rev().find(|end| end.closed.is_none()) else { return };
+        let (id, streams) = (end.id, end.streams);
+        for _ in 0..user.traffic.burst {
+            let traffic = &user.traffic;
+            if user.messages >= traffic.messages || user.bytes >= traffic.bytes {
+                user.next_send = None;
+                return;
+            }
+            let draw = &mut user.draw;
+            let length = draw.scale(1, traffic.longest as u64) as usize;
+            let streams = traffic.streams.min(streams).max(1);
+            let shape = Shape {
+                stream: draw.0.below(u64::from(streams)) as u16,
+                unordered: draw.0.chance(traffic.unordered),
+                immediate: draw.0.chance(traffic.immediate),
+                length: length.min(traffic.bytes - user.bytes),
+                lifetime: draw.0.chance(traffic.mortal).then(|| draw.millis(1, 5000)),
+            };
+            let message = self.oracle.message(node, id, shape);
+            let endpoint = &mut self.net.node_mut(node).endpoint;
+            let Some(mut association) = endpoint.association_mut(now, id) else { return };
+            match association.send(now, message) {
+                Ok(()) => {
+                    user.messages += 1;
+                    user.bytes += length;
+                    self.report.messages += 1;
+                }
+                Err(error) => {
+                    self.oracle.retract();
+                    assert!(
+                        matches!(error.reason, SendErrorReason::Blocked | SendErrorReason::Closed),
+                        "refused: {error}"
+                    );
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether nothing is on its way any more.
+    fn is_delivered(&self) -> bool {
+        self.actions.is_empty()
+            && (0..2).all(|node| {
+                self.users[node].ends.iter().all(|end| {
+                    let hopeless = end.closed.is_some() || self.peer_is_gone(node);
+                    hopeless || self.oracle.pending(node, end.id).next().is_none()
+                })
+            })
+    }
+
+    /// Whether the other node has no open association.
+    fn peer_is_gone(&self, node: usize) -> bool {
+        self.open(1 - node).is_empty()
+    }
+
+    fn all_closed(&self) -> bool {
+        (0..2).all(|node| self.open(node).is_empty())
+    }
+
+    /// What must hold when all is over.
+    fn judge(&mut self) {
+        self.events();
+        let healthy = self.healthy.expect("the second phase has begun");
+        let slow = self.options.configs.iter().map(|c| c.rto_max).max().unwrap_or_default();
+        for node in 0..2 {
+            for end in &self.users[node].ends {
+                let Some((reason, at)) = &end.closed else { continue };
+                match reason {
+                    CloseReason::Shutdown => {
+                        self.report.graceful += 1;
+                        let lost: Vec<u32> = self.oracle.pending(node, end.id).collect();
+                        let first = lost.first().map(|id| self.oracle.describe(*id));
+                        assert!(lost.is_empty(), "{} lost, the first {first:?}", lost.len());
+                        let failed = self.oracle.failed_after_sending(node, end.id);
+                        assert!(failed == 0 || self.rebooted, "graceful, but {failed} given up");
+                    }
+                    CloseReason::Unreachable | CloseReason::ConnectTimeout => {
+                        self.report.unreachable += 1;
+                        let late = *at > healthy + slow * 3;
+                        assert!(
+                            !late || self.rebooted || self.any_other_reason(node),
+                            "node {node} gave up a healthy peer: {reason} at {at:?}"
+                        );
+                        self.all_accounted(node, end.id);
+                    }
+                    CloseReason::LocalAbort | CloseReason::PeerAbort { .. } => {
+                        let excused = self.aborted
+                            || self.rebooted
+                            || self.any_other_reason(node)
+                            || end.shut.is_some_and(|_| !end.up);
+                        assert!(excused, "node {node}: {reason} and nobody did it");
+                        self.all_accounted(node, end.id);
+                    }
+                    CloseReason::ShutdownTimeout => {
+                        let begun = end.shut.is_none_or(|shut| shut <= healthy + slow);
+                        assert!(begun || self.rebooted, "node {node}: a shutdown took too long");
+                        self.all_accounted(node, end.id);
+                    }
+                    CloseReason::HandshakeFailed(_) => {}
+                    other => panic!("node {node} closed: {other}"),
+                }
+            }
+        }
+    }
+
+    /// Whether an end was closed for a reason that explains an abort by the peer, or never came
+    /// to be. A cookie that is still on its way then brings an association to life that its
+    /// other end knows nothing of.
+    fn any_other_reason(&self, node: usize) -> bool {
+        let mut ends = self.users.iter().flat_map(|user| &user.ends);
+        self.users[node].ends.len() > 1
+            || ends.any(|end| {
+                end.closed.as_ref().is_some_and(|(reason, _)| {
+                    !matches!(reason, CloseReason::Shutdown | CloseReason::PeerAbort { .. })
+                })
+            })
+            || self.users[1 - node].ends.is_empty()
+    }
+
+    /// Every message of an association that failed was delivered or came back.
+    fn all_accounted(&self, node: usize, id: AssociationId) {
+        let lost: Vec<u32> = self.oracle.pending(node, id).collect();
+        let first = lost.first().map(|id| self.oracle.describe(*id));
+        // What the peer acknowledged and its user has not read is in nobody's hands; users of
+        // this swarm read everything.
+        assert!(lost.is_empty(), "node {node}: {} unaccounted, first {first:?}", lost.len());
+    }
+
+    fn what_is_left(&self) -> String {
+        let mut text = String::new();
+        for node in 0..2 {
+            for end in &self.users[node].ends {
+                let pending: Vec<u32> = self.oracle.pending(node, end.id).collect();
+                text += &format!(
+                    "\nnode {node} {} closed {:?}, pending {:?} {:?}\n{:#?}",
+                    end.id,
+                    end.closed,
+                    pending.len(),
+                    pending.first().map(|id| self.oracle.describe(*id)),
+                    self.net.node(node).endpoint.association(end.id).map(|a| a.statistics())
+                );
+            }
+        }
+        text
+    }
+
+    fn sum_up(mut self) -> Report {
+        self.report.hash = self.net.trace.hash();
+        self.report.packets = self.net.trace.packets();
+        self.report.seconds = self.net.now().as_nanos() / 1_000_000_000;
+        self.report.too_big = self.net.too_big();
+        for (_, _, stats) in self.net.link_stats() {
+            self.report.lost += stats.lost_model;
+            self.report.cut += stats.lost_down;
+            self.report.queue += stats.queue_drops;
+            self.report.duplicated += stats.duplicated;
+            self.report.reordered += stats.reordered;
+            self.report.corrupted += stats.corrupted;
+        }
+        self.report.delivered = self.oracle.delivered;
+        self.report.bytes = self.oracle.delivered_bytes;
+        self.report.in_parts = self.oracle.in_parts;
+        self.report.failed = self.oracle.failed;
+        self.report
+    }
+}
+
+impl User {
+    fn end(&mut self, id: AssociationId) -> Option<&mut End> {
+        self.ends.iter_mut().find(|end| end.id == id)
+    }
+}
+
+impl End {
+    fn new(id: AssociationId) -> Self {
+        Self { id, up: false, streams: 1, closed: None, shut: None, reading: false }
+    }
+}

@@ -1,0 +1,75 @@
+//! What must hold for the ring at any time; for tests.
+
+use std::collections::BTreeSet;
+
+use super::{Outstanding, SlotState};
+
+impl Outstanding {
+    /// Recomputes from the slots everything that is kept beside them.
+    ///
+    /// # Errors
+    /// What does not agree.
+    pub(crate) fn check_invariants(&self) -> Result<(), String> {
+        let mut payload = 0;
+        let mut lost_chunks = 0;
+        for (path, flight) in self.flights.iter().enumerate() {
+            let mut bytes = 0;
+            let mut in_flight = BTreeSet::new();
+            let mut lost = BTreeSet::new();
+            for (offset, slot) in self.slots.iter().enumerate() {
+                let tsn = self.base + offset as u64;
+                match slot.state {
+                    _ if usize::from(slot.path) != path => {}
+                    SlotState::InFlight => {
+                        bytes += slot.size();
+                        payload += slot.payload.len();
+                        in_flight.insert(tsn);
+                    }
+                    SlotState::Lost => {
+                        lost.insert(tsn);
+                    }
+                    SlotState::Acked => {}
+                }
+            }
+            if bytes != flight.bytes {
+                return Err(format!(
+                    "path {path}: {} bytes in flight, kept {}",
+                    bytes, flight.bytes
+                ));
+            }
+            if lost != flight.lost {
+                return Err(format!("path {path}: lost {lost:?}, kept {:?}", flight.lost));
+            }
+            lost_chunks += lost.len();
+            let mut linked = BTreeSet::new();
+            for (held, list) in [(false, flight.order), (true, flight.held)] {
+                let mut at = list.ends.map(|(head, _)| head);
+                while let Some(tsn) = at {
+                    let slot = self.get(tsn).ok_or_else(|| format!("TSN {tsn} linked and gone"))?;
+                    if slot.held != held || !linked.insert(tsn) {
+                        return Err(format!("path {path}: TSN {tsn} is in a wrong list or twice"));
+                    }
+                    at = self.sent_after(tsn);
+                    if at.is_none() && list.ends.map(|(_, tail)| tail) != Some(tsn) {
+                        return Err(format!("path {path}: a list ends at {tsn}, not at its tail"));
+                    }
+                }
+            }
+            if linked != in_flight {
+                return Err(format!("path {path}: in flight {in_flight:?}, linked {linked:?}"));
+            }
+        }
+        if payload != self.payload_in_flight {
+            return Err(format!("{payload} in flight, kept {}", self.payload_in_flight));
+        }
+        if lost_chunks != self.lost {
+            return Err(format!("{lost_chunks} chunks lost, kept {}", self.lost));
+        }
+        Ok(())
+    }
+
+    /// User bytes in all slots, acknowledged or not.
+    pub(crate) fn held_payload(&self) -> usize {
+        self.slots.iter().map(|slot| slot.payload.len()).sum()
+    }
+}

@@ -1,0 +1,136 @@
+//! Bugs that the swarm found, each as its smallest case.
+
+use std::time::Duration;
+
+use anabranch_harness::{Datagram, Pair, Verdict, craft};
+use anabranch_proto::config::InitialCwnd;
+use anabranch_proto::{
+    AssociationConfig, CloseReason, ConnectRequest, Event, OutgoingMessage, Ppid,
+};
+use anabranch_wire::{Chunk, Header, Heartbeat, Packet, kind};
+
+/// Time in which nothing can go on: everything happens or nothing does.
+const LONG: Duration = Duration::from_secs(3600);
+
+#[test]
+fn autoclose_waits_for_the_handshake_and_not_for_the_shutdown() {
+    let mut config = AssociationConfig::default();
+    config.autoclose = Some(Duration::from_millis(50));
+    let mut pair = Pair::new(1, config.clone());
+    // The handshake takes longer than autoclose allows, and so does the shutdown.
+    let slow = anabranch_impair::LinkConfig::new().delay(Duration::from_millis(200));
+    pair.net.set_links(slow);
+    pair.connect(config);
+    pair.run(LONG);
+    assert_eq!(pair.closed, [Some(CloseReason::Shutdown), Some(CloseReason::Shutdown)]);
+}
+
+#[test]
+fn a_message_sent_in_part_comes_back_once_and_whole() {
+    let mut pair = Pair::connected(1, AssociationConfig::rfc9260());
+    pair.net.script(|_| Verdict::Drop);
+    let message: Vec<u8> = (0..100_000_u32).map(|i| (i * 7 + i / 256) as u8).collect();
+    assert!(pair.send(0, 3, message.clone()));
+    pair.net.settle();
+    assert!(pair.statistics(0).outstanding_bytes > 0, "a part of it is in flight");
+    pair.abort(0);
+    pair.take();
+    let failed: Vec<_> = (pair.events[0].iter())
+        .filter_map(|event| match event {
+            Event::SendFailed { message, sent } => Some((message, *sent)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(failed.len(), 1);
+    assert!(failed[0].0.data == message && failed[0].1);
+}
+
+#[test]
+// test: rfc9260 8.4 "respond to the sender of the OOTB packet with a"
+fn a_lost_shutdown_complete_is_made_up_for_before_the_user_lets_go() {
+    let mut pair = Pair::connected(1, AssociationConfig::rfc9260());
+    let mut lost = false;
+    pair.net.script(move |sight| {
+        let first = sight.has(kind::SHUTDOWN_COMPLETE) && !std::mem::replace(&mut lost, true);
+        if first { Verdict::Drop } else { Verdict::Pass }
+    });
+    pair.shutdown(0);
+    pair.run(Duration::from_secs(10));
+    // Node 0 has ended and is not removed; node 1 repeats its SHUTDOWN ACK.
+    assert_eq!(pair.closed, [Some(CloseReason::Shutdown), Some(CloseReason::Shutdown)]);
+    assert!(pair.association(0).is_some());
+}
+
+#[test]
+fn an_association_that_ended_makes_room_for_the_next_with_the_same_ports() {
+    let mut pair = Pair::new(1, AssociationConfig::rfc9260());
+    for _ in 0..3 {
+        let mut request = ConnectRequest::new(pair.addresses[1].clone(), Pair::PORT);
+        request.local_port = Some(4000);
+        pair.connect_with(request);
+        assert!(pair.run_until(LONG, |pair| pair.both_up()));
+        pair.abort(0);
+        assert!(pair.run_until(LONG, |pair| pair.closed.iter().all(Option::is_some)));
+    }
+}
+
+#[test]
+fn a_reflected_abort_ends_a_shutdown_that_was_almost_done() {
+    let mut pair = Pair::connected(1, AssociationConfig::rfc9260());
+    // The SHUTDOWN COMPLETE is lost and a late packet, which draws an ABORT, is not.
+    pair.net.script(|sight| match sight.has(kind::SHUTDOWN_COMPLETE) {
+        true => Verdict::Drop,
+        false => Verdict::Pass,
+    });
+    pair.shutdown(0);
+    assert!(pair.run_until(LONG, |pair| pair.closed[0].is_some()));
+    pair.net.settle();
+    let header = Header {
+        source_port: Pair::PORT,
+        destination_port: pair.association(0).unwrap().local_port(),
+        verification_tag: 1,
+    };
+    let tag = {
+        let kept = pair.net.trace.kept();
+        let from_server = kept.iter().rev().find(|(_, packet)| packet.from == pair.addresses[1][0]);
+        Packet::parse(&from_server.unwrap().1.bytes).unwrap().header().verification_tag
+    };
+    let late = craft::packet(Header { verification_tag: tag, ..header }, |packet| {
+        packet.chunk(&Chunk::Heartbeat(Heartbeat { info: b"late" }))
+    });
+    pair.net.deliver(Datagram {
+        from: pair.addresses[1][0],
+        to: pair.addresses[0][0],
+        udp_port: 9899,
+        ecn: None,
+        dont_fragment: false,
+        bytes: late,
+    });
+    pair.run(Duration::from_millis(100));
+    assert_eq!(pair.closed[1], Some(CloseReason::Shutdown));
+}
+
+#[test]
+fn messages_that_expire_unsent_are_reported_without_anything_else_to_do() {
+    let mut config = AssociationConfig::rfc9260();
+    config.initial_cwnd = InitialCwnd::Mtus(1);
+    let mut pair = Pair::connected(1, config);
+    pair.net.script(|_| Verdict::Drop);
+    assert!(pair.send(0, 0, vec![0; 5000]), "more than cwnd");
+    pair.net.settle();
+    let now = pair.net.now();
+    let message = OutgoingMessage {
+        lifetime: Some(Duration::from_millis(1)),
+        ..OutgoingMessage::new(1, Ppid(0), vec![1; 10])
+    };
+    pair.association_mut(0).send(now, message).unwrap();
+    // The first message has its turn before; what is left of it goes out bit by bit.
+    pair.net.end_script();
+    pair.run(Duration::from_secs(30));
+    let failed = pair.events[0].iter().find_map(|event| match event {
+        Event::SendFailed { message, sent } => Some((message.stream, *sent)),
+        _ => None,
+    });
+    assert_eq!(failed, Some((1, false)));
+    assert_eq!(pair.received_bytes(1).len(), 5000);
+}

@@ -1,0 +1,49 @@
+//! Random runs. To replay a seed, print its trace, or try many:
+//! `cargo run --release -p anabranch-harness --bin swarm -- --help`.
+
+use anabranch_harness::swarm::{Options, Report, run};
+
+fn seed(seed: u64) -> Report {
+    println!("seed {seed}; replay it with");
+    println!("  cargo run --release -p anabranch-harness --bin swarm -- --seed {seed} --trace");
+    run(Options::draw(seed), false)
+}
+
+#[test]
+fn a_few_hundred_seeds() {
+    let mut total = Report::default();
+    (0..300).for_each(|number| total.add(&seed(number)));
+    println!("{total}");
+    // The swarm is worth its time only if the faults and their remedies really occur.
+    let occurred = [
+        ("losses", total.lost),
+        ("cuts", total.cut),
+        ("full queues", total.queue),
+        ("large packets", total.too_big),
+        ("duplicates", total.duplicated),
+        ("reordering", total.reordered),
+        ("damage", total.corrupted),
+        ("restarts", total.restarts),
+        ("aborts", total.aborts),
+        ("graceful ends", total.graceful),
+        ("ends for want of an answer", total.unreachable),
+        ("partial delivery", total.in_parts),
+        ("returned messages", total.failed),
+        ("timeouts", total.timeouts),
+        ("fast recoveries", total.fast_recoveries),
+        ("window probes", total.window_probes),
+        ("changes of paths", total.path_changes),
+    ];
+    for (what, count) in occurred {
+        assert!(count > 0, "no {what} in 300 runs");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    for number in [3, 17, 1234] {
+        let (first, second) = (seed(number), seed(number));
+        assert_eq!(first, second);
+    }
+    assert_ne!(seed(3).hash, seed(17).hash);
+}
