@@ -16,7 +16,7 @@ use crate::options::{SctpOptions, Transport, duration, refuse};
 use crate::output::{print, print_json};
 use crate::progress::{Bars, Follower};
 use crate::report::{ConnectionReport, FileReport, GetReport};
-use crate::transport::{self, Delivery, Order};
+use crate::transport::{Delivery, Order, sctp, tcp};
 
 /// Fetch files over HTTP, on SCTP streams or TCP
 ///
@@ -85,9 +85,14 @@ impl Get {
         }
         let interrupt = Interrupt::install()?;
         let bars = Bars::new(self.urls.len(), !self.quiet && !self.json);
+        let sctp = self.bind_sctp(&groups)?;
         let begun = Instant::now();
-        let fetched = join_all(groups.iter().map(|g| self.fetch(g, &bars, &interrupt))).await;
+        let work = groups.iter().map(|group| self.fetch(group, sctp.as_ref(), &bars, &interrupt));
+        let fetched = join_all(work).await;
         bars.clear();
+        if let Some(sctp) = sctp {
+            sctp.close().await;
+        }
         let fetched = fetched.into_iter().collect::<Result<Vec<_>, _>>()?;
         self.finish(fetched, begun.elapsed())
     }
@@ -142,17 +147,27 @@ impl Get {
         Ok(groups)
     }
 
+    /// The endpoint of all associations, if there is to be one.
+    fn bind_sctp(&self, groups: &[Group]) -> Result<Option<sctp::Client>, Failure> {
+        if groups.iter().all(|group| group.transport != Transport::SctpUdp) {
+            return Ok(None);
+        }
+        let (here, there) = (self.udp_port, self.remote_udp_port);
+        sctp::Client::bind(&self.sctp, &self.local, here, there, self.streams).map(Some)
+    }
+
     /// Fetches a group. Fails only when the user wants it to end.
     async fn fetch(
         &self,
         group: &Group,
+        sctp: Option<&sctp::Client>,
         bars: &Bars,
         interrupt: &Interrupt,
     ) -> Result<Fetched, Failure> {
         let names = group.transactions.iter().map(|t| file_name(&t.file)).collect();
         let follower = Follower::new(bars, names);
         let begun = Instant::now();
-        let delivered = self.deliver(group, &follower, interrupt).await;
+        let delivered = self.deliver(group, sctp, &follower, interrupt).await;
         let seconds = begun.elapsed().as_secs_f64();
         let mut delivery = match delivered {
             Ok(delivery) => delivery,
@@ -189,6 +204,7 @@ impl Get {
     async fn deliver(
         &self,
         group: &Group,
+        sctp: Option<&sctp::Client>,
         follower: &Follower<'_>,
         interrupt: &Interrupt,
     ) -> Result<Delivery, Failure> {
@@ -202,9 +218,9 @@ impl Get {
             observer: follower,
             interrupt,
         };
-        match group.transport {
-            Transport::Tcp => transport::tcp::fetch_all(order).await,
-            Transport::SctpUdp => Err(Failure::failed("SCTP is not built in yet")),
+        match sctp.filter(|_| group.transport == Transport::SctpUdp) {
+            Some(client) => client.fetch_all(order).await,
+            None => tcp::fetch_all(order).await,
         }
     }
 

@@ -66,7 +66,7 @@ impl Serve {
         };
         match self.transport {
             Transport::Tcp => transport::tcp::serve(service).await,
-            Transport::SctpUdp => Err(Failure::failed("SCTP is not built in yet")),
+            Transport::SctpUdp => transport::sctp::serve(service, &self.sctp, self.udp_port).await,
         }
     }
 }

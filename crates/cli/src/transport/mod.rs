@@ -1,5 +1,6 @@
 //! What `serve` and `get` run on. Each transport brings the same two functions.
 
+pub(crate) mod sctp;
 pub(crate) mod tcp;
 
 use std::net::IpAddr;

@@ -73,8 +73,8 @@ async fn answer(service: Service, options: ServerOptions, stream: TcpStream, pee
     let served = async {
         let local = stream.local_addr()?;
         let connection = TcpServerConnection::new(stream)?;
-        let streams = serve_connection(connection, service.files.clone(), &options).await?;
-        Ok::<_, io::Error>((local, streams))
+        let served = serve_connection(connection, service.files.clone(), &options).await;
+        Ok::<_, io::Error>((local, served.streams))
     };
     match served.await {
         Ok((local, streams)) => {
