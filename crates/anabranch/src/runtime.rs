@@ -105,6 +105,8 @@ pub enum TransmitError {
     TooBig,
     /// Several datagrams in one call are refused, though one may pass.
     Segmentation,
+    /// A queue of this host was full and the datagrams are lost: congestion, not a fault.
+    Dropped,
     /// The destination cannot be reached, or something else is wrong with it.
     Failed(io::Error),
 }

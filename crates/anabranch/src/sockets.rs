@@ -228,6 +228,10 @@ impl SocketSet {
                     one_by_one = true;
                     continue;
                 }
+                Err(TransmitError::Dropped) => {
+                    self.statistics.datagrams_dropped += count;
+                    (done, retried) = (end, false);
+                }
                 Err(error) => {
                     // A datagram sent earlier may be what is complained of.
                     if self.collect_errors(index) && !retried && !self.local_mtu_reported() {
@@ -262,7 +266,7 @@ impl SocketSet {
                 tracing::debug!(name: "transport:send_failed", %local, %remote, %error);
                 self.problems.push(Problem::SendFailed { local, remote });
             }
-            TransmitError::WouldBlock | TransmitError::Segmentation => {}
+            TransmitError::WouldBlock | TransmitError::Segmentation | TransmitError::Dropped => {}
         }
     }
 

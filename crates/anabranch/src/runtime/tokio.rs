@@ -19,6 +19,14 @@ use super::{
 /// Socket buffers asked for; the system grants what its limits allow.
 const SOCKET_BUFFER: usize = 4 << 20;
 
+/// ENOBUFS: Linux tells of full queues only those who ask for transport errors.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const NO_BUFFERS: i32 = 105;
+#[cfg(windows)]
+const NO_BUFFERS: i32 = 10_055;
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+const NO_BUFFERS: i32 = 55;
+
 /// tokio's sockets, timers and tasks.
 #[derive(Clone, Debug)]
 pub struct TokioRuntime {
@@ -143,6 +151,8 @@ impl UdpSocket for Socket {
                 && (error.kind() == io::ErrorKind::InvalidInput || self.max_segments() == 1);
             match error.kind() {
                 io::ErrorKind::WouldBlock => TransmitError::WouldBlock,
+                io::ErrorKind::OutOfMemory => TransmitError::Dropped,
+                _ if error.raw_os_error() == Some(NO_BUFFERS) => TransmitError::Dropped,
                 _ if quinn_udp::is_msg_size_err(&error) => TransmitError::TooBig,
                 _ if segmented => TransmitError::Segmentation,
                 _ => TransmitError::Failed(error),
