@@ -213,6 +213,7 @@ impl SocketSet {
                 destination: SocketAddr::new(transmit.remote, transmit.remote_udp_port),
                 ecn: transmit.ecn,
                 segment_size,
+                may_fragment: !transmit.dont_fragment,
                 contents,
             };
             let count = contents.len().div_ceil(segment_size) as u64;

@@ -14,6 +14,7 @@ use tokio::io::Interest;
 
 use super::{
     Batch, Datagrams, NetworkError, Runtime, Timer, TransmitError, UdpSocket, error_queue,
+    fragmentation,
 };
 
 /// Socket buffers asked for; the system grants what its limits allow.
@@ -144,7 +145,13 @@ impl UdpSocket for Socket {
             segment_size: Some(datagrams.segment_size),
             src_ip: datagrams.source,
         };
-        let send = || self.state.try_send((&self.io).into(), &transmit);
+        let send = || {
+            let send = || self.state.try_send((&self.io).into(), &transmit);
+            if datagrams.may_fragment {
+                return fragmentation::allowed(&self.io, self.address.is_ipv4(), send);
+            }
+            send()
+        };
         self.io.try_io(Interest::WRITABLE, send).map_err(|error| {
             // quinn-udp gives up segmentation when a device refuses it.
             let segmented = datagrams.contents.len() > datagrams.segment_size
