@@ -43,7 +43,6 @@ for icmp in with without; do
         without) [ "$told" -eq 0 ] || fail "the server got an ICMP message" ;;
     esac
     summary+=("$(printf '%-7s ICMP: longest pause %s s' "$icmp" "$(longest_pause)")")
-    stop_server
     ip netns delete "$ns_client"
     ip netns delete "$ns_router"
     ip netns delete "$ns_server"

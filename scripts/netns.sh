@@ -30,8 +30,8 @@ server=
 stop_server() {
     [ -n "$server" ] || return 0
     kill -INT "$server" 2>/dev/null || return 0
-    # It ends its associations first; give it a few seconds.
-    for _ in $(seq 50); do
+    # It ends its associations first; give it some time.
+    for _ in $(seq 150); do
         kill -0 "$server" 2>/dev/null || break
         sleep 0.1
     done
@@ -115,22 +115,20 @@ wait_for_bytes() {
     fail "the transfer ended before the network changed"
 }
 
-# Waits for the client and compares the file; says how it went.
+# Waits for the client and compares the file, stops the server, and says how it went.
 finish_client() {
     if ! wait "$client"; then
+        stop_server
         cat "$work/client.log" "$work/server.log" >&2
         fail "the transfer failed"
     fi
     [ "$(sha256sum <"$work/copy/file")" = "$hash" ] || fail "the copy differs"
     # The server prints its side when the association has ended.
-    for _ in $(seq 50); do
-        grep -q ' requests, ' "$work/server.log" && break
-        sleep 0.1
-    done
+    stop_server
     echo "hashes equal; the client:"
     sed 's/^/    /' "$work/client.log"
     echo "the server:"
-    grep -v '^serving' "$work/server.log" | sed 's/^/    /'
+    sed -e '/^serving/d' -e 's/^/    /' "$work/server.log"
 }
 
 # The longest time without a byte, as the client saw it, in seconds.

@@ -35,7 +35,6 @@ for cut in set_down drop_silently; do
         "$cut"
         finish_client
         summary+=("$(printf '%-14s PMR %d: longest pause %s s' "$cut" "$pmr" "$(longest_pause)")")
-        stop_server
         ip netns delete "$ns_client"
         ip netns delete "$ns_server"
     done

@@ -297,7 +297,7 @@ impl Association {
             let data_from = packet.len();
             let number = self.packets + segment as u64;
             if sends_data {
-                if packet.is_empty() && self.oversized(path, limit) {
+                if segment == 0 && packet.is_empty() && self.oversized(path, limit) {
                     packet.cancel();
                     return (self.send_oversized(now, path, header, number, buf), true);
                 }
