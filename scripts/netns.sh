@@ -69,6 +69,18 @@ connect() {
     ip -n "$4" link set "$5" up
     tc -n "$1" qdisc add dev "$2" root tbf rate 100mbit burst 32kb latency 20ms
     tc -n "$4" qdisc add dev "$5" root tbf rate 100mbit burst 32kb latency 20ms
+    wait_until_up "$1" "$2"
+    wait_until_up "$4" "$5"
+}
+
+# A link has its carrier a moment after it was set up; a program takes the addresses that work
+# when it starts.
+wait_until_up() {
+    for _ in $(seq 100); do
+        ip -n "$1" link show "$2" | grep -q 'state UP' && return
+        sleep 0.05
+    done
+    fail "the link $2 does not come up"
 }
 
 make_file() {

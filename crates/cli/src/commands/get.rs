@@ -86,7 +86,6 @@ impl Get {
         let interrupt = Interrupt::install()?;
         let bars = Bars::new(self.urls.len(), !self.quiet && !self.json);
         let sctp = self.bind_sctp(&groups)?;
-        let begun = Instant::now();
         let work = groups.iter().map(|group| self.fetch(group, sctp.as_ref(), &bars, &interrupt));
         let fetched = join_all(work).await;
         bars.clear();
@@ -94,7 +93,7 @@ impl Get {
             sctp.close().await;
         }
         let fetched = fetched.into_iter().collect::<Result<Vec<_>, _>>()?;
-        self.finish(fetched, begun.elapsed())
+        self.finish(fetched)
     }
 
     /// Sorts the URLs by transport and authority, and refuses what makes no sense.
@@ -168,11 +167,10 @@ impl Get {
         let follower = Follower::new(bars, names);
         let begun = Instant::now();
         let delivered = self.deliver(group, sctp, &follower, interrupt).await;
-        let seconds = begun.elapsed().as_secs_f64();
         let mut delivery = match delivered {
             Ok(delivery) => delivery,
             Err(Failure::Interrupted) => return Err(Failure::Interrupted),
-            Err(failure) => return Ok(self.unreachable(group, seconds, &failure)),
+            Err(failure) => return Ok(self.unreachable(group, begun.elapsed(), &failure)),
         };
         let mut files = Vec::new();
         for (position, result) in delivery.results.drain(..).enumerate() {
@@ -194,7 +192,7 @@ impl Get {
             transport: group.transport,
             authority: group.authority.to_string(),
             error: delivery.error,
-            seconds,
+            seconds: delivery.done.duration_since(begun).as_secs_f64(),
             longest_pause_seconds: follower.longest_pause().as_secs_f64(),
             traffic: delivery.traffic,
         };
@@ -225,7 +223,7 @@ impl Get {
     }
 
     /// What is reported when there is no connection at all.
-    fn unreachable(&self, group: &Group, seconds: f64, failure: &Failure) -> Fetched {
+    fn unreachable(&self, group: &Group, took: Duration, failure: &Failure) -> Fetched {
         let error = match failure {
             Failure::Failed(sentence) | Failure::Usage(sentence) => sentence.clone(),
             Failure::Interrupted | Failure::Reported => "interrupted".to_owned(),
@@ -239,7 +237,7 @@ impl Get {
             transport: group.transport,
             authority: group.authority.to_string(),
             error: Some(error),
-            seconds,
+            seconds: took.as_secs_f64(),
             longest_pause_seconds: 0.0,
             traffic: Default::default(),
         };
@@ -258,7 +256,7 @@ impl Get {
     }
 
     /// Prints what there is to say.
-    fn finish(&self, fetched: Vec<Fetched>, took: Duration) -> Result<(), Failure> {
+    fn finish(&self, fetched: Vec<Fetched>) -> Result<(), Failure> {
         let mut files = Vec::new();
         let mut connections = Vec::new();
         for (of_group, connection) in fetched {
@@ -280,7 +278,8 @@ impl Get {
         let failed = files.iter().any(|file| file.error.is_some());
         let report = GetReport {
             bytes: files.iter().filter_map(|file| file.bytes).sum(),
-            seconds: took.as_secs_f64(),
+            // All connections begin together.
+            seconds: connections.iter().map(|c| c.seconds).fold(0.0, f64::max),
             files,
             connections,
         };

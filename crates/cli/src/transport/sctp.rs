@@ -120,11 +120,12 @@ impl Client {
                 return Err(Failure::Interrupted);
             }
         };
+        let done = Instant::now();
         let ended = end(&association).await;
         // With all files there, how the association ends matters to nobody.
         let error = ended.err().filter(|_| report.results.iter().any(Result::is_err));
         let traffic = traffic(&association, &report.streams, watch.stop());
-        Ok(Delivery { results: report.results, traffic, error })
+        Ok(Delivery { results: report.results, traffic, done, error })
     }
 
     async fn connect(&self, order: &Order<'_>) -> Result<Association, Failure> {

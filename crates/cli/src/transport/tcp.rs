@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anabranch_http::tcp::{TcpClient, TcpServerConnection};
 use anabranch_http::{ServerOptions, StreamTotals, fetch, serve_connection};
@@ -96,10 +96,11 @@ pub(crate) async fn fetch_all(order: Order<'_>) -> Result<Delivery, Failure> {
             })?;
         let streams = usize::from(order.streams);
         let report = fetch(&client, order.transactions, streams, order.observer).await;
+        let done = Instant::now();
         let paths = client.paths();
         let addresses = |id| paths.iter().find(|p| p.id == id).map(|p| (p.local, p.remote));
         let traffic = traffic(&report.streams, addresses);
-        Ok(Delivery { results: report.results, traffic, error: None })
+        Ok(Delivery { results: report.results, traffic, done, error: None })
     };
     tokio::select! {
         delivery = work => delivery,
