@@ -484,6 +484,7 @@ impl Association {
         let before = packet.len();
         let mut in_packet = false;
         while let Some(room) = packet.remaining().checked_sub(Data::HEADER_LEN) {
+            self.expire_messages(now);
             let Some(length) = self.send.peek(room, largest, !in_packet) else { break };
             if length > self.peer_rwnd as usize {
                 if in_packet || !self.may_probe_window(now) {

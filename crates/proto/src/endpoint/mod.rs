@@ -293,11 +293,12 @@ impl Endpoint {
                 self.demux.insert(Key::new(remote, remote_port, local_port), id);
             }
         }
-        if association.has_events() {
-            self.schedule.has_events(id);
-        }
+        // Looking for what to send may give messages up, which is told by an event.
         if association.wants_to_send(now) {
             self.schedule.ready(id);
+        }
+        if association.has_events() {
+            self.schedule.has_events(id);
         }
         self.schedule.deadline(id, association.next_deadline());
     }
