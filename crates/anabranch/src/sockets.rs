@@ -134,6 +134,11 @@ impl SocketSet {
         self.udp_port
     }
 
+    /// Closes all sockets; what waits for them is lost.
+    pub(crate) fn close(&mut self) {
+        self.sockets.clear();
+    }
+
     /// Number of sockets.
     pub(crate) fn len(&self) -> usize {
         self.sockets.len()
