@@ -48,6 +48,12 @@ pub(crate) struct Get {
     /// How long to wait for the server's first answer
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
     connect_timeout: Duration,
+    /// Print the summary as one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Print neither progress nor summary
+    #[arg(short, long)]
+    quiet: bool,
     /// UDP port of this side [default: a free one]
     #[arg(long, value_name = "N", help_heading = "SCTP")]
     udp_port: Option<u16>,
@@ -56,12 +62,6 @@ pub(crate) struct Get {
     remote_udp_port: Option<u16>,
     #[command(flatten)]
     sctp: SctpOptions,
-    /// Print the summary as one JSON document
-    #[arg(long)]
-    json: bool,
-    /// Print neither progress nor summary
-    #[arg(short, long)]
-    quiet: bool,
 }
 
 /// The files of one authority.
