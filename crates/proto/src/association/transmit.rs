@@ -320,7 +320,7 @@ impl Association {
             let data_from = packet.len();
             let number = self.packets + segment as u64;
             if sends_data {
-                if packet.is_empty() && self.oversized(path, limit) {
+                if segment == 0 && packet.is_empty() && self.oversized(path, limit) {
                     packet.cancel();
                     if segment > 0 {
                         // Longer than the packets before it: it begins the next batch.
@@ -518,6 +518,7 @@ impl Association {
         let mut in_packet = false;
         // req: rfc9260 6.9 "MUST also take into account the space required"
         while let Some(room) = packet.remaining().checked_sub(Data::HEADER_LEN) {
+            self.expire_messages(now);
             let Some(length) = self.send.peek(room, largest, !in_packet) else { break };
             if length > self.peer_rwnd as usize {
                 if in_packet || !self.may_probe_window(now) {

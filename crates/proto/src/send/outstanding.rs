@@ -389,8 +389,11 @@ impl Outstanding {
         }
         self.leave(self.base);
         let slot = self.slots.pop_front();
-        if !self.contexts.is_empty() {
-            self.contexts.remove(&self.base);
+        if let Some(context) = self.contexts.remove(&self.base) {
+            // It stays with what is left of the message.
+            if slot.as_ref().is_some_and(|slot| !slot.flags.end()) {
+                self.contexts.insert(self.base + 1, context);
+            }
         }
         self.base += 1;
         if self.slots.is_empty() {
