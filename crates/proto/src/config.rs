@@ -390,6 +390,7 @@ impl AssociationConfig {
 }
 
 impl Default for AssociationConfig {
+    // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" these defaults begin with ten packets as TCP does (RFC 6928); `rfc9260` keeps to the letter
     /// RFC 9260 with what two decades have taught: pacing in place of Max.Burst, an initial
     /// window of ten packets, lost retransmissions repaired without a timeout, packets filled
     /// by fragments.
@@ -440,6 +441,11 @@ mod tests {
 
     #[test]
     // test: rfc9260 6.2 "MUST NOT allow the maximum delay (protocol parameter"
+    // test: rfc9260 3.3.2 "Credit MUST NOT be smaller than 1500"
+    // test: rfc9260 3.3.3 "Credit MUST NOT be smaller than 1500"
+    // test: rfc9260 3.3.2 "The value 0 MUST NOT be used"
+    // test: rfc9260 3.3.3 "The value 0 MUST NOT be used"
+    // test: rfc9260 6.2 "MUST NOT raise it above 500 ms"
     fn values_out_of_range_are_named() {
         let refused = |change: fn(&mut AssociationConfig)| {
             let mut config = AssociationConfig::default();

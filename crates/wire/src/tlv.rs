@@ -57,6 +57,9 @@ mod tests {
     use super::*;
 
     #[test]
+    // test: rfc9260 3.2 "MUST NOT pad with more than 3 bytes"
+    // test: rfc9260 3.2.1 "MUST NOT pad with more than 3 bytes"
+    // test: rfc9260 3.3.1 "MUST never add more than 3 bytes"
     fn padding_completes_four_bytes() {
         for len in 0..20 {
             assert_eq!(padded(len), len + padding(len).len());
@@ -66,6 +69,10 @@ mod tests {
     }
 
     #[test]
+    // test: rfc9260 3.2 "MUST pad the chunk with all zero bytes"
+    // test: rfc9260 3.2.1 "MUST be a multiple of 4 bytes"
+    // test: rfc9260 3.3.1 "MUST NOT be included in the Length field"
+    // test: rfc9260 3.3.1 "MUST pad the end of the data to"
     fn enters_the_length_and_pads() {
         let mut out = vec![9];
         write(&mut out, [1, 2], |out| out.push(7));

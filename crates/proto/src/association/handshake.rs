@@ -125,6 +125,7 @@ impl Association {
             acknowledger: Acknowledger::new(&config),
             sack_path: 0,
             control: VecDeque::new(),
+            answer_room: 0,
             events: VecDeque::new(),
             notify_readable: true,
             packets: 1,
@@ -211,6 +212,12 @@ impl Association {
         // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
         let State::CookieWait { stale, .. } = self.state else { return };
         let source = self.paths[path].remote;
+        // Nothing is answered: this association's ABORT would be one that the peer knows.
+        // req: rfc9260 3.3.3 "smaller than 1500 MUST discard the packet"
+        // req: rfc9260 3.3.3 "MUST NOT change the state of any existing"
+        if init.a_rwnd < 1500 && init.initiate_tag != 0 {
+            return;
+        }
         // req: rfc9260 3.3.3 "chunk with the Initiate Tag set to 0"
         if init.initiate_tag == 0 {
             self.close(CloseReason::HandshakeFailed("the peer chose verification tag 0"));
@@ -224,6 +231,7 @@ impl Association {
                 return;
             }
         };
+        // req: rfc9260 3.3.3 "MUST be prepared to receive an INIT ACK"
         let Some(cookie) = peer.cookie.take() else {
             self.peer_tag = peer.tag;
             let mut cause = Vec::new();

@@ -15,6 +15,11 @@ use crate::receive::DataOutcome;
 use crate::receive::acknowledge::DataPacket;
 use crate::time::Instant;
 
+/// Bytes of a chunk header.
+const CHUNK_HEADER: usize = 4;
+/// Bytes of a packet that are left to a SACK with a few gap blocks beside other answers.
+const SACK_ROOM: usize = 64;
+
 /// Where a packet came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
@@ -59,6 +64,7 @@ impl Association {
             kind::SHUTDOWN_ACK if handshaking => return TagCheck::OutOfTheBlue,
             // req: rfc9260 8.5 "matches its own tag"
             // req: rfc9260 8.5 "the receiver MUST silently discard the packet and"
+            // req: rfc9260 8.5 "MUST NOT process it any further"
             _ => tag == self.local_tag,
         };
         if valid { TagCheck::Valid } else { TagCheck::Discard }
@@ -92,6 +98,10 @@ impl Association {
             t2.deadline = now + t2.interval;
         }
 
+        let data = |chunk: RawChunk<'_>| chunk.kind == anabranch_wire::kind::DATA;
+        let sack = packet.chunks().map_while(Result::ok).any(data);
+        self.answer_room =
+            self.paths[path].packet_size() - HEADER_LEN - if sack { SACK_ROOM } else { 0 };
         let mut data_packet = DataPacket::default();
         let mut data_chunks = 0;
         // req: rfc9260 6.10 "MUST process received chunks in their order"
@@ -169,7 +179,8 @@ impl Association {
                 // req: rfc9260 6.5 "immediately send an ERROR chunk with cause"
                 let mut cause = Vec::new();
                 Cause::InvalidStreamIdentifier { stream: data.stream }.encode(&mut cause);
-                self.queue(self.reply_path(path), Control::Error(cause));
+                let length = CHUNK_HEADER + cause.len();
+                self.answer(self.reply_path(path), Control::Error(cause), length);
                 true
             }
             DataOutcome::Violation(what) => {
@@ -242,7 +253,8 @@ impl Association {
             let bytes = raw.bytes();
             let mut cause = Vec::new();
             Cause::UnrecognizedChunkType(&bytes[..bytes.len().min(512)]).encode(&mut cause);
-            self.queue(self.reply_path(path), Control::Error(cause));
+            let length = CHUNK_HEADER + cause.len();
+            self.answer(self.reply_path(path), Control::Error(cause), length);
         }
         action.goes_on()
     }
@@ -267,7 +279,8 @@ impl Association {
         batch: &Bytes,
     ) {
         if self.state.answers_heartbeats() {
-            self.queue(path, Control::HeartbeatAck(Self::slice(batch, raw.value)));
+            let ack = Control::HeartbeatAck(Self::slice(batch, raw.value));
+            self.answer(path, ack, raw.raw_len());
         }
     }
 

@@ -101,6 +101,8 @@ pub struct Association {
     /// Path on which data came last, and SACKs go.
     sack_path: usize,
     control: VecDeque<(u8, Control)>,
+    /// Bytes that may still be answered to the packet at hand, so that one packet is enough.
+    answer_room: usize,
     events: VecDeque<Event>,
     /// A [`Event::Readable`] is wanted when the next message comes.
     notify_readable: bool,
@@ -343,6 +345,17 @@ impl Association {
     fn queue(&mut self, path: usize, control: Control) {
         if self.control.len() < MAX_CONTROL {
             self.control.push_back((path as u8, control));
+        }
+    }
+
+    /// Queues an answer of `length` bytes to the packet at hand, unless all answers to it would
+    /// not fit into one packet.
+    // req: rfc9260 12.4 "MUST NOT send more than one packet containing"
+    fn answer(&mut self, path: usize, control: Control, length: usize) {
+        let length = length.next_multiple_of(4);
+        if length <= self.answer_room {
+            self.answer_room -= length;
+            self.queue(path, control);
         }
     }
 

@@ -119,6 +119,7 @@ impl Peer {
                 // req: rfc9260 3.3.3 "Host Name Address parameter MUST send an ABORT"
                 // req: rfc9260 3.3.2.1.4 "Host Name Address parameter MUST send an ABORT"
                 // req: rfc9260 12.2.4.1 "MUST send an ABORT chunk in response"
+                // req: rfc9260 3.3.2.1.5 "MUST be ignored when receiving this parameter"
                 Parameter::HostNameAddress(_) => {
                     return refuse(
                         Cause::UnresolvableAddress(raw.bytes()),
@@ -172,6 +173,7 @@ pub(crate) fn init_value(
     // req: rfc9260 3.3.3 "MUST NOT contain the Host Name Address"
     // req: rfc9260 3.3.3.1 "MUST NOT be included in an INIT ACK"
     // req: rfc9260 3.3.2 "each parameter MUST only be included once"
+    // req: rfc9260 3.3.2.1.5 "MUST NOT be used when sending this"
     if listed.len() > 1 {
         for local in listed {
             match local {

@@ -159,9 +159,17 @@ impl Association {
         let path = self.path_of(source.0, source.1).unwrap_or(self.active);
         let added = self.new_addresses(&peer.addresses, source.1);
         match self.state {
+            // The INIT ACK goes to where the INIT came from, which the user has to know.
+            // req: rfc9260 5.2.1 "the following rules MUST be applied"
+            // req: rfc9260 5.2.1 "MUST only be sent to an address passed"
+            // req: rfc9260 5.2.1 "MUST only be sent to an address reported"
+            State::CookieWait { .. } if added.contains(&source.1) => InitAnswer::Discard,
+            // req: rfc9260 5.2.1 "then the entire INIT chunk MUST be discarded"
+            State::CookieEchoed { .. } if !added.is_empty() => InitAnswer::Discard,
             // req: rfc9260 5.2.1 "MUST respond with an INIT ACK chunk using"
             // req: rfc9260 5.2.1 "MUST also generate a State Cookie with"
             // req: rfc9260 5.2.1 "MUST NOT change its state, the T1-init timer"
+            // req: rfc9260 5.2.1 "T1-init timer MUST be left running"
             State::CookieWait { .. } => InitAnswer::Collision {
                 tag: self.local_tag,
                 initial_tsn: self.initial_tsn,

@@ -106,6 +106,7 @@ impl Association {
         // req: rfc9260 8.1 "SHOULD consider the peer endpoint unreachable"
         if self.error_count > self.config.association_max_retrans {
             self.control.clear();
+            // req: rfc9260 8.1 "SHALL stop transmitting any more data to"
             self.close(CloseReason::Unreachable);
         }
     }

@@ -17,6 +17,10 @@ const HEARTBEAT_LEN: usize = CHUNK_HEADER + 4 + HeartbeatInfo::LEN;
 /// Largest packet for a handshake chunk that is larger than the path MTU is known to be.
 const MAX_HANDSHAKE: usize = 4096;
 
+/// Chunks that may be outstanding: what gap ack blocks can describe, and no more ordered
+/// messages of a stream than their numbers tell apart.
+const MAX_OUTSTANDING: usize = u16::MAX as usize;
+
 /// What has its turn to be sent.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
@@ -28,6 +32,7 @@ enum Turn {
 
 impl Association {
     /// Fills packets of equal size for one path into `buf`, the last one may be shorter.
+    // req: rfc9260 6.1 "The following general rules MUST be applied"
     pub(crate) fn poll_transmit(
         &mut self,
         now: Instant,
@@ -133,6 +138,9 @@ impl Association {
         }
         // req: rfc9260 6.1 "the sender MUST NOT transmit new data to a"
         if self.outstanding.flight(path) >= self.paths[path].congestion.cwnd() {
+            return false;
+        }
+        if self.outstanding.len() >= MAX_OUTSTANDING {
             return false;
         }
         if self.paced_until.is_some_and(|until| until > now) {
@@ -518,8 +526,15 @@ impl Association {
         let mut in_packet = false;
         // req: rfc9260 6.9 "MUST also take into account the space required"
         while let Some(room) = packet.remaining().checked_sub(Data::HEADER_LEN) {
+            // req: rfc9260 6.1 "MUST NOT have more than 2^16 - 1 ordered"
+            // req: rfc9260 6.1 "MUST NOT use a TSN that is more than"
+            if self.outstanding.len() >= MAX_OUTSTANDING {
+                break;
+            }
             self.expire_messages(now);
             let Some(length) = self.send.peek(room, largest, !in_packet) else { break };
+            // A chunk is never cut to fit into what is left of the window.
+            // req: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"
             if length > self.peer_rwnd as usize {
                 if in_packet || !self.may_probe_window(now) {
                     break;

@@ -185,6 +185,7 @@ mod tests {
     #[test]
     // test: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
     // test: rfc9260 7.2.1 "otherwise, the cwnd MUST NOT be increased"
+    // test: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
     fn slow_start() {
         let mut c = controller();
         c.on_ack(&ack(1000, &c));
@@ -204,6 +205,7 @@ mod tests {
     #[test]
     // test: rfc9260 7.2.2 "SCTP SHOULD increment cwnd by PMDCS once per"
     // test: rfc9260 7.2.2 "MUST NOT increment cwnd by more than PMDCS"
+    // test: rfc9260 7.2 "slow-start and congestion avoidance algorithms MUST be used"
     fn congestion_avoidance_adds_one_packet_per_window() {
         let mut c = avoiding(10);
         for _ in 0..4 {
@@ -288,6 +290,7 @@ mod tests {
     }
 
     #[test]
+    // test: rfc9260 5.2.4 "related to this peer MUST be reset"
     fn other_packet_sizes_and_fresh_starts() {
         let mut c = controller();
         c.on_timeout();

@@ -337,6 +337,7 @@ mod tests {
 
     #[test]
     // test: rfc9260 5.1.3 "the sender MUST include a MAC"
+    // test: rfc9260 3.3.3.1.1 "MUST contain all the necessary state and"
     fn what_is_sealed_can_be_opened() {
         let mut jar = jar(1);
         let cookie = jar.seal(&contents(), at(1000));
@@ -357,6 +358,8 @@ mod tests {
 
     #[test]
     // test: rfc9260 5.1.5 "including the COOKIE ECHO chunk and any DATA"
+    // test: rfc9260 4 "the receiver MUST silently discard the packet"
+    // test: rfc9260 5.1.5 "the packet containing the COOKIE ECHO"
     fn every_byte_counts() {
         let mut jar = jar(1);
         let cookie = jar.seal(&contents(), at(1000));

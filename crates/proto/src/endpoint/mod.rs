@@ -175,6 +175,7 @@ impl Endpoint {
     }
 
     /// Sets the addresses of this host that associations may use from now on.
+    // req: rfc9260 1.3 "MUST use the same port number but can"
     pub fn set_local_addresses(&mut self, _now: Instant, addresses: &[IpAddr]) {
         self.surroundings.locals = Arc::from(addresses);
     }
@@ -369,6 +370,13 @@ impl Endpoint {
             return last;
         }
         let header = packet.header();
+        // An answer would have to use the port.
+        // req: rfc9260 3.1 "Source Port Number 0 MUST NOT be used"
+        // req: rfc9260 3.1 "Destination Port Number 0 MUST NOT be used"
+        if header.source_port == 0 || header.destination_port == 0 {
+            self.discarded += 1;
+            return last;
+        }
         let Some(Ok(first)) = packet.chunks().next() else {
             self.discarded += 1;
             return last;

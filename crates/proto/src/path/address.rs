@@ -72,6 +72,7 @@ mod tests {
     }
 
     #[test]
+    // test: rfc9260 3.3.2.1.2 "A sender MUST NOT use an IPv4-mapped"
     fn scopes_do_not_mix() {
         assert!(same_scope(ip("127.0.0.1"), ip("127.0.0.2")));
         assert!(same_scope(ip("10.0.0.1"), ip("192.0.2.1")));

@@ -160,6 +160,7 @@ mod tests {
     }
 
     #[test]
+    // test: rfc9260 3.3.5 "MUST include a random nonce of length"
     fn only_the_right_nonce_counts_and_only_once() {
         let mut heartbeat = Heartbeat::default();
         let now = Instant::from_nanos(100);

@@ -198,6 +198,7 @@ mod tests {
     // test: rfc9260 6.2 "the receiver MUST immediately send back a SACK"
     // test: rfc9260 6.2 "SHOULD NOT delay the sending of the corresponding"
     // test: rfc9260 6.7 "it SHOULD send a SACK chunk with"
+    // test: rfc9260 4 "MUST acknowledge any received DATA chunks without delay"
     fn what_does_not_wait() {
         for packet in [
             DataPacket { gap: true, ..PLAIN },
@@ -214,6 +215,8 @@ mod tests {
     }
 
     #[test]
+    // test: rfc9260 6.2 "MUST NOT generate more than one SACK chunk"
+    // test: rfc9260 6.2 "MUST NOT be more aggressive in sending SACK"
     fn packets_of_a_batch_share_a_sack() {
         let mut acknowledger = started(2);
         for _ in 0..44 {

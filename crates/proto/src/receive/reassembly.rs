@@ -315,6 +315,9 @@ mod tests {
 
     #[test]
     // test: rfc9260 6.9 "it MUST support reassembly when receiving DATA"
+    // test: rfc9260 6.9 "MUST recognize fragmented DATA chunks by examining"
+    // test: rfc9260 6.9 "but it MUST support reassembly when receiving"
+    // test: rfc9260 6 "they MUST be implemented by the data receiver"
     fn every_order_of_five_fragments() {
         let mut orders = vec![vec![]];
         for tsn in 1..=5_u8 {
@@ -382,6 +385,7 @@ mod tests {
 
     #[test]
     // test: rfc9260 6.6 "but the receiver MUST ignore the field"
+    // test: rfc9260 3.3.1 "the receiver MUST ignore the Stream Sequence Number"
     fn the_ssn_of_unordered_fragments_is_ignored() {
         let mut reassembly = Reassembly::default();
         reassembly.insert(fragment(1, "BU", 3)).unwrap();

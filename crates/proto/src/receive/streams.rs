@@ -142,6 +142,7 @@ mod tests {
 
     #[test]
     // test: rfc9260 6.6 "the endpoint MUST hold the received"
+    // test: rfc9260 6.6 "MUST deliver DATA chunks received with the U"
     fn order_is_kept_in_a_stream_and_not_between_streams() {
         let mut streams = Streams::default();
         streams.deliver(message(3, 2, 12), 9).unwrap();
@@ -156,6 +157,7 @@ mod tests {
     }
 
     #[test]
+    // test: rfc9260 3.3.1 "MUST be dispatched to the upper layer by"
     fn unordered_messages_wait_for_nothing() {
         let mut streams = Streams::default();
         let mut unordered = message(1, 77, 20);

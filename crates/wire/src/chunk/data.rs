@@ -173,6 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
+    // test: rfc9260 3.3.1 "The following format MUST be used for"
     fn whole_message() {
         capture(
             "00030015 00000012 00010004 0000002e 68656c6c 6f000000",

@@ -99,6 +99,7 @@ mod tests {
     use crate::parameter::kind as parameter_kind;
 
     #[test]
+    // test: rfc9260 3.3.2.1 "fields MUST be placed after the fixed"
     fn request() {
         capture(
             "01000026 1a2b3c4d 00020000 000a0800 00000001 \
@@ -119,6 +120,7 @@ mod tests {
     }
 
     #[test]
+    // test: rfc9260 3.3.3.1 "fields MUST be placed after the fixed"
     fn answer_with_cookie() {
         capture(
             "0200001c 00000001 0000ffff 00010001 ffffffff 00070008 01020304",

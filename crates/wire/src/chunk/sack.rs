@@ -95,6 +95,8 @@ mod tests {
     use crate::list::GapBlock;
 
     #[test]
+    // test: rfc9260 3.3.4 "The SACK chunk MUST contain the Cumulative"
+    // test: rfc9260 3.3.4 "part of the SACK chunk MUST be constructed"
     fn gaps_and_duplicates() {
         // The example of RFC 9260 section 3.3.4, with a duplicate.
         capture(
