@@ -8,9 +8,9 @@ use std::time::Duration;
 use anabranch_impair::{Link, LinkConfig, LinkStats, SendOutcome};
 use anabranch_proto::{
     AssociationId, Encapsulation, Endpoint, EndpointConfig, Event, IcmpKind, IcmpMessage, Instant,
-    Received,
+    PathStatistics, Received, Transmit,
 };
-use anabranch_wire::Packet;
+use anabranch_wire::{Packet, kind};
 use bytes::Bytes;
 
 use crate::{Datagram, Sight, Trace, Verdict};
@@ -240,6 +240,9 @@ impl Network {
                     break;
                 };
                 rounds += 1;
+                if transmit.dont_fragment {
+                    self.check_mtu(node, &transmit, &buf);
+                }
                 assert!(rounds < 100_000, "node {node} never stops sending");
                 assert_eq!(transmit.len, buf.len(), "the length of what was appended");
                 assert!(transmit.segment_size > 0, "an empty packet");
@@ -269,6 +272,28 @@ impl Network {
             {
                 panic!("node {node} at {:?}: {what}", self.now);
             }
+        }
+    }
+
+    /// Packets that routers must not fragment are no larger than the path MTU, unless they
+    /// probe it.
+    fn check_mtu(&self, node: usize, transmit: &Transmit, buf: &[u8]) {
+        let state = &self.nodes[node];
+        let overhead = state.encapsulation.overhead(transmit.remote);
+        for packet in buf.chunks(transmit.segment_size) {
+            let size = packet.len() + overhead;
+            if size <= 576 || crate::craft::has(packet, kind::PAD) {
+                continue;
+            }
+            let ids = state.endpoint.associations();
+            let paths = ids
+                .filter_map(|id| state.endpoint.association(id))
+                .flat_map(|a| a.statistics().paths);
+            let ours = |path: &PathStatistics| {
+                (path.local, path.remote) == (transmit.local, transmit.remote)
+            };
+            let mtu = paths.filter(ours).map(|path| usize::from(path.mtu)).max();
+            assert!(mtu.is_some_and(|mtu| size <= mtu), "{size} bytes with a path MTU of {mtu:?}");
         }
     }
 

@@ -31,6 +31,9 @@ pub struct EndpointConfig {
     pub checksum: bool,
     /// Which local addresses reach which remote ones.
     pub routes: Routes,
+    /// The first TSN of every association, for simulations of what happens when TSNs wrap.
+    /// `None` draws a random one, as it must be on a network.
+    pub initial_tsn: Option<u32>,
     /// Bytes that one association may put on the wire before the next one has its turn. 65,536.
     pub quantum: usize,
 }
@@ -46,6 +49,7 @@ impl Default for EndpointConfig {
             out_of_the_blue: OutOfTheBlue::Answer,
             checksum: true,
             routes: Routes::Any,
+            initial_tsn: None,
             quantum: 65_536,
         }
     }

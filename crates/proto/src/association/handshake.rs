@@ -162,7 +162,7 @@ impl Association {
         // req: rfc9260 5.3.1 "A new Verification Tag value MUST be"
         // req: rfc9260 5 "MUST complete an initialization process in order"
         let tag = rng.tag();
-        let initial_tsn = Tsn(rng.next_u32());
+        let initial_tsn = Tsn(surroundings.initial_tsn.unwrap_or(rng.next_u32()));
         let ports = (local_port, remote_port);
         let mut association = Self::fresh(
             now,

@@ -56,6 +56,7 @@ pub(crate) struct Surroundings {
     pub(crate) routes: Arc<Routes>,
     pub(crate) encapsulation: Encapsulation,
     pub(crate) checksum: bool,
+    pub(crate) initial_tsn: Option<u32>,
 }
 
 /// An SCTP association.

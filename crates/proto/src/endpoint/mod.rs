@@ -159,6 +159,7 @@ impl Endpoint {
                 routes: Arc::new(config.routes.clone()),
                 encapsulation: config.encapsulation,
                 checksum: config.checksum,
+                initial_tsn: config.initial_tsn,
             },
             cookies: CookieJar::new(&config, rng::derive(&seed, b"cookie")),
             rng,

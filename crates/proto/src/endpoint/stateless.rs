@@ -86,7 +86,7 @@ impl Endpoint {
                 }
                 return None;
             };
-            let (tag, tsn) = (self.rng.tag(), Tsn(self.rng.next_u32()));
+            let (tag, tsn) = self.draw_tag_and_tsn();
             // req: rfc9260 5.2.2 "the Tie-Tags MUST be set to 0"
             // req: rfc9260 3.3.3 "The Initiate Tag MUST NOT take the value"
             // req: rfc9260 5.1 "MUST generate and send along with the INIT"
@@ -103,7 +103,7 @@ impl Endpoint {
             }
             // req: rfc9260 5.2.2 "INIT ACK chunk MUST contain a new"
             InitAnswer::Restart { tie_tags } => {
-                let (tag, tsn) = (self.rng.tag(), Tsn(self.rng.next_u32()));
+                let (tag, tsn) = self.draw_tag_and_tsn();
                 self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags);
             }
             InitAnswer::NewAddresses(added) => {
@@ -209,6 +209,11 @@ impl Endpoint {
     }
 
     // req: rfc9260 5.1 "MUST be set to the Initiate Tag value"
+    fn draw_tag_and_tsn(&mut self) -> (u32, Tsn) {
+        let (tag, tsn) = (self.rng.tag(), self.rng.next_u32());
+        (tag, Tsn(self.config.initial_tsn.unwrap_or(tsn)))
+    }
+
     fn abort_init(&mut self, arrival: &Arrival, header: Header, tag: u32, causes: &[u8]) {
         self.reply(arrival, header, tag, |packet| {
             packet.chunk(&Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(causes) }))

@@ -1,0 +1,241 @@
+//! Every fate of the first packets: delivered, lost, duplicated, or delayed behind the next one
+//! of its direction. Whatever happens to them, both ends must come to agree once the faults
+//! stop.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_harness::odometer::Odometer;
+use anabranch_harness::{Pair, Verdict};
+use anabranch_proto::{AssociationConfig, CloseReason, ConnectRequest, Event};
+
+/// Packets whose fate is enumerated.
+const PACKETS: u32 = 6;
+/// The client's SCTP port.
+const CLIENT: u16 = 4000;
+/// Time in which every timer that matters has run out.
+const LONG: Duration = Duration::from_secs(600);
+
+fn config() -> AssociationConfig {
+    let mut config = AssociationConfig::rfc9260();
+    // Heartbeats and probes of the MTU are not what is enumerated here.
+    config.heartbeat_interval = None;
+    config.mtu = anabranch_proto::MtuConfig::fixed(1200);
+    config
+}
+
+/// Runs `scenario` once for every combination of fates of the packets that are sent after it
+/// calls the function that it is given.
+fn all_fates(scenario: impl Fn(&dyn Fn(&mut Pair))) {
+    let odometer = Rc::new(RefCell::new(Odometer::default()));
+    let mut runs = 0;
+    while odometer.borrow_mut().next() {
+        runs += 1;
+        let begin = |pair: &mut Pair| {
+            let odometer = Rc::clone(&odometer);
+            let mut packets = 0;
+            pair.net.script(move |_| {
+                packets += 1;
+                if packets > PACKETS {
+                    return Verdict::Pass;
+                }
+                match odometer.borrow_mut().choose(4) {
+                    0 => Verdict::Pass,
+                    1 => Verdict::Drop,
+                    2 => Verdict::Duplicate,
+                    _ => Verdict::BehindNext(Duration::from_secs(2)),
+                }
+            });
+        };
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            scenario(&begin);
+        }));
+        if let Err(panic) = result {
+            println!("with fates {:?}", odometer.borrow().choices());
+            std::panic::resume_unwind(panic);
+        }
+    }
+    println!("{runs} runs");
+    assert!(runs >= 4_usize.pow(3), "packets had a fate");
+}
+
+fn connect(pair: &mut Pair, from: usize) {
+    let now = pair.net.now();
+    let to = if from == 0 { Pair::PORT } else { CLIENT };
+    let mut request = ConnectRequest::new(pair.addresses[1 - from].clone(), to);
+    request.local_port = Some(if from == 0 { CLIENT } else { Pair::PORT });
+    request.config = Arc::new(config());
+    let id = pair.net.node_mut(from).endpoint.connect(now, request);
+    pair.id[from] = Some(id.expect("a valid request"));
+    pair.closed[from] = None;
+}
+
+fn up() -> Pair {
+    let mut pair = Pair::new(1, config());
+    connect(&mut pair, 0);
+    assert!(pair.run_until(LONG, |pair| pair.both_up()));
+    pair.run(Duration::from_secs(10));
+    pair
+}
+
+/// Both ends are up and data passes in both directions.
+fn works(pair: &mut Pair) {
+    assert!(pair.run_until(LONG, |pair| pair.both_up()), "not up");
+    for node in 0..2 {
+        pair.received[1 - node].clear();
+        assert!(pair.send(node, 1, vec![node as u8; 3000]));
+    }
+    let done = pair.run_until(LONG, |pair| {
+        (0..2).all(|node| pair.received_bytes(1 - node).ends_with(&[node as u8; 3000]))
+    });
+    assert!(done, "no data passes: {:?}", pair.statistics(0));
+    let [a, b] = [0, 1].map(|node| pair.statistics(node));
+    assert_eq!((a.state, b.state), ("ESTABLISHED", "ESTABLISHED"));
+}
+
+/// Both ends close, and no timer is left.
+fn ends(pair: &mut Pair) {
+    let done = pair.run_until(LONG, |pair| pair.closed.iter().all(Option::is_some));
+    assert!(done, "not closed: {:?}", pair.closed);
+    for node in 0..2 {
+        let ids: Vec<_> = pair.net.node(node).endpoint.associations().collect();
+        ids.into_iter().for_each(|id| pair.net.node_mut(node).endpoint.remove(id));
+    }
+    pair.run(LONG);
+    assert_eq!(pair.net.next(), None, "something goes on for ever");
+}
+
+fn graceful(pair: &Pair) {
+    assert_eq!(pair.closed, [Some(CloseReason::Shutdown), Some(CloseReason::Shutdown)]);
+}
+
+#[test]
+fn handshake() {
+    all_fates(|begin| {
+        let mut pair = Pair::new(1, config());
+        begin(&mut pair);
+        connect(&mut pair, 0);
+        works(&mut pair);
+        pair.shutdown(0);
+        ends(&mut pair);
+        graceful(&pair);
+    });
+}
+
+#[test]
+fn handshake_with_data_bundled() {
+    all_fates(|begin| {
+        let mut pair = Pair::new(1, config());
+        begin(&mut pair);
+        connect(&mut pair, 0);
+        assert!(pair.send(0, 0, &b"early"[..]));
+        assert!(pair.run_until(LONG, |pair| !pair.received[1].is_empty()));
+        assert_eq!(pair.received_bytes(1), b"early");
+        works(&mut pair);
+        assert_eq!(pair.received[1].len() + pair.received[0].len(), 2, "nothing comes twice");
+    });
+}
+
+#[test]
+fn collision() {
+    all_fates(|begin| {
+        let mut pair = Pair::new(1, config());
+        let listening = pair.net.node_mut(0).endpoint.listen(CLIENT, Arc::new(config()));
+        listening.expect("a free port");
+        begin(&mut pair);
+        connect(&mut pair, 0);
+        connect(&mut pair, 1);
+        works(&mut pair);
+        for node in 0..2 {
+            assert_eq!(pair.net.node(node).endpoint.associations().count(), 1);
+            assert!(!pair.events[node].iter().any(|event| matches!(event, Event::Restarted)));
+        }
+        pair.shutdown(1);
+        ends(&mut pair);
+        graceful(&pair);
+    });
+}
+
+#[test]
+fn restart_with_data_pending_on_both_sides() {
+    all_fates(|begin| {
+        let mut pair = up();
+        begin(&mut pair);
+        assert!(pair.send(0, 0, vec![8; 2000]) && pair.send(1, 0, vec![9; 2000]));
+        let config = anabranch_proto::EndpointConfig::default();
+        pair.net.reboot(0, config, [77; 32]);
+        connect(&mut pair, 0);
+        // The server's association either restarts, or ends by an ABORT for what it sends to
+        // a peer that knows it no longer; then another one takes its place.
+        let news = pair.run_until(LONG, |pair| {
+            pair.events[1].iter().any(|event| matches!(event, Event::Restarted))
+                || pair.closed[1].is_some()
+        });
+        assert!(news, "the server never noticed");
+        if !pair.run_until(LONG, |pair| pair.both_up()) {
+            // The ABORT may have ended the client's attempt instead.
+            assert!(pair.closed[0].is_some(), "the client is neither up nor closed");
+            connect(&mut pair, 0);
+        }
+        works(&mut pair);
+        pair.shutdown(0);
+        ends(&mut pair);
+        graceful(&pair);
+    });
+}
+
+#[test]
+fn shutdown_of_an_idle_association() {
+    all_fates(|begin| {
+        let mut pair = up();
+        begin(&mut pair);
+        pair.shutdown(0);
+        ends(&mut pair);
+        graceful(&pair);
+    });
+}
+
+#[test]
+fn shutdown_with_data_pending_on_both_sides() {
+    all_fates(|begin| {
+        let mut pair = up();
+        begin(&mut pair);
+        assert!(pair.send(0, 0, vec![8; 1500]) && pair.send(1, 0, vec![9; 1500]));
+        pair.shutdown(0);
+        ends(&mut pair);
+        graceful(&pair);
+        assert_eq!(pair.received_bytes(1), [8; 1500]);
+        assert_eq!(pair.received_bytes(0), [9; 1500]);
+    });
+}
+
+#[test]
+fn shutdown_from_both_sides() {
+    all_fates(|begin| {
+        let mut pair = up();
+        begin(&mut pair);
+        assert!(pair.send(1, 0, &b"last words"[..]));
+        pair.shutdown(0);
+        pair.shutdown(1);
+        ends(&mut pair);
+        graceful(&pair);
+        assert_eq!(pair.received_bytes(0), b"last words");
+    });
+}
+
+#[test]
+fn shutdown_meets_abort() {
+    all_fates(|begin| {
+        let mut pair = up();
+        begin(&mut pair);
+        pair.shutdown(0);
+        pair.run(Duration::from_millis(15));
+        pair.abort(1);
+        ends(&mut pair);
+        let first = pair.closed[0].as_ref();
+        let known = matches!(first, Some(CloseReason::Shutdown | CloseReason::PeerAbort { .. }));
+        assert!(known, "{first:?}");
+    });
+}
