@@ -298,8 +298,9 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The file is complete when those who wait for the end learn of it.
+        // The file is complete and the ports are free when those who wait learn of it.
         self.capture = None;
+        self.sockets.close();
         self.shared.lock().close_all();
     }
 }

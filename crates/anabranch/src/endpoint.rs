@@ -145,7 +145,7 @@ pub struct EndpointStatistics {
     pub batches_received: u64,
     /// Datagrams that could not be sent.
     pub send_errors: u64,
-    /// Datagrams dropped because their socket had been blocked for too long.
+    /// Datagrams dropped because a queue of this host was full.
     pub datagrams_dropped: u64,
 }
 

@@ -18,6 +18,8 @@ use bytes::Bytes;
 #[cfg(feature = "runtime-tokio")]
 mod error_queue;
 #[cfg(feature = "runtime-tokio")]
+mod fragmentation;
+#[cfg(feature = "runtime-tokio")]
 mod tokio;
 
 #[cfg(feature = "runtime-tokio")]
@@ -60,7 +62,7 @@ pub trait Timer: Debug + Send {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// An unconnected UDP socket that neither blocks nor lets IP fragment what it sends.
+/// An unconnected UDP socket that never blocks, and lets IP fragment only what it is told to.
 pub trait UdpSocket: Debug + Send {
     /// The address it is bound to.
     fn local_address(&self) -> SocketAddr;
@@ -105,6 +107,8 @@ pub enum TransmitError {
     TooBig,
     /// Several datagrams in one call are refused, though one may pass.
     Segmentation,
+    /// A queue of this host was full and the datagrams are lost: congestion, not a fault.
+    Dropped,
     /// The destination cannot be reached, or something else is wrong with it.
     Failed(io::Error),
 }
@@ -120,6 +124,8 @@ pub struct Datagrams<'a> {
     pub ecn: Option<Ecn>,
     /// Size of every datagram but the last one.
     pub segment_size: usize,
+    /// IP may fragment them.
+    pub may_fragment: bool,
     /// The datagrams one after the other.
     pub contents: &'a [u8],
 }

@@ -134,6 +134,11 @@ impl SocketSet {
         self.udp_port
     }
 
+    /// Closes all sockets; what waits for them is lost.
+    pub(crate) fn close(&mut self) {
+        self.sockets.clear();
+    }
+
     /// Number of sockets.
     pub(crate) fn len(&self) -> usize {
         self.sockets.len()
@@ -213,6 +218,7 @@ impl SocketSet {
                 destination: SocketAddr::new(transmit.remote, transmit.remote_udp_port),
                 ecn: transmit.ecn,
                 segment_size,
+                may_fragment: !transmit.dont_fragment,
                 contents,
             };
             let count = contents.len().div_ceil(segment_size) as u64;
@@ -227,6 +233,10 @@ impl SocketSet {
                 Err(TransmitError::Segmentation) => {
                     one_by_one = true;
                     continue;
+                }
+                Err(TransmitError::Dropped) => {
+                    self.statistics.datagrams_dropped += count;
+                    (done, retried) = (end, false);
                 }
                 Err(error) => {
                     // A datagram sent earlier may be what is complained of.
@@ -262,7 +272,7 @@ impl SocketSet {
                 tracing::debug!(name: "transport:send_failed", %local, %remote, %error);
                 self.problems.push(Problem::SendFailed { local, remote });
             }
-            TransmitError::WouldBlock | TransmitError::Segmentation => {}
+            TransmitError::WouldBlock | TransmitError::Segmentation | TransmitError::Dropped => {}
         }
     }
 

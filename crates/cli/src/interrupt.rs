@@ -1,5 +1,7 @@
 //! Ctrl-C and SIGTERM.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
 
 use crate::failure::Failure;
@@ -19,6 +21,15 @@ impl Interrupt {
             signals.next().await;
             // Nobody listening is as good as everybody stopped.
             let _ = sender.send(true);
+            // One wish may come as two signals: to the process and to its group.
+            let twice = tokio::time::sleep(Duration::from_millis(300));
+            tokio::pin!(twice);
+            loop {
+                tokio::select! {
+                    () = &mut twice => break,
+                    () = signals.next() => {}
+                }
+            }
             signals.next().await;
             std::process::exit(130);
         });

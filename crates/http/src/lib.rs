@@ -14,6 +14,7 @@
 mod client;
 mod error;
 mod files;
+mod sctp;
 mod server;
 mod stream;
 pub mod tcp;
@@ -22,6 +23,7 @@ mod url;
 pub use client::{FetchReport, Fetched, Observer, Silent, Transaction, fetch};
 pub use error::FetchError;
 pub use files::{FileBody, Files};
-pub use server::{ServerOptions, serve_connection};
+pub use sctp::SctpStream;
+pub use server::{Served, ServerOptions, serve_connection};
 pub use stream::{AcceptStreams, ByteStream, OpenStreams, StreamTotals};
 pub use url::{Authority, Host, Scheme, Url, UrlError};

@@ -1,5 +1,6 @@
 //! Serves all streams of a connection.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io;
@@ -44,45 +45,57 @@ impl ServerOptions {
     }
 }
 
+/// What became of a connection that was served.
+#[derive(Debug)]
+pub struct Served {
+    /// What went over each stream, by number.
+    pub streams: Vec<StreamTotals>,
+    /// An error if the connection broke; what was being answered is cut off then.
+    pub end: io::Result<()>,
+}
+
 /// Answers the requests on all streams of `connection` with `service`, until the peer opens no
-/// more and the last stream has ended. Tells what went over each stream.
+/// more and the last stream has ended, or until the connection breaks.
 ///
 /// A stream that breaks takes no other with it. The number of streams is bounded by the
 /// connection. Dropping the future ends all streams.
-///
-/// # Errors
-/// The connection broke while it waited for streams; what was being answered is cut off.
 pub async fn serve_connection<C, S, B>(
     mut connection: C,
     service: S,
     options: &ServerOptions,
-) -> io::Result<Vec<StreamTotals>>
+) -> Served
 where
     C: AcceptStreams,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone,
     B: Body + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let mut counters = Vec::new();
+    let mut counters = BTreeMap::<_, Arc<Counters>>::new();
     let mut open = true;
+    let mut end = Ok(());
     // All streams share the connection's task: they wait for the same association anyhow, and
     // nothing has to be spawned, so that any executor will do.
     let mut streams = FuturesUnordered::new();
     while open || !streams.is_empty() {
         tokio::select! {
-            accepted = connection.accept(), if open => match accepted? {
-                Some(ByteStream { id, io }) => {
-                    let counter = Arc::new(Counters::default());
-                    counters.push((id, Arc::clone(&counter)));
+            accepted = connection.accept(), if open => match accepted {
+                Ok(Some(ByteStream { id, io })) => {
+                    // A number comes again when a stream is used anew after its end.
+                    let counter = Arc::clone(counters.entry(id).or_default());
                     streams.push(serve_stream(id, io, service.clone(), options, counter));
                 }
-                None => open = false,
+                Ok(None) => open = false,
+                Err(error) => {
+                    end = Err(error);
+                    break;
+                }
             },
             Some(()) = streams.next() => {}
         }
     }
     drop(streams);
-    Ok(counters.into_iter().map(|(id, counter)| counter.totals(id)).collect())
+    let streams = counters.into_iter().map(|(id, counter)| counter.totals(id)).collect();
+    Served { streams, end }
 }
 
 async fn serve_stream<IO, S, B>(

@@ -16,7 +16,7 @@ use crate::options::{SctpOptions, Transport, duration, refuse};
 use crate::output::{print, print_json};
 use crate::progress::{Bars, Follower};
 use crate::report::{ConnectionReport, FileReport, GetReport};
-use crate::transport::{self, Delivery, Order};
+use crate::transport::{Delivery, Order, sctp, tcp};
 
 /// Fetch files over HTTP, on SCTP streams or TCP
 ///
@@ -48,6 +48,12 @@ pub(crate) struct Get {
     /// How long to wait for the server's first answer
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
     connect_timeout: Duration,
+    /// Print the summary as one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Print neither progress nor summary
+    #[arg(short, long)]
+    quiet: bool,
     /// UDP port of this side [default: a free one]
     #[arg(long, value_name = "N", help_heading = "SCTP")]
     udp_port: Option<u16>,
@@ -56,12 +62,6 @@ pub(crate) struct Get {
     remote_udp_port: Option<u16>,
     #[command(flatten)]
     sctp: SctpOptions,
-    /// Print the summary as one JSON document
-    #[arg(long)]
-    json: bool,
-    /// Print neither progress nor summary
-    #[arg(short, long)]
-    quiet: bool,
 }
 
 /// The files of one authority.
@@ -85,11 +85,15 @@ impl Get {
         }
         let interrupt = Interrupt::install()?;
         let bars = Bars::new(self.urls.len(), !self.quiet && !self.json);
-        let begun = Instant::now();
-        let fetched = join_all(groups.iter().map(|g| self.fetch(g, &bars, &interrupt))).await;
+        let sctp = self.bind_sctp(&groups)?;
+        let work = groups.iter().map(|group| self.fetch(group, sctp.as_ref(), &bars, &interrupt));
+        let fetched = join_all(work).await;
         bars.clear();
+        if let Some(sctp) = sctp {
+            sctp.close().await;
+        }
         let fetched = fetched.into_iter().collect::<Result<Vec<_>, _>>()?;
-        self.finish(fetched, begun.elapsed())
+        self.finish(fetched)
     }
 
     /// Sorts the URLs by transport and authority, and refuses what makes no sense.
@@ -142,22 +146,31 @@ impl Get {
         Ok(groups)
     }
 
+    /// The endpoint of all associations, if there is to be one.
+    fn bind_sctp(&self, groups: &[Group]) -> Result<Option<sctp::Client>, Failure> {
+        if groups.iter().all(|group| group.transport != Transport::SctpUdp) {
+            return Ok(None);
+        }
+        let (here, there) = (self.udp_port, self.remote_udp_port);
+        sctp::Client::bind(&self.sctp, &self.local, here, there, self.streams).map(Some)
+    }
+
     /// Fetches a group. Fails only when the user wants it to end.
     async fn fetch(
         &self,
         group: &Group,
+        sctp: Option<&sctp::Client>,
         bars: &Bars,
         interrupt: &Interrupt,
     ) -> Result<Fetched, Failure> {
         let names = group.transactions.iter().map(|t| file_name(&t.file)).collect();
         let follower = Follower::new(bars, names);
         let begun = Instant::now();
-        let delivered = self.deliver(group, &follower, interrupt).await;
-        let seconds = begun.elapsed().as_secs_f64();
+        let delivered = self.deliver(group, sctp, &follower, interrupt).await;
         let mut delivery = match delivered {
             Ok(delivery) => delivery,
             Err(Failure::Interrupted) => return Err(Failure::Interrupted),
-            Err(failure) => return Ok(self.unreachable(group, seconds, &failure)),
+            Err(failure) => return Ok(self.unreachable(group, begun.elapsed(), &failure)),
         };
         let mut files = Vec::new();
         for (position, result) in delivery.results.drain(..).enumerate() {
@@ -179,7 +192,7 @@ impl Get {
             transport: group.transport,
             authority: group.authority.to_string(),
             error: delivery.error,
-            seconds,
+            seconds: delivery.done.duration_since(begun).as_secs_f64(),
             longest_pause_seconds: follower.longest_pause().as_secs_f64(),
             traffic: delivery.traffic,
         };
@@ -189,6 +202,7 @@ impl Get {
     async fn deliver(
         &self,
         group: &Group,
+        sctp: Option<&sctp::Client>,
         follower: &Follower<'_>,
         interrupt: &Interrupt,
     ) -> Result<Delivery, Failure> {
@@ -202,14 +216,14 @@ impl Get {
             observer: follower,
             interrupt,
         };
-        match group.transport {
-            Transport::Tcp => transport::tcp::fetch_all(order).await,
-            Transport::SctpUdp => Err(Failure::failed("SCTP is not built in yet")),
+        match sctp.filter(|_| group.transport == Transport::SctpUdp) {
+            Some(client) => client.fetch_all(order).await,
+            None => tcp::fetch_all(order).await,
         }
     }
 
     /// What is reported when there is no connection at all.
-    fn unreachable(&self, group: &Group, seconds: f64, failure: &Failure) -> Fetched {
+    fn unreachable(&self, group: &Group, took: Duration, failure: &Failure) -> Fetched {
         let error = match failure {
             Failure::Failed(sentence) | Failure::Usage(sentence) => sentence.clone(),
             Failure::Interrupted | Failure::Reported => "interrupted".to_owned(),
@@ -223,7 +237,7 @@ impl Get {
             transport: group.transport,
             authority: group.authority.to_string(),
             error: Some(error),
-            seconds,
+            seconds: took.as_secs_f64(),
             longest_pause_seconds: 0.0,
             traffic: Default::default(),
         };
@@ -242,7 +256,7 @@ impl Get {
     }
 
     /// Prints what there is to say.
-    fn finish(&self, fetched: Vec<Fetched>, took: Duration) -> Result<(), Failure> {
+    fn finish(&self, fetched: Vec<Fetched>) -> Result<(), Failure> {
         let mut files = Vec::new();
         let mut connections = Vec::new();
         for (of_group, connection) in fetched {
@@ -264,7 +278,8 @@ impl Get {
         let failed = files.iter().any(|file| file.error.is_some());
         let report = GetReport {
             bytes: files.iter().filter_map(|file| file.bytes).sum(),
-            seconds: took.as_secs_f64(),
+            // All connections begin together.
+            seconds: connections.iter().map(|c| c.seconds).fold(0.0, f64::max),
             files,
             connections,
         };

@@ -33,14 +33,14 @@ pub(crate) struct Serve {
     /// What carries the streams
     #[arg(long, value_enum, default_value_t = Transport::SctpUdp)]
     transport: Transport,
+    /// Print JSON, one document a line
+    #[arg(long)]
+    json: bool,
     /// UDP port that carries SCTP, on all addresses [default: 9899]
     #[arg(long, value_name = "N", help_heading = "SCTP")]
     udp_port: Option<u16>,
     #[command(flatten)]
     sctp: SctpOptions,
-    /// Print JSON, one document a line
-    #[arg(long)]
-    json: bool,
 }
 
 impl Serve {
@@ -66,7 +66,7 @@ impl Serve {
         };
         match self.transport {
             Transport::Tcp => transport::tcp::serve(service).await,
-            Transport::SctpUdp => Err(Failure::failed("SCTP is not built in yet")),
+            Transport::SctpUdp => transport::sctp::serve(service, &self.sctp, self.udp_port).await,
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What `serve` and `get` run on. Each transport brings the same two functions.
 
+pub(crate) mod sctp;
 pub(crate) mod tcp;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anabranch_http::{Authority, FetchError, Fetched, Files, Observer, Transaction};
 use serde::Serialize;
@@ -106,6 +107,8 @@ pub(crate) struct Order<'a> {
 pub(crate) struct Delivery {
     pub(crate) results: Vec<Result<Fetched, FetchError>>,
     pub(crate) traffic: Traffic,
+    /// When the last transaction was over; how the connection ends takes longer.
+    pub(crate) done: Instant,
     /// How the connection ended if not as it should.
     pub(crate) error: Option<String>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anabranch_http::tcp::{TcpClient, TcpServerConnection};
 use anabranch_http::{ServerOptions, StreamTotals, fetch, serve_connection};
@@ -73,8 +73,8 @@ async fn answer(service: Service, options: ServerOptions, stream: TcpStream, pee
     let served = async {
         let local = stream.local_addr()?;
         let connection = TcpServerConnection::new(stream)?;
-        let streams = serve_connection(connection, service.files.clone(), &options).await?;
-        Ok::<_, io::Error>((local, streams))
+        let served = serve_connection(connection, service.files.clone(), &options).await;
+        Ok::<_, io::Error>((local, served.streams))
     };
     match served.await {
         Ok((local, streams)) => {
@@ -96,10 +96,11 @@ pub(crate) async fn fetch_all(order: Order<'_>) -> Result<Delivery, Failure> {
             })?;
         let streams = usize::from(order.streams);
         let report = fetch(&client, order.transactions, streams, order.observer).await;
+        let done = Instant::now();
         let paths = client.paths();
         let addresses = |id| paths.iter().find(|p| p.id == id).map(|p| (p.local, p.remote));
         let traffic = traffic(&report.streams, addresses);
-        Ok(Delivery { results: report.results, traffic, error: None })
+        Ok(Delivery { results: report.results, traffic, done, error: None })
     };
     tokio::select! {
         delivery = work => delivery,

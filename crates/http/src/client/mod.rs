@@ -2,7 +2,7 @@
 
 mod sink;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::error::Error as _;
 use std::io;
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ pub async fn fetch<C: OpenStreams>(
         state: Mutex::new(State {
             queue: (0..transactions.len()).map(|index| Attempt { index, again: false }).collect(),
             results: transactions.iter().map(|_| None).collect(),
-            counters: Vec::new(),
+            counters: BTreeMap::new(),
         }),
     };
     let workers = streams.clamp(1, transactions.len().max(1));
@@ -101,8 +101,7 @@ pub async fn fetch<C: OpenStreams>(
 
     let state = pool.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     let unanswered = || FetchError::Stream(io::ErrorKind::NotConnected.into());
-    let mut totals: Vec<_> = state.counters.iter().map(|(id, c)| c.totals(*id)).collect();
-    totals.sort_by_key(|total| total.id);
+    let totals = state.counters.iter().map(|(id, c)| c.totals(*id)).collect();
     FetchReport {
         results: state
             .results
@@ -123,7 +122,8 @@ struct Pool<'a, C> {
 struct State {
     queue: VecDeque<Attempt>,
     results: Vec<Option<Result<Fetched, FetchError>>>,
-    counters: Vec<(u16, Arc<Counters>)>,
+    /// By stream; a number comes again when a stream is used anew after its end.
+    counters: BTreeMap<u16, Arc<Counters>>,
 }
 
 /// A transaction in the queue.
@@ -172,8 +172,7 @@ impl<C: OpenStreams> Pool<'_, C> {
             Err(error) => return self.settle(first.index, Err(FetchError::Stream(error))),
         };
         let id = stream.id;
-        let counters = Arc::new(Counters::default());
-        self.state().counters.push((id, Arc::clone(&counters)));
+        let counters = Arc::clone(self.state().counters.entry(id).or_default());
         let io = TokioIo::new(Counted::new(stream.io, Arc::clone(&counters)));
         let (mut sender, driver) = match http1::handshake(io).await {
             Ok(halves) => halves,

@@ -85,7 +85,8 @@ async fn fetch_from_files(targets: &[&str], streams: usize) -> (FetchReport, Vec
     }
     let left = std::fs::read_dir(out.path()).unwrap().count();
     assert_eq!(left, report.results.iter().filter(|result| result.is_ok()).count());
-    (report, served.unwrap())
+    served.end.unwrap();
+    (report, served.streams)
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ pub(crate) use state::State;
 use crate::config::{AssociationConfig, Encapsulation, Routes};
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, PathId, PathState};
-use crate::message::{Message, OutgoingMessage};
+use crate::message::{Message, OutgoingMessage, Payload};
 use crate::path::Path;
 use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
@@ -406,9 +406,9 @@ impl Association {
         let sent = message.begun;
         let mut message = message.into_message();
         if let Some(part) = part {
-            let mut data = bytes::BytesMut::from(part.data);
-            data.extend_from_slice(&message.data);
-            message.data = data.freeze();
+            let mut data = Payload::from(part.data);
+            data.push(message.data);
+            message.data = data.into_bytes();
         }
         self.events.push_back(Event::SendFailed { message: Box::new(message), sent });
     }
@@ -416,39 +416,35 @@ impl Association {
     /// Gives every outstanding message back to the user; one that was sent only in part is
     /// returned, since the rest of it waits in the queue.
     fn fail_outstanding(&mut self) -> Option<OutgoingMessage> {
-        let mut message: Option<OutgoingMessage> = None;
-        let mut is_whole = true;
-        while let Some(slot) = self.outstanding.pop() {
+        let mut open: Option<(OutgoingMessage, Payload)> = None;
+        loop {
+            let context = self.outstanding.context(self.outstanding.base());
+            let slot = self.outstanding.pop()?;
             self.send.release(slot.payload.len());
-            is_whole = slot.flags.end();
-            let part = match message.take() {
-                Some(mut part) if !slot.flags.begin() => {
-                    let mut data = bytes::BytesMut::from(part.data);
-                    data.extend_from_slice(&slot.payload);
-                    part.data = data.freeze();
-                    part
+            let (mut message, data) = match open.take() {
+                Some((message, mut data)) if !slot.flags.begin() => {
+                    data.push(slot.payload);
+                    (message, data)
                 }
-                unfinished => {
-                    self.events.extend(unfinished.map(|message| Event::SendFailed {
-                        message: Box::new(message),
-                        sent: true,
-                    }));
+                _ => (
                     OutgoingMessage {
                         unordered: slot.flags.unordered(),
-                        context: slot.context,
-                        ..OutgoingMessage::new(slot.stream, slot.ppid, slot.payload)
-                    }
-                }
+                        context,
+                        ..OutgoingMessage::new(slot.stream, slot.ppid, Bytes::new())
+                    },
+                    Payload::from(slot.payload),
+                ),
             };
-            message = Some(part);
+            if slot.flags.end() {
+                message.data = data.into_bytes();
+                self.events.push_back(Event::SendFailed { message: Box::new(message), sent: true });
+            } else if self.outstanding.is_empty() {
+                message.data = data.into_bytes();
+                return Some(message);
+            } else {
+                open = Some((message, data));
+            }
         }
-        if !is_whole {
-            return message;
-        }
-        self.events.extend(
-            message.map(|message| Event::SendFailed { message: Box::new(message), sent: true }),
-        );
-        None
     }
 
     /// Takes back the payload of a `Bytes` batch that a borrowed chunk lies in.

@@ -123,7 +123,7 @@ impl Association {
         // RFC 9260 section 6.3.3, E2.
         path.rtt.back_off();
         path.recovery_exit = None;
-        path.timed_tsn = None;
+        path.timed = None;
         if !excused {
             self.count_association_error();
             if self.is_closed() {

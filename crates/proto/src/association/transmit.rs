@@ -328,7 +328,7 @@ impl Association {
             let data_from = packet.len();
             let number = self.packets + segment as u64;
             if sends_data {
-                if packet.is_empty() && self.oversized(path, limit) {
+                if segment == 0 && packet.is_empty() && self.oversized(path, limit) {
                     packet.cancel();
                     if segment > 0 {
                         // Longer than the packets before it: it begins the next batch.
@@ -466,11 +466,11 @@ impl Association {
         let is_earliest = self.outstanding.earliest(path).is_none_or(|earliest| tsn < earliest);
         let again = self.config.multiple_fast_retransmit;
         let large = self.is_large(path, packet);
-        self.outstanding.retransmitted(now, tsn, path, number, again, large);
+        self.outstanding.retransmitted(tsn, path, number, again, large);
         self.peer_rwnd = self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
         for other in &mut self.paths {
             // req: rfc9260 6.3.1 "RTT measurements SHOULD only be made using a"
-            other.timed_tsn = other.timed_tsn.filter(|timed| *timed < tsn);
+            other.timed = other.timed.filter(|(timed, _)| *timed < tsn);
         }
         let state = &mut self.paths[path];
         state.stats.retransmitted_chunks += 1;
@@ -531,6 +531,7 @@ impl Association {
             if self.outstanding.len() >= MAX_OUTSTANDING {
                 break;
             }
+            self.expire_messages(now);
             let Some(length) = self.send.peek(room, largest, !in_packet) else { break };
             // A chunk is never cut to fit into what is left of the window.
             // req: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"
@@ -558,13 +559,13 @@ impl Association {
                 debug_assert!(false, "a fragment larger than its room");
             }
             let large = self.is_large(path, packet);
-            self.outstanding.push(now, fragment, path, number, large);
+            self.outstanding.push(fragment, path, number, large);
             self.peer_rwnd =
                 self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
             let state = &mut self.paths[path];
             state.stats.data_bytes_sent += length as u64;
             // req: rfc9260 6.3.1 "MUST be made each round trip"
-            state.timed_tsn.get_or_insert(tsn);
+            state.timed.get_or_insert((tsn, now));
             in_packet = true;
             if self.probing {
                 break;

@@ -323,9 +323,8 @@ impl Endpoint {
                 }
             }
         }
-        // Messages whose lifetime is over are found when it comes to sending them.
-        let ready = association.wants_to_send(now);
-        if ready {
+        // Looking for what to send may give messages up, which is told by an event.
+        if association.wants_to_send(now) {
             self.schedule.ready(id);
         }
         if association.has_events() {

@@ -48,8 +48,8 @@ pub(crate) struct Path {
     /// What was in flight before the first acknowledgement of this instant: a batch of them
     /// must not look like a window that was not used.
     pub(crate) flight_before: (Instant, usize),
-    /// TSN whose acknowledgement gives the next RTT measurement.
-    pub(crate) timed_tsn: Option<u64>,
+    /// TSN whose acknowledgement gives the next RTT measurement, and when it was sent.
+    pub(crate) timed: Option<(u64, Instant)>,
     /// When data was sent last.
     pub(crate) last_data: Instant,
     /// When something was sent last whose answer measures the RTT.
@@ -110,7 +110,7 @@ impl Path {
             recovery_exit: None,
             retransmit_at_once: false,
             flight_before: (Instant::ZERO, 0),
-            timed_tsn: None,
+            timed: None,
             last_data: now,
             last_probe: now,
             next_send_error: now,
@@ -156,7 +156,7 @@ impl Path {
         self.t3 = None;
         self.recovery_exit = None;
         self.retransmit_at_once = false;
-        self.timed_tsn = None;
+        self.timed = None;
         self.last_data = now;
     }
 

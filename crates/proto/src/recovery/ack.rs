@@ -248,10 +248,7 @@ fn note(now: Instant, tsn: u64, out: &Outstanding, paths: &mut [Path], summary: 
         ack.earliest = out.earliest(index) == Some(tsn);
     }
     // req: rfc9260 6.3.1 "RTT measurements MUST NOT be made using"
-    if path.timed_tsn == Some(tsn) {
-        path.timed_tsn = None;
-        if slot.transmissions == 1 {
-            ack.rtt = Some(now.saturating_since(slot.sent_at));
-        }
+    if let Some((_, sent)) = path.timed.take_if(|(timed, _)| *timed == tsn) {
+        ack.rtt = Some(now.saturating_since(sent));
     }
 }

@@ -7,13 +7,12 @@
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_wire::{Data, DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
 use super::Fragment;
-use crate::time::Instant;
 use crate::tsn;
 
 /// What happened to a chunk.
@@ -40,10 +39,6 @@ pub(crate) enum LostBy {
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) payload: Bytes,
-    /// Returned to the user with the message if it cannot be delivered.
-    pub(crate) context: u64,
-    /// When it was sent last.
-    pub(crate) sent_at: Instant,
     /// Number of the packet that carried it last.
     pub(crate) packet: u64,
     pub(crate) ppid: Ppid,
@@ -54,13 +49,10 @@ pub(crate) struct Slot {
     pub(crate) ssn: Ssn,
     pub(crate) flags: DataFlags,
     pub(crate) state: SlotState,
-    pub(crate) lost_by: LostBy,
     /// Path that carried it last.
     pub(crate) path: u8,
     pub(crate) missing_reports: u8,
-    /// Times that it was sent, saturating.
-    pub(crate) transmissions: u8,
-    /// It was retransmitted after missing reports.
+    /// It was lost by missing reports once.
     pub(crate) fast_retransmitted: bool,
     /// It was sent on more than one path, so that an acknowledgement does not tell which of
     /// them works.
@@ -107,7 +99,12 @@ pub(crate) struct Outstanding {
     /// Payload bytes that the peer has not acknowledged in any form and that are in flight.
     payload_in_flight: usize,
     lost: usize,
+    /// What the user wants back with messages that cannot be delivered, by the TSN of their first
+    /// chunk, where it is not 0. Most users want nothing, and slots fit into a cache line.
+    contexts: BTreeMap<u64, u64>,
 }
+
+const _: () = assert!(size_of::<Slot>() <= 64);
 
 impl Outstanding {
     pub(crate) fn new(first_tsn: u64) -> Self {
@@ -117,6 +114,7 @@ impl Outstanding {
             flights: Vec::new(),
             payload_in_flight: 0,
             lost: 0,
+            contexts: BTreeMap::new(),
         }
     }
 
@@ -258,17 +256,17 @@ impl Outstanding {
     /// Appends a new chunk that was just put into packet `packet` on `path`; returns its TSN.
     pub(crate) fn push(
         &mut self,
-        now: Instant,
         fragment: Fragment,
         path: usize,
         packet: u64,
         large: bool,
     ) -> u64 {
         let tsn = self.next_tsn();
+        if fragment.context != 0 && fragment.flags.begin() {
+            self.contexts.insert(tsn, fragment.context);
+        }
         self.slots.push_back(Slot {
             payload: fragment.payload,
-            context: fragment.context,
-            sent_at: now,
             packet,
             ppid: fragment.ppid,
             prev: tsn as u32,
@@ -277,10 +275,8 @@ impl Outstanding {
             ssn: fragment.ssn,
             flags: fragment.flags,
             state: SlotState::InFlight,
-            lost_by: LostBy::Timeout,
             path: path as u8,
             missing_reports: 0,
-            transmissions: 1,
             fast_retransmitted: false,
             ambiguous: false,
             large,
@@ -300,7 +296,6 @@ impl Outstanding {
     /// for it once more.
     pub(crate) fn retransmitted(
         &mut self,
-        now: Instant,
         tsn: u64,
         path: usize,
         packet: u64,
@@ -314,14 +309,9 @@ impl Outstanding {
         debug_assert_eq!(slot.state, SlotState::Lost);
         slot.state = SlotState::InFlight;
         slot.path = path as u8;
-        slot.sent_at = now;
         slot.packet = packet;
         slot.large = large;
         slot.missing_reports = 0;
-        slot.transmissions = slot.transmissions.saturating_add(1);
-        if slot.lost_by == LostBy::MissingReports {
-            slot.fast_retransmitted = true;
-        }
         let held = slot.fast_retransmitted && !again;
         self.flights[waited_on].lost.remove(&tsn);
         self.lost -= 1;
@@ -334,7 +324,7 @@ impl Outstanding {
         self.take_off(tsn);
         let slot = self.slot(tsn);
         slot.state = SlotState::Lost;
-        slot.lost_by = by;
+        slot.fast_retransmitted |= by == LostBy::MissingReports;
         slot.ambiguous |= usize::from(slot.path) != to;
         slot.path = to as u8;
         self.flights[to].lost.insert(tsn);
@@ -387,6 +377,11 @@ impl Outstanding {
         }
     }
 
+    /// The user's context of the message that begins with the chunk `tsn`.
+    pub(crate) fn context(&self, tsn: u64) -> u64 {
+        self.contexts.get(&tsn).copied().unwrap_or(0)
+    }
+
     /// Takes out the first slot, cumulatively acknowledged.
     pub(crate) fn pop(&mut self) -> Option<Slot> {
         if self.slots.is_empty() {
@@ -394,6 +389,12 @@ impl Outstanding {
         }
         self.leave(self.base);
         let slot = self.slots.pop_front();
+        if let Some(context) = self.contexts.remove(&self.base) {
+            // It stays with what is left of the message.
+            if slot.as_ref().is_some_and(|slot| !slot.flags.end()) {
+                self.contexts.insert(self.base + 1, context);
+            }
+        }
         self.base += 1;
         if self.slots.is_empty() {
             // Idle associations hold no memory for a window that they once had.
@@ -453,7 +454,7 @@ mod tests {
         let mut ring = Outstanding::new(first);
         ring.set_paths(2);
         for i in 0..count {
-            let tsn = ring.push(Instant::ZERO, fragment(100), 0, i, false);
+            let tsn = ring.push(fragment(100), 0, i, false);
             assert_eq!(tsn, first + i);
         }
         ring
@@ -479,7 +480,7 @@ mod tests {
         assert_eq!(order(&ring, 0), [first, first + 2, first + 3, first + 5]);
         assert_eq!(ring.first_lost(1), Some(first + 1));
         assert_eq!((ring.flight(0), ring.flight(1)), (4 * 116, 0));
-        ring.retransmitted(Instant::ZERO, first + 1, 1, 9, true, false);
+        ring.retransmitted(first + 1, 1, 9, true, false);
         assert_eq!(order(&ring, 1), [first + 1]);
         assert!(ring.get(first + 1).unwrap().ambiguous);
         ring.renege(first + 4);
@@ -498,7 +499,7 @@ mod tests {
         let mut ring = filled(10, 3);
         ring.lose(10, LostBy::MissingReports, 0);
         assert_eq!(ring.lost_chunks(), 1);
-        ring.retransmitted(Instant::ZERO, 10, 0, 9, false, false);
+        ring.retransmitted(10, 0, 9, false, false);
         assert_eq!(order(&ring, 0), [11, 12]);
         assert_eq!(ring.earliest(0), Some(10));
         ring.gap_ack(11);

@@ -7,7 +7,6 @@ use bytes::Bytes;
 
 use super::outstanding::{LostBy, Outstanding, SlotState};
 use super::{Fragment, Slot};
-use crate::time::Instant;
 
 const PATHS: usize = 3;
 /// Chunks that the model, which searches linearly, holds at the most.
@@ -21,7 +20,6 @@ struct Entry {
     payload: usize,
     path: usize,
     state: SlotState,
-    by: LostBy,
     fast_retransmitted: bool,
     missing_reports: u8,
 }
@@ -102,17 +100,17 @@ fn step(
                 ring.lose(tsn, by, to);
                 model.take_off(tsn);
                 let entry = model.entry(tsn);
-                (entry.state, entry.by, entry.path) = (SlotState::Lost, by, to);
+                (entry.state, entry.path) = (SlotState::Lost, to);
+                entry.fast_retransmitted |= by == LostBy::MissingReports;
             }
         }
         3 => {
             let again = operation > 127;
             if let Some(tsn) = ring.first_lost(path) {
                 let to = operation / 9 % PATHS;
-                ring.retransmitted(Instant::ZERO, tsn, to, *packet, again, false);
+                ring.retransmitted(tsn, to, *packet, again, false);
                 let entry = model.entry(tsn);
                 (entry.state, entry.path, entry.missing_reports) = (SlotState::InFlight, to, 0);
-                entry.fast_retransmitted |= entry.by == LostBy::MissingReports;
                 let held = entry.fast_retransmitted && !again;
                 let lists = if held { &mut model.held } else { &mut model.order };
                 lists[to].push(tsn);
@@ -167,7 +165,7 @@ fn push(ring: &mut Outstanding, model: &mut Model, path: usize, len: usize, pack
         context: 0,
         payload: Bytes::from(vec![0; payload]),
     };
-    let tsn = ring.push(Instant::ZERO, fragment, path, packet, false);
+    let tsn = ring.push(fragment, path, packet, false);
     model.order[path].push(tsn);
     model.entries.push(Entry {
         tsn,
@@ -175,7 +173,6 @@ fn push(ring: &mut Outstanding, model: &mut Model, path: usize, len: usize, pack
         payload,
         path,
         state: SlotState::InFlight,
-        by: LostBy::Timeout,
         fast_retransmitted: false,
         missing_reports: 0,
     });

@@ -1,128 +1,11 @@
 //! Packets that a peer or a stranger has no right to send, and those that ask for too much.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use anabranch_proto::{
-    AssociationConfig, AssociationId, ConnectRequest, Endpoint, EndpointConfig, Event, Instant,
-    Received,
-};
-use anabranch_wire::{Chunk, Header, Init, Packet, PacketWriter, Parameter, Parameters, Tsn, kind};
-use bytes::Bytes;
+use anabranch_proto::{AssociationConfig, ConnectRequest};
+use anabranch_wire::{Chunk, Header, Init, PacketWriter, Parameter, Tsn, kind};
 
-const NOW: Instant = Instant::from_nanos(1_000_000_000);
-const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
-const ELSEWHERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, 9));
-
-/// An endpoint at `HERE`; the peer is made of packets.
-struct Victim {
-    endpoint: Endpoint,
-    tag: u32,
-}
-
-impl Victim {
-    fn listening() -> Self {
-        let mut endpoint = Endpoint::new(EndpointConfig::default(), [7; 32]);
-        endpoint.set_local_addresses(NOW, &[HERE]);
-        endpoint.listen(7, Arc::new(AssociationConfig::default())).unwrap();
-        Self { endpoint, tag: 0 }
-    }
-
-    /// In COOKIE-WAIT towards port 7 of `THERE`.
-    fn connecting() -> (Self, AssociationId) {
-        let mut victim = Self::listening();
-        let mut request = ConnectRequest::new(vec![THERE], 7);
-        request.local_port = Some(5000);
-        let id = victim.endpoint.connect(NOW, request).unwrap();
-        let init = victim.sent();
-        let Chunk::Init(init) = decode(&init[0]).0 else { panic!("no INIT") };
-        victim.tag = init.initiate_tag;
-        (victim, id)
-    }
-
-    /// Established, as far as the victim knows.
-    fn connected() -> (Self, AssociationId) {
-        let (mut victim, id) = Self::connecting();
-        let tag = victim.tag;
-        let cookie = parameter(Parameter::StateCookie(b"biscuit"));
-        victim.take(THERE, tag, |w| w.chunk(&Chunk::InitAck(init(77, 100_000, &cookie))).unwrap());
-        victim.take(THERE, tag, |w| w.chunk(&Chunk::CookieAck).unwrap());
-        assert!(matches!(victim.endpoint.poll_event(), Some((_, Event::Connected { .. }))));
-        assert!(!victim.sent().is_empty());
-        (victim, id)
-    }
-
-    fn take(&mut self, from: IpAddr, tag: u32, write: impl FnOnce(&mut PacketWriter<'_>)) {
-        let (source_port, destination_port) = (7, 5000);
-        self.take_from_port(
-            Header { source_port, destination_port, verification_tag: tag },
-            from,
-            write,
-        );
-    }
-
-    fn take_from_port(
-        &mut self,
-        header: Header,
-        from: IpAddr,
-        write: impl FnOnce(&mut PacketWriter<'_>),
-    ) {
-        let mut bytes = Vec::new();
-        let mut writer = PacketWriter::new(&mut bytes, header, 1452);
-        write(&mut writer);
-        writer.finish();
-        let received = Received {
-            local: HERE,
-            remote: from,
-            remote_udp_port: 9899,
-            ecn: None,
-            segment_size: bytes.len(),
-        };
-        self.endpoint.handle_batch(NOW, &received, Bytes::from(bytes));
-    }
-
-    /// All packets that leave now.
-    fn sent(&mut self) -> Vec<Vec<u8>> {
-        let mut all = Vec::new();
-        loop {
-            let mut buffer = Vec::new();
-            let Some(transmit) = self.endpoint.poll_transmit(NOW, 1, &mut buffer) else {
-                return all;
-            };
-            assert_eq!(transmit.len, buffer.len());
-            all.push(buffer);
-        }
-    }
-
-    fn state(&self, id: AssociationId) -> &'static str {
-        self.endpoint.association(id).unwrap().statistics().state
-    }
-}
-
-/// The first chunk of a packet, and its tag.
-fn decode(bytes: &[u8]) -> (Chunk<'_>, u32) {
-    let packet = Packet::parse(bytes).unwrap();
-    let chunk = packet.chunks().next().unwrap().unwrap().decode().unwrap();
-    (chunk, packet.header().verification_tag)
-}
-
-fn init(tag: u32, a_rwnd: u32, parameters: &[u8]) -> Init<'_> {
-    Init {
-        initiate_tag: tag,
-        a_rwnd,
-        outbound_streams: 10,
-        inbound_streams: 10,
-        initial_tsn: Tsn(1),
-        parameters: Parameters::new(parameters),
-    }
-}
-
-fn parameter(parameter: Parameter<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    parameter.encode(&mut bytes);
-    bytes
-}
+use crate::victim::{ELSEWHERE, NOW, THERE, Victim, decode, init, parameter};
 
 // test: rfc9260 3.3.3 "smaller than 1500 MUST discard the packet"
 // test: rfc9260 3.3.3 "MUST NOT change the state of any existing"
@@ -214,10 +97,10 @@ fn nothing_is_sent_to_port_0() {
     for (source_port, destination_port) in [(0, 7), (7, 0)] {
         for kind in [kind::SHUTDOWN_ACK, kind::COOKIE_ACK, kind::HEARTBEAT] {
             let header = Header { source_port, destination_port, verification_tag: 5 };
-            victim.take_from_port(header, THERE, |w| w.raw(kind, 0, &[]).unwrap());
+            victim.take_with(header, THERE, |w| w.raw(kind, 0, &[]).unwrap());
         }
         let header = Header { source_port, destination_port, verification_tag: 0 };
-        victim.take_from_port(header, THERE, |w| {
+        victim.take_with(header, THERE, |w| {
             w.chunk(&Chunk::Init(init(77, 2000, &[]))).unwrap();
         });
     }
@@ -235,13 +118,13 @@ fn an_init_with_a_wrong_tag_or_company_is_discarded() {
     let mut victim = Victim::listening();
     let header =
         |verification_tag| Header { source_port: 9, destination_port: 7, verification_tag };
-    victim.take_from_port(header(0), THERE, |w| {
+    victim.take_with(header(0), THERE, |w| {
         w.chunk(&Chunk::Init(init(0, 2000, &[]))).unwrap();
     });
-    victim.take_from_port(header(5), THERE, |w| {
+    victim.take_with(header(5), THERE, |w| {
         w.chunk(&Chunk::Init(init(77, 2000, &[]))).unwrap();
     });
-    victim.take_from_port(header(0), THERE, |w| {
+    victim.take_with(header(0), THERE, |w| {
         w.chunk(&Chunk::Init(init(77, 2000, &[]))).unwrap();
         w.chunk(&Chunk::CookieAck).unwrap();
     });
@@ -264,7 +147,7 @@ fn an_init_that_cannot_be_used_is_refused_with_its_own_tag() {
     ] {
         let mut victim = Victim::listening();
         let header = Header { source_port: 9, destination_port: port, verification_tag: 0 };
-        victim.take_from_port(header, THERE, |w| w.chunk(&Chunk::Init(refused)).unwrap());
+        victim.take_with(header, THERE, |w| w.chunk(&Chunk::Init(refused)).unwrap());
         let sent = victim.sent();
         let (Chunk::Abort(abort), 77) = decode(&sent[0]) else { panic!("{sent:?}") };
         assert!(!abort.tag_reflected);

@@ -1,0 +1,190 @@
+//! Files over SCTP, between two processes.
+
+mod common;
+
+use std::process::Stdio;
+
+use common::{Ended, Server, Site, anabranch, interrupt, run};
+use serde_json::Value;
+
+/// A server on these addresses with a UDP port of its own.
+fn serve(site: &Site, addresses: &str) -> Server {
+    let listen = format!("{addresses}:8080");
+    Server::start(&["--listen", &listen, "--udp-port", "0"], &site.path())
+}
+
+fn get(site: &Site, server: &Server, hosts: &str, options: &[&str]) -> Ended {
+    let base = format!("sctp://{hosts}:8080");
+    let udp_port = server.udp_port();
+    site.get(&base, &[&["--remote-udp-port", &udp_port][..], options].concat())
+}
+
+/// The remote addresses of the first connection's paths.
+fn remotes(report: &Value) -> Vec<&str> {
+    let mut remotes: Vec<_> = report["connections"][0]["paths"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|path| path["remote"].as_str().unwrap())
+        .collect();
+    remotes.sort_unstable();
+    remotes
+}
+
+fn streams(report: &Value) -> u64 {
+    report["connections"][0]["streams"].as_array().unwrap().len() as u64
+}
+
+#[test]
+fn many_files_over_two_paths_and_few_streams() {
+    let sizes = [0, 1, 10_000_000, 65_536, 65_537, 300_000, 17, 4096, 1452, 0];
+    let site = Site::new(&sizes);
+    let mut server = serve(&site, "127.0.0.1,127.0.0.2");
+    let report = get(&site, &server, "127.0.0.1,127.0.0.2", &["--json", "--streams", "3"]).json();
+    site.assert_copied();
+    assert_eq!(report["bytes"], sizes.iter().sum::<usize>());
+    assert_eq!(remotes(&report), ["127.0.0.1", "127.0.0.2"]);
+    assert_eq!(streams(&report), 3);
+    let connection = &report["connections"][0];
+    assert_eq!(connection["transport"], "sctp-udp");
+    assert_eq!(connection["error"], Value::Null);
+    for path in connection["paths"].as_array().unwrap() {
+        assert_eq!(path["state"], "active", "{path}");
+    }
+    // The server saw one association with the same streams, and a graceful end.
+    let ended = server.event();
+    assert_eq!(ended["event"], "ended");
+    assert_eq!(ended["error"], Value::Null, "{ended}");
+    let requests = |side: &Value| -> u64 {
+        let streams = side["streams"].as_array().unwrap();
+        streams.iter().map(|stream| stream["transactions"].as_u64().unwrap()).sum()
+    };
+    assert_eq!((requests(&ended), requests(connection)), (10, 10));
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn a_peer_tells_its_other_addresses_itself() {
+    let site = Site::new(&[100_000]);
+    let server = serve(&site, "127.0.0.1,127.0.0.2");
+    let report = get(&site, &server, "127.0.0.2", &["--json"]).json();
+    site.assert_copied();
+    assert_eq!(remotes(&report), ["127.0.0.1", "127.0.0.2"]);
+}
+
+#[test]
+fn ipv6_beside_ipv4() {
+    let site = Site::new(&[100_000, 5]);
+    let server = serve(&site, "[::1],127.0.0.1");
+    let report = get(&site, &server, "[::1],127.0.0.1", &["--json"]).json();
+    site.assert_copied();
+    assert_eq!(remotes(&report), ["127.0.0.1", "::1"]);
+    let report = get(&site, &server, "[::1]", &["--json", "--local", "::1"]).json();
+    site.assert_copied();
+    assert_eq!(report["connections"][0]["paths"][0]["local"], "::1");
+}
+
+#[test]
+fn more_streams_than_files_and_more_files_than_streams() {
+    let site = Site::new(&[2000; 60]);
+    let server = serve(&site, "127.0.0.1");
+    for (wanted, used) in [("200", 60), ("1", 1), ("16", 16)] {
+        let report = get(&site, &server, "127.0.0.1", &["--json", "--streams", wanted]).json();
+        site.assert_copied();
+        assert_eq!(streams(&report), used);
+    }
+}
+
+#[test]
+fn http_urls_over_sctp_and_the_summary() {
+    let site = Site::new(&[50_000]);
+    let server = serve(&site, "127.0.0.1");
+    let options = ["--transport", "sctp-udp", "--remote-udp-port", &server.udp_port()];
+    let ended = site.get("http://127.0.0.1:8080", &options);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    site.assert_copied();
+    for part in ["1 of 1 files, 50,000 bytes", "over sctp-udp", "-> 127.0.0.1", "stream"] {
+        assert!(ended.stdout.contains(part), "{}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_missing_file_fails_and_the_others_arrive() {
+    let mut site = Site::new(&[100, 200]);
+    let server = serve(&site, "127.0.0.1");
+    site.names.push("missing".to_owned());
+    let ended = get(&site, &server, "127.0.0.1", &["-q"]);
+    ended.failed_with(1, "/missing: the server answered 404 Not Found");
+    site.names.pop();
+    site.assert_copied();
+}
+
+#[test]
+fn profiles_and_captures() {
+    let site = Site::new(&[30_000]);
+    let capture = site.path().parent().unwrap().join("packets.pcapng");
+    for profile in ["default", "rfc9260", "rfc4960", "rfc2960"] {
+        let server = serve(&site, "127.0.0.1");
+        let options = ["--profile", profile, "--capture", capture.to_str().unwrap(), "-q"];
+        assert_eq!(get(&site, &server, "127.0.0.1", &options).code, Some(0));
+        site.assert_copied();
+        let packets = std::fs::read(&capture).unwrap();
+        assert_eq!(packets[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+        assert!(packets.len() > 30_000);
+    }
+}
+
+#[test]
+fn bad_input_is_answered_with_a_sentence() {
+    let site = Site::new(&[1]);
+    let server = serve(&site, "127.0.0.1");
+    let udp_port = server.udp_port();
+    let serve = |options: &[&str]| run(&[&["serve", "."][..], options].concat(), &site.path());
+    serve(&["--listen", "127.0.0.1:8080", "--udp-port", &udp_port])
+        .failed_with(1, &format!("cannot bind UDP port {udp_port} on 127.0.0.1: address in use"));
+    serve(&["--listen", "192.0.2.1:8080"]).failed_with(1, "no interface of this host");
+    serve(&["--listen", "127.0.0.1:0", "--udp-port", "0"])
+        .failed_with(1, "0 is not a valid SCTP port");
+    serve(&["--listen", "127.0.0.1:80", "--profile", "fast"])
+        .failed_with(2, "there is no profile 'fast'");
+    serve(&["--listen", "127.0.0.1:80", "--rto-min", "2s", "--rto-max", "1s"])
+        .failed_with(2, "rto_min");
+    serve(&["--listen", "127.0.0.1:80", "--capture", "no/file", "--udp-port", "0"])
+        .failed_with(1, "cannot create the capture file no/file");
+
+    // Nobody listens on the SCTP port, and nobody on the UDP port.
+    let get = |url: &str, options: &[&str]| {
+        run(&[&["get", url, "-q"][..], options].concat(), &site.copy())
+    };
+    get("sctp://127.0.0.1:99/x", &["--remote-udp-port", &udp_port])
+        .failed_with(1, "cannot connect to 127.0.0.1:99");
+    get("sctp://127.0.0.1:8080/x", &["--remote-udp-port", "9", "--connect-timeout", "300ms"])
+        .failed_with(1, "cannot connect to 127.0.0.1:8080 over UDP port 9");
+    get("sctp://127.0.0.1:8080/x", &["--local", "::1"])
+        .failed_with(1, "no local address reaches 127.0.0.1");
+}
+
+#[test]
+fn an_interrupted_fetch_leaves_nothing_and_tells_the_server() {
+    let site = Site::new(&[]);
+    // Large enough to be under way for a while.
+    let large = std::fs::File::create(site.path().join("large")).unwrap();
+    large.set_len(4 << 30).unwrap();
+    let mut server = serve(&site, "127.0.0.1");
+    let udp_port = server.udp_port();
+    let arguments = ["get", "sctp://127.0.0.1:8080/large", "-q", "--remote-udp-port", &udp_port];
+    let child = anabranch(&arguments, &site.copy())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while std::fs::read_dir(site.copy()).unwrap().next().is_none() {
+        std::thread::yield_now();
+    }
+    interrupt(&child);
+    let ended: Ended = child.wait_with_output().unwrap().into();
+    ended.failed_with(130, "interrupted");
+    site.assert_copies(0);
+    let ended = server.event();
+    assert!(ended["error"].as_str().unwrap().contains("aborted by the peer"), "{ended}");
+}
