@@ -259,6 +259,11 @@ impl Pair {
         self.run_until(time, |_| false);
     }
 
+    /// Bytes that a node received.
+    pub fn received_len(&self, node: usize) -> usize {
+        self.received[node].iter().map(|message| message.payload.len()).sum()
+    }
+
     /// All that a node received, put together.
     pub fn received_bytes(&self, node: usize) -> Vec<u8> {
         self.received[node].iter().flat_map(|m| m.payload.clone().into_bytes().to_vec()).collect()

@@ -154,7 +154,6 @@ fn inits_that_make_no_sense_are_refused() {
 }
 
 #[test]
-// test: rfc9260 3.2.1 "Stop processing this parameter"
 fn unknown_parameters_are_treated_by_their_highest_bits() {
     let mut pair = Pair::new(1, config());
     for (kind, reported, adaptation) in [
@@ -242,7 +241,6 @@ fn a_handshake_survives_a_stale_cookie() {
 }
 
 #[test]
-// test: rfc9260 5.2.4 "even if the"
 fn a_replayed_cookie_changes_nothing() {
     let mut pair = Pair::new(1, config());
     pair.connect(config());
@@ -323,7 +321,7 @@ fn a_restart_keeps_the_association_and_gives_data_back() {
         |event| matches!(event, Event::SendFailed { message, sent: true } if message.stream == 3),
     );
     assert!(failed, "what was outstanding comes back");
-    assert_eq!(pair.statistics(1).paths[0].cwnd, 4404.min(4 * 1160));
+    assert_eq!(pair.statistics(1).paths[0].cwnd, 4404);
     pair.received = [Vec::new(), Vec::new()];
     assert!(pair.run_until(LONG, |pair| pair.both_up()));
     assert!(pair.send(1, 3, vec![3; 1000]) && pair.send(0, 3, vec![4; 1000]));
@@ -484,7 +482,6 @@ fn an_abort_tells_why() {
 }
 
 #[test]
-// test: rfc9260 3.2 "Stop processing this SCTP packet and discard"
 fn unknown_chunks_are_treated_by_their_highest_bits() {
     for (kind, goes_on, reports) in
         [(0x3e_u8, false, false), (0x7e, false, true), (0xbe, true, false), (0xfe, true, true)]
