@@ -59,6 +59,8 @@ fn an_init_ack_that_cannot_be_used_ends_the_handshake() {
 // test: rfc9260 5.2.1 "MUST NOT change its state, the T1-init timer"
 #[test]
 // test: rfc9260 5.2.1 "T1-init timer MUST be left running"
+// test: rfc9260 5.2.1 "MUST only be sent to an address reported"
+// test: rfc9260 5.2.1 "MUST also generate a State Cookie with"
 fn a_collision_is_answered_where_the_user_connects_to() {
     let (mut victim, id) = Victim::connecting();
     let tag = victim.tag;
@@ -136,6 +138,9 @@ fn an_init_with_a_wrong_tag_or_company_is_discarded() {
 // test: rfc9260 8.4 "MUST be the Initiate Tag of the received INIT"
 // test: rfc9260 5.1 "MUST be set to the Initiate Tag value"
 #[test]
+// test: rfc9260 3.3.2 "OS value set to 0 MUST discard the"
+// test: rfc9260 3.3.2 "MIS value set to 0 MUST discard the"
+// test: rfc9260 5.1.2 "the endpoint MUST immediately send an"
 fn an_init_that_cannot_be_used_is_refused_with_its_own_tag() {
     let host = parameter(Parameter::HostNameAddress(b"host\0"));
     for (refused, port) in [
