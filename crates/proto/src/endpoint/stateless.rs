@@ -198,7 +198,7 @@ impl Endpoint {
                 Parameter::StateCookie(&cookie).encode(value);
                 for unknown in &peer.unrecognized {
                     if value.len() + unknown.len() + 8 <= MAX_INIT_ACK {
-                        // req: rfc9260 3.2.2 "it MUST put the "Unrecognized Parameter"
+                        // req: rfc9260 3.2.2 "it MUST put the"
                         Parameter::UnrecognizedParameter(unknown).encode(value);
                     }
                 }

@@ -1,128 +1,12 @@
 //! Packets that a peer or a stranger has no right to send, and those that ask for too much.
 
-use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anabranch_proto::{
-    AssociationConfig, AssociationId, ConnectRequest, Endpoint, EndpointConfig, Event, Instant,
-    Received,
-};
-use anabranch_wire::{Chunk, Header, Init, Packet, PacketWriter, Parameter, Parameters, Tsn, kind};
-use bytes::Bytes;
+use anabranch_proto::{AssociationConfig, ConnectRequest};
+use anabranch_wire::{Chunk, CookieEcho, Header, Init, PacketWriter, Parameter, Tsn, kind};
 
-const NOW: Instant = Instant::from_nanos(1_000_000_000);
-const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
-const ELSEWHERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, 9));
-
-/// An endpoint at `HERE`; the peer is made of packets.
-struct Victim {
-    endpoint: Endpoint,
-    tag: u32,
-}
-
-impl Victim {
-    fn listening() -> Self {
-        let mut endpoint = Endpoint::new(EndpointConfig::default(), [7; 32]);
-        endpoint.set_local_addresses(NOW, &[HERE]);
-        endpoint.listen(7, Arc::new(AssociationConfig::default())).unwrap();
-        Self { endpoint, tag: 0 }
-    }
-
-    /// In COOKIE-WAIT towards port 7 of `THERE`.
-    fn connecting() -> (Self, AssociationId) {
-        let mut victim = Self::listening();
-        let mut request = ConnectRequest::new(vec![THERE], 7);
-        request.local_port = Some(5000);
-        let id = victim.endpoint.connect(NOW, request).unwrap();
-        let init = victim.sent();
-        let Chunk::Init(init) = decode(&init[0]).0 else { panic!("no INIT") };
-        victim.tag = init.initiate_tag;
-        (victim, id)
-    }
-
-    /// Established, as far as the victim knows.
-    fn connected() -> (Self, AssociationId) {
-        let (mut victim, id) = Self::connecting();
-        let tag = victim.tag;
-        let cookie = parameter(Parameter::StateCookie(b"biscuit"));
-        victim.take(THERE, tag, |w| w.chunk(&Chunk::InitAck(init(77, 100_000, &cookie))).unwrap());
-        victim.take(THERE, tag, |w| w.chunk(&Chunk::CookieAck).unwrap());
-        assert!(matches!(victim.endpoint.poll_event(), Some((_, Event::Connected { .. }))));
-        assert!(!victim.sent().is_empty());
-        (victim, id)
-    }
-
-    fn take(&mut self, from: IpAddr, tag: u32, write: impl FnOnce(&mut PacketWriter<'_>)) {
-        let (source_port, destination_port) = (7, 5000);
-        self.take_from_port(
-            Header { source_port, destination_port, verification_tag: tag },
-            from,
-            write,
-        );
-    }
-
-    fn take_from_port(
-        &mut self,
-        header: Header,
-        from: IpAddr,
-        write: impl FnOnce(&mut PacketWriter<'_>),
-    ) {
-        let mut bytes = Vec::new();
-        let mut writer = PacketWriter::new(&mut bytes, header, 1452);
-        write(&mut writer);
-        writer.finish();
-        let received = Received {
-            local: HERE,
-            remote: from,
-            remote_udp_port: 9899,
-            ecn: None,
-            segment_size: bytes.len(),
-        };
-        self.endpoint.handle_batch(NOW, &received, Bytes::from(bytes));
-    }
-
-    /// All packets that leave now.
-    fn sent(&mut self) -> Vec<Vec<u8>> {
-        let mut all = Vec::new();
-        loop {
-            let mut buffer = Vec::new();
-            let Some(transmit) = self.endpoint.poll_transmit(NOW, 1, &mut buffer) else {
-                return all;
-            };
-            assert_eq!(transmit.len, buffer.len());
-            all.push(buffer);
-        }
-    }
-
-    fn state(&self, id: AssociationId) -> &'static str {
-        self.endpoint.association(id).unwrap().statistics().state
-    }
-}
-
-/// The first chunk of a packet, and its tag.
-fn decode(bytes: &[u8]) -> (Chunk<'_>, u32) {
-    let packet = Packet::parse(bytes).unwrap();
-    let chunk = packet.chunks().next().unwrap().unwrap().decode().unwrap();
-    (chunk, packet.header().verification_tag)
-}
-
-fn init(tag: u32, a_rwnd: u32, parameters: &[u8]) -> Init<'_> {
-    Init {
-        initiate_tag: tag,
-        a_rwnd,
-        outbound_streams: 10,
-        inbound_streams: 10,
-        initial_tsn: Tsn(1),
-        parameters: Parameters::new(parameters),
-    }
-}
-
-fn parameter(parameter: Parameter<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    parameter.encode(&mut bytes);
-    bytes
-}
+use crate::victim::{ELSEWHERE, NOW, THERE, Victim, decode, init, parameter};
 
 // test: rfc9260 3.3.3 "smaller than 1500 MUST discard the packet"
 // test: rfc9260 3.3.3 "MUST NOT change the state of any existing"
@@ -176,6 +60,8 @@ fn an_init_ack_that_cannot_be_used_ends_the_handshake() {
 // test: rfc9260 5.2.1 "MUST NOT change its state, the T1-init timer"
 #[test]
 // test: rfc9260 5.2.1 "T1-init timer MUST be left running"
+// test: rfc9260 5.2.1 "MUST only be sent to an address reported"
+// test: rfc9260 5.2.1 "MUST also generate a State Cookie with"
 fn a_collision_is_answered_where_the_user_connects_to() {
     let (mut victim, id) = Victim::connecting();
     let tag = victim.tag;
@@ -214,10 +100,10 @@ fn nothing_is_sent_to_port_0() {
     for (source_port, destination_port) in [(0, 7), (7, 0)] {
         for kind in [kind::SHUTDOWN_ACK, kind::COOKIE_ACK, kind::HEARTBEAT] {
             let header = Header { source_port, destination_port, verification_tag: 5 };
-            victim.take_from_port(header, THERE, |w| w.raw(kind, 0, &[]).unwrap());
+            victim.take_with(header, THERE, |w| w.raw(kind, 0, &[]).unwrap());
         }
         let header = Header { source_port, destination_port, verification_tag: 0 };
-        victim.take_from_port(header, THERE, |w| {
+        victim.take_with(header, THERE, |w| {
             w.chunk(&Chunk::Init(init(77, 2000, &[]))).unwrap();
         });
     }
@@ -235,13 +121,13 @@ fn an_init_with_a_wrong_tag_or_company_is_discarded() {
     let mut victim = Victim::listening();
     let header =
         |verification_tag| Header { source_port: 9, destination_port: 7, verification_tag };
-    victim.take_from_port(header(0), THERE, |w| {
+    victim.take_with(header(0), THERE, |w| {
         w.chunk(&Chunk::Init(init(0, 2000, &[]))).unwrap();
     });
-    victim.take_from_port(header(5), THERE, |w| {
+    victim.take_with(header(5), THERE, |w| {
         w.chunk(&Chunk::Init(init(77, 2000, &[]))).unwrap();
     });
-    victim.take_from_port(header(0), THERE, |w| {
+    victim.take_with(header(0), THERE, |w| {
         w.chunk(&Chunk::Init(init(77, 2000, &[]))).unwrap();
         w.chunk(&Chunk::CookieAck).unwrap();
     });
@@ -253,6 +139,9 @@ fn an_init_with_a_wrong_tag_or_company_is_discarded() {
 // test: rfc9260 8.4 "MUST be the Initiate Tag of the received INIT"
 // test: rfc9260 5.1 "MUST be set to the Initiate Tag value"
 #[test]
+// test: rfc9260 3.3.2 "OS value set to 0 MUST discard the"
+// test: rfc9260 3.3.2 "MIS value set to 0 MUST discard the"
+// test: rfc9260 5.1.2 "the endpoint MUST immediately send an"
 fn an_init_that_cannot_be_used_is_refused_with_its_own_tag() {
     let host = parameter(Parameter::HostNameAddress(b"host\0"));
     for (refused, port) in [
@@ -264,7 +153,7 @@ fn an_init_that_cannot_be_used_is_refused_with_its_own_tag() {
     ] {
         let mut victim = Victim::listening();
         let header = Header { source_port: 9, destination_port: port, verification_tag: 0 };
-        victim.take_from_port(header, THERE, |w| w.chunk(&Chunk::Init(refused)).unwrap());
+        victim.take_with(header, THERE, |w| w.chunk(&Chunk::Init(refused)).unwrap());
         let sent = victim.sent();
         let (Chunk::Abort(abort), 77) = decode(&sent[0]) else { panic!("{sent:?}") };
         assert!(!abort.tag_reflected);
@@ -356,4 +245,58 @@ fn an_acknowledgement_of_what_was_never_sent_ends_the_association() {
     assert!(matches!(decode(&sent[0]), (Chunk::Abort(_), 77)));
     assert_eq!(sent.len(), 1);
     assert_eq!(victim.state(id), "CLOSED");
+}
+
+// test: rfc9260 5.1 "MUST NOT allocate any resources or keep any states"
+#[test]
+fn a_flood_of_inits_leaves_nothing() {
+    let mut victim = Victim::listening();
+    for port in 1..=5000 {
+        let header = Header { source_port: port, destination_port: 7, verification_tag: 0 };
+        victim.take_with(header, THERE, |w| {
+            w.chunk(&Chunk::Init(init(u32::from(port), 2000, &[]))).unwrap();
+        });
+    }
+    assert_eq!(victim.endpoint.associations().count(), 0);
+    assert_eq!(victim.endpoint.next_deadline(), None);
+    // What the driver has not taken by now is bounded; the rest went unanswered.
+    assert_eq!(victim.sent().len(), 1024);
+}
+
+// test: rfc9260 5.4 "SHOULD be limited by the 'HB.Max.Burst' parameter"
+#[test]
+fn a_list_of_strangers_is_not_flooded() {
+    let mut victim = Victim::listening();
+    let mut listed = Vec::new();
+    for host in 1..=100 {
+        listed.extend_from_slice(&parameter(Parameter::Ipv4Address([10, 8, 0, host].into())));
+    }
+    let header = Header { source_port: 9, destination_port: 7, verification_tag: 0 };
+    victim.take_with(header, THERE, |w| {
+        w.chunk(&Chunk::Init(init(77, 2000, &listed))).unwrap();
+    });
+    let (transmit, answer) = victim.poll().unwrap();
+    assert_eq!(transmit.remote, THERE);
+    assert!(victim.poll().is_none());
+    let Chunk::InitAck(ack) = decode(&answer).0 else { panic!("no INIT ACK") };
+    let cookie = ack.parameters.find(anabranch_wire::parameter_kind::STATE_COOKIE).unwrap();
+    let header = Header { verification_tag: ack.initiate_tag, ..header };
+    victim.take_with(header, THERE, |w| {
+        w.chunk(&Chunk::CookieEcho(CookieEcho { cookie: cookie.value })).unwrap();
+    });
+    let mut strangers = 0;
+    let end = victim.now + Duration::from_secs(3);
+    loop {
+        while let Some((transmit, _)) = victim.poll() {
+            strangers += usize::from(transmit.remote != THERE);
+        }
+        if victim.endpoint.next_deadline().is_none_or(|at| at >= end) {
+            break;
+        }
+        victim.wait();
+    }
+    // HB.Max.Burst is 1: one of them in each second.
+    assert!((1..=4).contains(&strangers), "{strangers} packets to addresses that were listed");
+    let id = victim.endpoint.associations().next().unwrap();
+    assert_eq!(victim.association(id).paths().count(), 16);
 }
