@@ -216,6 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
+    // test: rfc9260 3 "MUST be transmitted in network"
     fn reads_items_from_the_wire() {
         let blocks = GapBlocks::new(&[0, 2, 0, 3, 0, 5, 0, 5, 9]);
         assert_eq!(blocks.len(), 2);

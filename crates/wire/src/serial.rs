@@ -111,6 +111,7 @@ serial_number! {
 mod tests {
     use super::*;
 
+    // test: rfc9260 1.6 "MUST be performed modulo 2^32"
     // test: rfc9260 1.6 "SHOULD use Serial Number Arithmetic"
     #[test]
     fn order_survives_the_wrap() {

@@ -1,6 +1,8 @@
 //! Two endpoints under arbitrary operations, packets and faults.
 
 mod forge;
+mod network;
+mod observe;
 mod operation;
 mod world;
 

@@ -82,7 +82,12 @@ impl Association {
             return;
         }
         if self.paths[index].state == PathState::Unconfirmed {
-            self.paths[index].heartbeat.schedule(Some(now));
+            // The others have their turn before it, so that a long list of addresses that do
+            // not answer costs no more than HB.Max.Burst in an RTO either.
+            let others =
+                self.paths.iter().filter(|path| path.state == PathState::Unconfirmed).count() - 1;
+            let turns = u32::try_from(others).unwrap_or(u32::MAX) / self.config.hb_max_burst.max(1);
+            self.paths[index].heartbeat.schedule(Some(now + self.config.rto_initial * turns));
         }
     }
 

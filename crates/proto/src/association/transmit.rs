@@ -326,9 +326,10 @@ impl Association {
             let sends_data = self.state.sends_data() && self.data_may_follow(now, path);
             self.write_sack(path, sends_data, &mut packet);
             let data_from = packet.len();
+            let mut mixed = data_from > HEADER_LEN;
             let number = self.packets + segment as u64;
             if sends_data {
-                if segment == 0 && packet.is_empty() && self.oversized(path, limit) {
+                if packet.is_empty() && self.oversized(path, limit) {
                     packet.cancel();
                     if segment > 0 {
                         // Longer than the packets before it: it begins the next batch.
@@ -337,7 +338,7 @@ impl Association {
                     return (self.send_oversized(now, path, header, number, buf), true);
                 }
                 // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
-                self.write_retransmissions(now, path, number, &mut packet);
+                mixed |= self.write_retransmissions(now, path, number, &mut packet);
                 self.write_new_data(now, path, number, &mut budget, &mut packet);
             }
             if packet.is_empty() {
@@ -349,6 +350,10 @@ impl Association {
             if segment == 0 {
                 first = len;
                 limit = len;
+                // What follows would be cut to the length of a packet that is short by chance.
+                if mixed && len < full - full / 4 {
+                    break;
+                }
             }
             if !has_data || len < first {
                 break;
@@ -484,23 +489,25 @@ impl Association {
         true
     }
 
+    /// Lost chunks of a path, as many as fit; whether there was one.
     fn write_retransmissions(
         &mut self,
         now: Instant,
         path: usize,
         number: u64,
         packet: &mut PacketWriter<'_>,
-    ) {
-        if !self.may_retransmit(path) {
-            return;
-        }
+    ) -> bool {
         let mut any = false;
+        if !self.may_retransmit(path) {
+            return any;
+        }
         while self.write_one_retransmission(now, path, number, packet) {
             any = true;
         }
         if any {
             self.paths[path].retransmit_at_once = false;
         }
+        any
     }
 
     fn write_new_data(

@@ -40,6 +40,7 @@ fn of(len: usize) -> OutgoingMessage {
 // test: rfc9260 5.3.1 "MUST NOT change during the life time"
 // test: rfc9260 1.6 "MUST use after transmitting TSN"
 #[test]
+// test: rfc9260 6.8 "the transmitter MUST"
 fn messages_become_chunks() {
     let (mut victim, id) = Victim::connected();
     send(&mut victim, id, of(10));
@@ -267,4 +268,36 @@ fn heartbeats_come_back_before_data() {
     let kinds: Vec<_> =
         (Packet::parse(&sent[0]).unwrap().chunks()).map(|chunk| chunk.unwrap().kind).collect();
     assert_eq!(kinds, [kind::HEARTBEAT_ACK, kind::DATA]);
+}
+
+// test: rfc9260 6.7 "the endpoint MUST send only one SACK chunk"
+// test: rfc9260 6.2 "MUST report as many Gap Ack Blocks as"
+#[test]
+fn a_sack_never_needs_two_packets() {
+    let (mut victim, _) = Victim::connected();
+    let mut largest = 0;
+    for tsn in (1..900).step_by(2) {
+        victim.chunk(&message(tsn, (tsn - 1) as u16));
+        for bytes in victim.sent() {
+            assert!(bytes.len() <= 1200 - 28);
+            assert_eq!(Packet::parse(&bytes).unwrap().chunks().count(), 1);
+            largest = largest.max(bytes.len());
+        }
+    }
+    assert!(largest >= 1100, "{largest}");
+}
+
+// test: rfc9260 6.9 "MUST also take into account the space required"
+#[test]
+fn a_sack_takes_its_room_from_the_data() {
+    let (mut victim, id) = Victim::connected();
+    victim.chunk(&message(1, 0));
+    assert_eq!(victim.kinds(), [[kind::SACK]]);
+    victim.chunk(&message(2, 1));
+    send(&mut victim, id, of(5000));
+    let sent = victim.sent();
+    let kinds: Vec<_> =
+        (Packet::parse(&sent[0]).unwrap().chunks()).map(|chunk| chunk.unwrap().kind).collect();
+    assert_eq!(kinds, [kind::SACK, kind::DATA]);
+    assert!(sent.iter().all(|bytes| bytes.len() <= 1200 - 28));
 }

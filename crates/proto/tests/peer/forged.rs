@@ -1,9 +1,10 @@
 //! Packets that a peer or a stranger has no right to send, and those that ask for too much.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_proto::{AssociationConfig, ConnectRequest};
-use anabranch_wire::{Chunk, Header, Init, PacketWriter, Parameter, Tsn, kind};
+use anabranch_wire::{Chunk, CookieEcho, Header, Init, PacketWriter, Parameter, Tsn, kind};
 
 use crate::victim::{ELSEWHERE, NOW, THERE, Victim, decode, init, parameter};
 
@@ -59,6 +60,8 @@ fn an_init_ack_that_cannot_be_used_ends_the_handshake() {
 // test: rfc9260 5.2.1 "MUST NOT change its state, the T1-init timer"
 #[test]
 // test: rfc9260 5.2.1 "T1-init timer MUST be left running"
+// test: rfc9260 5.2.1 "MUST only be sent to an address reported"
+// test: rfc9260 5.2.1 "MUST also generate a State Cookie with"
 fn a_collision_is_answered_where_the_user_connects_to() {
     let (mut victim, id) = Victim::connecting();
     let tag = victim.tag;
@@ -136,6 +139,9 @@ fn an_init_with_a_wrong_tag_or_company_is_discarded() {
 // test: rfc9260 8.4 "MUST be the Initiate Tag of the received INIT"
 // test: rfc9260 5.1 "MUST be set to the Initiate Tag value"
 #[test]
+// test: rfc9260 3.3.2 "OS value set to 0 MUST discard the"
+// test: rfc9260 3.3.2 "MIS value set to 0 MUST discard the"
+// test: rfc9260 5.1.2 "the endpoint MUST immediately send an"
 fn an_init_that_cannot_be_used_is_refused_with_its_own_tag() {
     let host = parameter(Parameter::HostNameAddress(b"host\0"));
     for (refused, port) in [
@@ -239,4 +245,58 @@ fn an_acknowledgement_of_what_was_never_sent_ends_the_association() {
     assert!(matches!(decode(&sent[0]), (Chunk::Abort(_), 77)));
     assert_eq!(sent.len(), 1);
     assert_eq!(victim.state(id), "CLOSED");
+}
+
+// test: rfc9260 5.1 "MUST NOT allocate any resources or keep any states"
+#[test]
+fn a_flood_of_inits_leaves_nothing() {
+    let mut victim = Victim::listening();
+    for port in 1..=5000 {
+        let header = Header { source_port: port, destination_port: 7, verification_tag: 0 };
+        victim.take_with(header, THERE, |w| {
+            w.chunk(&Chunk::Init(init(u32::from(port), 2000, &[]))).unwrap();
+        });
+    }
+    assert_eq!(victim.endpoint.associations().count(), 0);
+    assert_eq!(victim.endpoint.next_deadline(), None);
+    // What the driver has not taken by now is bounded; the rest went unanswered.
+    assert_eq!(victim.sent().len(), 1024);
+}
+
+// test: rfc9260 5.4 "SHOULD be limited by the 'HB.Max.Burst' parameter"
+#[test]
+fn a_list_of_strangers_is_not_flooded() {
+    let mut victim = Victim::listening();
+    let mut listed = Vec::new();
+    for host in 1..=100 {
+        listed.extend_from_slice(&parameter(Parameter::Ipv4Address([10, 8, 0, host].into())));
+    }
+    let header = Header { source_port: 9, destination_port: 7, verification_tag: 0 };
+    victim.take_with(header, THERE, |w| {
+        w.chunk(&Chunk::Init(init(77, 2000, &listed))).unwrap();
+    });
+    let (transmit, answer) = victim.poll().unwrap();
+    assert_eq!(transmit.remote, THERE);
+    assert!(victim.poll().is_none());
+    let Chunk::InitAck(ack) = decode(&answer).0 else { panic!("no INIT ACK") };
+    let cookie = ack.parameters.find(anabranch_wire::parameter_kind::STATE_COOKIE).unwrap();
+    let header = Header { verification_tag: ack.initiate_tag, ..header };
+    victim.take_with(header, THERE, |w| {
+        w.chunk(&Chunk::CookieEcho(CookieEcho { cookie: cookie.value })).unwrap();
+    });
+    let mut strangers = 0;
+    let end = victim.now + Duration::from_secs(3);
+    loop {
+        while let Some((transmit, _)) = victim.poll() {
+            strangers += usize::from(transmit.remote != THERE);
+        }
+        if victim.endpoint.next_deadline().is_none_or(|at| at >= end) {
+            break;
+        }
+        victim.wait();
+    }
+    // HB.Max.Burst is 1: one of them in each second.
+    assert!((1..=4).contains(&strangers), "{strangers} packets to addresses that were listed");
+    let id = victim.endpoint.associations().next().unwrap();
+    assert_eq!(victim.association(id).paths().count(), 16);
 }

@@ -4,5 +4,6 @@
 mod closing;
 mod data;
 mod forged;
+mod paths;
 mod setup;
 mod victim;

@@ -248,3 +248,60 @@ fn a_restart_needs_the_known_addresses_and_the_cookie() {
     });
     assert!(victim.endpoint.poll_event().is_none());
 }
+
+/// The cookie of the answer to an INIT with this tag, and the answer's own tag.
+fn cookie_for(victim: &mut Victim, peer: u32) -> (Vec<u8>, u32) {
+    victim.take(THERE, 0, |w| w.chunk(&Chunk::Init(init(peer, 2000, &[]))).unwrap());
+    let sent = victim.sent();
+    let Chunk::InitAck(ack) = decode(&sent[0]).0 else { panic!("no INIT ACK") };
+    let cookie = ack.parameters.find(parameter_kind::STATE_COOKIE).unwrap();
+    (cookie.value.to_vec(), ack.initiate_tag)
+}
+
+// test: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
+#[test]
+fn in_a_collision_the_cookie_counts() {
+    let (mut victim, id) = Victim::connecting();
+    let (cookie, tag) = cookie_for(&mut victim, 78);
+    assert_eq!(tag, victim.tag);
+    victim.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &cookie }));
+    assert_eq!(victim.state(id), "ESTABLISHED");
+    let sent = victim.sent();
+    assert!(matches!(decode(&sent[0]), (Chunk::CookieAck, 78)), "{sent:?}");
+    // An INIT ACK or COOKIE ACK that comes late says nothing new.
+    victim.chunk(&Chunk::InitAck(init(79, 2000, &[])));
+    victim.chunk(&Chunk::CookieAck);
+    assert_eq!(victim.sent(), Vec::<Vec<u8>>::new());
+    assert_eq!(victim.state(id), "ESTABLISHED");
+}
+
+// test: rfc9260 5.2.4 "MUST transmit an ERROR chunk with a"
+#[test]
+fn a_stale_cookie_restarts_nothing() {
+    let (mut victim, id) = Victim::connected();
+    let (cookie, tag) = cookie_for(&mut victim, 78);
+    victim.now += Duration::from_secs(61);
+    victim.take(THERE, tag, |w| {
+        w.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &cookie })).unwrap();
+        w.chunk(&message(1, 0)).unwrap();
+    });
+    let sent = victim.sent();
+    assert!(matches!(decode(&sent[0]).0, Chunk::Error(_)), "{sent:?}");
+    assert!(victim.association(id).receive().is_none());
+    assert!(victim.endpoint.poll_event().is_none());
+}
+
+// test: rfc9260 5.2.4 "it MUST NOT set up a new"
+#[test]
+fn nothing_restarts_at_the_end_of_a_shutdown() {
+    let (mut victim, id) = Victim::connected();
+    let (cookie, tag) = cookie_for(&mut victim, 78);
+    let cumulative_tsn_ack = Tsn(victim.tsn.wrapping_sub(1));
+    victim.chunk(&Chunk::Shutdown(anabranch_wire::Shutdown { cumulative_tsn_ack }));
+    assert_eq!(victim.kinds(), [[kind::SHUTDOWN_ACK]]);
+    victim.take(THERE, tag, |w| {
+        w.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &cookie })).unwrap();
+    });
+    assert_eq!(victim.kinds(), [[kind::SHUTDOWN_ACK, kind::ERROR]]);
+    assert_eq!(victim.state(id), "SHUTDOWN-ACK-SENT");
+}

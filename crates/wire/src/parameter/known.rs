@@ -370,6 +370,7 @@ mod tests {
     }
 
     #[test]
+    // test: rfc9260 3.2.1 "MUST ignore the padding bytes"
     fn of_init_and_init_ack() {
         capture("00050008 c0000201", "192.0.2.1");
         capture("00060014 20010db8000000000000000000000001", "2001:db8::1");
