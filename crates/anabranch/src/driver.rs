@@ -38,6 +38,7 @@ const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Driver {
     shared: Arc<Shared>,
+    span: tracing::Span,
     sockets: SocketSet,
     capture: Option<Capture>,
     pool: BufferPool,
@@ -58,8 +59,10 @@ impl Driver {
         let mut pool = BufferPool::default();
         let receive_buffers = (0..BATCHES).map(|_| pool.take()).collect();
         let timer = shared.runtime.clone().timer();
+        let span = tracing::debug_span!("endpoint", udp_port = sockets.udp_port());
         Self {
             shared,
+            span,
             sockets,
             capture,
             pool,
@@ -262,6 +265,8 @@ impl Future for Driver {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        let span = this.span.clone();
+        let _entered = span.enter();
         for _ in 0..ROUNDS {
             let now = this.shared.runtime.now();
             let waker = cx.waker();
