@@ -28,6 +28,9 @@ const MOST_TAKEN: usize = 512 * 1024;
 /// Rounds before other tasks have their turn.
 const ROUNDS: usize = 8;
 
+/// Failures to receive in a row after which the sockets are left alone until the next event.
+const MOST_ERRORS: u32 = 64;
+
 /// When a socket that only seems to be writable is tried again.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 
@@ -35,11 +38,14 @@ const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Driver {
     shared: Arc<Shared>,
+    span: tracing::Span,
     sockets: SocketSet,
     capture: Option<Capture>,
     pool: BufferPool,
     receive_buffers: Vec<BytesMut>,
     batches: [Batch; BATCHES],
+    /// Failed attempts to receive since the last success.
+    receive_errors: u32,
     timer: Box<dyn Timer>,
     /// What the timer is set to.
     armed: Option<Instant>,
@@ -53,13 +59,16 @@ impl Driver {
         let mut pool = BufferPool::default();
         let receive_buffers = (0..BATCHES).map(|_| pool.take()).collect();
         let timer = shared.runtime.clone().timer();
+        let span = tracing::debug_span!("endpoint", udp_port = sockets.udp_port());
         Self {
             shared,
+            span,
             sockets,
             capture,
             pool,
             receive_buffers,
             batches: [Batch::default(); BATCHES],
+            receive_errors: 0,
             timer,
             armed: None,
             taken: Vec::new(),
@@ -175,11 +184,14 @@ impl Driver {
                     // Something that was sent earlier came back; what arrives is not concerned.
                     tracing::debug!(name: "transport:receive_error", local = %bound, %error);
                     self.sockets.collect_errors(index);
-                    any = true;
+                    // A socket that does nothing but fail must not keep the task busy.
+                    self.receive_errors += 1;
+                    any |= self.receive_errors < MOST_ERRORS;
                     continue;
                 }
             };
             any = true;
+            self.receive_errors = 0;
             for slot in 0..count {
                 self.take_batch(now, bound, slot);
             }
@@ -196,7 +208,7 @@ impl Driver {
         };
         let local = if bound.is_unspecified() { batch.destination.unwrap_or(bound) } else { bound };
         let remote = batch.source.ip();
-        // req: rfc9260 8.4 "non-unicast address"
+        // req: rfc9260 8.4 "is to or from a non-unicast address"
         if batch.len == 0 || local.is_multicast() || local.is_unspecified() {
             return;
         }
@@ -253,6 +265,8 @@ impl Future for Driver {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        let span = this.span.clone();
+        let _entered = span.enter();
         for _ in 0..ROUNDS {
             let now = this.shared.runtime.now();
             let waker = cx.waker();

@@ -136,7 +136,18 @@ impl fmt::Display for ConnectError {
                 f,
                 "the remote addresses must have one SCTP port, not {a} and {b}: connect to each peer apart"
             ),
-            Self::Refused(reason) => write!(f, "cannot connect: {reason}"),
+            Self::Refused(reason) => {
+                use anabranch_proto::ConnectError as Refused;
+                write!(f, "cannot connect: {reason}")?;
+                f.write_str(match reason {
+                    Refused::Unreachable(_) => {
+                        ": bind to a local address of its family and scope, or to none for all"
+                    }
+                    Refused::TooManyAssociations => ": close some, or raise max_associations",
+                    Refused::AlreadyConnected => ": use it, or choose another local port",
+                    _ => "",
+                })
+            }
             Self::Failed { remotes, udp_port, reason } => {
                 f.write_str("cannot connect to ")?;
                 for (index, remote) in remotes.iter().enumerate() {

@@ -366,3 +366,6 @@ fn bind_all(
         _ => Ok(sockets),
     }
 }
+
+#[cfg(test)]
+mod tests;

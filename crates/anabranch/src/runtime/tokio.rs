@@ -117,6 +117,7 @@ impl Socket {
         // discovery does without ICMP.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
+        #[cfg(any(target_os = "linux", target_os = "android"))]
         let _ = state.enable_transport_errors((&socket).into());
         let io = tokio::net::UdpSocket::from_std(socket.into())?;
         let address = io.local_addr()?;

@@ -70,7 +70,13 @@ impl Association {
                 self.stop_heartbeats();
                 self.state = State::ShutdownAckSent { t2: self.t2(now) };
                 // req: rfc9260 3.3.9 "MUST be used to acknowledge the receipt"
-                self.queue(self.active, Control::ShutdownAck);
+                // req: rfc9260 6.4 "destination transport address from which it received the"
+                let answer = if self.paths[self.sack_path].is_active() {
+                    self.sack_path
+                } else {
+                    self.active
+                };
+                self.queue(answer, Control::ShutdownAck);
             }
             _ => {}
         }
@@ -103,6 +109,7 @@ impl Association {
             // req: rfc9260 9.2 "the SHUTDOWN chunk SHOULD be silently discarded"
             State::CookieWait { .. } | State::CookieEchoed { .. } | State::Closed => return,
             State::Established | State::ShutdownPending => {
+                self.sack_path = self.reply_path(path);
                 self.on_shutdown_ack_point(now, path, cumulative);
                 if self.is_closed() {
                     return;

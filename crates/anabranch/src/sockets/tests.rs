@@ -1,0 +1,296 @@
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::time::SystemTime;
+
+use anabranch_proto::{IcmpKind, Instant};
+use bytes::Bytes;
+
+use super::*;
+use crate::runtime::{Batch, Timer};
+
+/// What a test lets its sockets do, and what they did.
+#[derive(Debug, Default)]
+struct World {
+    taken_ports: HashSet<SocketAddr>,
+    next_port: u16,
+    segments: usize,
+    blocked: HashSet<IpAddr>,
+    always_writable: bool,
+    /// Results of the next sends, before they succeed.
+    failures: VecDeque<TransmitError>,
+    errors: VecDeque<NetworkError>,
+    /// Source and datagrams of each send call.
+    sent: Vec<(IpAddr, Vec<u8>)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Fake(Arc<Mutex<World>>);
+
+#[derive(Debug)]
+struct FakeSocket {
+    world: Arc<Mutex<World>>,
+    address: SocketAddr,
+}
+
+impl Runtime for Fake {
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+
+    fn wall_clock(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+
+    fn timer(self: Arc<Self>) -> Box<dyn Timer> {
+        unimplemented!("sockets need no timer")
+    }
+
+    fn spawn(&self, _: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>) {
+        unimplemented!("sockets need no task")
+    }
+
+    fn bind_udp(&self, mut address: SocketAddr) -> io::Result<Box<dyn UdpSocket>> {
+        let mut world = self.0.lock().unwrap();
+        if address.port() == 0 {
+            world.next_port += 1;
+            address.set_port(world.next_port);
+        }
+        if address.is_ipv6() && address.ip().is_unspecified() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        if world.taken_ports.contains(&address) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        Ok(Box::new(FakeSocket { world: self.0.clone(), address }))
+    }
+
+    fn local_addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(vec![ip(1), ip(2), Ipv6Addr::LOCALHOST.into()])
+    }
+}
+
+impl UdpSocket for FakeSocket {
+    fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let world = self.world.lock().unwrap();
+        if world.blocked.contains(&self.address.ip()) && !world.always_writable {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<(), TransmitError> {
+        let mut world = self.world.lock().unwrap();
+        if world.blocked.contains(&self.address.ip()) {
+            return Err(TransmitError::WouldBlock);
+        }
+        if let Some(failure) = world.failures.pop_front() {
+            return Err(failure);
+        }
+        let source = datagrams.source.unwrap_or(self.address.ip());
+        world.sent.push((source, datagrams.contents.to_vec()));
+        Ok(())
+    }
+
+    fn poll_receive(
+        &self,
+        _: &mut Context<'_>,
+        _: &mut [io::IoSliceMut<'_>],
+        _: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+
+    fn max_segments(&self) -> usize {
+        self.world.lock().unwrap().segments.max(1)
+    }
+
+    fn next_error(&self) -> Option<NetworkError> {
+        self.world.lock().unwrap().errors.pop_front()
+    }
+}
+
+fn ip(last: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, last])
+}
+
+fn transmit(local: IpAddr, len: usize, segment_size: usize) -> Transmit {
+    Transmit {
+        local,
+        remote: ip(9),
+        remote_udp_port: 9899,
+        ecn: None,
+        len,
+        segment_size,
+        dont_fragment: true,
+    }
+}
+
+impl Fake {
+    fn world(&self) -> std::sync::MutexGuard<'_, World> {
+        self.0.lock().unwrap()
+    }
+
+    /// Lengths of the send calls so far, which are forgotten.
+    fn calls(&self) -> Vec<usize> {
+        self.world().sent.drain(..).map(|(_, bytes)| bytes.len()).collect()
+    }
+}
+
+fn flush(sockets: &mut SocketSet) -> bool {
+    sockets.flush(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_port_free_on_all_addresses_is_found() {
+    let fake = Fake::default();
+    fake.world().taken_ports.extend([(ip(2), 1), (ip(3), 2)].map(SocketAddr::from));
+    let sockets = SocketSet::bind(&fake, &[ip(1), ip(2), ip(3)], 0).unwrap();
+    assert_eq!((sockets.len(), sockets.udp_port()), (3, 3));
+    // A port that was asked for is not exchanged for another one.
+    let error = SocketSet::bind(&fake, &[ip(1), ip(2)], 1).unwrap_err();
+    assert!(matches!(error, BindError::Socket { address, .. } if address.ip() == ip(2)));
+    // Nor is it tried for ever.
+    fake.world().taken_ports.extend((0..100).map(|port| SocketAddr::from((ip(2), port))));
+    assert!(SocketSet::bind(&fake, &[ip(1), ip(2)], 0).is_err());
+}
+
+#[test]
+fn a_family_that_the_host_lacks_is_done_without() {
+    let sockets = SocketSet::bind(&Fake::default(), &[], 0).unwrap();
+    assert_eq!(sockets.len(), 1);
+    assert_eq!(sockets.addresses(), [ip(1), ip(2)]);
+    assert!(SocketSet::bind(&Fake::default(), &[Ipv6Addr::UNSPECIFIED.into()], 0).is_err());
+}
+
+#[test]
+fn a_wildcard_socket_is_told_the_source() {
+    let fake = Fake::default();
+    let mut sockets = SocketSet::bind(&fake, &[], 0).unwrap();
+    sockets.send(&transmit(ip(2), 3, 3), b"abc");
+    assert_eq!(fake.world().sent, [(ip(2), b"abc".to_vec())]);
+    // No socket for this family: the path is told.
+    sockets.send(&transmit(Ipv6Addr::LOCALHOST.into(), 3, 3), b"abc");
+    assert!(matches!(sockets.take_problems()[..], [Problem::SendFailed { .. }]));
+}
+
+#[test]
+fn a_blocked_socket_keeps_its_order_and_stalls_no_other() {
+    let fake = Fake::default();
+    let mut sockets = SocketSet::bind(&fake, &[ip(1), ip(2)], 0).unwrap();
+    fake.world().blocked.insert(ip(1));
+    sockets.send(&transmit(ip(1), 2, 2), b"aa");
+    sockets.send(&transmit(ip(2), 1, 1), b"b");
+    sockets.send(&transmit(ip(1), 3, 3), b"ccc");
+    assert!(!flush(&mut sockets));
+    assert_eq!(fake.calls(), [1]);
+    fake.world().blocked.clear();
+    // What comes now does not overtake what waits.
+    sockets.send(&transmit(ip(1), 4, 4), b"dddd");
+    assert!(!flush(&mut sockets));
+    assert_eq!(fake.calls(), [2, 3, 4]);
+    assert_eq!(sockets.statistics.datagrams_sent, 4);
+}
+
+#[test]
+fn what_waits_for_a_blocked_socket_is_bounded() {
+    let fake = Fake::default();
+    let mut sockets = SocketSet::bind(&fake, &[ip(1)], 0).unwrap();
+    fake.world().blocked.insert(ip(1));
+    for _ in 0..2000 {
+        sockets.send(&transmit(ip(1), 1000, 1000), &[0; 1000]);
+    }
+    fake.world().blocked.clear();
+    flush(&mut sockets);
+    assert_eq!(fake.calls().len(), MOST_WAITING / 1000);
+    assert_eq!(sockets.statistics.datagrams_dropped, 2000 - MOST_WAITING as u64 / 1000);
+}
+
+#[test]
+fn a_socket_that_only_seems_writable_is_left_alone_for_a_while() {
+    let fake = Fake::default();
+    let mut sockets = SocketSet::bind(&fake, &[ip(1)], 0).unwrap();
+    fake.world().blocked.insert(ip(1));
+    fake.world().always_writable = true;
+    sockets.send(&transmit(ip(1), 1, 1), b"a");
+    assert!(flush(&mut sockets), "it is to be tried again soon");
+    fake.world().blocked.clear();
+    assert!(!flush(&mut sockets));
+    assert_eq!(fake.calls(), [1]);
+}
+
+#[test]
+fn batches_are_cut_to_what_the_system_takes() {
+    let fake = Fake::default();
+    fake.world().segments = 64;
+    let mut sockets = SocketSet::bind(&fake, &[ip(1)], 0).unwrap();
+    // 64 packets of this size exceed what a UDP datagram can be.
+    sockets.send(&transmit(ip(1), 64 * 1472, 1472), &vec![0; 64 * 1472]);
+    assert_eq!(fake.calls(), [44 * 1472, 20 * 1472]);
+    sockets.send(&transmit(ip(1), 2500, 1000), &[0; 2500]);
+    assert_eq!(fake.calls(), [2500]);
+    // A device without segmentation gets them one by one.
+    fake.world().failures.push_back(TransmitError::Segmentation);
+    sockets.send(&transmit(ip(1), 2500, 1000), &[0; 2500]);
+    assert_eq!(fake.calls(), [1000, 1000, 500]);
+    assert_eq!(sockets.statistics.datagrams_sent, 64 + 3 + 3);
+    assert!(sockets.take_problems().is_empty());
+}
+
+#[test]
+fn failures_are_told_to_the_path_and_stop_nothing() {
+    let fake = Fake::default();
+    let mut sockets = SocketSet::bind(&fake, &[ip(1)], 0).unwrap();
+    let unreachable = || TransmitError::Failed(io::ErrorKind::NetworkUnreachable.into());
+    fake.world().failures.extend([unreachable(), TransmitError::Dropped, TransmitError::TooBig]);
+    for _ in 0..4 {
+        sockets.send(&transmit(ip(1), 1000, 1000), &[0; 1000]);
+    }
+    assert_eq!(fake.calls(), [1000]);
+    let problems = sockets.take_problems();
+    let expected = (ip(1), ip(9));
+    assert!(
+        matches!(problems[..], [
+            Problem::SendFailed { local, remote },
+            // One byte less than what was tried, with IP and UDP headers.
+            Problem::TooBig { mtu: 1027, .. },
+        ] if (local, remote) == expected),
+        "{problems:?}"
+    );
+    assert_eq!(sockets.statistics.datagrams_dropped, 1);
+    assert_eq!(sockets.statistics.send_errors, 2);
+}
+
+#[test]
+fn an_error_of_an_earlier_datagram_does_not_cost_this_one() {
+    let fake = Fake::default();
+    let mut sockets = SocketSet::bind(&fake, &[ip(1)], 0).unwrap();
+    let error = |kind| NetworkError {
+        destination: (ip(9), 9899).into(),
+        source: None,
+        kind,
+        quoted: Bytes::from_static(b"quoted"),
+    };
+    let icmp = NetworkErrorKind::Icmp(IcmpKind::PacketTooBig { mtu: 1280 });
+    fake.world().errors.push_back(error(icmp));
+    fake.world().failures.push_back(TransmitError::TooBig);
+    sockets.send(&transmit(ip(1), 1000, 1000), &[0; 1000]);
+    assert_eq!(fake.calls(), [1000]);
+    let problems = sockets.take_problems();
+    assert!(
+        matches!(&problems[..], [Problem::Network { local, error }]
+            if *local == ip(1) && error.kind == icmp),
+        "{problems:?}"
+    );
+    // Of the interface's own MTU the system tells how large it is.
+    fake.world().errors.push_back(error(NetworkErrorKind::LocalMtu(900)));
+    fake.world().failures.push_back(TransmitError::TooBig);
+    sockets.send(&transmit(ip(1), 1000, 1000), &[0; 1000]);
+    assert!(fake.calls().is_empty());
+    let problems = sockets.take_problems();
+    assert!(matches!(problems[..], [Problem::TooBig { mtu: 900, .. }]), "{problems:?}");
+}
