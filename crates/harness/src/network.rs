@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anabranch_impair::{Link, LinkConfig, LinkStats, SendOutcome};
+use anabranch_impair::{Link, LinkConfig, LinkStats, Probability, Rng, SendOutcome};
 use anabranch_proto::{
     AssociationId, Encapsulation, Endpoint, EndpointConfig, Event, IcmpKind, IcmpMessage, Instant,
     PathStatistics, Received, Transmit,
@@ -65,6 +65,15 @@ pub struct Network {
     pub max_segments: usize,
     /// Delivers what arrives at one time from one source as one batch.
     pub batches: bool,
+    /// Timers are handled so much too late.
+    pub lateness: Duration,
+    /// Share of packets that the host cannot send, and says so.
+    pub send_errors: Probability,
+    /// Share of packets that a router drops with 'destination unreachable'.
+    pub unreachable: Probability,
+    draws: Rng,
+    /// Packets that the host could not send, and that a router refused.
+    pub refused: u64,
     /// Whether invariants are checked after every step.
     pub check: bool,
     /// The record of what was sent.
@@ -75,7 +84,7 @@ pub struct Network {
 #[derive(Debug)]
 enum Later {
     Packet(Datagram),
-    TooBig { node: usize, local: IpAddr, remote: IpAddr, mtu: u16, quoted: Bytes },
+    Icmp { node: usize, local: IpAddr, remote: IpAddr, kind: IcmpKind, quoted: Bytes },
 }
 
 impl fmt::Debug for Network {
@@ -100,6 +109,11 @@ impl Network {
             sequence: 0,
             max_segments: 8,
             batches: false,
+            lateness: Duration::ZERO,
+            send_errors: Probability::ZERO,
+            unreachable: Probability::ZERO,
+            draws: Rng::stream(seed, 55),
+            refused: 0,
             check: true,
             trace: Trace::default(),
             quiet: 0,
@@ -322,8 +336,12 @@ impl Network {
             if limit.icmp {
                 let (local, remote, quoted) = (packet.from, packet.to, packet.bytes);
                 let at = self.now + Duration::from_millis(1);
-                self.after(at, Later::TooBig { node, local, remote, mtu: limit.mtu, quoted });
+                let kind = IcmpKind::PacketTooBig { mtu: limit.mtu };
+                self.after(at, Later::Icmp { node, local, remote, kind, quoted });
             }
+            return;
+        }
+        if self.refuse(node, &packet) {
             return;
         }
         let fate = match &verdict {
@@ -353,6 +371,28 @@ impl Network {
             Verdict::Delay(by) => self.after(now + by, Later::Packet(packet)),
             Verdict::Replace(bytes) => self.launch(Datagram { bytes, ..packet }),
         }
+    }
+
+    /// The host or a router may refuse a packet and tell the sender.
+    fn refuse(&mut self, node: usize, packet: &Datagram) -> bool {
+        if self.send_errors == Probability::ZERO && self.unreachable == Probability::ZERO {
+            return false;
+        }
+        let (local, remote) = (packet.from, packet.to);
+        if self.draws.chance(self.send_errors) {
+            self.trace.sent(self.now, node, packet, "not sent");
+            self.nodes[node].endpoint.handle_send_error(self.now, local, remote);
+        } else if self.draws.chance(self.unreachable) {
+            self.trace.sent(self.now, node, packet, "unreachable");
+            let kind = IcmpKind::OtherUnreachable;
+            let quoted = packet.bytes.clone();
+            let at = self.now + Duration::from_millis(1);
+            self.after(at, Later::Icmp { node, local, remote, kind, quoted });
+        } else {
+            return false;
+        }
+        self.refused += 1;
+        true
     }
 
     fn after(&mut self, at: Instant, what: Later) {
@@ -390,7 +430,8 @@ impl Network {
 
     /// The next instant at which something happens.
     pub fn next(&self) -> Option<Instant> {
-        let deadlines = self.nodes.iter().filter_map(|node| node.endpoint.next_deadline());
+        let late = |node: &Node| Some(node.endpoint.next_deadline()? + self.lateness);
+        let deadlines = self.nodes.iter().filter_map(late);
         let links = self.wires.values().filter_map(|wire| wire.link.next_deadline());
         let held = self.wires.values().filter_map(|wire| wire.held.as_ref().map(|held| held.0));
         let later = self.later.keys().next().map(|(at, _)| *at);
@@ -419,8 +460,7 @@ impl Network {
         for key in due {
             match self.later.remove(&key) {
                 Some(Later::Packet(packet)) => self.launch(packet),
-                Some(Later::TooBig { node, local, remote, mtu, quoted }) => {
-                    let kind = IcmpKind::PacketTooBig { mtu };
+                Some(Later::Icmp { node, local, remote, kind, quoted }) => {
                     let quoted = &quoted[..quoted.len().min(100)];
                     let message = IcmpMessage { local, remote, kind, quoted };
                     self.nodes[node].endpoint.handle_icmp(self.now, &message);
@@ -434,8 +474,10 @@ impl Network {
         released.into_iter().for_each(|(_, packet)| self.offer(packet));
         self.arrivals();
         for node in &mut self.nodes {
-            if node.endpoint.next_deadline().is_some_and(|deadline| deadline <= now) {
+            if node.endpoint.next_deadline().is_some_and(|d| d + self.lateness <= now) {
                 node.endpoint.handle_timeout(now);
+                let next = node.endpoint.next_deadline();
+                assert!(next.is_none_or(|next| next > now), "a deadline that nothing moves");
             }
         }
         self.settle();

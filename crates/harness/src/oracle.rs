@@ -229,6 +229,8 @@ impl Oracle {
 
     /// The peer of an association restarted.
     pub fn restarted(&mut self, by: AssociationId, node: usize) {
+        // A message of the old incarnation that was delivered in part never gets an end.
+        self.open.retain(|(from, _), _| *from == node);
         for sent in self.messages.iter_mut().filter(|sent| sent.by == by && sent.from == node) {
             sent.void |= sent.fate == Fate::Pending;
         }

@@ -34,6 +34,11 @@ pub struct EndpointConfig {
     /// The first TSN of every association, for simulations of what happens when TSNs wrap.
     /// `None` draws a random one, as it must be on a network.
     pub initial_tsn: Option<u32>,
+    /// Rare but allowed behaviour (packets that are not filled, acknowledgements that travel
+    /// alone or at once, data that is dropped for want of memory) occurs one time in so many;
+    /// 0 is never. For simulations.
+    #[cfg(feature = "invariants")]
+    pub buggify: u32,
     /// Bytes that one association may put on the wire before the next one has its turn. 65,536.
     pub quantum: usize,
 }
@@ -50,6 +55,8 @@ impl Default for EndpointConfig {
             checksum: true,
             routes: Routes::Any,
             initial_tsn: None,
+            #[cfg(feature = "invariants")]
+            buggify: 0,
             quantum: 65_536,
         }
     }

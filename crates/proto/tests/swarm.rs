@@ -20,6 +20,7 @@ fn a_few_hundred_seeds() {
         ("cuts", total.cut),
         ("full queues", total.queue),
         ("large packets", total.too_big),
+        ("refused packets", total.refused),
         ("duplicates", total.duplicated),
         ("reordering", total.reordered),
         ("damage", total.corrupted),

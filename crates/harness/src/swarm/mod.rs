@@ -31,6 +31,8 @@ pub struct Report {
     pub queue: u64,
     /// Packets too large for the path.
     pub too_big: u64,
+    /// Packets that the host could not send or a router refused, with a message to the sender.
+    pub refused: u64,
     /// Packets that arrived twice.
     pub duplicated: u64,
     /// Packets overtaken.
@@ -84,6 +86,7 @@ impl Report {
             cut,
             queue,
             too_big,
+            refused,
             duplicated,
             reordered,
             corrupted,
@@ -116,6 +119,7 @@ impl fmt::Display for Report {
         line("  lost on a link that was down", self.cut)?;
         line("  dropped at a full queue", self.queue)?;
         line("  larger than the path MTU", self.too_big)?;
+        line("  refused by host or router", self.refused)?;
         line("  duplicated", self.duplicated)?;
         line("  overtaken", self.reordered)?;
         line("  damaged", self.corrupted)?;

@@ -102,6 +102,12 @@ pub struct Options {
     pub max_segments: usize,
     /// What arrives together is handled together.
     pub batches: bool,
+    /// Timers are handled so much too late.
+    pub lateness: Duration,
+    /// Share of packets that the host cannot send, and says so.
+    pub send_errors: Probability,
+    /// Share of packets that a router drops with 'destination unreachable'.
+    pub unreachable: Probability,
 }
 
 /// Draws with names.
@@ -173,12 +179,14 @@ impl Options {
         let quantum = d.of(&[65_536, 1, 3000]);
         // Every fourth seed lets the TSNs wrap early.
         let near_wrap = d.one_in(4).then(|| 0_u32.wrapping_sub(d.scale(1, 100) as u32));
+        let buggify = d.of(&[0, 0, 0, 50, 200]);
         let endpoints = [false, true].map(|swap| {
             let mut config = EndpointConfig::default();
             config.encapsulation = encapsulation;
             config.valid_cookie_life = Duration::from_secs(cookie_life);
             config.quantum = quantum;
             config.initial_tsn = near_wrap;
+            config.buggify = buggify;
             if !any_route {
                 let turn = |(a, b): &(IpAddr, IpAddr)| if swap { (*b, *a) } else { (*a, *b) };
                 config.routes = Routes::Pairs(straight.iter().map(turn).collect());
@@ -221,6 +229,9 @@ impl Options {
             shutdown,
             max_segments: d.of(&[1, 2, 8, 64]),
             batches: d.one_in(2),
+            lateness: if d.one_in(3) { d.millis(1, 300) } else { Duration::ZERO },
+            send_errors: if d.one_in(6) { d.percent(10) } else { Probability::ZERO },
+            unreachable: if d.one_in(6) { d.percent(5) } else { Probability::ZERO },
         }
     }
 }

@@ -84,6 +84,9 @@ impl Run {
         let mut net = Network::new(fallback, options.seed);
         net.max_segments = options.max_segments;
         net.batches = options.batches;
+        net.lateness = options.lateness;
+        net.send_errors = options.send_errors;
+        net.unreachable = options.unreachable;
         if print {
             net.trace.print();
         }
@@ -179,6 +182,9 @@ impl Run {
         let now = self.net.now();
         self.healthy = Some(now);
         self.net.trace.note(now, format_args!("the network is healthy"));
+        self.net.lateness = Duration::ZERO;
+        self.net.send_errors = anabranch_impair::Probability::ZERO;
+        self.net.unreachable = anabranch_impair::Probability::ZERO;
         // Crossed paths that do not exist stay dead.
         let delay = Duration::from_millis(10);
         for ((a, b), _) in self.options.links.clone() {
@@ -619,6 +625,7 @@ impl Run {
         self.report.packets = self.net.trace.packets();
         self.report.seconds = self.net.now().as_nanos() / 1_000_000_000;
         self.report.too_big = self.net.too_big();
+        self.report.refused = self.net.refused;
         for (_, _, stats) in self.net.link_stats() {
             self.report.lost += stats.lost_model;
             self.report.cut += stats.lost_down;

@@ -162,6 +162,10 @@ impl Association {
         let share = (packet.bytes().len() - HEADER_LEN) / data_chunks;
         let piece = Self::slice(batch, data.payload);
         seen.immediate |= data.flags.immediate();
+        if self.buggify(4) {
+            seen.dropped = true;
+            return true;
+        }
         match self.receiver.on_data(data, piece, u32::try_from(share).unwrap_or(u32::MAX)) {
             DataOutcome::New => {
                 self.last_user_data = now;
@@ -197,6 +201,7 @@ impl Association {
         // req: rfc9260 6.7 "same destination address from which the"
         self.sack_path = self.reply_path(path);
         seen.shutdown_sent = matches!(self.state, State::ShutdownSent { .. });
+        seen.immediate |= self.buggify(1);
         self.acknowledger.on_packet(now, seen);
         if seen.shutdown_sent {
             self.repeat_shutdown(now, seen.duplicate || self.receiver.has_gaps());

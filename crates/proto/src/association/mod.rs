@@ -4,6 +4,7 @@
 //! the way of a packet through it (`input`, `acknowledged`, `transmit`, `timers`, `supervision`).
 
 mod acknowledged;
+mod buggify;
 mod control;
 mod handshake;
 mod input;
@@ -57,6 +58,8 @@ pub(crate) struct Surroundings {
     pub(crate) encapsulation: Encapsulation,
     pub(crate) checksum: bool,
     pub(crate) initial_tsn: Option<u32>,
+    #[cfg(feature = "invariants")]
+    pub(crate) buggify: u32,
 }
 
 /// An SCTP association.

@@ -393,6 +393,9 @@ impl Association {
         if !wanted || path != self.sack_path || !self.state.acknowledges() {
             return;
         }
+        if !self.acknowledger.due() && self.buggify(1) {
+            return;
+        }
         // req: rfc9260 6.2 "MUST report as many Gap Ack Blocks as"
         // req: rfc9260 6.7 "the endpoint MUST send only one SACK chunk"
         // req: rfc9260 6.2 "MUST fill in the Cumulative TSN Ack field"
@@ -574,7 +577,7 @@ impl Association {
             // req: rfc9260 6.3.1 "MUST be made each round trip"
             state.timed.get_or_insert((tsn, now));
             in_packet = true;
-            if self.probing {
+            if self.probing || self.buggify(1) {
                 break;
             }
             if ends {

@@ -19,9 +19,7 @@ impl Endpoint {
             if wanted.is_some_and(|wanted| next.is_none_or(|next| next > wanted)) {
                 return Err(format!("association {id}: deadline {wanted:?} is not scheduled"));
             }
-            association
-                .check_invariants(now)
-                .map_err(|what| format!("association {id}: {what}"))?;
+            association.check_invariants().map_err(|what| format!("association {id}: {what}"))?;
             // What a timer lets go at this very instant goes once the timer is handled; what a
             // message held up that has just expired goes from now on.
             let quiet = !association.is_closed() && wanted.is_none_or(|wanted| wanted > now);

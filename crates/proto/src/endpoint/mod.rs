@@ -160,6 +160,8 @@ impl Endpoint {
                 encapsulation: config.encapsulation,
                 checksum: config.checksum,
                 initial_tsn: config.initial_tsn,
+                #[cfg(feature = "invariants")]
+                buggify: config.buggify,
             },
             cookies: CookieJar::new(&config, rng::derive(&seed, b"cookie")),
             rng,

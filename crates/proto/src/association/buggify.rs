@@ -1,0 +1,21 @@
+//! Rare behaviour on demand: what the protocol allows and hardly ever happens, made frequent for
+//! simulations. Without the feature `invariants` nothing of it is compiled.
+
+use super::Association;
+
+impl Association {
+    /// Whether something rare is to happen here, one time in so many of
+    /// [`EndpointConfig::buggify`](crate::EndpointConfig) times `rarity`.
+    #[cfg(feature = "invariants")]
+    pub(super) fn buggify(&mut self, rarity: u64) -> bool {
+        let one_in = u64::from(self.surroundings.buggify);
+        one_in > 0 && self.rng.below(one_in * rarity) == 0
+    }
+
+    /// Never outside of simulations.
+    #[cfg(not(feature = "invariants"))]
+    #[allow(clippy::unused_self)]
+    pub(super) const fn buggify(&self, _rarity: u64) -> bool {
+        false
+    }
+}
