@@ -8,10 +8,12 @@ use anabranch_impair::LinkConfig;
 use anabranch_proto::config::Routes;
 use anabranch_proto::{
     Association, AssociationConfig, AssociationId, AssociationMut, CloseReason, ConnectRequest,
-    EndpointConfig, Event, Message, OutgoingMessage, Ppid, Statistics,
+    EndpointConfig, Event, Instant, Message, OutgoingMessage, Ppid, Statistics,
 };
+use anabranch_wire::{Header, Packet};
+use bytes::Bytes;
 
-use crate::Network;
+use crate::{Datagram, Network};
 
 /// The address of a node in network `path`.
 pub fn addresses(node: u8, paths: u8) -> Vec<IpAddr> {
@@ -35,6 +37,7 @@ pub struct Pair {
     pub reads: [bool; 2],
     /// Addresses of both nodes.
     pub addresses: [Vec<IpAddr>; 2],
+    headers: [Option<Header>; 2],
 }
 
 impl Pair {
@@ -80,6 +83,7 @@ impl Pair {
             received: [Vec::new(), Vec::new()],
             reads: [true; 2],
             addresses,
+            headers: [None; 2],
         }
     }
 
@@ -91,8 +95,61 @@ impl Pair {
         assert!(up, "the handshake");
         // Heartbeats that confirm paths and probes of the MTU come to an end.
         pair.run(Duration::from_secs(10));
-        pair.net.trace.forget();
+        pair.forget();
         pair
+    }
+
+    /// Forgets the packets sent so far, but not what their headers were.
+    pub fn forget(&mut self) {
+        self.headers = [0, 1].map(|node| self.find_header(node).or(self.headers[node]));
+        self.net.trace.forget();
+    }
+
+    /// The header of the packets that a node sends.
+    pub fn header(&self, node: usize) -> Header {
+        let header = self.find_header(node).or(self.headers[node]);
+        header.expect("the node has sent a packet with a tag")
+    }
+
+    fn find_header(&self, node: usize) -> Option<Header> {
+        let headers = self
+            .sent(node)
+            .into_iter()
+            .rev()
+            .map(|(_, bytes)| Packet::parse(&bytes).expect("a packet").header());
+        headers.into_iter().find(|header| header.verification_tag != 0)
+    }
+
+    /// The packets that a node sent since the last [`forget`](Self::forget), and when.
+    pub fn sent(&self, node: usize) -> Vec<(Instant, Bytes)> {
+        let from = |packet: &Datagram| self.addresses[node].contains(&packet.from);
+        let kept = self.net.trace.kept().iter().filter(|(_, packet)| from(packet));
+        kept.map(|(at, packet)| (*at, packet.bytes.clone())).collect()
+    }
+
+    /// Packets sent by a node since the last [`forget`](Self::forget) with a chunk of this type.
+    pub fn count(&self, node: usize, kind: u8) -> usize {
+        self.sent(node).iter().filter(|(_, bytes)| crate::craft::has(bytes, kind)).count()
+    }
+
+    /// Gives a packet to a node as if its peer had sent it on the first path.
+    pub fn inject(&mut self, to: usize, bytes: Bytes) {
+        self.inject_on(to, 0, bytes);
+    }
+
+    /// Gives a packet to a node as if its peer had sent it on this path.
+    pub fn inject_on(&mut self, to: usize, path: usize, bytes: Bytes) {
+        let (from, to) = (self.addresses[1 - to][path], self.addresses[to][path]);
+        let packet = Datagram { from, to, udp_port: 9899, ecn: None, dont_fragment: false, bytes };
+        self.net.deliver(packet);
+        self.take();
+    }
+
+    /// Gives a packet to a node and returns what it sends at once.
+    pub fn answers(&mut self, to: usize, bytes: Bytes) -> Vec<Bytes> {
+        self.forget();
+        self.inject(to, bytes);
+        self.sent(to).into_iter().map(|(_, bytes)| bytes).collect()
     }
 
     /// Node 0 starts an association with all addresses of node 1.
@@ -200,6 +257,11 @@ impl Pair {
     /// Goes on for a time.
     pub fn run(&mut self, time: Duration) {
         self.run_until(time, |_| false);
+    }
+
+    /// Bytes that a node received.
+    pub fn received_len(&self, node: usize) -> usize {
+        self.received[node].iter().map(|message| message.payload.len()).sum()
     }
 
     /// All that a node received, put together.

@@ -308,7 +308,7 @@ impl Endpoint {
                 kind::ABORT => return,
                 kind::SHUTDOWN_ACK => answer = Answer::ShutdownComplete,
                 // req: rfc9260 8.4 "If the packet contains a SHUTDOWN COMPLETE chunk"
-                kind::SHUTDOWN_COMPLETE | kind::COOKIE_ACK => return,
+                kind::SHUTDOWN_COMPLETE | kind::COOKIE_ACK => answer = answer.max(Answer::Nothing),
                 // Answering an INIT ACK or an INIT that is not alone would only help a forger.
                 kind::INIT | kind::INIT_ACK if header.verification_tag == 0 => return,
                 kind::ERROR => {
@@ -316,7 +316,7 @@ impl Endpoint {
                         let mut causes = error.causes.iter().map_while(Result::ok);
                         // req: rfc9260 8.4 "cause or a COOKIE ACK chunk, the SCTP packet"
                         if causes.any(|cause| cause.kind == cause_code::STALE_COOKIE) {
-                            return;
+                            answer = answer.max(Answer::Nothing);
                         }
                     }
                 }
@@ -332,6 +332,7 @@ impl Endpoint {
                     packet.chunk(&Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: true }))
                 });
             }
+            Answer::Nothing => {}
             // req: rfc9260 8.4 "set the T bit in the Chunk Flags to"
             Answer::Abort => {
                 if self.config.out_of_the_blue == OutOfTheBlue::Answer {
@@ -386,7 +387,10 @@ impl Endpoint {
     }
 }
 
+/// The answer to a packet out of the blue; the later rules of RFC 9260 section 8.4 come first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
     Abort,
+    Nothing,
     ShutdownComplete,
 }

@@ -1,0 +1,261 @@
+//! Ending associations.
+
+use std::time::Duration;
+
+use anabranch_harness::{Pair, Verdict, craft};
+use anabranch_proto::{
+    AssociationConfig, CloseReason, Event, OutgoingMessage, Ppid, SendErrorReason,
+};
+use anabranch_wire::{Chunk, Data, DataFlags, Init, Parameters, Shutdown, Ssn, Tsn, kind};
+
+const LONG: Duration = Duration::from_secs(2000);
+
+fn config() -> AssociationConfig {
+    let mut config = AssociationConfig::rfc9260();
+    config.heartbeat_interval = None;
+    config.mtu.discovery = false;
+    config
+}
+
+fn graceful(pair: &mut Pair) {
+    assert!(pair.run_until(LONG, |pair| pair.closed.iter().all(Option::is_some)));
+    assert_eq!(pair.closed, [Some(CloseReason::Shutdown), Some(CloseReason::Shutdown)]);
+}
+
+#[test]
+fn what_was_sent_is_delivered_first() {
+    for node in 0..2 {
+        let mut pair = Pair::connected(1, config());
+        for sender in 0..2 {
+            assert!(pair.send(sender, 0, vec![sender as u8; 300_000]));
+        }
+        pair.shutdown(node);
+        graceful(&mut pair);
+        for receiver in 0..2 {
+            assert_eq!(pair.received_bytes(receiver), vec![1 - receiver as u8; 300_000]);
+        }
+    }
+}
+
+#[test]
+// test: rfc9260 9.2 "SHOULD reject any new data request from its"
+fn nothing_more_is_taken() {
+    let mut pair = Pair::connected(1, config());
+    pair.reads = [true, false];
+    assert!(pair.send(0, 0, vec![1; 50_000]));
+    pair.shutdown(0);
+    for _ in 0..100 {
+        pair.run(Duration::from_millis(5));
+        let now = pair.net.now();
+        let refused = pair.association_mut(0).send(now, OutgoingMessage::new(0, Ppid(0), "x"));
+        assert_eq!(refused.unwrap_err().reason, SendErrorReason::Closed);
+    }
+    // The peer is told, and may not send either.
+    assert!(pair.events[1].iter().any(|event| matches!(event, Event::PeerShutdown)));
+    let now = pair.net.now();
+    let refused = pair.association_mut(1).send(now, OutgoingMessage::new(0, Ppid(0), "x"));
+    assert_eq!(refused.unwrap_err().reason, SendErrorReason::Closed);
+    // What it has received can be taken after the end.
+    pair.reads = [true; 2];
+    graceful(&mut pair);
+    assert_eq!(pair.received_bytes(1).len(), 50_000);
+    assert_eq!(pair.statistics(1).receive_buffer_used, 0);
+}
+
+#[test]
+fn each_packet_of_the_shutdown_may_be_lost() {
+    for lost in [kind::SHUTDOWN, kind::SHUTDOWN_ACK, kind::SHUTDOWN_COMPLETE] {
+        let mut pair = Pair::connected(1, config());
+        let mut gone = false;
+        pair.net.script(move |sight| {
+            let drop = sight.has(lost) && !std::mem::replace(&mut gone, true);
+            if drop { Verdict::Drop } else { Verdict::Pass }
+        });
+        let begun = pair.net.now();
+        pair.shutdown(0);
+        graceful(&mut pair);
+        let took = pair.net.now().saturating_since(begun);
+        assert!(took < Duration::from_millis(1200), "T2 is one RTO: {took:?}");
+    }
+}
+
+#[test]
+// test: rfc9260 9.2 "the SHUTDOWN chunk sender MUST"
+// test: rfc9260 9.2 "the endpoint SHOULD respond immediately with a"
+fn both_sides_may_begin() {
+    for offset in [0, 5, 10, 15, 25] {
+        let mut pair = Pair::connected(1, config());
+        pair.shutdown(0);
+        pair.run(Duration::from_millis(offset));
+        if pair.closed[1].is_none() {
+            pair.shutdown(1);
+        }
+        graceful(&mut pair);
+    }
+}
+
+#[test]
+// test: rfc9260 9.2 "respond to each received packet containing one or more"
+fn data_that_comes_after_the_shutdown_is_answered_with_another() {
+    let mut pair = Pair::connected(1, config());
+    // The server's data crosses the client's SHUTDOWN, out of order.
+    pair.shutdown(0);
+    pair.net.settle();
+    let header = pair.header(1);
+    let tsn = {
+        let sent = pair.sent(0);
+        let (_, shutdown) = sent.iter().find(|(_, b)| craft::has(b, kind::SHUTDOWN)).unwrap();
+        u32::from_be_bytes(shutdown[16..20].try_into().unwrap())
+    };
+    let data = |offset: u32| {
+        craft::packet(header, |packet| {
+            packet.data(&Data {
+                flags: DataFlags(DataFlags::BEGIN | DataFlags::END | DataFlags::UNORDERED),
+                tsn: Tsn(tsn.wrapping_add(offset)),
+                stream: 0,
+                ssn: Ssn(0),
+                ppid: Ppid(0),
+                payload: b"late",
+            })
+        })
+    };
+    let kinds = |answers: Vec<bytes::Bytes>| -> Vec<u8> {
+        answers.iter().flat_map(|packet| craft::kinds(packet)).collect()
+    };
+    // test: rfc9260 9.2 "then a SACK chunk MUST also be sent"
+    let answer = kinds(pair.answers(0, data(2)));
+    assert!(answer.contains(&kind::SHUTDOWN) && answer.contains(&kind::SACK), "{answer:?}");
+    let answer = kinds(pair.answers(0, data(1)));
+    assert!(answer.contains(&kind::SHUTDOWN), "{answer:?}");
+    assert_eq!(pair.received_bytes(0), b"latelate");
+}
+
+#[test]
+// test: rfc9260 9.2 "SHOULD be set to the RECOMMENDED value of"
+fn a_shutdown_does_not_take_for_ever() {
+    let mut config = config();
+    config.rto_max = Duration::from_secs(2);
+    let mut pair = Pair::connected(1, config);
+    // The peer acknowledges nothing, but answers so that it is not given up as dead.
+    pair.net.script(|sight| match sight.node == 0 && sight.has(kind::DATA) {
+        true => Verdict::Drop,
+        false => Verdict::Pass,
+    });
+    assert!(pair.send(0, 0, &b"never"[..]));
+    let begun = pair.net.now();
+    pair.shutdown(0);
+    assert!(pair.run_until(LONG, |pair| pair.closed[0].is_some()));
+    assert_eq!(pair.closed[0], Some(CloseReason::ShutdownTimeout));
+    assert_eq!(pair.net.now().saturating_since(begun), Duration::from_secs(10));
+    pair.run(Duration::from_secs(1));
+    assert!(matches!(pair.closed[1], Some(CloseReason::PeerAbort { .. })));
+}
+
+#[test]
+// test: rfc9260 9.2 "An endpoint SHOULD limit the number of retransmissions"
+fn a_shutdown_that_nobody_answers_is_given_up() {
+    let mut config = config();
+    config.association_max_retrans = 3;
+    config.rto_max = Duration::from_secs(60);
+    let mut pair = Pair::connected(1, config);
+    pair.net.script(|_| Verdict::Drop);
+    pair.shutdown(0);
+    assert!(pair.run_until(LONG, |pair| pair.closed[0].is_some()));
+    assert_eq!(pair.closed[0], Some(CloseReason::Unreachable));
+    assert_eq!(pair.count(0, kind::SHUTDOWN), 4);
+}
+
+#[test]
+fn a_shutdown_before_the_association_is_up_ends_it() {
+    // In COOKIE-WAIT there is nobody to tell.
+    let mut pair = Pair::new(1, config());
+    pair.connect(config());
+    pair.shutdown(0);
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.closed[0], Some(CloseReason::LocalAbort));
+    // In COOKIE-ECHOED the peer learns of it.
+    let mut pair = Pair::new(1, config());
+    pair.net.script(|sight| match sight.has(kind::COOKIE_ACK) {
+        true => Verdict::Drop,
+        false => Verdict::Pass,
+    });
+    pair.connect(config());
+    assert!(pair.run_until(LONG, |pair| pair.id[1].is_some()));
+    pair.shutdown(0);
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.closed[0], Some(CloseReason::LocalAbort));
+    assert!(matches!(pair.closed[1], Some(CloseReason::PeerAbort { .. })));
+}
+
+#[test]
+fn abort_and_shutdown_race() {
+    for offset in 0..40 {
+        let mut pair = Pair::connected(1, config());
+        assert!(pair.send(1, 0, vec![1; 20_000]));
+        pair.shutdown(0);
+        pair.run(Duration::from_millis(offset * 3));
+        let before = pair.closed[1].clone();
+        pair.abort(1);
+        assert!(pair.run_until(LONG, |pair| pair.closed.iter().all(Option::is_some)));
+        match before {
+            Some(reason) => assert_eq!(pair.closed[1], Some(reason), "the end stays as it was"),
+            None => assert_eq!(pair.closed[1], Some(CloseReason::LocalAbort)),
+        }
+    }
+}
+
+#[test]
+// test: rfc9260 9.2 "INIT chunk and retransmit the SHUTDOWN ACK chunk"
+fn an_init_while_waiting_for_shutdown_complete_is_answered_with_shutdown_ack() {
+    let mut pair = Pair::connected(1, config());
+    pair.net.script(|sight| match sight.has(kind::SHUTDOWN_COMPLETE) {
+        true => Verdict::Drop,
+        false => Verdict::Pass,
+    });
+    pair.shutdown(0);
+    assert!(pair.run_until(LONG, |pair| pair.closed[0].is_some()));
+    pair.net.settle();
+    let mut header = pair.header(0);
+    header.verification_tag = 0;
+    let init = craft::packet(header, |packet| {
+        packet.chunk(&Chunk::Init(Init {
+            initiate_tag: 5,
+            a_rwnd: 5000,
+            outbound_streams: 1,
+            inbound_streams: 1,
+            initial_tsn: Tsn(9),
+            parameters: Parameters::new(&[]),
+        }))
+    });
+    let answers = pair.answers(1, init);
+    assert_eq!(craft::kinds(&answers[0]), [kind::SHUTDOWN_ACK]);
+}
+
+#[test]
+fn a_shutdown_that_acknowledges_what_was_never_sent_is_a_violation() {
+    let mut pair = Pair::connected(1, config());
+    let shutdown = craft::packet(pair.header(0), |packet| {
+        packet.chunk(&Chunk::Shutdown(Shutdown { cumulative_tsn_ack: Tsn(12345) }))
+    });
+    pair.inject(1, shutdown);
+    // Either it is old, or it claims too much.
+    let violation = matches!(pair.closed[1], Some(CloseReason::ProtocolViolation(_)));
+    let old = pair.closed[1].is_none() && pair.statistics(1).state != "ESTABLISHED";
+    assert!(violation || old || pair.closed[1] == Some(CloseReason::Shutdown));
+}
+
+#[test]
+fn autoclose_counts_from_the_last_user_data() {
+    let mut config = config();
+    config.autoclose = Some(Duration::from_secs(5));
+    let mut pair = Pair::new(1, config.clone());
+    pair.connect(config);
+    assert!(pair.run_until(LONG, |pair| pair.both_up()));
+    for _ in 0..5 {
+        pair.run(Duration::from_secs(4));
+        assert!(pair.both_up());
+        assert!(pair.send(0, 0, &b"still here"[..]));
+    }
+    pair.run(Duration::from_millis(5200));
+    assert_eq!(pair.closed, [Some(CloseReason::Shutdown), Some(CloseReason::Shutdown)]);
+}
