@@ -258,6 +258,7 @@ pub enum IdleCwnd {
 
 impl AssociationConfig {
     /// RFC 9260 to the letter, with the values of its section 16.
+    // req: rfc9260 16 "The following protocol parameters are RECOMMENDED"
     pub fn rfc9260() -> Self {
         Self {
             rto_initial: Duration::from_secs(1),

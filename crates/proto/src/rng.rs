@@ -42,6 +42,7 @@ impl Rng {
 
     /// A verification tag: any value but 0.
     // req: rfc9260 5.3.1 "Initiate Tag values SHOULD be selected from"
+    // req: rfc9260 5.1 "SHOULD be a random number in the range"
     pub(crate) fn tag(&mut self) -> u32 {
         loop {
             let tag = self.next_u32();

@@ -169,6 +169,8 @@ impl<'a> Chunk<'a> {
         }
     }
 
+    // req: rfc9260 3.3.2 "bits in it SHOULD be set to 0"
+    // req: rfc9260 3.3.3 "bits in it SHOULD be set to 0"
     const fn flags(&self) -> u8 {
         match self {
             Self::Data(data) => data.flags.0,

@@ -54,6 +54,7 @@ impl Association {
         let was_closed = self.window_is_closed();
         self.announced_rwnd = a_rwnd;
         let in_flight = self.outstanding.payload_in_flight();
+        // req: rfc9260 6.2.1 "SHOULD use the following rules to calculate"
         // RFC 9260 section 6.2.1 D ii.
         self.peer_rwnd = a_rwnd.saturating_sub(u32::try_from(in_flight).unwrap_or(u32::MAX));
 
@@ -77,6 +78,7 @@ impl Association {
 
     /// Congestion windows and round-trip times.
     // req: rfc9260 7.2.4 "MUST be applied first"
+    // req: rfc9260 7.2.1 "SHOULD update its cwnd (or cwnds) apportioned"
     fn grow_windows(&mut self, now: Instant) {
         for (index, path) in self.paths.iter_mut().enumerate() {
             let ack = &self.summary.paths[index];
@@ -153,6 +155,7 @@ impl Association {
                 self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
             let path = &mut self.paths[from];
             // RFC 9260 section 7.2.4, step 2.
+            // req: rfc9260 7.2.4 "SHOULD NOT change for any destinations due"
             if path.recovery_exit.is_none() {
                 path.recovery_exit = Some(exit);
                 path.congestion.on_fast_retransmit();

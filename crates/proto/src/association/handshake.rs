@@ -210,6 +210,8 @@ impl Association {
     /// An INIT ACK came.
     pub(super) fn on_init_ack(&mut self, now: Instant, init: &Init<'_>, path: usize) {
         // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
+        // req: rfc9260 3.3.3 "it SHOULD be discarded silently"
+        // req: rfc9260 3.3.3 "the receiver SHOULD process the INIT ACK chunk"
         let State::CookieWait { stale, .. } = self.state else { return };
         let source = self.paths[path].remote;
         // Nothing is answered: this association's ABORT would be one that the peer knows.
@@ -357,6 +359,7 @@ impl Association {
     /// A Stale Cookie error came; `staleness` in microseconds.
     pub(super) fn on_stale_cookie(&mut self, now: Instant, staleness: u32) {
         // req: rfc9260 5.2.6 "if the association is not in the COOKIE-ECHOED"
+        // req: rfc9260 5.2.6 "SHOULD first examine if an association is"
         let State::CookieEchoed { sent_at, stale, .. } = &self.state else { return };
         let (rtt, stale) = (now.saturating_since(*sent_at), *stale + 1);
         if stale > MAX_STALE {

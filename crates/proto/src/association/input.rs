@@ -199,6 +199,7 @@ impl Association {
     /// A packet with data was read to its end.
     fn after_data(&mut self, now: Instant, path: usize, mut seen: DataPacket) {
         // req: rfc9260 6.7 "same destination address from which the"
+        // req: rfc9260 6.4 "SHOULD NOT vary the destination transport address"
         self.sack_path = self.reply_path(path);
         seen.shutdown_sent = matches!(self.state, State::ShutdownSent { .. });
         seen.immediate |= self.buggify(1);
@@ -300,6 +301,7 @@ impl Association {
         }
         let code = causes.iter().next().and_then(Result::ok).map(|cause| cause.kind);
         let bytes = causes.bytes();
+        // req: rfc9260 9.1 "SHOULD be made available to the upper"
         let causes = Bytes::copy_from_slice(&bytes[..bytes.len().min(1024)]);
         self.close(CloseReason::PeerAbort { code, causes });
     }

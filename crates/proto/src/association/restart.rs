@@ -67,6 +67,8 @@ impl Association {
                 self.adopt(now, cookie, path);
                 true
             }
+            // req: rfc9260 5.2.4 "SHOULD enter the ESTABLISHED state if it"
+            // req: rfc9260 5.2.4 "SHOULD stop any T1-cookie timer that is"
             // Action D: a repetition, or the handshake's last step.
             (true, true) => {
                 if let State::CookieWait { .. } | State::CookieEchoed { .. } = self.state {
@@ -78,6 +80,7 @@ impl Association {
             }
             // Action C and everything that the table does not show.
             // req: rfc9260 5.2.4 "cookie SHOULD be silently"
+            // req: rfc9260 5.2.4 "SHOULD NOT change states and SHOULD leave"
             (false, _) => false,
         }
     }
@@ -164,8 +167,6 @@ impl Association {
             // req: rfc9260 5.2.1 "MUST only be sent to an address passed"
             // req: rfc9260 5.2.1 "MUST only be sent to an address reported"
             State::CookieWait { .. } if added.contains(&source.1) => InitAnswer::Discard,
-            // req: rfc9260 5.2.1 "then the entire INIT chunk MUST be discarded"
-            State::CookieEchoed { .. } if !added.is_empty() => InitAnswer::Discard,
             // req: rfc9260 5.2.1 "MUST respond with an INIT ACK chunk using"
             // req: rfc9260 5.2.1 "MUST also generate a State Cookie with"
             // req: rfc9260 5.2.1 "MUST NOT change its state, the T1-init timer"
@@ -183,6 +184,8 @@ impl Association {
             State::Closed => InitAnswer::Discard,
             // req: rfc9260 5.2.2 "the endpoint MUST respond"
             // req: rfc9260 5.2.2 "MUST check to see if the unexpected"
+            // req: rfc9260 5.2.1 "then the entire INIT chunk MUST be discarded"
+            // req: rfc9260 5.2.1 "An ABORT chunk SHOULD be sent in"
             _ if !added.is_empty() => InitAnswer::NewAddresses(added),
             // req: rfc9260 5.2.1 "MUST populate its Tie-Tags within both the"
             // req: rfc9260 5.2.1 "COOKIE-ECHOED state, an endpoint MUST respond"

@@ -54,6 +54,7 @@ impl Association {
 
     /// Takes the next step once nothing is left to be sent or acknowledged.
     pub(super) fn advance_shutdown(&mut self, now: Instant) {
+        // req: rfc9260 9.2 "SHOULD ensure that all its outstanding DATA"
         if !self.send.is_empty() || !self.outstanding.is_empty() {
             return;
         }
@@ -157,6 +158,8 @@ impl Association {
     /// A SHUTDOWN COMPLETE came.
     pub(super) fn on_shutdown_complete(&mut self) {
         // req: rfc9260 8.5.1 "An endpoint MUST ignore the SHUTDOWN COMPLETE chunk"
+        // req: rfc9260 9.2 "if it is not, the chunk SHOULD"
+        // req: rfc9260 9.2 "SHOULD stop the T2-shutdown timer and"
         if let State::ShutdownAckSent { .. } = self.state {
             self.control.clear();
             self.close(CloseReason::Shutdown);
@@ -172,6 +175,8 @@ impl Association {
             _ => return,
         };
         // req: rfc9260 9.2 "An endpoint SHOULD limit the number of retransmissions"
+        // req: rfc9260 9.2 "SHOULD limit the number of retransmissions of"
+        // req: rfc9260 9.2 "SHOULD destroy the TCB and SHOULD report"
         if t2.count >= self.config.association_max_retrans {
             self.close(CloseReason::Unreachable);
             return;
@@ -188,6 +193,7 @@ impl Association {
     }
 
     /// T5-shutdown-guard expired.
+    // req: rfc9260 9.2 "SHOULD abort the association by sending an"
     pub(super) fn on_t5(&mut self) {
         let mut cause = Vec::new();
         Cause::ProtocolViolation(b"shutdown takes too long").encode(&mut cause);

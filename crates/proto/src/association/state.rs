@@ -23,6 +23,7 @@ impl Repeat {
     }
 
     /// One repetition more, on `path`.
+    // req: rfc9260 5.1 "SHOULD follow the same rules given in"
     pub(crate) fn again(&mut self, now: Instant, max: Duration, path: usize) {
         self.count += 1;
         self.interval = (self.interval * 2).min(max);
@@ -95,6 +96,7 @@ impl State {
 
     /// Whether DATA is taken from the peer.
     // req: rfc9260 6 "DATA chunks MUST only be received according to"
+    // req: rfc9260 6 "received in any other state SHOULD be"
     pub(crate) fn takes_data(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent { .. })
     }

@@ -69,6 +69,7 @@ impl Association {
         }
     }
 
+    // req: rfc9260 8.3 "SHOULD increment the respective error counter of"
     fn heartbeat_unanswered(&mut self, now: Instant, index: usize) {
         let state = self.paths[index].state;
         self.paths[index].rtt.back_off();
@@ -99,6 +100,7 @@ impl Association {
         }
         // req: rfc9260 8.2 "SHOULD keep an error counter for each"
         path.error_count = path.error_count.saturating_add(1);
+        // req: rfc9260 8.3 "SHOULD mark the corresponding destination address as"
         if path.error_count > self.config.path_max_retrans {
             self.set_path_state(index, PathState::Inactive);
             self.fail_over(now, index);
@@ -106,12 +108,14 @@ impl Association {
     }
 
     /// One retransmission more without an answer (RFC 9260 section 8.1).
+    // req: rfc9260 8.1 "SHOULD keep a counter on the total"
     pub(super) fn count_association_error(&mut self) {
         self.error_count = self.error_count.saturating_add(1);
         // req: rfc9260 8.1 "SHOULD consider the peer endpoint unreachable"
         if self.error_count > self.config.association_max_retrans {
             self.control.clear();
             // req: rfc9260 8.1 "SHALL stop transmitting any more data to"
+            // req: rfc9260 8.1 "SHOULD report the failure to the upper"
             self.close(CloseReason::Unreachable);
         }
     }
@@ -142,6 +146,7 @@ impl Association {
 
     /// Path `failed` is down: data and retransmissions go elsewhere.
     // req: rfc9260 6.4.1 "send the data to an alternate active destination"
+    // req: rfc9260 8.2 "only ONE transport address SHOULD be chosen"
     fn fail_over(&mut self, now: Instant, failed: usize) {
         let next = policy::alternate(&self.paths, failed)
             .unwrap_or_else(|| self.config.dormant.path(failed, self.primary, self.paths.len()));
@@ -203,8 +208,10 @@ impl Association {
         path.stats.heartbeats_acked += 1;
         // req: rfc9260 8.3 "SHOULD also perform an RTT"
         path.rtt.on_measurement(rtt);
+        // req: rfc9260 8.3 "SHOULD clear the error counter of the"
         path.error_count = 0;
         // req: rfc9260 8.3 "SHOULD also clear the association overall error count"
+        // req: rfc9260 8.1 "the counter SHOULD also be reset"
         self.error_count = 0;
         if self.paths[index].state != PathState::Active {
             self.set_path_state(index, PathState::Active);
@@ -216,6 +223,8 @@ impl Association {
     }
 
     /// Makes the HEARTBEAT for a path; the packet that carries it leaves now.
+    // req: rfc9260 3.3.5 "SHOULD send a HEARTBEAT (HB) chunk to its"
+    // req: rfc9260 8.3 "SHOULD include in the Heartbeat Information field"
     pub(super) fn next_heartbeat(&mut self, now: Instant, index: usize) -> HeartbeatInfo {
         let nonce = self.rng.next_u64();
         let rto = self.paths[index].rtt.rto();

@@ -136,6 +136,8 @@ impl Association {
         if self.outstanding.lost_chunks() > 0 {
             return false;
         }
+        // req: rfc9260 6.1 "the sender SHOULD exceed cwnd by up to"
+        // req: rfc9260 7.2.1 "in rule B in Section 6.1 SHOULD be"
         // req: rfc9260 6.1 "the sender MUST NOT transmit new data to a"
         if self.outstanding.flight(path) >= self.paths[path].congestion.cwnd() {
             return false;
@@ -186,6 +188,9 @@ impl Association {
     /// Association Maximum DATA Chunk Size: what fits on every path (RFC 9260 section 7.3).
     // req: rfc9260 7.3 "sender SHOULD track an AMDCS that will be the smallest"
     // req: rfc9260 6.9 "MUST take into account the SCTP packet header"
+    // req: rfc9260 7.3 "this AMDCS SHOULD be used to calculate"
+    // req: rfc9260 6 "SHOULD be smaller than or equal to the"
+    // req: rfc9260 6.9 "SHOULD choose a size of DATA chunks"
     fn amdcs(&self) -> usize {
         self.paths.iter().map(crate::path::Path::pmdcs).min().unwrap_or(512)
     }
@@ -487,6 +492,8 @@ impl Association {
         // req: rfc9260 6.1 "the sender MUST restart the timer if the earliest"
         // req: rfc9260 6.1 "the data sender MUST NOT restart the timer"
         if state.t3.is_none() || is_earliest {
+            // req: rfc9260 6.3.3 "SHOULD be the one for the destination"
+            // req: rfc9260 6.1 "the timer value SHOULD be adjusted according"
             state.t3 = Some(now + state.rtt.rto());
         }
         true
@@ -538,6 +545,7 @@ impl Association {
         while let Some(room) = packet.remaining().checked_sub(Data::HEADER_LEN) {
             // req: rfc9260 6.1 "MUST NOT have more than 2^16 - 1 ordered"
             // req: rfc9260 6.1 "MUST NOT use a TSN that is more than"
+            // req: rfc9260 1.6 "SHOULD NOT transmit a DATA chunk with a"
             if self.outstanding.len() >= MAX_OUTSTANDING {
                 break;
             }
@@ -617,6 +625,9 @@ impl Association {
     }
 
     /// What a time without data did to cwnd (RFC 9260 section 7.2.1).
+    // req: rfc9260 6.1 "cwnd SHOULD be adjusted according to"
+    // req: rfc9260 7.1 "The parameters SHOULD decay if the address"
+    // req: rfc9260 7.2.2 "cwnd of the transport address SHOULD be"
     fn apply_idle(&mut self, now: Instant, path: usize) {
         if self.outstanding.in_flight(path) {
             return;

@@ -53,6 +53,7 @@ impl Rfc9260 {
         self.ssthresh
     }
 
+    // req: rfc9260 7.2.2 "SHOULD be incremented by PMDCS per RTT"
     pub(crate) fn on_ack(&mut self, ack: &AckInfo) {
         let full = ack.flight_before >= self.cwnd;
         if self.cwnd <= self.ssthresh {

@@ -113,6 +113,7 @@ impl CookieJar {
 
     /// The key of a generation, made when first needed.
     // req: rfc9260 5.1.3 "The secret key SHOULD be changed reasonably"
+    // req: rfc9260 5.1.3 "The secret key SHOULD be random"
     fn key(&mut self, generation: u32) -> Hmac<Sha256> {
         if let Some(key) = self.keys.iter().flatten().find(|key| key.generation == generation) {
             return key.mac.clone();
@@ -129,6 +130,10 @@ impl CookieJar {
     }
 
     /// The cookie for these contents.
+    // req: rfc9260 5.1.3 "State Cookie SHOULD also contain a timestamp"
+    // req: rfc9260 5.1.3 "MAC with acceptable security properties SHOULD"
+    // req: rfc9260 5.1.3 "SHOULD make the cookie as small as"
+    // req: rfc9260 3.3.11 "SHOULD make the cookie as small as"
     pub(crate) fn seal(&mut self, contents: &CookieContents, now: Instant) -> Vec<u8> {
         let generation = self.generation(now);
         let mut cookie = Vec::with_capacity(160);

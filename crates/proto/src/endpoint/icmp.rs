@@ -53,6 +53,7 @@ impl Endpoint {
         let (local_port, remote_port) = ((ports >> 16) as u16, ports as u16);
         // req: rfc9260 10 "An implementation MUST use the payload of the"
         let key = Key::new(message.remote, remote_port, local_port);
+        // req: rfc9260 10 "an implementation SHOULD ignore the ICMP message"
         let Some(id) = self.demux.find(&key) else { return };
         let is_init = quoted.get(12) == Some(&kind::INIT);
         let initiate_tag = field(16);

@@ -401,6 +401,8 @@ impl Endpoint {
             _ => self.demux.find(&key).or_else(|| self.find_by_listed_address(&packet, first)),
         };
         let Some(id) = id else {
+            // req: rfc9260 6 "SHOULD be handled per Section 8.4"
+            // req: rfc9260 6 "SHOULD be processed according to the rules"
             self.out_of_the_blue(&arrival, &packet);
             return last;
         };

@@ -23,6 +23,7 @@ use crate::path::address;
 use crate::time::Instant;
 
 /// Bytes of an INIT ACK at the most: parameters to report as unrecognized are left out beyond.
+// req: rfc9260 12.4 "SHOULD attempt to make the INIT ACK chunk"
 const MAX_INIT_ACK: usize = 1000;
 
 impl Endpoint {
@@ -63,6 +64,8 @@ impl Endpoint {
     }
 
     /// INIT (RFC 9260 sections 5.1 B, 5.2.1 and 5.2.2).
+    // req: rfc9260 3.3.2 "the receiver SHOULD process the INIT chunk and"
+    // req: rfc9260 8.4 "it SHOULD be processed as described in Section"
     fn handle_init(
         &mut self,
         now: Instant,
@@ -251,6 +254,7 @@ impl Endpoint {
             .or_else(|| self.find_association(contents.remote, header, &contents.addresses));
         if let Some(id) = existing {
             let association = self.get_mut(id)?;
+            // req: rfc9260 5.1.5 "the procedures in Section 5.2 SHOULD be"
             if association.on_cookie_echo(now, &contents, stale, arrived) {
                 association.handle_packet(now, *arrival, packet, true, batch);
             }
@@ -333,6 +337,7 @@ impl Endpoint {
                 });
             }
             Answer::Nothing => {}
+            // req: rfc9260 8.4 "SHOULD respond to the sender of the"
             // req: rfc9260 8.4 "set the T bit in the Chunk Flags to"
             Answer::Abort => {
                 if self.config.out_of_the_blue == OutOfTheBlue::Answer {

@@ -20,6 +20,7 @@ pub enum RetransmissionPolicy {
 
 impl RetransmissionPolicy {
     /// The path for a chunk that path `from` lost.
+    // req: rfc9260 6.4 "SHOULD send fast retransmissions to the same"
     pub(crate) fn path(self, by: LostBy, from: usize, paths: &[Path]) -> usize {
         let same = match (self, by) {
             (Self::AllRtxSame, _) | (Self::FrSameRtoAlt, LostBy::MissingReports) => true,

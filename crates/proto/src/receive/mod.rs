@@ -210,6 +210,8 @@ impl Receiver {
     }
 
     /// Whether a chunk that does not fit may use the reserve.
+    // req: rfc9260 6.2 "SHOULD NOT revoke a SACK chunk and"
+    // req: rfc9260 6.2 "SHOULD take into account the dropped data"
     fn may_exceed(&self, tsn: u64, charge: usize) -> bool {
         // All data up to the cumulative TSN can be delivered, so a chunk that moves it makes
         // room; one that fills a gap is accepted even if nothing is free.
@@ -260,6 +262,7 @@ impl Receiver {
     }
 
     /// The user has consumed messages with this charge.
+    // req: rfc9260 6.2 "SHOULD NOT increment a_rwnd unless it has"
     pub(crate) fn release(&mut self, charge: u32) {
         self.charge = self.charge.saturating_sub(charge as usize);
         self.given = self.given.saturating_sub(charge as usize);
@@ -319,6 +322,7 @@ impl Receiver {
     }
 
     /// A SACK with this a_rwnd has been sent.
+    // req: rfc9260 6.2 "SHOULD place the current value of a_rwnd"
     pub(crate) fn on_sack_sent(&mut self, announced: u32) {
         self.announced = announced as usize;
         self.accepted = 0;
@@ -328,6 +332,7 @@ impl Receiver {
     ///
     /// That is by a quarter of the buffer once half of it has been used up; or by two packets
     /// when the window is closed and the user has read all there is.
+    // req: rfc9260 6.2 "SHOULD notify the data sender in a"
     pub(crate) fn window_update_due(&self) -> bool {
         // req: rfc9260 6.2 "SHOULD send additional SACK chunks to update"
         // req: rfc9260 6.2 "MUST avoid sending a large number of window"

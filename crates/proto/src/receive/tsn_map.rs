@@ -152,6 +152,7 @@ impl TsnMap {
     }
 
     /// Adds a TSN that is above `cumulative + 1` and in none of the intervals.
+    // req: rfc9260 3.3.4 "The Gap Ack Blocks SHOULD be isolated"
     fn insert_above(&mut self, tsn: u64) {
         let at = self.position(tsn);
         let joins_right = self.above.get(at).is_some_and(|right| right.first == tsn + 1);

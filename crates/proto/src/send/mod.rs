@@ -93,6 +93,7 @@ impl SendQueue {
     ) -> Result<(), (SendErrorReason, OutgoingMessage)> {
         let refuse = |reason, message| Err((reason, message));
         // req: rfc9260 3.3.1 "where L MUST be greater than 0"
+        // req: rfc9260 6.2 "SHOULD NOT send a DATA chunk with no"
         if message.data.is_empty() {
             return refuse(SendErrorReason::Empty, message);
         }

@@ -65,6 +65,7 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Bytes on the wire: header, payload and padding.
+    // req: rfc9260 7.2 "including the padding, SHOULD be used"
     pub(crate) fn size(&self) -> usize {
         Data::HEADER_LEN + self.payload.len().next_multiple_of(4)
     }
@@ -135,6 +136,7 @@ impl Outstanding {
     // req: rfc9260 1.6 "MUST use after transmitting TSN"
     // req: rfc9260 3.3.1 "fragmented user message MUST be strictly sequential"
     // req: rfc9260 6.9 "MUST then assign, in sequence, a separate TSN"
+    // req: rfc9260 3.3.1 "SHOULD be strictly sequential"
     pub(crate) fn next_tsn(&self) -> u64 {
         self.base + self.slots.len() as u64
     }
