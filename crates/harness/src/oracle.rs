@@ -72,8 +72,8 @@ struct Sent {
 #[derive(Debug, Default)]
 pub struct Oracle {
     messages: Vec<Sent>,
-    /// The last ordered message begun, by sender and stream.
-    last: BTreeMap<(usize, u16), u32>,
+    /// The last ordered message begun, by sender, association of the receiver, and stream.
+    last: BTreeMap<(usize, AssociationId, u16), u32>,
     /// The association at which those of a sender's association arrive.
     arrivals: BTreeMap<(usize, u32, AssociationId), AssociationId>,
     era: u32,
@@ -81,8 +81,8 @@ pub struct Oracle {
     /// and data that were duplicated brought it to life after the first had ended (RFC 9260
     /// section 5.1.5 has nothing against that).
     pub replayed: u64,
-    /// The ordered message that is delivered in part, by sender and stream.
-    open: BTreeMap<(usize, u16), u32>,
+    /// The ordered message that is delivered in part, by the same.
+    open: BTreeMap<(usize, AssociationId, u16), u32>,
     /// Messages delivered.
     pub delivered: u64,
     /// Bytes delivered.
@@ -150,7 +150,7 @@ impl Oracle {
         if message.begin != (sent.got == 0) {
             return wrong("misses its beginning or has two");
         }
-        let key = (from, message.stream);
+        let key = (from, at, message.stream);
         if !message.unordered {
             let open = self.open.get(&key).copied();
             if open.is_some_and(|open| open != id) {
@@ -230,7 +230,7 @@ impl Oracle {
     /// The peer of an association restarted.
     pub fn restarted(&mut self, by: AssociationId, node: usize) {
         // A message of the old incarnation that was delivered in part never gets an end.
-        self.open.retain(|(from, _), _| *from == node);
+        self.open.retain(|(from, at, _), _| *from == node || *at != by);
         for sent in self.messages.iter_mut().filter(|sent| sent.by == by && sent.from == node) {
             sent.void |= sent.fate == Fate::Pending;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_harness::{Datagram, Pair, Verdict, craft};
 use anabranch_proto::config::InitialCwnd;
 use anabranch_proto::{
-    AssociationConfig, CloseReason, ConnectRequest, Event, OutgoingMessage, Ppid,
+    AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, OutgoingMessage, Ppid,
 };
 use anabranch_wire::{Chunk, Header, Heartbeat, Packet, kind};
 
@@ -133,4 +133,27 @@ fn messages_that_expire_unsent_are_reported_without_anything_else_to_do() {
     });
     assert_eq!(failed, Some((1, false)));
     assert_eq!(pair.received_bytes(1).len(), 5000);
+}
+
+#[test]
+fn a_restart_forgets_what_the_old_peer_was_asked() {
+    let mut config = AssociationConfig::rfc9260();
+    config.heartbeat_interval = None;
+    let mut pair = Pair::connected(1, config.clone());
+    let mut request = ConnectRequest::new(pair.addresses[1].clone(), Pair::PORT);
+    request.local_port = pair.association(0).map(|association| association.local_port());
+    // A heartbeat is on its way when the peer loses its state, and is never answered.
+    pair.net.script(|sight| match sight.has(kind::HEARTBEAT_ACK) {
+        true => Verdict::Drop,
+        false => Verdict::Pass,
+    });
+    let (now, client) = (pair.net.now(), pair.addresses[0][0]);
+    pair.association_mut(1).request_heartbeat(now, client).unwrap();
+    pair.run(Duration::from_millis(50));
+    pair.net.end_script();
+    pair.net.reboot(0, EndpointConfig::default(), [5; 32]);
+    pair.connect_with(request);
+    pair.run(Duration::from_secs(5));
+    assert!(pair.events[1].iter().any(|event| matches!(event, Event::Restarted)));
+    assert_eq!(pair.statistics(1).paths[0].error_count, 0);
 }
