@@ -301,3 +301,30 @@ fn a_sack_takes_its_room_from_the_data() {
     assert_eq!(kinds, [kind::SACK, kind::DATA]);
     assert!(sent.iter().all(|bytes| bytes.len() <= 1200 - 28));
 }
+
+// test: rfc9260 6.1 "the data sender MUST NOT restart the timer"
+#[test]
+fn more_data_does_not_put_the_timer_off() {
+    let (mut victim, id) = Victim::connected();
+    send(&mut victim, id, of(100));
+    assert_eq!(victim.sent().len(), 1);
+    victim.now += Duration::from_millis(600);
+    send(&mut victim, id, of(100));
+    assert_eq!(victim.sent().len(), 1);
+    assert_eq!(victim.wait(), Duration::from_millis(400));
+    assert_eq!(victim.association(id).statistics().counters.t3_timeouts, 1);
+}
+
+// test: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"
+#[test]
+fn a_small_window_makes_no_small_chunks() {
+    let (mut victim, id) = Victim::connected();
+    send(&mut victim, id, of(100));
+    assert_eq!(victim.sent().len(), 1);
+    send(&mut victim, id, of(5000));
+    let _ = victim.sent();
+    let sent = victim.association(id).statistics().outstanding_chunks as u32;
+    victim.acknowledge(sent, 300);
+    assert_eq!(victim.sent(), Vec::<Vec<u8>>::new());
+    assert!(victim.association(id).statistics().send_queue_bytes > 300);
+}
