@@ -41,6 +41,8 @@ pub struct Report {
     pub corrupted: u64,
     /// Hosts that lost their state.
     pub reboots: u64,
+    /// Clients that connected again after their association had failed.
+    pub reconnects: u64,
     /// Restarts that a peer noticed.
     pub restarts: u64,
     /// Aborts by a user.
@@ -92,6 +94,7 @@ impl Report {
             corrupted,
             reboots,
             restarts,
+            reconnects,
             aborts,
             associations,
             graceful,
@@ -124,6 +127,7 @@ impl fmt::Display for Report {
         line("  overtaken", self.reordered)?;
         line("  damaged", self.corrupted)?;
         line("hosts rebooted", self.reboots)?;
+        line("clients that connected again", self.reconnects)?;
         line("restarts noticed", self.restarts)?;
         line("aborts", self.aborts)?;
         line("associations (ends)", self.associations)?;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use anabranch_impair::{GilbertElliott, LinkConfig, Loss, Probability, QueueLimit, Rng};
+use anabranch_impair::{Cut, GilbertElliott, LinkConfig, Loss, Probability, QueueLimit, Rng};
 use anabranch_proto::config::{IdleCwnd, InitialCwnd, Routes};
 use anabranch_proto::{
     AssociationConfig, BurstControl, DormantBehaviour, Encapsulation, EndpointConfig,
@@ -94,6 +94,9 @@ pub struct Options {
     pub faults: Duration,
     /// Node and time of a loss of state, and how long it takes to come back.
     pub reboot: Option<(usize, Duration, Duration)>,
+    /// Whether a client whose association failed connects again, and if so after which time
+    /// and whether from the same port.
+    pub reconnect: Option<(Duration, bool)>,
     /// Node and time of an abort.
     pub abort: Option<(usize, Duration)>,
     /// Times of shutdowns.
@@ -212,6 +215,7 @@ impl Options {
             let node = d.between(0, 1) as usize;
             (node, moment(d), Duration::from_millis(d.scale(1, 20_000)))
         });
+        let reconnect = d.one_in(2).then(|| (d.millis(1, 5000), d.one_in(2)));
         let abort = d.one_in(10).then(|| (d.between(0, 1) as usize, moment(d)));
         let shutdown = [(); 2].map(|()| d.one_in(4).then(|| moment(d)));
         Self {
@@ -225,6 +229,7 @@ impl Options {
             traffic,
             faults,
             reboot,
+            reconnect,
             abort,
             shutdown,
             max_segments: d.of(&[1, 2, 8, 64]),
@@ -327,7 +332,7 @@ fn association(d: &mut Draw) -> AssociationConfig {
 }
 
 fn link(d: &mut Draw, harsh: u64, faults: Duration) -> LinkSpec {
-    let directions = [(); 2].map(|()| {
+    let mut directions = [(); 2].map(|()| {
         let mut config = LinkConfig::new().delay(d.millis(0, 300));
         if d.one_in(3) {
             config.jitter = d.millis(1, 200);
@@ -374,6 +379,16 @@ fn link(d: &mut Draw, harsh: u64, faults: Duration) -> LinkSpec {
         }
         config
     });
+    // A path, or one direction of it, may die and stay so while there are faults.
+    if d.one_in(6) {
+        let from = d.0.below(faults.as_nanos() as u64);
+        let which = d.between(1, 3);
+        for (index, config) in directions.iter_mut().enumerate() {
+            if which & (1 << index) != 0 {
+                config.cuts = vec![Cut { at: from, until: None }];
+            }
+        }
+    }
     let mtu =
         |d: &mut Draw| PathMtu { mtu: d.of(&[1280, 1300, 1400, 1492, 1500]), icmp: d.one_in(2) };
     LinkSpec {

@@ -59,6 +59,7 @@ struct Run {
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Connect(usize),
+    Reconnect(usize),
     Reboot(usize),
     Abort(usize),
     Shutdown(usize),
@@ -215,7 +216,7 @@ impl Run {
                 self.shutdown(node);
             }
         }
-        let mut limit = now + PATIENCE;
+        let mut limit = now + Duration::from_secs(1000);
         let one = self.advance(limit, |run| run.all_closed());
         if !one {
             // One end may never have heard of the other's end: it finds out when it shuts down.
@@ -295,7 +296,17 @@ impl Run {
         let now = self.net.now();
         self.net.trace.note(now, format_args!("{action:?}"));
         match action {
-            Action::Connect(node) => self.connect(node),
+            Action::Connect(node) => self.connect(node, Some(PORTS[node])),
+            Action::Reconnect(node) => {
+                self.report.reconnects += 1;
+                let same_port = self.options.reconnect.is_some_and(|(_, same)| same);
+                if same_port {
+                    // To a peer that has not noticed the end this is a restart.
+                    self.rebooted = true;
+                    self.oracle.lost_state();
+                }
+                self.connect(node, same_port.then_some(PORTS[node]));
+            }
             Action::Reboot(node) => {
                 self.report.reboots += 1;
                 self.rebooted = true;
@@ -310,11 +321,9 @@ impl Run {
                     self.listen(node);
                 }
                 if let Some((_, _, away)) = self.options.reboot
-                    && (node == 0 || self.options.kind == Kind::Collision)
+                    && self.connects(node)
                 {
-                    let at = now + away;
-                    let place = self.actions.partition_point(|(other, _)| *other <= at);
-                    self.actions.insert(place, (at, Action::Connect(node)));
+                    self.schedule(now + away, Action::Connect(node));
                 }
             }
             Action::Abort(node) => {
@@ -339,11 +348,21 @@ impl Run {
         }
     }
 
-    fn connect(&mut self, node: usize) {
+    /// Whether a node begins associations.
+    fn connects(&self, node: usize) -> bool {
+        node == 0 || self.options.kind == Kind::Collision
+    }
+
+    fn schedule(&mut self, at: Instant, action: Action) {
+        let place = self.actions.partition_point(|(other, _)| *other <= at);
+        self.actions.insert(place, (at, action));
+    }
+
+    fn connect(&mut self, node: usize, port: Option<u16>) {
         let now = self.net.now();
         let peer = 1 - node;
         let mut request = ConnectRequest::new(self.options.addresses[peer].clone(), PORTS[peer]);
-        request.local_port = Some(PORTS[node]);
+        request.local_port = port;
         request.remote_udp_port = self.net.node(peer).udp_port;
         request.config = Arc::new(self.options.configs[node].clone());
         // In a collision the peer's INIT may have come first.
@@ -419,7 +438,15 @@ impl Run {
                 }
                 let end = self.users[node].end(id).expect("just added");
                 assert!(end.closed.is_none(), "closed twice");
+                let failed = !matches!(reason, CloseReason::Shutdown | CloseReason::LocalAbort);
                 end.closed = Some((reason, now));
+                if let Some((wait, _)) = self.options.reconnect
+                    && failed
+                    && self.healthy.is_none()
+                    && self.connects(node)
+                {
+                    self.schedule(now + wait, Action::Reconnect(node));
+                }
                 let association = self.net.node(node).endpoint.association(id);
                 if let Some(counters) = association.map(|a| a.statistics().counters) {
                     self.report.timeouts += counters.t3_timeouts;
