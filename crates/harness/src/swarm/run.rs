@@ -1,18 +1,19 @@
 //! One run.
 
+mod judge;
+mod users;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_impair::Rng;
-use anabranch_proto::{
-    AssociationId, CloseReason, ConnectRequest, Event, Instant, SendErrorReason,
-};
+use anabranch_proto::{AssociationId, CloseReason, ConnectRequest, Event, Instant};
 
 use super::Report;
 use super::options::{Draw, Kind, Options, Reader, Traffic};
 use crate::Network;
-use crate::oracle::{Oracle, Shape};
+use crate::oracle::Oracle;
 
 /// SCTP ports of node 0 and node 1.
 const PORTS: [u16; 2] = [5000, 7];
@@ -461,85 +462,6 @@ impl Run {
         }
     }
 
-    /// The user of `node` takes up to `count` messages or parts from each association.
-    fn read(&mut self, node: usize, count: u32) {
-        let now = self.net.now();
-        let ids: Vec<_> = self.users[node].ends.iter().map(|end| end.id).collect();
-        for id in ids {
-            let Some(mut association) = self.net.node_mut(node).endpoint.association_mut(now, id)
-            else {
-                continue;
-            };
-            let slow = matches!(self.users[node].reader, Reader::Slow { .. });
-            for _ in 0..count {
-                let Some(message) = association.receive() else { break };
-                let judged = self.oracle.received(1 - node, id, &message);
-                judged.unwrap_or_else(|what| panic!("node {node} at {now:?}: {what}"));
-                if slow && count != u32::MAX {
-                    self.users[node].kept.push((id, message.charge()));
-                } else {
-                    association.release(message.charge());
-                }
-            }
-        }
-        if self.users[node].reader == Reader::Eager {
-            self.give_back(node);
-        }
-    }
-
-    fn give_back(&mut self, node: usize) {
-        let now = self.net.now();
-        for (id, charge) in std::mem::take(&mut self.users[node].kept) {
-            if let Some(mut association) = self.net.node_mut(node).endpoint.association_mut(now, id)
-            {
-                association.release(charge);
-            }
-        }
-    }
-
-    /// The user of `node` sends a burst of messages.
-    fn send(&mut self, node: usize) {
-        let now = self.net.now();
-        let user = &mut self.users[node];
-        let Some(end) = user.ends.iter().rev().find(|end| end.closed.is_none()) else { return };
-        let (id, streams) = (end.id, end.streams);
-        for _ in 0..user.traffic.burst {
-            let traffic = &user.traffic;
-            if user.messages >= traffic.messages || user.bytes >= traffic.bytes {
-                user.next_send = None;
-                return;
-            }
-            let draw = &mut user.draw;
-            let length = draw.scale(1, traffic.longest as u64) as usize;
-            let streams = traffic.streams.min(streams).max(1);
-            let shape = Shape {
-                stream: draw.0.below(u64::from(streams)) as u16,
-                unordered: draw.0.chance(traffic.unordered),
-                immediate: draw.0.chance(traffic.immediate),
-                length: length.min(traffic.bytes - user.bytes),
-                lifetime: draw.0.chance(traffic.mortal).then(|| draw.millis(1, 5000)),
-            };
-            let message = self.oracle.message(node, id, shape);
-            let endpoint = &mut self.net.node_mut(node).endpoint;
-            let Some(mut association) = endpoint.association_mut(now, id) else { return };
-            match association.send(now, message) {
-                Ok(()) => {
-                    user.messages += 1;
-                    user.bytes += length;
-                    self.report.messages += 1;
-                }
-                Err(error) => {
-                    self.oracle.retract();
-                    assert!(
-                        matches!(error.reason, SendErrorReason::Blocked | SendErrorReason::Closed),
-                        "refused: {error}"
-                    );
-                    return;
-                }
-            }
-        }
-    }
-
     /// Whether nothing is on its way any more.
     fn is_delivered(&self) -> bool {
         self.actions.is_empty()
@@ -558,114 +480,6 @@ impl Run {
 
     fn all_closed(&self) -> bool {
         (0..2).all(|node| self.open(node).is_empty())
-    }
-
-    /// What must hold when all is over.
-    fn judge(&mut self) {
-        self.events();
-        let healthy = self.healthy.expect("the second phase has begun");
-        let slow = self.options.configs.iter().map(|c| c.rto_max).max().unwrap_or_default();
-        for node in 0..2 {
-            for end in &self.users[node].ends {
-                let Some((reason, at)) = &end.closed else { continue };
-                match reason {
-                    CloseReason::Shutdown => {
-                        self.report.graceful += 1;
-                        let lost: Vec<u32> = self.oracle.pending(node, end.id).collect();
-                        let first = lost.first().map(|id| self.oracle.describe(*id));
-                        assert!(lost.is_empty(), "{} lost, the first {first:?}", lost.len());
-                        let failed = self.oracle.failed_after_sending(node, end.id);
-                        assert!(failed == 0 || self.rebooted, "graceful, but {failed} given up");
-                    }
-                    CloseReason::Unreachable | CloseReason::ConnectTimeout => {
-                        self.report.unreachable += 1;
-                        let late = *at > healthy + slow * 3;
-                        assert!(
-                            !late || self.rebooted || self.any_other_reason(node),
-                            "node {node} gave up a healthy peer: {reason} at {at:?}"
-                        );
-                        self.all_accounted(node, end.id);
-                    }
-                    CloseReason::LocalAbort | CloseReason::PeerAbort { .. } => {
-                        let excused = self.aborted
-                            || self.rebooted
-                            || self.any_other_reason(node)
-                            || end.shut.is_some_and(|_| !end.up);
-                        assert!(excused, "node {node}: {reason} and nobody did it");
-                        self.all_accounted(node, end.id);
-                    }
-                    CloseReason::ShutdownTimeout => {
-                        let begun = end.shut.is_none_or(|shut| shut <= healthy + slow);
-                        assert!(begun || self.rebooted, "node {node}: a shutdown took too long");
-                        self.all_accounted(node, end.id);
-                    }
-                    CloseReason::HandshakeFailed(_) => {}
-                    other => panic!("node {node} closed: {other}"),
-                }
-            }
-        }
-    }
-
-    /// Whether an end was closed for a reason that explains an abort by the peer, or never came
-    /// to be. A cookie that is still on its way then brings an association to life that its
-    /// other end knows nothing of.
-    fn any_other_reason(&self, node: usize) -> bool {
-        let mut ends = self.users.iter().flat_map(|user| &user.ends);
-        self.users[node].ends.len() > 1
-            || ends.any(|end| {
-                end.closed.as_ref().is_some_and(|(reason, _)| {
-                    !matches!(reason, CloseReason::Shutdown | CloseReason::PeerAbort { .. })
-                })
-            })
-            || self.users[1 - node].ends.is_empty()
-    }
-
-    /// Every message of an association that failed was delivered or came back.
-    fn all_accounted(&self, node: usize, id: AssociationId) {
-        let lost: Vec<u32> = self.oracle.pending(node, id).collect();
-        let first = lost.first().map(|id| self.oracle.describe(*id));
-        // What the peer acknowledged and its user has not read is in nobody's hands; users of
-        // this swarm read everything.
-        assert!(lost.is_empty(), "node {node}: {} unaccounted, first {first:?}", lost.len());
-    }
-
-    fn what_is_left(&self) -> String {
-        let mut text = String::new();
-        for node in 0..2 {
-            for end in &self.users[node].ends {
-                let pending: Vec<u32> = self.oracle.pending(node, end.id).collect();
-                text += &format!(
-                    "\nnode {node} {} closed {:?}, pending {:?} {:?}\n{:#?}",
-                    end.id,
-                    end.closed,
-                    pending.len(),
-                    pending.first().map(|id| self.oracle.describe(*id)),
-                    self.net.node(node).endpoint.association(end.id).map(|a| a.statistics())
-                );
-            }
-        }
-        text
-    }
-
-    fn sum_up(mut self) -> Report {
-        self.report.hash = self.net.trace.hash();
-        self.report.packets = self.net.trace.packets();
-        self.report.seconds = self.net.now().as_nanos() / 1_000_000_000;
-        self.report.too_big = self.net.too_big();
-        self.report.refused = self.net.refused;
-        for (_, _, stats) in self.net.link_stats() {
-            self.report.lost += stats.lost_model;
-            self.report.cut += stats.lost_down;
-            self.report.queue += stats.queue_drops;
-            self.report.duplicated += stats.duplicated;
-            self.report.reordered += stats.reordered;
-            self.report.corrupted += stats.corrupted;
-        }
-        self.report.delivered = self.oracle.delivered;
-        self.report.bytes = self.oracle.delivered_bytes;
-        self.report.in_parts = self.oracle.in_parts;
-        self.report.failed = self.oracle.failed;
-        self.report
     }
 }
 

@@ -1,0 +1,115 @@
+//! What must hold when a run is over, and what it amounts to.
+
+use anabranch_proto::{AssociationId, CloseReason};
+
+use super::{Report, Run};
+
+impl Run {
+    /// What must hold when all is over.
+    pub(super) fn judge(&mut self) {
+        self.events();
+        let healthy = self.healthy.expect("the second phase has begun");
+        let slow = self.options.configs.iter().map(|c| c.rto_max).max().unwrap_or_default();
+        for node in 0..2 {
+            for end in &self.users[node].ends {
+                let Some((reason, at)) = &end.closed else { continue };
+                match reason {
+                    CloseReason::Shutdown => {
+                        self.report.graceful += 1;
+                        let lost: Vec<u32> = self.oracle.pending(node, end.id).collect();
+                        let first = lost.first().map(|id| self.oracle.describe(*id));
+                        assert!(lost.is_empty(), "{} lost, the first {first:?}", lost.len());
+                        let failed = self.oracle.failed_after_sending(node, end.id);
+                        assert!(failed == 0 || self.rebooted, "graceful, but {failed} given up");
+                    }
+                    CloseReason::Unreachable | CloseReason::ConnectTimeout => {
+                        self.report.unreachable += 1;
+                        let late = *at > healthy + slow * 3;
+                        assert!(
+                            !late || self.rebooted || self.any_other_reason(node),
+                            "node {node} gave up a healthy peer: {reason} at {at:?}"
+                        );
+                        self.all_accounted(node, end.id);
+                    }
+                    CloseReason::LocalAbort | CloseReason::PeerAbort { .. } => {
+                        let excused = self.aborted
+                            || self.rebooted
+                            || self.any_other_reason(node)
+                            || end.shut.is_some_and(|_| !end.up);
+                        assert!(excused, "node {node}: {reason} and nobody did it");
+                        self.all_accounted(node, end.id);
+                    }
+                    CloseReason::ShutdownTimeout => {
+                        let begun = end.shut.is_none_or(|shut| shut <= healthy + slow);
+                        assert!(begun || self.rebooted, "node {node}: a shutdown took too long");
+                        self.all_accounted(node, end.id);
+                    }
+                    CloseReason::HandshakeFailed(_) => {}
+                    other => panic!("node {node} closed: {other}"),
+                }
+            }
+        }
+    }
+
+    /// Whether an end was closed for a reason that explains an abort by the peer, or never came
+    /// to be. A cookie that is still on its way then brings an association to life that its
+    /// other end knows nothing of.
+    pub(super) fn any_other_reason(&self, node: usize) -> bool {
+        let mut ends = self.users.iter().flat_map(|user| &user.ends);
+        self.users[node].ends.len() > 1
+            || ends.any(|end| {
+                end.closed.as_ref().is_some_and(|(reason, _)| {
+                    !matches!(reason, CloseReason::Shutdown | CloseReason::PeerAbort { .. })
+                })
+            })
+            || self.users[1 - node].ends.is_empty()
+    }
+
+    /// Every message of an association that failed was delivered or came back.
+    pub(super) fn all_accounted(&self, node: usize, id: AssociationId) {
+        let lost: Vec<u32> = self.oracle.pending(node, id).collect();
+        let first = lost.first().map(|id| self.oracle.describe(*id));
+        // What the peer acknowledged and its user has not read is in nobody's hands; users of
+        // this swarm read everything.
+        assert!(lost.is_empty(), "node {node}: {} unaccounted, first {first:?}", lost.len());
+    }
+
+    pub(super) fn what_is_left(&self) -> String {
+        let mut text = String::new();
+        for node in 0..2 {
+            for end in &self.users[node].ends {
+                let pending: Vec<u32> = self.oracle.pending(node, end.id).collect();
+                text += &format!(
+                    "\nnode {node} {} closed {:?}, pending {:?} {:?}\n{:#?}",
+                    end.id,
+                    end.closed,
+                    pending.len(),
+                    pending.first().map(|id| self.oracle.describe(*id)),
+                    self.net.node(node).endpoint.association(end.id).map(|a| a.statistics())
+                );
+            }
+        }
+        text
+    }
+
+    pub(super) fn sum_up(mut self) -> Report {
+        self.report.hash = self.net.trace.hash();
+        self.report.packets = self.net.trace.packets();
+        self.report.seconds = self.net.now().as_nanos() / 1_000_000_000;
+        self.report.too_big = self.net.too_big();
+        self.report.refused = self.net.refused;
+        for (_, _, stats) in self.net.link_stats() {
+            self.report.lost += stats.lost_model;
+            self.report.cut += stats.lost_down;
+            self.report.queue += stats.queue_drops;
+            self.report.duplicated += stats.duplicated;
+            self.report.reordered += stats.reordered;
+            self.report.corrupted += stats.corrupted;
+        }
+        self.report.delivered = self.oracle.delivered;
+        self.report.bytes = self.oracle.delivered_bytes;
+        self.report.in_parts = self.oracle.in_parts;
+        self.report.failed = self.oracle.failed;
+        self.report
+    }
+}

@@ -1,0 +1,88 @@
+//! The users of both ends: they send, and they read.
+
+use anabranch_proto::SendErrorReason;
+
+use super::super::options::Reader;
+use super::Run;
+use crate::oracle::Shape;
+
+impl Run {
+    /// The user of `node` takes up to `count` messages or parts from each association.
+    pub(super) fn read(&mut self, node: usize, count: u32) {
+        let now = self.net.now();
+        let ids: Vec<_> = self.users[node].ends.iter().map(|end| end.id).collect();
+        for id in ids {
+            let Some(mut association) = self.net.node_mut(node).endpoint.association_mut(now, id)
+            else {
+                continue;
+            };
+            let slow = matches!(self.users[node].reader, Reader::Slow { .. });
+            for _ in 0..count {
+                let Some(message) = association.receive() else { break };
+                let judged = self.oracle.received(1 - node, id, &message);
+                judged.unwrap_or_else(|what| panic!("node {node} at {now:?}: {what}"));
+                if slow && count != u32::MAX {
+                    self.users[node].kept.push((id, message.charge()));
+                } else {
+                    association.release(message.charge());
+                }
+            }
+        }
+        if self.users[node].reader == Reader::Eager {
+            self.give_back(node);
+        }
+    }
+
+    pub(super) fn give_back(&mut self, node: usize) {
+        let now = self.net.now();
+        for (id, charge) in std::mem::take(&mut self.users[node].kept) {
+            if let Some(mut association) = self.net.node_mut(node).endpoint.association_mut(now, id)
+            {
+                association.release(charge);
+            }
+        }
+    }
+
+    /// The user of `node` sends a burst of messages.
+    pub(super) fn send(&mut self, node: usize) {
+        let now = self.net.now();
+        let user = &mut self.users[node];
+        let Some(end) = user.ends.iter().rev().find(|end| end.closed.is_none()) else { return };
+        let (id, streams) = (end.id, end.streams);
+        for _ in 0..user.traffic.burst {
+            let traffic = &user.traffic;
+            if user.messages >= traffic.messages || user.bytes >= traffic.bytes {
+                user.next_send = None;
+                return;
+            }
+            let draw = &mut user.draw;
+            let length = draw.scale(1, traffic.longest as u64) as usize;
+            let streams = traffic.streams.min(streams).max(1);
+            let shape = Shape {
+                stream: draw.0.below(u64::from(streams)) as u16,
+                unordered: draw.0.chance(traffic.unordered),
+                immediate: draw.0.chance(traffic.immediate),
+                length: length.min(traffic.bytes - user.bytes),
+                lifetime: draw.0.chance(traffic.mortal).then(|| draw.millis(1, 5000)),
+            };
+            let message = self.oracle.message(node, id, shape);
+            let endpoint = &mut self.net.node_mut(node).endpoint;
+            let Some(mut association) = endpoint.association_mut(now, id) else { return };
+            match association.send(now, message) {
+                Ok(()) => {
+                    user.messages += 1;
+                    user.bytes += length;
+                    self.report.messages += 1;
+                }
+                Err(error) => {
+                    self.oracle.retract();
+                    assert!(
+                        matches!(error.reason, SendErrorReason::Blocked | SendErrorReason::Closed),
+                        "refused: {error}"
+                    );
+                    return;
+                }
+            }
+        }
+    }
+}
