@@ -157,3 +157,21 @@ fn a_restart_forgets_what_the_old_peer_was_asked() {
     assert!(pair.events[1].iter().any(|event| matches!(event, Event::Restarted)));
     assert_eq!(pair.statistics(1).paths[0].error_count, 0);
 }
+
+#[test]
+fn a_cookie_is_used_up_when_its_association_ends() {
+    let mut pair = Pair::new(1, AssociationConfig::rfc9260());
+    pair.connect(AssociationConfig::rfc9260());
+    assert!(pair.send(0, 0, &b"once"[..]));
+    assert!(pair.run_until(LONG, |pair| !pair.received[1].is_empty()));
+    let sent = pair.sent(0);
+    let echo = sent.iter().find(|(_, bytes)| craft::has(bytes, kind::COOKIE_ECHO)).unwrap();
+    let echo = echo.1.clone();
+    pair.abort(1);
+    pair.run(Duration::from_secs(1));
+    // The COOKIE ECHO comes again, and with it the data would.
+    let answers = pair.answers(1, echo);
+    assert_eq!(craft::kinds(&answers[0]), [kind::ABORT]);
+    assert_eq!(pair.net.node(1).endpoint.associations().count(), 1, "the one that has ended");
+    assert_eq!(pair.received_bytes(1), b"once");
+}

@@ -370,7 +370,8 @@ impl Run {
         if let Ok(id) = self.net.node_mut(node).endpoint.connect(now, request) {
             self.users[node].ends.push(End::new(id));
         } else {
-            assert!(self.options.kind == Kind::Collision, "connect failed");
+            let again = self.rebooted || self.report.reconnects > 0;
+            assert!(self.options.kind == Kind::Collision || again, "connect failed");
         }
     }
 

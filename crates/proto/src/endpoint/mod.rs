@@ -30,6 +30,10 @@ use crate::event::{AssociationId, Event};
 use crate::rng::{self, Rng};
 use crate::time::Instant;
 
+/// Associations that have ended and are remembered, so that a COOKIE ECHO that comes late does
+/// not bring them back to life with data that was delivered before.
+const ENDED: usize = 128;
+
 /// First port of the range for ephemeral SCTP ports (RFC 6335).
 const EPHEMERAL: u16 = 49_152;
 
@@ -135,6 +139,8 @@ pub struct Endpoint {
     /// Answers to packets without an association, as (where to, packet).
     replies: VecDeque<(Transmit, Vec<u8>)>,
     next_port: u16,
+    /// Local tags of the associations that ended last: their cookies are used up.
+    ended: VecDeque<u32>,
     discarded: u64,
 }
 
@@ -172,6 +178,7 @@ impl Endpoint {
             schedule: Schedule::default(),
             replies: VecDeque::new(),
             next_port,
+            ended: VecDeque::new(),
             discarded: 0,
             config,
         }
@@ -301,6 +308,10 @@ impl Endpoint {
         let Some(association) = slot.association.as_deref_mut() else { return };
         // What comes for an association that has ended is out of the blue.
         let ended = association.is_closed() && !slot.keys.is_empty();
+        if ended {
+            self.ended.truncate(ENDED - 1);
+            self.ended.push_front(association.local_tag);
+        }
         if association.take_paths_changed() || ended {
             for key in slot.keys.drain(..) {
                 self.demux.remove(&key, id);

@@ -271,6 +271,12 @@ impl Endpoint {
             });
             return None;
         }
+        // A repetition for an association that has ended. Its peer learns so, if it does not
+        // know: it might still wait for the COOKIE ACK.
+        if self.ended.contains(&contents.local_tag) {
+            self.abort_init(arrival, header, contents.peer_tag, &[]);
+            return None;
+        }
         let config = self.listeners.get(&header.destination_port).cloned();
         let full = self.len() >= self.config.max_associations;
         let (Some(config), false) = (config, full) else {
