@@ -1,0 +1,509 @@
+/* An SCTP peer for interoperability tests and comparisons: one program, several stacks.
+ *
+ * `echo` returns every message on its stream, with its identifier and its order, and obeys
+ * messages that begin with "#!interop ":
+ *   source COUNT SIZE STREAMS SEED   sends messages of its own (odd streams unordered)
+ *   pause MS                         takes nothing more for so long
+ *   shutdown                         ends gracefully
+ *   abort                            ends at once
+ * `sink` takes and counts; `source` sends for --seconds or --count; `ping` sends one message at a
+ * time to an echoing peer and times it. */
+#include "stack.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum mode { ECHO, SINK, SOURCE, PING };
+
+static const char *const mode_names[] = {"echo", "sink", "source", "ping"};
+
+static struct {
+    int listens;
+    enum mode mode;
+    const char *local, *remote;
+    uint16_t port, local_port, udp, remote_udp;
+    int streams, unordered, buffer, mtu, associations, silent;
+    uint32_t heartbeat, rto_min, rto_max, path_max_retrans;
+    int set_path_max_retrans;
+    size_t size;
+    long count;
+    double seconds;
+} options = {.port = 5001, .streams = 1024, .buffer = 4 << 20, .size = 16384, .associations = 0};
+
+static const size_t BUFFER = 4u << 20;
+static const char COMMAND[] = "#!interop ";
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* CPU time of the process in seconds. */
+static double cpu(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "peer: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static void *allocate(size_t size)
+{
+    void *memory = malloc(size);
+    if (!memory)
+        fail("memory");
+    return memory;
+}
+
+static int family_of(const char *list)
+{
+    return list && strchr(list, ':') ? AF_INET6 : AF_INET;
+}
+
+/* Reads "A,B,C"; an absent list is the wildcard address of the family. */
+static void read_addresses(const char *list, int family, uint16_t port, struct addresses *out)
+{
+    memset(out, 0, sizeof *out);
+    char *copy = strdup(list ? list : family == AF_INET6 ? "::" : "0.0.0.0");
+    char *rest = NULL;
+    for (char *text = strtok_r(copy, ",", &rest); text; text = strtok_r(NULL, ",", &rest)) {
+        struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+        struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+        char *at = out->packed + out->bytes;
+        if (out->count == MAX_ADDRESSES) {
+            fprintf(stderr, "peer: more than %d addresses\n", MAX_ADDRESSES);
+            exit(2);
+        } else if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
+            memcpy(at, &v4, sizeof v4);
+            out->bytes += sizeof v4;
+        } else if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1) {
+            memcpy(at, &v6, sizeof v6);
+            out->bytes += sizeof v6;
+        } else {
+            fprintf(stderr, "peer: %s is no IP address\n", text);
+            exit(2);
+        }
+        out->count++;
+    }
+    free(copy);
+}
+
+static void set(stack_socket s, int level, int name, const void *value, socklen_t length,
+                const char *what)
+{
+    if (stack_option(s, level, name, value, length) != 0)
+        fail(what);
+}
+
+static void set_options(stack_socket s, int family)
+{
+    int on = 1;
+    set(s, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on, "SCTP_NODELAY");
+    if (family == AF_INET6) /* usrsctp has no such option, and no need for it */
+        stack_option(s, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    set(s, SOL_SOCKET, SO_SNDBUF, &options.buffer, sizeof options.buffer, "SO_SNDBUF");
+    set(s, SOL_SOCKET, SO_RCVBUF, &options.buffer, sizeof options.buffer, "SO_RCVBUF");
+
+    struct sctp_initmsg streams = {0};
+    streams.sinit_num_ostreams = (uint16_t)options.streams;
+    streams.sinit_max_instreams = 2048;
+    set(s, IPPROTO_SCTP, SCTP_INITMSG, &streams, sizeof streams, "SCTP_INITMSG");
+
+    if (options.rto_min || options.rto_max) {
+        struct sctp_rtoinfo rto = {0};
+        rto.srto_min = options.rto_min;
+        rto.srto_max = options.rto_max;
+        rto.srto_initial = options.rto_min;
+        set(s, IPPROTO_SCTP, SCTP_RTOINFO, &rto, sizeof rto, "SCTP_RTOINFO");
+    }
+    struct sctp_paddrparams path;
+    memset(&path, 0, sizeof path);
+    path.spp_address.ss_family = (sa_family_t)family;
+    path.spp_pathmaxrxt = (uint16_t)options.path_max_retrans;
+    if (options.heartbeat) {
+        path.spp_flags |= SPP_HB_ENABLE;
+        path.spp_hbinterval = options.heartbeat;
+    }
+    if (options.mtu) {
+        path.spp_flags |= SPP_PMTUD_DISABLE;
+        path.spp_pathmtu = (uint32_t)options.mtu;
+    }
+    if (path.spp_flags || options.set_path_max_retrans)
+        set(s, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &path, sizeof path, "SCTP_PEER_ADDR_PARAMS");
+
+    if (options.remote_udp) {
+        struct sctp_udpencaps udp;
+        memset(&udp, 0, sizeof udp);
+        udp.sue_address.ss_family = (sa_family_t)family;
+        udp.sue_port = htons(options.remote_udp);
+        set(s, IPPROTO_SCTP, SCTP_REMOTE_UDP_ENCAPS_PORT, &udp, sizeof udp,
+            "SCTP_REMOTE_UDP_ENCAPS_PORT");
+    }
+}
+
+/* The bytes of message `index` of a sequence; the other side makes the same. */
+static void pattern(unsigned char *bytes, size_t length, uint64_t seed, uint64_t index)
+{
+    uint64_t state = (seed * 0x9e3779b97f4a7c15u + index) * 0xbf58476d1ce4e5b9u | 1;
+    for (size_t i = 0; i < length; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes[i] = (unsigned char)(state >> 24);
+    }
+}
+
+struct association {
+    stack_socket socket;
+    uint16_t port;
+};
+
+struct source {
+    stack_socket socket;
+    long count;
+    size_t size;
+    int streams;
+    uint64_t seed;
+};
+
+static void *run_source(void *argument)
+{
+    struct source *s = argument;
+    unsigned char *bytes = allocate(s->size);
+    for (long i = 0; i < s->count; i++) {
+        struct message m = {.stream = (uint16_t)(i % s->streams), .ppid = (uint32_t)i};
+        m.unordered = m.stream % 2;
+        pattern(bytes, s->size, s->seed, (uint64_t)i);
+        if (stack_send(s->socket, bytes, s->size, &m) != 0)
+            break;
+    }
+    free(bytes);
+    free(s);
+    return NULL;
+}
+
+static void start_source(stack_socket socket, const char *arguments)
+{
+    struct source *s = allocate(sizeof *s);
+    unsigned long long size, seed;
+    s->socket = socket;
+    if (sscanf(arguments, "%ld %llu %d %llu", &s->count, &size, &s->streams, &seed) != 4 ||
+        size == 0 || size > BUFFER || s->streams < 1) {
+        fprintf(stderr, "peer: source COUNT SIZE STREAMS SEED\n");
+        free(s);
+        return;
+    }
+    s->size = size;
+    s->seed = seed;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run_source, s) != 0)
+        fail("thread");
+    pthread_detach(thread);
+}
+
+/* Closing with a linger time of zero is ABORT. */
+static void abort_association(stack_socket s)
+{
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    stack_option(s, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    stack_close(s);
+}
+
+/* What follows the command's name, or NULL if this is another message. */
+static const char *command(const char *bytes, size_t length, const char *name)
+{
+    size_t prefix = sizeof COMMAND - 1, name_length = strlen(name);
+    int found = length >= prefix + name_length && memcmp(bytes, COMMAND, prefix) == 0 &&
+                memcmp(bytes + prefix, name, name_length) == 0;
+    return found ? bytes + prefix + name_length : NULL;
+}
+
+/* Returns every message; 1: it was aborted here and the socket is closed. */
+static int run_echo(stack_socket s, ssize_t *end)
+{
+    char *buffer = allocate(BUFFER + 1);
+    size_t held = 0;
+    struct message m;
+    ssize_t n;
+    int aborted = 0;
+    while ((n = stack_receive(s, buffer + held, BUFFER - held, &m)) > 0) {
+        held += (size_t)n;
+        if (!m.whole && held < BUFFER)
+            continue;
+        buffer[held] = 0;
+        const char *arguments;
+        if ((arguments = command(buffer, held, "source "))) {
+            start_source(s, arguments);
+        } else if ((arguments = command(buffer, held, "pause "))) {
+            usleep((useconds_t)(atol(arguments) * 1000));
+        } else if (command(buffer, held, "shutdown")) {
+            stack_shutdown(s);
+        } else if (command(buffer, held, "abort")) {
+            abort_association(s);
+            aborted = 1;
+            break;
+        } else if (stack_send(s, buffer, held, &m) != 0) {
+            n = -1;
+            break;
+        }
+        held = 0;
+    }
+    free(buffer);
+    *end = n;
+    return aborted;
+}
+
+static ssize_t run_sink(stack_socket s)
+{
+    char *buffer = allocate(BUFFER);
+    struct message m;
+    unsigned long long bytes = 0, messages = 0;
+    double begun = 0, cpu_before = 0;
+    ssize_t n;
+    while ((n = stack_receive(s, buffer, BUFFER, &m)) > 0) {
+        if (begun == 0) {
+            begun = now();
+            cpu_before = cpu();
+        }
+        bytes += (unsigned long long)n;
+        messages += m.whole;
+    }
+    double seconds = begun == 0 ? 0 : now() - begun;
+    if (messages > 0)
+        printf("received bytes=%llu messages=%llu seconds=%.3f mb_per_s=%.2f cpu=%.3f\n", bytes,
+               messages, seconds, seconds > 0 ? (double)bytes / seconds / 1e6 : 0,
+               cpu() - cpu_before);
+    free(buffer);
+    return n;
+}
+
+static void send_for_a_while(stack_socket s)
+{
+    unsigned char *bytes = allocate(options.size);
+    pattern(bytes, options.size, 1, 0);
+    unsigned long long messages = 0;
+    double begun = now(), cpu_before = cpu();
+    while (options.count ? messages < (unsigned long long)options.count
+                         : (messages % 16 != 0 && options.size < 16384) ||
+                               now() - begun < options.seconds) {
+        struct message m = {.stream = (uint16_t)(messages % (unsigned)options.streams)};
+        m.unordered = options.unordered;
+        if (stack_send(s, bytes, options.size, &m) != 0)
+            fail("send");
+        messages++;
+    }
+    double seconds = now() - begun, sent = (double)messages * (double)options.size;
+    printf("sent bytes=%.0f messages=%llu seconds=%.3f mb_per_s=%.2f cpu=%.3f\n", sent, messages,
+           seconds, sent / seconds / 1e6, cpu() - cpu_before);
+    free(bytes);
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void send_pings(stack_socket s)
+{
+    long count = options.count ? options.count : 10000, warm_up = count / 10;
+    char *bytes = allocate(BUFFER);
+    double *times = allocate(sizeof *times * (size_t)count);
+    memset(bytes, 'p', options.size);
+    for (long i = -warm_up; i < count; i++) {
+        struct message m = {0};
+        double begun = now();
+        if (stack_send(s, bytes, options.size, &m) != 0)
+            fail("send");
+        for (size_t got = 0; got < options.size;) {
+            ssize_t n = stack_receive(s, bytes, BUFFER, &m);
+            if (n <= 0)
+                fail("receive");
+            got += (size_t)n;
+        }
+        if (i >= 0)
+            times[i] = (now() - begun) * 1e6;
+    }
+    qsort(times, (size_t)count, sizeof *times, compare);
+    printf("pinged count=%ld size=%zu p50_us=%.1f p90_us=%.1f p99_us=%.1f max_us=%.1f\n", count,
+           options.size, times[count / 2], times[count * 9 / 10], times[count * 99 / 100],
+           times[count - 1]);
+    free(times);
+    free(bytes);
+}
+
+/* Everything that one association does. */
+static void *serve(void *argument)
+{
+    struct association *a = argument;
+    ssize_t end = 0;
+    printf("up port=%u\n", a->port);
+    int closed = 0;
+    if (options.mode == ECHO) {
+        closed = run_echo(a->socket, &end);
+    } else {
+        if (options.mode == SOURCE)
+            send_for_a_while(a->socket);
+        else if (options.mode == PING)
+            send_pings(a->socket);
+        if (options.mode != SINK)
+            stack_shutdown(a->socket);
+        end = run_sink(a->socket);
+    }
+    const char *how = closed ? "aborted" : end == 0 ? "shutdown" : strerror(errno);
+    if (!closed)
+        stack_close(a->socket);
+    printf("end port=%u how=%s\n", a->port, how);
+    free(a);
+    return NULL;
+}
+
+static void listen_and_serve(stack_socket s)
+{
+    pthread_t threads[64];
+    int served = 0;
+    if (stack_listen(s) != 0)
+        fail("listen");
+    printf("ready port=%u\n", options.port);
+    while (options.associations == 0 || served < options.associations) {
+        struct association *a = allocate(sizeof *a);
+        a->socket = stack_accept(s, &a->port);
+        if (!a->socket) {
+            free(a);
+            if (errno == EINTR || errno == ECONNABORTED)
+                continue;
+            fail("accept");
+        }
+        int on = 1;
+        stack_option(a->socket, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on);
+        pthread_t *thread = &threads[options.associations ? served : 0];
+        if (pthread_create(thread, NULL, serve, a) != 0)
+            fail("thread");
+        if (options.associations == 0)
+            pthread_detach(*thread);
+        served++;
+    }
+    for (int i = 0; i < served; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void usage(void)
+{
+    fprintf(stderr,
+            "peer listen|connect --mode echo|sink|source|ping [--local A,..] [--remote A,..]\n"
+            "  [--port N] [--local-port N] [--udp N] [--remote-udp N] [--streams N] [--buffer N]\n"
+            "  [--mtu N] [--size N] [--count N] [--seconds S] [--unordered] [--associations N]\n"
+            "  [--heartbeat MS] [--rto-min MS] [--rto-max MS] [--pmr N]\n"
+            "  [--silent]\n"
+            "UDP port 0, the default, is native SCTP. Without --associations it serves for ever.\n"
+            "--silent leaves packets of unknown associations unanswered, which two native peers\n"
+            "on one host need.\n");
+    exit(2);
+}
+
+static void read_options(int argc, char **argv)
+{
+    static const struct option known[] = {
+        {"mode", 1, 0, 'm'},       {"local", 1, 0, 'l'},      {"remote", 1, 0, 'r'},
+        {"port", 1, 0, 'p'},       {"local-port", 1, 0, 'P'}, {"udp", 1, 0, 'u'},
+        {"remote-udp", 1, 0, 'U'}, {"streams", 1, 0, 's'},    {"buffer", 1, 0, 'b'},
+        {"mtu", 1, 0, 'M'},        {"size", 1, 0, 'z'},       {"count", 1, 0, 'c'},
+        {"seconds", 1, 0, 't'},    {"unordered", 0, 0, 'o'},  {"associations", 1, 0, 'a'},
+        {"heartbeat", 1, 0, 'h'},  {"rto-min", 1, 0, 'i'},    {"rto-max", 1, 0, 'x'},
+        {"pmr", 1, 0, 'R'},        {"silent", 0, 0, 'S'},     {0, 0, 0, 0}};
+    if (argc < 2)
+        usage();
+    options.listens = strcmp(argv[1], "listen") == 0;
+    if (!options.listens && strcmp(argv[1], "connect") != 0)
+        usage();
+    optind = 2;
+    int found;
+    while ((found = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        long number = optarg ? atol(optarg) : 0;
+        switch (found) {
+        case 'm': {
+            int mode = 0;
+            while (mode < 4 && strcmp(optarg, mode_names[mode]) != 0)
+                mode++;
+            if (mode == 4)
+                usage();
+            options.mode = (enum mode)mode;
+            break;
+        }
+        case 'l': options.local = optarg; break;
+        case 'r': options.remote = optarg; break;
+        case 'p': options.port = (uint16_t)number; break;
+        case 'P': options.local_port = (uint16_t)number; break;
+        case 'u': options.udp = (uint16_t)number; break;
+        case 'U': options.remote_udp = (uint16_t)number; break;
+        case 's': options.streams = (int)number; break;
+        case 'b': options.buffer = (int)number; break;
+        case 'M': options.mtu = (int)number; break;
+        case 'z': options.size = (size_t)number; break;
+        case 'c': options.count = number; break;
+        case 't': options.seconds = atof(optarg); break;
+        case 'o': options.unordered = 1; break;
+        case 'S': options.silent = 1; break;
+        case 'a': options.associations = (int)number; break;
+        case 'h': options.heartbeat = (uint32_t)number; break;
+        case 'i': options.rto_min = (uint32_t)number; break;
+        case 'x': options.rto_max = (uint32_t)number; break;
+        case 'R':
+            options.path_max_retrans = (uint32_t)number;
+            options.set_path_max_retrans = 1;
+            break;
+        default: usage();
+        }
+    }
+    if (options.size == 0 || options.size > BUFFER || options.streams < 1 ||
+        options.streams > 65535 || options.associations > 64 ||
+        (!options.listens && !options.remote))
+        usage();
+}
+
+int main(int argc, char **argv)
+{
+    read_options(argc, argv);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    stack_start(options.udp, options.silent);
+    int family = family_of(options.listens ? options.local : options.remote);
+    stack_socket s = stack_open(family);
+    if (!s)
+        fail("socket");
+    set_options(s, family);
+    struct addresses local, remote;
+    uint16_t local_port = options.listens ? options.port : options.local_port;
+    read_addresses(options.local, family, local_port, &local);
+    if ((options.listens || options.local || local_port) && stack_bind(s, &local) != 0)
+        fail("bind");
+    if (options.listens) {
+        listen_and_serve(s);
+        stack_close(s);
+    } else {
+        struct association *a = allocate(sizeof *a);
+        read_addresses(options.remote, family, options.port, &remote);
+        if (stack_connect(s, &remote) != 0)
+            fail("connect");
+        a->socket = s;
+        a->port = options.port;
+        serve(a);
+    }
+    stack_finish();
+    return 0;
+}
