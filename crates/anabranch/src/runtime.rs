@@ -12,15 +12,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
-use anabranch_proto::{Ecn, IcmpKind, Instant};
+use anabranch_proto::{Ecn, Encapsulation, IcmpKind, Instant};
 use bytes::Bytes;
 
 #[cfg(feature = "runtime-tokio")]
 mod error_queue;
 #[cfg(feature = "runtime-tokio")]
+mod errors;
+#[cfg(feature = "runtime-tokio")]
 mod fragmentation;
 #[cfg(feature = "runtime-tokio")]
 mod tokio;
+#[cfg(feature = "runtime-tokio")]
+mod udp;
 
 #[cfg(feature = "runtime-tokio")]
 pub use self::tokio::TokioRuntime;
@@ -39,12 +43,12 @@ pub trait Runtime: Debug + Send + Sync {
     /// Runs a task until it is done.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
 
-    /// Opens a socket on a local address; port 0 means any free one. A wildcard address of one
-    /// family does not receive the other one's datagrams.
+    /// Opens a socket. A wildcard address of one family does not receive the other one's
+    /// packets.
     ///
     /// # Errors
     /// As the operating system says.
-    fn bind_udp(&self, address: SocketAddr) -> io::Result<Box<dyn UdpSocket>>;
+    fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>>;
 
     /// The addresses of this host's interfaces, for endpoints that are not bound to some of them.
     ///
@@ -62,9 +66,34 @@ pub trait Timer: Debug + Send {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// An unconnected UDP socket that never blocks, and lets IP fragment only what it is told to.
-pub trait UdpSocket: Debug + Send {
-    /// The address it is bound to.
+/// What a socket is to be bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Binding {
+    /// What carries the packets.
+    pub encapsulation: Encapsulation,
+    /// Local address and UDP port; port 0 means any free one, and nothing to IP protocol 132.
+    /// A link-local IPv6 address has its interface's index as its scope.
+    pub address: SocketAddr,
+}
+
+impl Binding {
+    /// A UDP socket on this address.
+    pub fn udp(address: SocketAddr) -> Self {
+        Self { encapsulation: Encapsulation::Udp, address }
+    }
+}
+
+/// Socket buffers asked for; the system grants what its limits allow.
+#[cfg(feature = "runtime-tokio")]
+const SOCKET_BUFFER: usize = 4 << 20;
+
+/// An unconnected socket for SCTP packets, in UDP datagrams or as IP protocol 132, that never
+/// blocks and lets IP fragment only what it is told to.
+///
+/// Where it speaks of datagrams, IP protocol 132 has packets, and ports are 0.
+pub trait PacketSocket: Debug + Send {
+    /// The address it is bound to; the port is 0 for IP protocol 132.
     fn local_address(&self) -> SocketAddr;
 
     /// Ready when a send may succeed again that would have blocked.

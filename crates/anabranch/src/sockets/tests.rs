@@ -1,4 +1,6 @@
 use std::collections::HashSet;
+use std::io;
+use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::SystemTime;
@@ -7,7 +9,8 @@ use anabranch_proto::{IcmpKind, Instant};
 use bytes::Bytes;
 
 use super::*;
-use crate::runtime::{Batch, Timer};
+use crate::error::BindError;
+use crate::runtime::{Batch, Binding, Runtime, Timer};
 
 /// What a test lets its sockets do, and what they did.
 #[derive(Debug, Default)]
@@ -50,7 +53,8 @@ impl Runtime for Fake {
         unreachable!("sockets need no task")
     }
 
-    fn bind_udp(&self, mut address: SocketAddr) -> io::Result<Box<dyn UdpSocket>> {
+    fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>> {
+        let mut address = binding.address;
         let mut world = self.0.lock().unwrap();
         if address.port() == 0 {
             world.next_port += 1;
@@ -70,7 +74,7 @@ impl Runtime for Fake {
     }
 }
 
-impl UdpSocket for FakeSocket {
+impl PacketSocket for FakeSocket {
     fn local_address(&self) -> SocketAddr {
         self.address
     }

@@ -1,20 +1,15 @@
-//! The sockets of an endpoint: binding them, and sending without ever waiting.
+//! The sockets of an endpoint: sending without ever waiting, and what the network says of it.
+
+mod bind;
 
 use std::collections::VecDeque;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::task::Context;
 
 use anabranch_proto::Transmit;
 
 use crate::endpoint::EndpointStatistics;
-use crate::error::BindError;
-use crate::runtime::{
-    Datagrams, NetworkError, NetworkErrorKind, Runtime, TransmitError, UdpSocket,
-};
-
-/// Attempts to find a UDP port that is free on all local addresses.
-const PORT_ATTEMPTS: usize = 16;
+use crate::runtime::{Datagrams, NetworkError, NetworkErrorKind, PacketSocket, TransmitError};
 
 /// Bytes that wait for a blocked socket at the most; what comes beyond is lost, as in a full
 /// queue of a network device.
@@ -36,7 +31,7 @@ pub(crate) struct SocketSet {
 
 #[derive(Debug)]
 struct Socket {
-    io: Box<dyn UdpSocket>,
+    io: Box<dyn PacketSocket>,
     bound: IpAddr,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
@@ -80,50 +75,6 @@ pub(crate) enum Problem {
 }
 
 impl SocketSet {
-    /// Opens one socket for each local address, or for each family if there are none; all have
-    /// the same UDP port.
-    pub(crate) fn bind(
-        runtime: &dyn Runtime,
-        addresses: &[IpAddr],
-        port: u16,
-    ) -> Result<Self, BindError> {
-        for (index, address) in addresses.iter().enumerate() {
-            if addresses[..index].contains(address) {
-                return Err(BindError::DuplicateAddress(*address));
-            }
-        }
-        // A wildcard socket for a family that the host lacks is no loss.
-        let wildcards = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
-        let (bound, all_needed) =
-            if addresses.is_empty() { (&wildcards[..], false) } else { (addresses, true) };
-        let mut attempt = 0;
-        let sockets = loop {
-            attempt += 1;
-            match bind_all(runtime, bound, port, all_needed) {
-                Ok(sockets) => break sockets,
-                // The port that was free on the first address is taken on another one.
-                Err(BindError::Socket { source, .. })
-                    if port == 0
-                        && source.kind() == io::ErrorKind::AddrInUse
-                        && attempt < PORT_ATTEMPTS => {}
-                Err(error) => return Err(error),
-            }
-        };
-        let udp_port = sockets.first().map_or(0, |socket| socket.io.local_address().port());
-        let addresses = if all_needed {
-            addresses.to_vec()
-        } else {
-            let mut found = runtime.local_addresses().map_err(BindError::Interfaces)?;
-            found.retain(|ip| sockets.iter().any(|s| s.bound.is_ipv4() == ip.is_ipv4()));
-            found
-        };
-        if addresses.is_empty() {
-            return Err(BindError::NoAddress);
-        }
-        let statistics = EndpointStatistics::default();
-        Ok(Self { sockets, addresses, udp_port, problems: Vec::new(), statistics })
-    }
-
     /// The endpoint's local addresses.
     pub(crate) fn addresses(&self) -> &[IpAddr] {
         &self.addresses
@@ -150,7 +101,7 @@ impl SocketSet {
     }
 
     /// The socket with this index and the address it is bound to.
-    pub(crate) fn get(&self, index: usize) -> Option<(&dyn UdpSocket, IpAddr)> {
+    pub(crate) fn get(&self, index: usize) -> Option<(&dyn PacketSocket, IpAddr)> {
         self.sockets.get(index).map(|socket| (&*socket.io, socket.bound))
     }
 
@@ -326,44 +277,6 @@ impl SocketSet {
             }
         }
         soon
-    }
-}
-
-fn bind_all(
-    runtime: &dyn Runtime,
-    addresses: &[IpAddr],
-    port: u16,
-    all_needed: bool,
-) -> Result<Vec<Socket>, BindError> {
-    let mut port = port;
-    let mut sockets: Vec<Socket> = Vec::with_capacity(addresses.len());
-    let mut first_error = None;
-    for &ip in addresses {
-        let address = SocketAddr::new(ip, port);
-        match runtime.bind_udp(address) {
-            Ok(io) => {
-                port = io.local_address().port();
-                sockets.push(Socket {
-                    io,
-                    bound: ip,
-                    waiting: VecDeque::new(),
-                    waiting_bytes: 0,
-                    false_alarms: 0,
-                });
-            }
-            Err(source) => {
-                let in_use = source.kind() == io::ErrorKind::AddrInUse;
-                let error = BindError::Socket { address, source };
-                if all_needed || in_use {
-                    return Err(error);
-                }
-                first_error.get_or_insert(error);
-            }
-        }
-    }
-    match first_error {
-        Some(error) if sockets.is_empty() => Err(error),
-        _ => Ok(sockets),
     }
 }
 

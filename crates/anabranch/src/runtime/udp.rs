@@ -1,0 +1,219 @@
+//! SCTP in UDP datagrams (RFC 6951): sockets with segmentation and receive offload.
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::task::{Context, Poll, ready};
+
+use anabranch_proto::Ecn;
+use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
+use tokio::io::Interest;
+
+use super::{
+    Batch, Binding, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError,
+    error_queue, errors, fragmentation,
+};
+
+/// A UDP socket that carries SCTP.
+#[derive(Debug)]
+pub(super) struct Socket {
+    io: tokio::net::UdpSocket,
+    state: UdpSocketState,
+    address: SocketAddr,
+}
+
+impl Socket {
+    pub(super) fn bind(binding: &Binding) -> io::Result<Self> {
+        let address = binding.address;
+        let kind = socket2::Type::DGRAM;
+        let socket = socket2::Socket::new(socket2::Domain::for_address(address), kind, None)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.bind(&address.into())?;
+        let state = UdpSocketState::new((&socket).into())?;
+        // Best effort: small buffers cost throughput only, and without an error queue path MTU
+        // discovery does without ICMP.
+        let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER);
+        let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let _ = state.enable_transport_errors((&socket).into());
+        let io = tokio::net::UdpSocket::from_std(socket.into())?;
+        let address = io.local_addr()?;
+        Ok(Self { io, state, address })
+    }
+}
+
+impl PacketSocket for Socket {
+    fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_send_ready(cx)
+    }
+
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<(), TransmitError> {
+        let transmit = quinn_udp::Transmit {
+            destination: datagrams.destination,
+            ecn: datagrams.ecn.map(|ecn| match ecn {
+                Ecn::Ect0 => EcnCodepoint::Ect0,
+                Ecn::Ect1 => EcnCodepoint::Ect1,
+                Ecn::Ce => EcnCodepoint::Ce,
+            }),
+            contents: datagrams.contents,
+            segment_size: Some(datagrams.segment_size),
+            src_ip: datagrams.source,
+        };
+        let send = || {
+            let send = || self.state.try_send((&self.io).into(), &transmit);
+            if datagrams.may_fragment {
+                return fragmentation::allowed(&self.io, self.address.is_ipv4(), send);
+            }
+            send()
+        };
+        self.io.try_io(Interest::WRITABLE, send).map_err(|error| {
+            // quinn-udp gives up segmentation when a device refuses it.
+            let segmented = datagrams.contents.len() > datagrams.segment_size
+                && (error.kind() == io::ErrorKind::InvalidInput || self.max_segments() == 1);
+            match errors::classify(error) {
+                TransmitError::Failed(_) if segmented => TransmitError::Segmentation,
+                error => error,
+            }
+        })
+    }
+
+    fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        let mut metas = [RecvMeta::default(); quinn_udp::BATCH_SIZE];
+        let most = buffers.len().min(batches.len()).min(metas.len());
+        loop {
+            ready!(self.io.poll_recv_ready(cx))?;
+            let receive = || {
+                let (buffers, metas) = (&mut buffers[..most], &mut metas[..most]);
+                self.state.recv((&self.io).into(), buffers, metas)
+            };
+            match self.io.try_io(Interest::READABLE, receive) {
+                Ok(count) => {
+                    for (batch, meta) in batches.iter_mut().zip(&metas[..count]) {
+                        *batch = from_meta(meta);
+                    }
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn max_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    fn next_error(&self) -> Option<NetworkError> {
+        error_queue::next(&self.io)
+    }
+}
+
+fn from_meta(meta: &RecvMeta) -> Batch {
+    Batch {
+        source: meta.addr,
+        destination: meta.dst_ip,
+        ecn: meta.ecn.map(|ecn| match ecn {
+            EcnCodepoint::Ect0 => Ecn::Ect0,
+            EcnCodepoint::Ect1 => Ecn::Ect1,
+            EcnCodepoint::Ce => Ecn::Ce,
+        }),
+        segment_size: meta.stride,
+        len: meta.len,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+    use crate::runtime::{NetworkErrorKind, Runtime, TokioRuntime};
+
+    fn datagrams(destination: SocketAddr, contents: &[u8], segment_size: usize) -> Datagrams<'_> {
+        let (source, ecn, may_fragment) = (None, Some(Ecn::Ect0), false);
+        Datagrams { source, destination, ecn, segment_size, may_fragment, contents }
+    }
+
+    fn bind(runtime: &TokioRuntime, address: SocketAddr) -> io::Result<Box<dyn PacketSocket>> {
+        runtime.bind(&Binding::udp(address))
+    }
+
+    async fn receive(socket: &dyn PacketSocket) -> (Batch, Vec<u8>) {
+        let mut buffer = vec![0; 65_535];
+        let mut batches = [Batch::default()];
+        let count = poll_fn(|cx| {
+            socket.poll_receive(cx, &mut [IoSliceMut::new(&mut buffer)], &mut batches)
+        });
+        assert_eq!(count.await.unwrap(), 1);
+        buffer.truncate(batches[0].len);
+        (batches[0], buffer)
+    }
+
+    #[tokio::test]
+    async fn datagrams_arrive_with_their_addresses_and_ecn() {
+        let runtime = TokioRuntime::current().unwrap();
+        for ip in ["127.0.0.1", "::1"] {
+            let address = SocketAddr::new(ip.parse().unwrap(), 0);
+            let (from, to) = (bind(&runtime, address).unwrap(), bind(&runtime, address).unwrap());
+            let mut sent = Vec::new();
+            for (may_fragment, byte) in [(false, 1), (true, 2)] {
+                poll_fn(|cx| from.poll_writable(cx)).await.unwrap();
+                let contents = [byte; 1000];
+                let datagrams = datagrams(to.local_address(), &contents, 1000);
+                from.try_send(&Datagrams { may_fragment, ..datagrams }).unwrap();
+                sent.extend(contents);
+            }
+            let mut received = Vec::new();
+            while received.len() < sent.len() {
+                let (batch, bytes) = receive(&*to).await;
+                assert_eq!((batch.source, batch.segment_size), (from.local_address(), 1000));
+                assert_eq!(batch.ecn, Some(Ecn::Ect0));
+                assert_eq!(batch.destination, Some(address.ip()));
+                received.extend(bytes);
+            }
+            assert_eq!(received, sent);
+        }
+    }
+
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn icmp_is_reported_with_what_was_sent() {
+        let runtime = TokioRuntime::current().unwrap();
+        for ip in ["127.0.0.1", "::1"] {
+            let address = SocketAddr::new(ip.parse().unwrap(), 0);
+            let socket = bind(&runtime, address).unwrap();
+            // A port that was free a moment ago.
+            let closed = std::net::UdpSocket::bind(address).unwrap().local_addr().unwrap();
+            poll_fn(|cx| socket.poll_writable(cx)).await.unwrap();
+            socket.try_send(&datagrams(closed, b"anybody there?", 14)).unwrap();
+            let error = socket.next_error().unwrap();
+            assert_eq!((error.destination, error.source), (closed, Some(address.ip())));
+            let unreachable = anabranch_proto::IcmpKind::PortUnreachable;
+            assert_eq!(error.kind, NetworkErrorKind::Icmp(unreachable));
+            assert_eq!(error.quoted, &b"anybody there?"[..]);
+            assert!(socket.next_error().is_none());
+        }
+    }
+
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn datagrams_larger_than_the_interface_are_refused_with_its_mtu() {
+        let runtime = TokioRuntime::current().unwrap();
+        let socket = bind(&runtime, ([127, 0, 0, 1], 0).into()).unwrap();
+        poll_fn(|cx| socket.poll_writable(cx)).await.unwrap();
+        // No UDP datagram is as long as this.
+        let contents = [0; 65_508];
+        let sent = socket.try_send(&datagrams(socket.local_address(), &contents, contents.len()));
+        assert!(matches!(sent, Err(TransmitError::TooBig)));
+    }
+}
