@@ -22,6 +22,21 @@ impl Instant {
         Self(nanos)
     }
 
+    /// The instant `secs` seconds after the origin, or the latest there is.
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// The instant `millis` milliseconds after the origin, or the latest there is.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// Seconds since the origin, for display.
+    pub const fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
     /// Nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0

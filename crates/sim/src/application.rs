@@ -1,0 +1,144 @@
+//! Programs on the hosts.
+
+use std::any::Any;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anabranch_proto::{
+    Association, AssociationConfig, AssociationId, AssociationMut, ConnectRequest, Encapsulation,
+    Event, Instant,
+};
+
+use crate::endpoint::{EndpointId, EndpointState};
+use crate::error::SimError;
+
+/// Identifies an application of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ApplicationId(pub(crate) u32);
+
+/// A program that uses associations. One may run on several hosts at once, as both ends of a
+/// transfer do: that is what lets it measure.
+///
+/// It owns the associations that it connects and those that come in on the ports it listens on;
+/// an association is forgotten after its [`Event::Closed`].
+pub trait Application: Any {
+    /// Called once, at the time for which it was added.
+    fn start(&mut self, context: &mut Context<'_>);
+
+    /// Something happened to one of its associations, at one of its ends.
+    fn event(
+        &mut self,
+        context: &mut Context<'_>,
+        endpoint: EndpointId,
+        association: AssociationId,
+        event: Event,
+    );
+
+    /// The time given to [`Context::wake_at`] has come.
+    fn wake(&mut self, context: &mut Context<'_>);
+
+    /// Whether there is nothing more to wait for; [`Network::run`](crate::Network::run) ends when
+    /// all applications say so.
+    fn is_done(&self) -> bool;
+}
+
+/// An application as the network keeps it.
+pub(crate) struct Running {
+    /// Taken out while it runs.
+    pub(crate) application: Option<Box<dyn Application>>,
+    pub(crate) started: bool,
+    /// Its entry in the calendar.
+    pub(crate) source: usize,
+}
+
+/// What an application may do.
+pub struct Context<'a> {
+    pub(crate) now: Instant,
+    pub(crate) application: ApplicationId,
+    pub(crate) endpoints: &'a mut [EndpointState],
+    /// Endpoints whose output is to be taken.
+    pub(crate) touched: &'a mut Vec<usize>,
+    pub(crate) wake: Option<Instant>,
+}
+
+impl std::fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+impl Context<'_> {
+    /// Virtual time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Asks for a call of [`Application::wake`] at `at`, in place of one asked for before.
+    pub fn wake_at(&mut self, at: Instant) {
+        self.wake = Some(at.max(self.now));
+    }
+
+    fn touch(&mut self, endpoint: EndpointId) -> &mut EndpointState {
+        if !self.touched.contains(&endpoint.index()) {
+            self.touched.push(endpoint.index());
+        }
+        &mut self.endpoints[endpoint.index()]
+    }
+
+    /// Addresses of an endpoint's host, in the order in which its links were made.
+    pub fn addresses(&self, endpoint: EndpointId) -> &[IpAddr] {
+        self.endpoints[endpoint.index()].endpoint.local_addresses()
+    }
+
+    /// Listens on an SCTP port; associations that come in belong to this application.
+    ///
+    /// # Errors
+    /// [`SimError::Listen`].
+    pub fn listen(
+        &mut self,
+        endpoint: EndpointId,
+        port: u16,
+        config: Arc<AssociationConfig>,
+    ) -> Result<(), SimError> {
+        let application = self.application;
+        let state = self.touch(endpoint);
+        state.endpoint.listen(port, config)?;
+        state.listeners.insert(port, application);
+        Ok(())
+    }
+
+    /// Starts an association. The encapsulation is that of the endpoint.
+    ///
+    /// # Errors
+    /// [`SimError::Connect`].
+    pub fn connect(
+        &mut self,
+        endpoint: EndpointId,
+        mut request: ConnectRequest,
+    ) -> Result<AssociationId, SimError> {
+        let (now, application) = (self.now, self.application);
+        let state = self.touch(endpoint);
+        request.remote_udp_port = match state.encapsulation {
+            Encapsulation::Ip => 0,
+            Encapsulation::Udp => crate::endpoint::UDP_PORT,
+        };
+        let id = state.endpoint.connect(now, request)?;
+        state.owners.insert(id, application);
+        Ok(id)
+    }
+
+    /// An association, to use; `None` when it is gone.
+    pub fn association(
+        &mut self,
+        endpoint: EndpointId,
+        id: AssociationId,
+    ) -> Option<AssociationMut<'_>> {
+        let now = self.now;
+        self.touch(endpoint).endpoint.association_mut(now, id)
+    }
+
+    /// An association, to look at; `None` when it is gone.
+    pub fn look(&self, endpoint: EndpointId, id: AssociationId) -> Option<&Association> {
+        self.endpoints[endpoint.index()].endpoint.association(id)
+    }
+}

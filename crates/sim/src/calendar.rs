@@ -1,0 +1,126 @@
+//! When something happens next.
+
+use anabranch_proto::Instant;
+
+/// Never.
+const NEVER: u64 = u64::MAX;
+
+/// The next times of a fixed set of sources: each link direction, endpoint, application and so on
+/// has one entry, which it moves as it likes.
+///
+/// A tournament: every inner node holds the earlier of its two children, so that moving one entry
+/// costs a few comparisons along its way to the root, nothing is ever stale, and the memory does
+/// not grow with the run. Of sources that are due at one time the one entered first comes first.
+#[derive(Debug)]
+pub(crate) struct Calendar {
+    /// Time and source of each node; the leaves begin at `leaves`, the root is 1.
+    nodes: Vec<(u64, u32)>,
+    leaves: usize,
+    sources: usize,
+}
+
+impl Calendar {
+    pub(crate) fn new() -> Self {
+        Self { nodes: vec![(NEVER, 0); 2], leaves: 1, sources: 0 }
+    }
+
+    /// A new source, which is due never.
+    pub(crate) fn add(&mut self) -> usize {
+        let source = self.sources;
+        self.sources += 1;
+        if self.sources > self.leaves {
+            self.grow();
+        }
+        source
+    }
+
+    fn grow(&mut self) {
+        let times: Vec<u64> = (0..self.sources - 1).map(|source| self.time(source)).collect();
+        self.leaves = self.sources.next_power_of_two();
+        self.nodes = vec![(NEVER, 0); 2 * self.leaves];
+        for (source, node) in self.nodes[self.leaves..].iter_mut().enumerate() {
+            node.1 = source as u32;
+        }
+        for (source, time) in times.into_iter().enumerate() {
+            self.set_nanos(source, time);
+        }
+    }
+
+    fn time(&self, source: usize) -> u64 {
+        self.nodes[self.leaves + source].0
+    }
+
+    /// Sets when a source is due; `None` is never.
+    pub(crate) fn set(&mut self, source: usize, at: Option<Instant>) {
+        self.set_nanos(source, at.map_or(NEVER, Instant::as_nanos));
+    }
+
+    /// The same in nanoseconds.
+    pub(crate) fn set_nanos(&mut self, source: usize, at: u64) {
+        let mut node = self.leaves + source;
+        if self.nodes[node].0 == at {
+            return;
+        }
+        self.nodes[node].0 = at;
+        while node > 1 {
+            node /= 2;
+            let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
+            let earlier = if right.0 < left.0 { right } else { left };
+            if self.nodes[node] == earlier {
+                // Nothing changes further up.
+                return;
+            }
+            self.nodes[node] = earlier;
+        }
+    }
+
+    /// The next time and its source; `None` when nothing is ever due.
+    pub(crate) fn next(&self) -> Option<(Instant, usize)> {
+        let (time, source) = self.nodes[1];
+        (time != NEVER).then(|| (Instant::from_nanos(time), source as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_impair::Rng;
+
+    use super::*;
+
+    #[test]
+    fn it_agrees_with_a_search() {
+        let mut calendar = Calendar::new();
+        let mut times: Vec<u64> = Vec::new();
+        let mut rng = Rng::new(5);
+        for _ in 0..5000 {
+            if times.len() < 37 && rng.below(20) == 0 {
+                assert_eq!(calendar.add(), times.len());
+                times.push(NEVER);
+            } else if !times.is_empty() {
+                let source = rng.below(times.len() as u64) as usize;
+                let at = if rng.below(5) == 0 { NEVER } else { rng.below(50) };
+                calendar.set_nanos(source, at);
+                times[source] = at;
+            }
+            let earliest = times.iter().enumerate().min_by_key(|(_, time)| **time);
+            let expected = earliest
+                .filter(|(_, time)| **time != NEVER)
+                .map(|(source, time)| (Instant::from_nanos(*time), source));
+            assert_eq!(calendar.next(), expected);
+        }
+    }
+
+    #[test]
+    fn of_equals_the_first_comes_first() {
+        let mut calendar = Calendar::new();
+        let sources = [calendar.add(), calendar.add(), calendar.add()];
+        for source in sources.into_iter().rev() {
+            calendar.set(source, Some(Instant::from_nanos(7)));
+        }
+        for source in sources {
+            assert_eq!(calendar.next(), Some((Instant::from_nanos(7), source)));
+            calendar.set(source, None);
+        }
+        assert_eq!(calendar.next(), None);
+    }
+}

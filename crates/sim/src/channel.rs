@@ -1,0 +1,96 @@
+//! Links: two directions, each one an impaired link with its counters.
+
+use anabranch_impair::Link;
+
+use crate::packet::{Packet, Traffic};
+
+/// A link of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub(crate) u32);
+
+impl LinkId {
+    /// Its number: links count from 0 in the order in which they were made.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The direction that leaves the node given first to [`Network::connect`](crate::Network::connect).
+    pub(crate) fn forward(self) -> usize {
+        self.index() * 2
+    }
+}
+
+/// A direction of a link, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the node given first to the one given second.
+    Forward,
+    /// From the node given second to the one given first.
+    Backward,
+    /// Both.
+    Both,
+}
+
+impl Direction {
+    /// The channels of a link that are meant.
+    pub(crate) fn channels(self, link: LinkId) -> impl Iterator<Item = usize> {
+        let forward = link.forward();
+        let (first, last) = match self {
+            Self::Forward => (0, 0),
+            Self::Backward => (1, 1),
+            Self::Both => (0, 1),
+        };
+        (first..=last).map(move |offset| forward + offset)
+    }
+}
+
+/// What one direction of a link did with packets of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrafficCounters {
+    /// Packets that were to be sent.
+    pub offered: u64,
+    /// Their bytes, IP headers included.
+    pub offered_bytes: u64,
+    /// Packets that reached the other end.
+    pub delivered: u64,
+    /// Their bytes, IP headers included.
+    pub delivered_bytes: u64,
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) link: Link<Packet>,
+    /// Index of the node that it leads from, and to.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// Its entry in the calendar.
+    pub(crate) source: usize,
+    counters: [TrafficCounters; 3],
+}
+
+impl Channel {
+    pub(crate) fn new(link: Link<Packet>, from: usize, to: usize, source: usize) -> Self {
+        Self { link, from, to, source, counters: [TrafficCounters::default(); 3] }
+    }
+
+    fn row(&mut self, traffic: Traffic) -> &mut TrafficCounters {
+        &mut self.counters[traffic as usize]
+    }
+
+    pub(crate) fn offered(&mut self, packet: &Packet) {
+        let row = self.row(packet.traffic());
+        row.offered += 1;
+        row.offered_bytes += u64::from(packet.size);
+    }
+
+    pub(crate) fn delivered(&mut self, packet: &Packet) {
+        let row = self.row(packet.traffic());
+        row.delivered += 1;
+        row.delivered_bytes += u64::from(packet.size);
+    }
+
+    pub(crate) fn counters(&self, traffic: Traffic) -> TrafficCounters {
+        self.counters[traffic as usize]
+    }
+}

@@ -1,0 +1,71 @@
+//! What travels over the links.
+
+use anabranch_impair::{Packet as Carried, Rng};
+use anabranch_proto::{Ecn, IcmpKind};
+use bytes::Bytes;
+
+/// Hops after which a packet that goes round in circles is dropped (the Internet's usual TTL).
+pub(crate) const MAX_HOPS: u8 = 64;
+
+/// What kind of packet it is; link counters tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Traffic {
+    /// SCTP packets of endpoints.
+    Sctp,
+    /// Cross-traffic of generators.
+    Cross,
+    /// ICMP messages of routers.
+    Icmp,
+}
+
+/// Number of an address of the network.
+pub(crate) type AddressId = u32;
+
+/// One IP packet.
+#[derive(Clone, Debug)]
+pub(crate) struct Packet {
+    /// The SCTP packet, or what an ICMP message quotes; empty for cross-traffic.
+    pub(crate) bytes: Bytes,
+    /// Bytes of the whole IP packet.
+    pub(crate) size: u32,
+    pub(crate) source: AddressId,
+    pub(crate) destination: AddressId,
+    pub(crate) kind: Kind,
+    pub(crate) hops: u8,
+    pub(crate) dont_fragment: bool,
+    pub(crate) ecn: Option<Ecn>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Sctp,
+    /// Number of the generator.
+    Cross(u32),
+    /// Destination of the packet that is quoted, and what is the matter.
+    Icmp(AddressId, IcmpKind),
+}
+
+impl Packet {
+    pub(crate) fn traffic(&self) -> Traffic {
+        match self.kind {
+            Kind::Sctp => Traffic::Sctp,
+            Kind::Cross(_) => Traffic::Cross,
+            Kind::Icmp(..) => Traffic::Icmp,
+        }
+    }
+}
+
+impl Carried for Packet {
+    fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// Damages the SCTP packet: what IP headers check is not modelled.
+    fn corrupt(&mut self, rng: &mut Rng) -> bool {
+        self.bytes.corrupt(rng)
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+}

@@ -1,0 +1,133 @@
+//! Reactive routing: routes that are discovered when needed and forgotten when idle (caro 4.2).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anabranch_proto::Instant;
+
+use crate::packet::Packet;
+
+/// How the paths of a host find their routes; see
+/// [`Network::set_route_cache`](crate::Network::set_route_cache).
+///
+/// A packet, a heartbeat too, for a destination that nothing was sent to for longer than
+/// `lifetime` waits until a discovery of `discovery` is done; so does everything sent meanwhile.
+/// The first packet to a destination always waits. Only the host's own packets are concerned,
+/// never the answers to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteCache {
+    /// A route unused for longer than this is forgotten.
+    pub lifetime: Duration,
+    /// How long a discovery takes.
+    pub discovery: Duration,
+}
+
+/// What the route cache of a host did for one destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteCacheCounters {
+    /// Discoveries started.
+    pub discoveries: u64,
+    /// Packets that waited for one.
+    pub delayed_packets: u64,
+}
+
+/// The route to one destination.
+#[derive(Debug)]
+pub(crate) struct CachedRoute {
+    pub(crate) config: RouteCache,
+    /// When something was sent last; `None` before the first discovery is done.
+    used: Option<Instant>,
+    /// End of the discovery under way.
+    found_at: Option<Instant>,
+    waiting: VecDeque<Packet>,
+    pub(crate) counters: RouteCacheCounters,
+    /// Its entry in the calendar.
+    pub(crate) source: usize,
+}
+
+impl CachedRoute {
+    pub(crate) fn new(config: RouteCache, source: usize) -> Self {
+        Self {
+            config,
+            used: None,
+            found_at: None,
+            waiting: VecDeque::new(),
+            counters: RouteCacheCounters::default(),
+            source,
+        }
+    }
+
+    /// A packet to send: returned when it may leave now, kept otherwise.
+    pub(crate) fn send(&mut self, now: Instant, packet: Packet) -> Option<Packet> {
+        if self.found_at.is_none() {
+            let known =
+                self.used.is_some_and(|used| now.saturating_since(used) <= self.config.lifetime);
+            if known {
+                self.used = Some(now);
+                return Some(packet);
+            }
+            self.counters.discoveries += 1;
+            self.found_at = Some(now + self.config.discovery);
+        }
+        self.counters.delayed_packets += 1;
+        self.waiting.push_back(packet);
+        None
+    }
+
+    /// When the discovery under way is done.
+    pub(crate) fn found_at(&self) -> Option<Instant> {
+        self.found_at
+    }
+
+    /// The route is found: what waited may leave.
+    pub(crate) fn found(&mut self, now: Instant) -> VecDeque<Packet> {
+        self.found_at = None;
+        self.used = Some(now);
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::packet::Kind;
+
+    fn packet(size: u32) -> Packet {
+        Packet {
+            bytes: Bytes::new(),
+            size,
+            source: 0,
+            destination: 1,
+            kind: Kind::Sctp,
+            hops: 0,
+            dont_fragment: false,
+            ecn: None,
+        }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_route_is_discovered_kept_and_forgotten() {
+        let config =
+            RouteCache { lifetime: Duration::from_millis(500), discovery: Duration::from_secs(1) };
+        let mut route = CachedRoute::new(config, 0);
+        // The first packet waits, and the next one behind it.
+        assert!(route.send(at(0), packet(1)).is_none());
+        assert!(route.send(at(900), packet(2)).is_none());
+        assert_eq!(route.found_at(), Some(at(1000)));
+        let sizes: Vec<u32> = route.found(at(1000)).iter().map(|packet| packet.size).collect();
+        assert_eq!(sizes, [1, 2]);
+        // Idle for exactly the lifetime is not longer than it; each packet refreshes the route.
+        assert!(route.send(at(1500), packet(3)).is_some());
+        assert!(route.send(at(2000), packet(4)).is_some());
+        assert!(route.send(at(2501), packet(5)).is_none());
+        assert_eq!(route.found_at(), Some(at(3501)));
+        assert_eq!(route.found(at(3501)).len(), 1);
+        assert_eq!(route.counters, RouteCacheCounters { discoveries: 2, delayed_packets: 3 });
+    }
+}

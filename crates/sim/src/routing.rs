@@ -1,0 +1,110 @@
+//! Which way packets take through the routers.
+
+use std::collections::VecDeque;
+
+use crate::channel::Channel;
+use crate::network::Node;
+use crate::packet::{AddressId, MAX_HOPS};
+
+/// No way.
+const NONE: u32 = u32::MAX;
+
+/// An address of an interface of a host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub(crate) ip: std::net::IpAddr,
+    pub(crate) node: usize,
+    /// The channel that leads from the interface into the network.
+    pub(crate) channel: usize,
+}
+
+/// The channel by which each node forwards packets to each address.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    next: Vec<u32>,
+    addresses: usize,
+}
+
+impl Routes {
+    /// Tables without a route.
+    pub(crate) fn empty(nodes: usize, addresses: usize) -> Self {
+        Self { next: vec![NONE; nodes * addresses], addresses }
+    }
+
+    /// The routes with the fewest hops to every address; of equals, the link made first.
+    pub(crate) fn by_hops(nodes: &[Node], channels: &[Channel], addresses: &[Address]) -> Self {
+        let mut routes = Self::empty(nodes.len(), addresses.len());
+        for (id, address) in addresses.iter().enumerate() {
+            // The way to the interface ends with the link that it sits on.
+            let last = address.channel ^ 1;
+            let mut open = VecDeque::from([channels[last].from]);
+            routes.set(channels[last].from, id as u32, last);
+            while let Some(node) = open.pop_front() {
+                if !nodes[node].is_router() {
+                    continue;
+                }
+                for (index, channel) in channels.iter().enumerate() {
+                    let neighbour = channel.from;
+                    if channel.to == node
+                        && nodes[neighbour].is_router()
+                        && routes.get(neighbour, id as u32).is_none()
+                    {
+                        routes.set(neighbour, id as u32, index);
+                        open.push_back(neighbour);
+                    }
+                }
+            }
+        }
+        routes
+    }
+
+    /// Makes room for nodes and addresses added later. Routes to addresses stay.
+    pub(crate) fn fit(&mut self, nodes: usize, addresses: usize) {
+        if self.addresses == addresses && self.next.len() == nodes * addresses {
+            return;
+        }
+        let mut next = vec![NONE; nodes * addresses];
+        for (node, row) in self.next.chunks(self.addresses.max(1)).enumerate() {
+            for (to, channel) in row.iter().enumerate().take(addresses) {
+                if let Some(entry) = next.get_mut(node * addresses + to) {
+                    *entry = *channel;
+                }
+            }
+        }
+        *self = Self { next, addresses };
+    }
+
+    pub(crate) fn set(&mut self, node: usize, to: AddressId, channel: usize) {
+        if let Some(entry) = self.next.get_mut(node * self.addresses + to as usize) {
+            *entry = channel as u32;
+        }
+    }
+
+    /// The channel that leads on from `node` to the address.
+    pub(crate) fn get(&self, node: usize, to: AddressId) -> Option<usize> {
+        let next = *self.next.get(node * self.addresses + to as usize)?;
+        (next != NONE).then_some(next as usize)
+    }
+
+    /// Whether packets from one interface reach another one.
+    pub(crate) fn reach(
+        &self,
+        nodes: &[Node],
+        channels: &[Channel],
+        from: &Address,
+        to: (AddressId, &Address),
+    ) -> bool {
+        let mut channel = from.channel;
+        for _ in 0..MAX_HOPS {
+            let node = channels[channel].to;
+            if !nodes[node].is_router() {
+                return node == to.1.node && channel ^ 1 == to.1.channel;
+            }
+            match self.get(node, to.0) {
+                Some(next) => channel = next,
+                None => return false,
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,419 @@
+//! The transfer of messages from one host to another, and what can be said of it.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_proto::{
+    AssociationConfig, AssociationId, CloseReason, ConnectRequest, Event, Instant, MtuConfig,
+    OutgoingMessage, Ppid, SendErrorReason, Statistics,
+};
+use bytes::Bytes;
+
+use crate::application::{Application, ApplicationId, Context};
+use crate::endpoint::EndpointId;
+use crate::error::SimError;
+use crate::measure::Histogram;
+
+/// Identifies a transfer of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransferId(pub(crate) ApplicationId);
+
+/// Messages that one host sends to another over an association of their own. The receiver reads
+/// at once.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// The endpoint that connects and sends.
+    pub from: EndpointId,
+    /// The endpoint that listens and receives.
+    pub to: EndpointId,
+    /// How much is sent, and when.
+    pub workload: Workload,
+    /// Bytes of each message but the last, at least 1. 1,452: one full packet of 1,500 bytes.
+    pub message_size: usize,
+    /// Streams used, one after the other, at least 1. 1.
+    pub streams: u16,
+    /// Messages need no order.
+    pub unordered: bool,
+    /// When the association is begun.
+    pub start: Instant,
+    /// What happens after the last message.
+    pub then: Then,
+    /// Options of the sender's association. Those of RFC 9260 with a path MTU of 1,500.
+    pub sender: Arc<AssociationConfig>,
+    /// Options of the receiver's association. The same.
+    pub receiver: Arc<AssociationConfig>,
+    /// Addresses of the receiver, the primary one first; empty for all it has.
+    pub remotes: Vec<IpAddr>,
+}
+
+/// How much is sent, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// So many bytes, as fast as the association takes them.
+    Bulk {
+        /// User bytes, at least 1.
+        bytes: u64,
+    },
+    /// A message at a time.
+    Periodic {
+        /// From one message to the next.
+        interval: Duration,
+        /// So many messages, at least 1.
+        messages: u64,
+    },
+}
+
+/// What a sender does after its last message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Shuts the association down.
+    Shutdown,
+    /// Leaves it as it is.
+    Stay,
+}
+
+/// How a transfer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has not ended yet.
+    Running,
+    /// Everything was delivered.
+    Complete,
+    /// The association ended before.
+    Aborted(CloseReason),
+    /// The run ended before.
+    TimedOut,
+}
+
+/// What is known of a transfer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TransferResult {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When the association was begun.
+    pub started_at: Instant,
+    /// When the sender learnt that it is established.
+    pub connected_at: Option<Instant>,
+    /// When the first message was delivered.
+    pub first_data_at: Option<Instant>,
+    /// When the last message was delivered.
+    pub completed_at: Option<Instant>,
+    /// User bytes delivered.
+    pub bytes: u64,
+    /// Messages delivered whole.
+    pub messages: u64,
+    /// The longest time between two deliveries, from the establishment on.
+    pub longest_gap: Duration,
+    /// When it began.
+    pub longest_gap_at: Instant,
+    /// How long each message took, from the moment it was given to the association (bulk) or was
+    /// due (periodic) until its delivery.
+    pub delays: Histogram,
+    /// The sender's statistics when its association ended, or the run.
+    pub sender: Option<Statistics>,
+    /// The receiver's.
+    pub receiver: Option<Statistics>,
+}
+
+impl TransferResult {
+    /// From the start, before INIT, to the delivery of the last byte; `None` if it is not
+    /// complete.
+    pub fn transfer_time(&self) -> Option<Duration> {
+        Some(self.completed_at?.saturating_since(self.started_at))
+    }
+}
+
+impl Transfer {
+    /// `bytes` bytes at once, from time 0, as RFC 9260 does it.
+    pub fn bulk(from: EndpointId, to: EndpointId, bytes: u64) -> Self {
+        let mut config = AssociationConfig::rfc9260();
+        config.mtu = MtuConfig::fixed(1500);
+        let config = Arc::new(config);
+        Self {
+            from,
+            to,
+            workload: Workload::Bulk { bytes },
+            message_size: 1452,
+            streams: 1,
+            unordered: false,
+            start: Instant::ZERO,
+            then: Then::Stay,
+            sender: config.clone(),
+            receiver: config,
+            remotes: Vec::new(),
+        }
+    }
+
+    /// The same options for both ends.
+    #[must_use]
+    pub fn config(mut self, config: AssociationConfig) -> Self {
+        self.sender = Arc::new(config);
+        self.receiver = self.sender.clone();
+        self
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), SimError> {
+        let check = |ok: bool, option, reason| {
+            if ok { Ok(()) } else { Err(SimError::Option { option, reason }) }
+        };
+        check(self.from != self.to, "transfer to", "must be another endpoint than from")?;
+        check(
+            (1..=self.sender.max_message_size).contains(&self.message_size),
+            "transfer message_size",
+            "must lie between 1 and max_message_size",
+        )?;
+        check(self.streams >= 1, "transfer streams", "must be at least 1")?;
+        check(
+            match self.workload {
+                Workload::Bulk { bytes } => bytes >= 1,
+                Workload::Periodic { messages, .. } => messages >= 1,
+            },
+            "transfer workload",
+            "must have at least one byte",
+        )?;
+        let config = |error: anabranch_proto::config::ConfigError| SimError::Option {
+            option: error.option,
+            reason: error.reason,
+        };
+        self.sender.validate().map_err(config)?;
+        self.receiver.validate().map_err(config)
+    }
+}
+
+/// Both ends of a transfer.
+pub(crate) struct TransferApplication {
+    spec: Transfer,
+    port: u16,
+    pub(crate) result: TransferResult,
+    pub(crate) sending: Option<AssociationId>,
+    pub(crate) receiving: Option<AssociationId>,
+    payload: Bytes,
+    total_bytes: u64,
+    total_messages: u64,
+    /// Messages given to the association.
+    given: u64,
+    /// When each message from number `base` on was given (or due); `None` once delivered.
+    times: VecDeque<Option<u64>>,
+    base: u64,
+    last_delivery: Option<Instant>,
+    shutting_down: bool,
+    ended: bool,
+}
+
+impl TransferApplication {
+    pub(crate) fn new(spec: Transfer, port: u16) -> Self {
+        let size = spec.message_size as u64;
+        let (total_bytes, total_messages) = match spec.workload {
+            Workload::Bulk { bytes } => (bytes, bytes.div_ceil(size)),
+            Workload::Periodic { messages, .. } => (messages.saturating_mul(size), messages),
+        };
+        Self {
+            port,
+            result: TransferResult {
+                outcome: Outcome::Running,
+                started_at: spec.start,
+                connected_at: None,
+                first_data_at: None,
+                completed_at: None,
+                bytes: 0,
+                messages: 0,
+                longest_gap: Duration::ZERO,
+                longest_gap_at: spec.start,
+                delays: Histogram::default(),
+                sender: None,
+                receiver: None,
+            },
+            sending: None,
+            receiving: None,
+            payload: Bytes::from(vec![0; spec.message_size]),
+            total_bytes,
+            total_messages,
+            given: 0,
+            times: VecDeque::new(),
+            base: 0,
+            last_delivery: None,
+            shutting_down: false,
+            ended: false,
+            spec,
+        }
+    }
+
+    pub(crate) fn spec(&self) -> &Transfer {
+        &self.spec
+    }
+
+    /// When message `number` is due.
+    fn due(&self, number: u64) -> Option<Instant> {
+        let Workload::Periodic { interval, .. } = self.spec.workload else { return None };
+        let connected = self.result.connected_at?.as_nanos();
+        let after = interval.as_nanos().saturating_mul(u128::from(number));
+        let after = u64::try_from(after).unwrap_or(u64::MAX);
+        Some(Instant::from_nanos(connected.saturating_add(after)))
+    }
+
+    /// Gives the association what is due and fits.
+    fn fill(&mut self, context: &mut Context<'_>) {
+        let Some(id) = self.sending else { return };
+        let now = context.now();
+        let size = self.spec.message_size as u64;
+        let mut wake = None;
+        {
+            let Some(mut association) = context.association(self.spec.from, id) else { return };
+            while self.given < self.total_messages {
+                let due = self.due(self.given);
+                if let Some(due) = due
+                    && due > now
+                {
+                    wake = Some(due);
+                    break;
+                }
+                let left = self.total_bytes - self.given * size;
+                let length = usize::try_from(left.min(size)).unwrap_or(usize::MAX);
+                let stream = (self.given % u64::from(self.spec.streams)) as u16;
+                // The number of the message travels where the peer can read it.
+                let ppid = Ppid(self.given as u32);
+                let mut message = OutgoingMessage::new(stream, ppid, self.payload.slice(..length));
+                message.unordered = self.spec.unordered;
+                match association.send(now, message) {
+                    Ok(()) => {
+                        self.times.push_back(Some(due.unwrap_or(now).as_nanos()));
+                        self.given += 1;
+                    }
+                    Err(error) if error.reason == SendErrorReason::Blocked => break,
+                    // The association is ending: its last event says why.
+                    Err(_) => return,
+                }
+            }
+            if self.given == self.total_messages
+                && self.spec.then == Then::Shutdown
+                && !self.shutting_down
+            {
+                self.shutting_down = true;
+                association.shutdown(now);
+            }
+        }
+        wake.into_iter().for_each(|at| context.wake_at(at));
+    }
+
+    /// Takes what has arrived.
+    fn read(&mut self, context: &mut Context<'_>, id: AssociationId) {
+        let now = context.now();
+        let Some(mut association) = context.association(self.spec.to, id) else { return };
+        while let Some(message) = association.receive() {
+            association.release(message.charge());
+            self.result.bytes += message.payload.len() as u64;
+            if message.end {
+                self.delivered(now, message.ppid.0);
+            }
+        }
+    }
+
+    fn delivered(&mut self, now: Instant, low: u32) {
+        self.result.first_data_at.get_or_insert(now);
+        self.result.messages += 1;
+        self.close_gap(now);
+        self.last_delivery = Some(now);
+        let offset = low.wrapping_sub(self.base as u32) as usize;
+        if let Some(time) = self.times.get_mut(offset).and_then(Option::take) {
+            self.result.delays.record_nanos(now.as_nanos() - time);
+        }
+        while let Some(None) = self.times.front() {
+            self.times.pop_front();
+            self.base += 1;
+        }
+        if self.result.bytes == self.total_bytes {
+            self.result.completed_at = Some(now);
+            self.result.outcome = Outcome::Complete;
+        }
+    }
+
+    /// Ends the gap since the last delivery.
+    fn close_gap(&mut self, now: Instant) {
+        let Some(since) = self.last_delivery.or(self.result.connected_at) else { return };
+        let gap = now.saturating_since(since);
+        if gap > self.result.longest_gap {
+            self.result.longest_gap = gap;
+            self.result.longest_gap_at = since;
+        }
+    }
+
+    /// The run is over.
+    pub(crate) fn finish(&mut self, now: Instant) {
+        if self.result.outcome == Outcome::Running {
+            self.close_gap(now);
+            self.result.outcome = Outcome::TimedOut;
+        }
+    }
+}
+
+impl Application for TransferApplication {
+    fn start(&mut self, context: &mut Context<'_>) {
+        self.result.started_at = context.now();
+        let remotes = if self.spec.remotes.is_empty() {
+            context.addresses(self.spec.to).to_vec()
+        } else {
+            self.spec.remotes.clone()
+        };
+        let mut request = ConnectRequest::new(remotes, self.port);
+        request.config = self.spec.sender.clone();
+        let listening = context.listen(self.spec.to, self.port, self.spec.receiver.clone()).is_ok();
+        match context.connect(self.spec.from, request) {
+            Ok(id) if listening => self.sending = Some(id),
+            _ => {
+                self.ended = true;
+                self.result.outcome = Outcome::Aborted(CloseReason::HandshakeFailed("no address"));
+            }
+        }
+    }
+
+    fn event(
+        &mut self,
+        context: &mut Context<'_>,
+        endpoint: EndpointId,
+        association: AssociationId,
+        event: Event,
+    ) {
+        let now = context.now();
+        if endpoint == self.spec.from {
+            match event {
+                Event::Connected { .. } => {
+                    self.result.connected_at = Some(now);
+                    self.fill(context);
+                }
+                Event::Writable => self.fill(context),
+                Event::Closed(reason) => {
+                    self.result.sender =
+                        context.look(endpoint, association).map(|a| a.statistics());
+                    self.ended = true;
+                    if self.result.outcome == Outcome::Running {
+                        self.close_gap(now);
+                        self.result.outcome = Outcome::Aborted(reason);
+                    }
+                }
+                _ => {}
+            }
+        } else {
+            match event {
+                Event::Connected { .. } => self.receiving = Some(association),
+                Event::Readable => self.read(context, association),
+                Event::Closed(_) => {
+                    self.read(context, association);
+                    self.result.receiver =
+                        context.look(endpoint, association).map(|a| a.statistics());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        self.fill(context);
+    }
+
+    fn is_done(&self) -> bool {
+        self.ended || (self.result.outcome == Outcome::Complete && self.spec.then == Then::Stay)
+    }
+}
