@@ -1,6 +1,6 @@
 //! Packet captures in pcapng format.
 //!
-//! Packets are raw IP (link type 101) with synthesised IP and UDP headers, so that Wireshark
+//! Packets are raw IP (link type 101) with synthesised IP headers and, over UDP, UDP headers, so that Wireshark
 //! shows addresses, ports and the SCTP packet within. A thread writes the file, so that a slow
 //! disk does not slow the transport; what it cannot keep up with is left out, and a full disk
 //! ends the capture.
@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anabranch_proto::{Ecn, Instant};
+use anabranch_proto::{Ecn, Encapsulation, Instant};
 use etherparse::{IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, UdpHeader};
 
 /// Bytes collected before they are handed to the writing thread.
@@ -35,6 +35,7 @@ const LINKTYPE_RAW: u16 = 101;
 /// A capture in progress.
 #[derive(Debug)]
 pub(crate) struct Capture {
+    encapsulation: Encapsulation,
     pending: Vec<u8>,
     /// Added to the engine's time to get nanoseconds since 1970.
     epoch: u64,
@@ -51,8 +52,12 @@ struct Progress {
 }
 
 impl Capture {
-    /// Creates the file. `wall_clock` is the time of day at `now`.
-    pub(crate) fn create(path: &Path, wall_clock: SystemTime, now: Instant) -> io::Result<Self> {
+    /// Creates the file. The wall clock is the time of day at the instant beside it.
+    pub(crate) fn create(
+        path: &Path,
+        encapsulation: Encapsulation,
+        (wall_clock, now): (SystemTime, Instant),
+    ) -> io::Result<Self> {
         let mut file = File::create(path)?;
         let mut head = Vec::with_capacity(64);
         section_header(&mut head);
@@ -67,6 +72,7 @@ impl Capture {
             .name("pcapng".into())
             .spawn(move || write_chunks(&name, file, &received, &shared))?;
         Ok(Self {
+            encapsulation,
             pending: Vec::with_capacity(CHUNK),
             epoch: u64::try_from(since_1970.as_nanos()).unwrap_or(0).saturating_sub(now.as_nanos()),
             chunks: Some(chunks),
@@ -95,7 +101,8 @@ impl Capture {
                 continue;
             }
             let time = self.epoch.saturating_add(now.as_nanos());
-            packet(&mut self.pending, time, from, to, ecn, payload);
+            let headers = Headers { encapsulation: self.encapsulation, from, to, ecn };
+            packet(&mut self.pending, time, &headers, payload);
             if self.pending.len() >= CHUNK {
                 self.flush();
             }
@@ -185,14 +192,7 @@ fn interface_description(out: &mut Vec<u8>) {
     });
 }
 
-fn packet(
-    out: &mut Vec<u8>,
-    time: u64,
-    from: SocketAddr,
-    to: SocketAddr,
-    ecn: Option<Ecn>,
-    payload: &[u8],
-) {
+fn packet(out: &mut Vec<u8>, time: u64, headers: &Headers, payload: &[u8]) {
     block(out, ENHANCED_PACKET, |out| {
         out.extend_from_slice(&0_u32.to_le_bytes());
         let [high, low] = [time >> 32, time & u64::from(u32::MAX)];
@@ -202,7 +202,7 @@ fn packet(
         let lengths = out.len();
         out.extend_from_slice(&[0; 8]);
         let start = out.len();
-        headers(out, from, to, ecn, payload);
+        headers.write(out, payload);
         out.extend_from_slice(payload);
         let length = u32::try_from(out.len() - start).unwrap_or(u32::MAX).to_le_bytes();
         if let Some(field) = out.get_mut(lengths..lengths + 8) {
@@ -213,49 +213,56 @@ fn packet(
     });
 }
 
-/// Appends the IP and UDP headers of a datagram.
-fn headers(out: &mut Vec<u8>, from: SocketAddr, to: SocketAddr, ecn: Option<Ecn>, payload: &[u8]) {
-    const HOPS: u8 = 64;
-    let ecn = match ecn {
-        None => 0,
-        Some(Ecn::Ect1) => 1,
-        Some(Ecn::Ect0) => 2,
-        Some(Ecn::Ce) => 3,
-    };
-    let udp_length = u16::try_from(8 + payload.len()).unwrap_or(u16::MAX);
-    let (source, destination) = (from.port(), to.port());
-    match (from, to) {
-        (SocketAddr::V4(from), SocketAddr::V4(to)) => {
-            let addresses = (from.ip().octets(), to.ip().octets());
-            let Ok(mut ip) =
-                Ipv4Header::new(udp_length, HOPS, IpNumber::UDP, addresses.0, addresses.1)
-            else {
-                return;
-            };
-            ip.dont_fragment = true;
-            ip.ecn = etherparse::IpEcn::try_new(ecn).unwrap_or_default();
-            ip.header_checksum = ip.calc_header_checksum();
-            out.extend_from_slice(&ip.to_bytes());
-            if let Ok(udp) = UdpHeader::with_ipv4_checksum(source, destination, &ip, payload) {
-                out.extend_from_slice(&udp.to_bytes());
+/// What the headers before an SCTP packet say.
+struct Headers {
+    encapsulation: Encapsulation,
+    from: SocketAddr,
+    to: SocketAddr,
+    ecn: Option<Ecn>,
+}
+
+impl Headers {
+    /// Appends the IP header, and the UDP header if there is one.
+    fn write(&self, out: &mut Vec<u8>, payload: &[u8]) {
+        const HOPS: u8 = 64;
+        let ecn = self.ecn.map_or(0, Ecn::bits);
+        let (protocol, header) = match self.encapsulation {
+            Encapsulation::Udp => (IpNumber::UDP, UdpHeader::LEN),
+            Encapsulation::Ip => (IpNumber::SCTP, 0),
+        };
+        let length = u16::try_from(header + payload.len()).unwrap_or(u16::MAX);
+        let (source, destination) = (self.from.port(), self.to.port());
+        let udp = match (self.from, self.to) {
+            (SocketAddr::V4(from), SocketAddr::V4(to)) => {
+                let addresses = (from.ip().octets(), to.ip().octets());
+                let Ok(mut ip) = Ipv4Header::new(length, HOPS, protocol, addresses.0, addresses.1)
+                else {
+                    return;
+                };
+                ip.dont_fragment = true;
+                ip.ecn = etherparse::IpEcn::try_new(ecn).unwrap_or_default();
+                ip.header_checksum = ip.calc_header_checksum();
+                out.extend_from_slice(&ip.to_bytes());
+                UdpHeader::with_ipv4_checksum(source, destination, &ip, payload)
             }
-        }
-        (SocketAddr::V6(from), SocketAddr::V6(to)) => {
-            let ip = Ipv6Header {
-                traffic_class: ecn,
-                flow_label: Ipv6FlowLabel::default(),
-                payload_length: udp_length,
-                next_header: IpNumber::UDP,
-                hop_limit: HOPS,
-                source: from.ip().octets(),
-                destination: to.ip().octets(),
-            };
-            out.extend_from_slice(&ip.to_bytes());
-            if let Ok(udp) = UdpHeader::with_ipv6_checksum(source, destination, &ip, payload) {
-                out.extend_from_slice(&udp.to_bytes());
+            (SocketAddr::V6(from), SocketAddr::V6(to)) => {
+                let ip = Ipv6Header {
+                    traffic_class: ecn,
+                    flow_label: Ipv6FlowLabel::default(),
+                    payload_length: length,
+                    next_header: protocol,
+                    hop_limit: HOPS,
+                    source: from.ip().octets(),
+                    destination: to.ip().octets(),
+                };
+                out.extend_from_slice(&ip.to_bytes());
+                UdpHeader::with_ipv6_checksum(source, destination, &ip, payload)
             }
+            _ => return,
+        };
+        if let (Encapsulation::Udp, Ok(udp)) = (self.encapsulation, udp) {
+            out.extend_from_slice(&udp.to_bytes());
         }
-        _ => {}
     }
 }
 
@@ -286,7 +293,9 @@ mod tests {
             from.len()
         ));
         let now = Instant::from_nanos(500);
-        let mut capture = Capture::create(&path, UNIX_EPOCH + Duration::from_secs(1), now).unwrap();
+        let mut capture =
+            Capture::create(&path, Encapsulation::Udp, (UNIX_EPOCH + Duration::from_secs(1), now))
+                .unwrap();
         let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
         capture.datagrams(now, from, to, Some(Ecn::Ect0), 4, b"abcdefghij");
         drop(capture);
@@ -336,7 +345,9 @@ mod tests {
     fn a_full_disk_ends_the_capture_only() {
         let now = Instant::ZERO;
         // The header does not fit already.
-        assert!(Capture::create(Path::new("/dev/full"), UNIX_EPOCH, now).is_err());
+        assert!(
+            Capture::create(Path::new("/dev/full"), Encapsulation::Udp, (UNIX_EPOCH, now)).is_err()
+        );
         let (chunks, received) = channel();
         let progress = Progress::default();
         chunks.send(vec![0; 10]).unwrap();

@@ -123,6 +123,9 @@ impl Driver {
                 break;
             };
             rest = after;
+            if transmit.out_of_the_blue && !self.sockets.may_answer(now, transmit.local) {
+                continue;
+            }
             tracing::trace!(
                 name: "transport:datagrams_sent",
                 local = %transmit.local,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Poll;
 
-use anabranch_proto::{ConnectRequest, EndpointConfig};
+use anabranch_proto::{ConnectRequest, Encapsulation, EndpointConfig};
 
 use crate::association::Association;
 use crate::capture::Capture;
@@ -50,7 +50,7 @@ impl Builder {
         self
     }
 
-    /// UDP port of all local addresses; 0, the default, takes one that is free on all of them.
+    /// UDP port of all local addresses, without meaning to IP protocol 132; 0, the default, takes one that is free on all of them.
     /// Servers usually take [`SCTP_UDP_PORT`](crate::SCTP_UDP_PORT).
     #[must_use]
     pub fn udp_port(mut self, port: u16) -> Self {
@@ -58,7 +58,15 @@ impl Builder {
         self
     }
 
-    /// Options of the endpoint.
+    /// What carries the packets: UDP, the default, or IP protocol 132, which other SCTP stacks
+    /// expect. That needs raw sockets, and thus root or the capability CAP_NET_RAW.
+    #[must_use]
+    pub fn encapsulation(mut self, encapsulation: Encapsulation) -> Self {
+        self.config.encapsulation = encapsulation;
+        self
+    }
+
+    /// Options of the endpoint, [`encapsulation`](Self::encapsulation) among them.
     #[must_use]
     pub fn config(mut self, config: EndpointConfig) -> Self {
         self.config = config;
@@ -101,9 +109,12 @@ impl Builder {
                 seed
             }
         };
-        let sockets = SocketSet::bind(&*runtime, &self.local_addresses, self.udp_port)?;
+        let encapsulation = self.config.encapsulation;
+        let sockets =
+            SocketSet::bind(&*runtime, encapsulation, &self.local_addresses, self.udp_port)?;
+        let clocks = (runtime.wall_clock(), runtime.now());
         let capture = match self.capture {
-            Some(path) => match Capture::create(&path, runtime.wall_clock(), runtime.now()) {
+            Some(path) => match Capture::create(&path, encapsulation, clocks) {
                 Ok(capture) => Some(capture),
                 Err(source) => return Err(BindError::Capture { path, source }),
             },
@@ -155,7 +166,7 @@ impl Endpoint {
         Builder::default()
     }
 
-    /// The UDP port of all local addresses.
+    /// The UDP port of all local addresses; 0 for IP protocol 132.
     pub fn udp_port(&self) -> u16 {
         self.inner.shared.udp_port
     }
@@ -210,10 +221,12 @@ impl Endpoint {
         }
         let ips = remotes.iter().map(SocketAddr::ip).collect();
         let mut request = ConnectRequest::new(ips, port);
-        request.remote_udp_port = options.remote_udp_port;
+        let shared = &self.inner.shared;
+        // Without UDP there is no port.
+        let udp_port = if shared.udp_port == 0 { 0 } else { options.remote_udp_port };
+        request.remote_udp_port = udp_port;
         request.local_port = options.local_port;
         request.config = Arc::new(options.config);
-        let shared = &self.inner.shared;
         let now = shared.runtime.now();
         let association = {
             let mut guard = shared.lock();
@@ -230,7 +243,6 @@ impl Endpoint {
         match association.connected().await {
             Ok(()) => Ok(association),
             Err(AssociationError::Closed(reason)) => {
-                let udp_port = options.remote_udp_port;
                 Err(ConnectError::Failed { remotes, udp_port, reason })
             }
             Err(_) => Err(ConnectError::EndpointClosed),

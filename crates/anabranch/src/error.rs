@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anabranch_proto::{CloseReason, OutgoingMessage};
@@ -18,12 +18,19 @@ pub enum BindError {
         /// What the operating system says.
         source: io::Error,
     },
+    /// A raw socket for IP protocol 132 could not be opened on this address.
+    Raw {
+        /// Local IP address.
+        address: IpAddr,
+        /// What the operating system says.
+        source: io::Error,
+    },
     /// The host's interfaces could not be listed.
     Interfaces(io::Error),
     /// The host has no usable address at all.
     NoAddress,
     /// The same local address was given twice.
-    DuplicateAddress(std::net::IpAddr),
+    DuplicateAddress(IpAddr),
     /// The capture file could not be created.
     Capture {
         /// The file.
@@ -56,6 +63,23 @@ impl fmt::Display for BindError {
                     _ => source.fmt(f),
                 }
             }
+            Self::Raw { address, source } => {
+                write!(f, "cannot open a raw socket for SCTP on {address}: ")?;
+                match source.kind() {
+                    io::ErrorKind::PermissionDenied => f.write_str(
+                        "permission denied: run as root or give the program the capability \
+                         CAP_NET_RAW (setcap cap_net_raw+ep FILE), or use SCTP over UDP, which \
+                         needs neither",
+                    ),
+                    io::ErrorKind::AddrNotAvailable => {
+                        f.write_str("no interface of this host has this address")
+                    }
+                    io::ErrorKind::Unsupported => {
+                        f.write_str("this system has none: use SCTP over UDP")
+                    }
+                    _ => source.fmt(f),
+                }
+            }
             Self::Interfaces(source) => {
                 write!(f, "cannot list this host's addresses: {source}: name the local ones")
             }
@@ -73,7 +97,9 @@ impl fmt::Display for BindError {
 impl std::error::Error for BindError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Socket { source, .. } | Self::Capture { source, .. } => Some(source),
+            Self::Socket { source, .. }
+            | Self::Raw { source, .. }
+            | Self::Capture { source, .. } => Some(source),
             Self::Interfaces(source) => Some(source),
             _ => None,
         }
@@ -120,7 +146,7 @@ pub enum ConnectError {
     Failed {
         /// The addresses tried.
         remotes: Vec<SocketAddr>,
-        /// The UDP port tried.
+        /// The UDP port tried; 0 for IP protocol 132.
         udp_port: u16,
         /// What happened.
         reason: CloseReason,
@@ -153,10 +179,15 @@ impl fmt::Display for ConnectError {
                 for (index, remote) in remotes.iter().enumerate() {
                     write!(f, "{}{remote}", if index == 0 { "" } else { ", " })?;
                 }
-                write!(f, " over UDP port {udp_port}: {reason}")?;
+                let carrier = if *udp_port == 0 { "IP protocol 132" } else { "UDP" };
+                match udp_port {
+                    0 => write!(f, " over {carrier}: {reason}")?,
+                    port => write!(f, " over {carrier} port {port}: {reason}")?,
+                }
                 match reason {
-                    CloseReason::ConnectTimeout => f.write_str(
-                        ": check that a server listens there and that no firewall stops UDP",
+                    CloseReason::ConnectTimeout => write!(
+                        f,
+                        ": check that a server listens there and that no firewall stops {carrier}"
                     ),
                     CloseReason::PeerAbort { .. } => {
                         f.write_str(": check that a server listens on this SCTP port")

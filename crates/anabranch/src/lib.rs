@@ -58,8 +58,8 @@ mod state;
 mod wakers;
 
 pub use anabranch_proto::{
-    AssociationConfig, CloseReason, EndpointConfig, Message, OutgoingMessage, PathState, Payload,
-    Ppid, Statistics,
+    AssociationConfig, CloseReason, Encapsulation, EndpointConfig, Message, OutgoingMessage,
+    PathState, Payload, Ppid, Statistics,
 };
 pub use association::Association;
 pub use endpoint::{Builder, Endpoint, EndpointStatistics};

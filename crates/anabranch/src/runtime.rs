@@ -22,6 +22,10 @@ mod errors;
 #[cfg(feature = "runtime-tokio")]
 mod fragmentation;
 #[cfg(feature = "runtime-tokio")]
+mod neighbours;
+#[cfg(all(feature = "runtime-tokio", unix))]
+mod raw;
+#[cfg(feature = "runtime-tokio")]
 mod tokio;
 #[cfg(feature = "runtime-tokio")]
 mod udp;
@@ -55,6 +59,11 @@ pub trait Runtime: Debug + Send + Sync {
     /// # Errors
     /// As the operating system says.
     fn local_addresses(&self) -> io::Result<Vec<IpAddr>>;
+
+    /// Whether this host's kernel has SCTP of its own, which answers in place of a raw socket.
+    fn kernel_has_sctp(&self) -> bool {
+        false
+    }
 }
 
 /// A timer that can be set again and again.
@@ -82,6 +91,11 @@ impl Binding {
     pub fn udp(address: SocketAddr) -> Self {
         Self { encapsulation: Encapsulation::Udp, address }
     }
+
+    /// A raw socket for IP protocol 132 on this address.
+    pub fn ip(address: IpAddr) -> Self {
+        Self { encapsulation: Encapsulation::Ip, address: SocketAddr::new(address, 0) }
+    }
 }
 
 /// Socket buffers asked for; the system grants what its limits allow.
@@ -99,11 +113,13 @@ pub trait PacketSocket: Debug + Send {
     /// Ready when a send may succeed again that would have blocked.
     fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Sends one datagram, or several of equal size.
+    /// Sends one datagram, or several of equal size. Returns the bytes that were taken: all, or
+    /// the first few datagrams.
     ///
     /// # Errors
-    /// None is fatal to the socket; [`next_error`](Self::next_error) may know more.
-    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<(), TransmitError>;
+    /// None is fatal to the socket, and nothing was sent then;
+    /// [`next_error`](Self::next_error) may know more.
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError>;
 
     /// Receives up to one batch of datagrams for every buffer.
     ///
@@ -119,6 +135,12 @@ pub trait PacketSocket: Debug + Send {
     /// Datagrams that [`try_send`](Self::try_send) takes at once.
     fn max_segments(&self) -> usize {
         1
+    }
+
+    /// Whether another stack of this host gets the packets that arrive here, too, so that what
+    /// belongs to nobody here may be that one's.
+    fn has_neighbours(&self) -> bool {
+        false
     }
 
     /// The next of the errors that the network reported for what was sent, oldest first.

@@ -24,7 +24,7 @@ use crate::wakers::WakerSet;
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) runtime: Arc<dyn Runtime>,
-    /// The UDP port of all local addresses.
+    /// The UDP port of all local addresses; 0 for IP protocol 132.
     pub(crate) udp_port: u16,
 }
 

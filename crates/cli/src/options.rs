@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anabranch::Encapsulation;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -15,6 +16,8 @@ use crate::failure::Failure;
 pub(crate) enum Transport {
     /// SCTP in UDP datagrams (RFC 6951): needs no privileges
     SctpUdp,
+    /// SCTP as IP protocol 132, as other SCTP stacks have it: needs root or CAP_NET_RAW
+    Sctp,
     /// The system's TCP, one connection for each stream
     Tcp,
 }
@@ -23,8 +26,20 @@ impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SctpUdp => "sctp-udp",
+            Self::Sctp => "sctp",
             Self::Tcp => "tcp",
         })
+    }
+}
+
+impl Transport {
+    /// What carries SCTP packets; `None` for TCP.
+    pub(crate) fn encapsulation(self) -> Option<Encapsulation> {
+        match self {
+            Self::SctpUdp => Some(Encapsulation::Udp),
+            Self::Sctp => Some(Encapsulation::Ip),
+            Self::Tcp => None,
+        }
     }
 }
 

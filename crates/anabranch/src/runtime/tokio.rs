@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
-use anabranch_proto::Instant;
+use anabranch_proto::{Encapsulation, Instant};
 
-use super::{Binding, PacketSocket, Runtime, Timer, udp};
+#[cfg(unix)]
+use super::raw;
+use super::{Binding, PacketSocket, Runtime, Timer, neighbours, udp};
 
 /// tokio's sockets, timers and tasks.
 #[derive(Clone, Debug)]
@@ -49,7 +51,17 @@ impl Runtime for TokioRuntime {
 
     fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>> {
         let _context = self.handle.enter();
-        Ok(Box::new(udp::Socket::bind(binding)?))
+        match binding.encapsulation {
+            Encapsulation::Udp => Ok(Box::new(udp::Socket::bind(binding)?)),
+            #[cfg(unix)]
+            Encapsulation::Ip => Ok(Box::new(raw::Socket::bind(binding)?)),
+            #[cfg(not(unix))]
+            Encapsulation::Ip => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn kernel_has_sctp(&self) -> bool {
+        neighbours::kernel_has_sctp()
     }
 
     fn local_addresses(&self) -> io::Result<Vec<IpAddr>> {

@@ -52,18 +52,8 @@ impl PacketSocket for Socket {
         self.io.poll_send_ready(cx)
     }
 
-    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<(), TransmitError> {
-        let transmit = quinn_udp::Transmit {
-            destination: datagrams.destination,
-            ecn: datagrams.ecn.map(|ecn| match ecn {
-                Ecn::Ect0 => EcnCodepoint::Ect0,
-                Ecn::Ect1 => EcnCodepoint::Ect1,
-                Ecn::Ce => EcnCodepoint::Ce,
-            }),
-            contents: datagrams.contents,
-            segment_size: Some(datagrams.segment_size),
-            src_ip: datagrams.source,
-        };
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
+        let transmit = transmit(datagrams);
         let send = || {
             let send = || self.state.try_send((&self.io).into(), &transmit);
             if datagrams.may_fragment {
@@ -71,7 +61,7 @@ impl PacketSocket for Socket {
             }
             send()
         };
-        self.io.try_io(Interest::WRITABLE, send).map_err(|error| {
+        let sent = self.io.try_io(Interest::WRITABLE, send).map_err(|error| {
             // quinn-udp gives up segmentation when a device refuses it.
             let segmented = datagrams.contents.len() > datagrams.segment_size
                 && (error.kind() == io::ErrorKind::InvalidInput || self.max_segments() == 1);
@@ -79,7 +69,8 @@ impl PacketSocket for Socket {
                 TransmitError::Failed(_) if segmented => TransmitError::Segmentation,
                 error => error,
             }
-        })
+        });
+        sent.map(|()| datagrams.contents.len())
     }
 
     fn poll_receive(
@@ -118,7 +109,23 @@ impl PacketSocket for Socket {
     }
 }
 
-fn from_meta(meta: &RecvMeta) -> Batch {
+/// What quinn-udp is to send.
+pub(super) fn transmit<'a>(datagrams: &Datagrams<'a>) -> quinn_udp::Transmit<'a> {
+    quinn_udp::Transmit {
+        destination: datagrams.destination,
+        ecn: datagrams.ecn.map(|ecn| match ecn {
+            Ecn::Ect0 => EcnCodepoint::Ect0,
+            Ecn::Ect1 => EcnCodepoint::Ect1,
+            Ecn::Ce => EcnCodepoint::Ce,
+        }),
+        contents: datagrams.contents,
+        segment_size: Some(datagrams.segment_size),
+        src_ip: datagrams.source,
+    }
+}
+
+/// What quinn-udp received.
+pub(super) fn from_meta(meta: &RecvMeta) -> Batch {
     Batch {
         source: meta.addr,
         destination: meta.dst_ip,

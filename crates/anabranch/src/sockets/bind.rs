@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Socket, SocketSet};
+use anabranch_proto::Encapsulation;
+
+use super::{Answers, Socket, SocketSet};
 use crate::endpoint::EndpointStatistics;
 use crate::error::BindError;
 use crate::runtime::{Binding, Runtime};
@@ -14,9 +16,10 @@ const PORT_ATTEMPTS: usize = 16;
 
 impl SocketSet {
     /// Opens one socket for each local address, or for each family if there are none; all have
-    /// the same UDP port.
+    /// the same UDP port, unless they carry IP protocol 132.
     pub(crate) fn bind(
         runtime: &dyn Runtime,
+        encapsulation: Encapsulation,
         addresses: &[IpAddr],
         port: u16,
     ) -> Result<Self, BindError> {
@@ -32,7 +35,7 @@ impl SocketSet {
         let mut attempt = 0;
         let sockets = loop {
             attempt += 1;
-            match bind_all(runtime, bound, port, all_needed) {
+            match bind_all(runtime, encapsulation, bound, port, all_needed) {
                 Ok(sockets) => break sockets,
                 // The port that was free on the first address is taken on another one.
                 Err(BindError::Socket { source, .. })
@@ -42,6 +45,7 @@ impl SocketSet {
                 Err(error) => return Err(error),
             }
         };
+        // All have the same one.
         let udp_port = sockets.first().map_or(0, |socket| socket.io.local_address().port());
         let addresses = if all_needed {
             addresses.to_vec()
@@ -53,13 +57,28 @@ impl SocketSet {
         if addresses.is_empty() {
             return Err(BindError::NoAddress);
         }
+        if encapsulation == Encapsulation::Ip && runtime.kernel_has_sctp() {
+            tracing::warn!(
+                "this kernel has SCTP loaded, which answers with ABORT what is meant for this \
+                 program: unload it (modprobe -r sctp), or use SCTP over UDP"
+            );
+        }
         let statistics = EndpointStatistics::default();
-        Ok(Self { sockets, addresses, udp_port, problems: Vec::new(), statistics })
+        Ok(Self {
+            sockets,
+            addresses,
+            encapsulation,
+            udp_port,
+            problems: Vec::new(),
+            answers: Answers::default(),
+            statistics,
+        })
     }
 }
 
 fn bind_all(
     runtime: &dyn Runtime,
+    encapsulation: Encapsulation,
     addresses: &[IpAddr],
     port: u16,
     all_needed: bool,
@@ -68,8 +87,11 @@ fn bind_all(
     let mut sockets: Vec<Socket> = Vec::with_capacity(addresses.len());
     let mut first_error = None;
     for &ip in addresses {
-        let address = SocketAddr::new(ip, port);
-        match runtime.bind(&Binding::udp(address)) {
+        let binding = match encapsulation {
+            Encapsulation::Udp => Binding::udp(SocketAddr::new(ip, port)),
+            Encapsulation::Ip => Binding::ip(ip),
+        };
+        match runtime.bind(&binding) {
             Ok(io) => {
                 port = io.local_address().port();
                 sockets.push(Socket {
@@ -82,7 +104,10 @@ fn bind_all(
             }
             Err(source) => {
                 let in_use = source.kind() == io::ErrorKind::AddrInUse;
-                let error = BindError::Socket { address, source };
+                let error = match encapsulation {
+                    Encapsulation::Udp => BindError::Socket { address: binding.address, source },
+                    Encapsulation::Ip => BindError::Raw { address: ip, source },
+                };
                 if all_needed || in_use {
                     return Err(error);
                 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::task::Context;
 
-use anabranch_proto::Transmit;
+use anabranch_proto::{Encapsulation, Instant, Transmit};
 
 use crate::endpoint::EndpointStatistics;
 use crate::runtime::{Datagrams, NetworkError, NetworkErrorKind, PacketSocket, TransmitError};
@@ -14,6 +14,9 @@ use crate::runtime::{Datagrams, NetworkError, NetworkErrorKind, PacketSocket, Tr
 /// Bytes that wait for a blocked socket at the most; what comes beyond is lost, as in a full
 /// queue of a network device.
 const MOST_WAITING: usize = 1 << 20;
+
+/// Answers in a second to packets of IP protocol 132 that belong to nobody.
+const MOST_ANSWERS: u32 = 100;
 
 /// Most bytes of one send call: what a UDP length field can tell, less headers.
 const MOST_BYTES: usize = 65_535 - 40 - 8;
@@ -23,9 +26,11 @@ const MOST_BYTES: usize = 65_535 - 40 - 8;
 pub(crate) struct SocketSet {
     sockets: Vec<Socket>,
     addresses: Vec<IpAddr>,
+    encapsulation: Encapsulation,
     udp_port: u16,
     /// What the engine is to be told, in order.
     problems: Vec<Problem>,
+    answers: Answers,
     pub(crate) statistics: EndpointStatistics,
 }
 
@@ -37,6 +42,25 @@ struct Socket {
     waiting_bytes: usize,
     /// Times in a row that the socket said it could be written to and then could not.
     false_alarms: u32,
+}
+
+/// Counts answers to packets that belong to nobody.
+#[derive(Debug, Default)]
+struct Answers {
+    second: u64,
+    given: u32,
+}
+
+impl Answers {
+    /// Whether one more is allowed in this second.
+    fn take(&mut self, now: Instant) -> bool {
+        let second = now.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            *self = Self { second, given: 0 };
+        }
+        self.given = self.given.saturating_add(1);
+        self.given <= MOST_ANSWERS
+    }
 }
 
 /// A transmit that a blocked socket has not taken yet.
@@ -80,7 +104,27 @@ impl SocketSet {
         &self.addresses
     }
 
-    /// The UDP port of all sockets.
+    /// Whether an answer to a packet that belongs to nobody here may be sent from this address:
+    /// not if another stack gets the same packets. Asking the system costs time, so a flood of
+    /// such packets is mostly left unanswered.
+    pub(crate) fn may_answer(&mut self, now: Instant, local: IpAddr) -> bool {
+        if self.encapsulation == Encapsulation::Udp {
+            return true;
+        }
+        let allowed = self.answers.take(now);
+        let socket = self.index_of(local).and_then(|index| self.sockets.get(index));
+        allowed && socket.is_some_and(|socket| !socket.io.has_neighbours())
+    }
+
+    /// The socket that sends from this address.
+    fn index_of(&self, local: IpAddr) -> Option<usize> {
+        self.sockets.iter().position(|socket| {
+            socket.bound == local
+                || (socket.bound.is_unspecified() && socket.bound.is_ipv4() == local.is_ipv4())
+        })
+    }
+
+    /// The UDP port of all sockets; 0 for IP protocol 132.
     pub(crate) fn udp_port(&self) -> u16 {
         self.udp_port
     }
@@ -131,12 +175,7 @@ impl SocketSet {
 
     /// Sends what a transmit describes, or keeps it until its socket can.
     pub(crate) fn send(&mut self, transmit: &Transmit, bytes: &[u8]) {
-        let index = self.sockets.iter().position(|socket| {
-            socket.bound == transmit.local
-                || (socket.bound.is_unspecified()
-                    && socket.bound.is_ipv4() == transmit.local.is_ipv4())
-        });
-        let Some(index) = index else {
+        let Some(index) = self.index_of(transmit.local) else {
             let (local, remote) = (transmit.local, transmit.remote);
             self.problems.push(Problem::SendFailed { local, remote });
             return;
@@ -174,10 +213,12 @@ impl SocketSet {
             };
             let count = contents.len().div_ceil(segment_size) as u64;
             match socket.io.try_send(&datagrams) {
-                Ok(()) => {
-                    self.statistics.datagrams_sent += count;
+                Ok(taken) => {
+                    self.statistics.datagrams_sent += taken.div_ceil(segment_size) as u64;
                     self.statistics.send_calls += 1;
-                    (done, retried) = (end, false);
+                    // At least one, so that this comes to an end.
+                    done = end.min(done + taken.max(segment_size));
+                    retried = false;
                     continue;
                 }
                 Err(TransmitError::WouldBlock) => return done,
@@ -215,7 +256,7 @@ impl SocketSet {
             TransmitError::TooBig if self.local_mtu_reported() => {}
             TransmitError::TooBig => {
                 // How much less would fit is not known.
-                let headers = if remote.is_ipv4() { 28 } else { 48 };
+                let headers = self.encapsulation.overhead(remote);
                 let mtu = u16::try_from(size + headers - 1).unwrap_or(u16::MAX);
                 self.problems.push(Problem::TooBig { local, remote, mtu });
             }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::SystemTime;
 
-use anabranch_proto::{IcmpKind, Instant};
+use anabranch_proto::{Encapsulation, IcmpKind, Instant};
 use bytes::Bytes;
 
 use super::*;
@@ -87,7 +87,7 @@ impl PacketSocket for FakeSocket {
         Poll::Ready(Ok(()))
     }
 
-    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<(), TransmitError> {
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
         let mut world = self.world.lock().unwrap();
         if world.blocked.contains(&self.address.ip()) {
             return Err(TransmitError::WouldBlock);
@@ -97,7 +97,7 @@ impl PacketSocket for FakeSocket {
         }
         let source = datagrams.source.unwrap_or(self.address.ip());
         world.sent.push((source, datagrams.contents.to_vec()));
-        Ok(())
+        Ok(datagrams.contents.len())
     }
 
     fn poll_receive(
@@ -131,6 +131,7 @@ fn transmit(local: IpAddr, len: usize, segment_size: usize) -> Transmit {
         len,
         segment_size,
         dont_fragment: true,
+        out_of_the_blue: false,
     }
 }
 
@@ -145,6 +146,10 @@ impl Fake {
     }
 }
 
+fn bind(fake: &Fake, addresses: &[IpAddr], port: u16) -> Result<SocketSet, BindError> {
+    SocketSet::bind(fake, Encapsulation::Udp, addresses, port)
+}
+
 fn flush(sockets: &mut SocketSet) -> bool {
     sockets.flush(&mut Context::from_waker(Waker::noop()))
 }
@@ -153,28 +158,28 @@ fn flush(sockets: &mut SocketSet) -> bool {
 fn a_port_free_on_all_addresses_is_found() {
     let fake = Fake::default();
     fake.world().taken_ports.extend([(ip(2), 1), (ip(3), 2)].map(SocketAddr::from));
-    let sockets = SocketSet::bind(&fake, &[ip(1), ip(2), ip(3)], 0).unwrap();
+    let sockets = bind(&fake, &[ip(1), ip(2), ip(3)], 0).unwrap();
     assert_eq!((sockets.len(), sockets.udp_port()), (3, 3));
     // A port that was asked for is not exchanged for another one.
-    let error = SocketSet::bind(&fake, &[ip(1), ip(2)], 1).unwrap_err();
+    let error = bind(&fake, &[ip(1), ip(2)], 1).unwrap_err();
     assert!(matches!(error, BindError::Socket { address, .. } if address.ip() == ip(2)));
     // Nor is it tried for ever.
     fake.world().taken_ports.extend((0..100).map(|port| SocketAddr::from((ip(2), port))));
-    assert!(SocketSet::bind(&fake, &[ip(1), ip(2)], 0).is_err());
+    assert!(bind(&fake, &[ip(1), ip(2)], 0).is_err());
 }
 
 #[test]
 fn a_family_that_the_host_lacks_is_done_without() {
-    let sockets = SocketSet::bind(&Fake::default(), &[], 0).unwrap();
+    let sockets = bind(&Fake::default(), &[], 0).unwrap();
     assert_eq!(sockets.len(), 1);
     assert_eq!(sockets.addresses(), [ip(1), ip(2)]);
-    assert!(SocketSet::bind(&Fake::default(), &[Ipv6Addr::UNSPECIFIED.into()], 0).is_err());
+    assert!(bind(&Fake::default(), &[Ipv6Addr::UNSPECIFIED.into()], 0).is_err());
 }
 
 #[test]
 fn a_wildcard_socket_is_told_the_source() {
     let fake = Fake::default();
-    let mut sockets = SocketSet::bind(&fake, &[], 0).unwrap();
+    let mut sockets = bind(&fake, &[], 0).unwrap();
     sockets.send(&transmit(ip(2), 3, 3), b"abc");
     assert_eq!(fake.world().sent, [(ip(2), b"abc".to_vec())]);
     // No socket for this family: the path is told.
@@ -185,7 +190,7 @@ fn a_wildcard_socket_is_told_the_source() {
 #[test]
 fn a_blocked_socket_keeps_its_order_and_stalls_no_other() {
     let fake = Fake::default();
-    let mut sockets = SocketSet::bind(&fake, &[ip(1), ip(2)], 0).unwrap();
+    let mut sockets = bind(&fake, &[ip(1), ip(2)], 0).unwrap();
     fake.world().blocked.insert(ip(1));
     sockets.send(&transmit(ip(1), 2, 2), b"aa");
     sockets.send(&transmit(ip(2), 1, 1), b"b");
@@ -203,7 +208,7 @@ fn a_blocked_socket_keeps_its_order_and_stalls_no_other() {
 #[test]
 fn what_waits_for_a_blocked_socket_is_bounded() {
     let fake = Fake::default();
-    let mut sockets = SocketSet::bind(&fake, &[ip(1)], 0).unwrap();
+    let mut sockets = bind(&fake, &[ip(1)], 0).unwrap();
     fake.world().blocked.insert(ip(1));
     for _ in 0..2000 {
         sockets.send(&transmit(ip(1), 1000, 1000), &[0; 1000]);
@@ -217,7 +222,7 @@ fn what_waits_for_a_blocked_socket_is_bounded() {
 #[test]
 fn a_socket_that_only_seems_writable_is_left_alone_for_a_while() {
     let fake = Fake::default();
-    let mut sockets = SocketSet::bind(&fake, &[ip(1)], 0).unwrap();
+    let mut sockets = bind(&fake, &[ip(1)], 0).unwrap();
     fake.world().blocked.insert(ip(1));
     fake.world().always_writable = true;
     sockets.send(&transmit(ip(1), 1, 1), b"a");
@@ -231,7 +236,7 @@ fn a_socket_that_only_seems_writable_is_left_alone_for_a_while() {
 fn batches_are_cut_to_what_the_system_takes() {
     let fake = Fake::default();
     fake.world().segments = 64;
-    let mut sockets = SocketSet::bind(&fake, &[ip(1)], 0).unwrap();
+    let mut sockets = bind(&fake, &[ip(1)], 0).unwrap();
     // 64 packets of this size exceed what a UDP datagram can be.
     sockets.send(&transmit(ip(1), 64 * 1472, 1472), &vec![0; 64 * 1472]);
     assert_eq!(fake.calls(), [44 * 1472, 20 * 1472]);
@@ -248,7 +253,7 @@ fn batches_are_cut_to_what_the_system_takes() {
 #[test]
 fn failures_are_told_to_the_path_and_stop_nothing() {
     let fake = Fake::default();
-    let mut sockets = SocketSet::bind(&fake, &[ip(1)], 0).unwrap();
+    let mut sockets = bind(&fake, &[ip(1)], 0).unwrap();
     let unreachable = || TransmitError::Failed(io::ErrorKind::NetworkUnreachable.into());
     fake.world().failures.extend([unreachable(), TransmitError::Dropped, TransmitError::TooBig]);
     for _ in 0..4 {
@@ -272,7 +277,7 @@ fn failures_are_told_to_the_path_and_stop_nothing() {
 #[test]
 fn an_error_of_an_earlier_datagram_does_not_cost_this_one() {
     let fake = Fake::default();
-    let mut sockets = SocketSet::bind(&fake, &[ip(1)], 0).unwrap();
+    let mut sockets = bind(&fake, &[ip(1)], 0).unwrap();
     let error = |kind| NetworkError {
         destination: (ip(9), 9899).into(),
         source: None,

@@ -1,6 +1,9 @@
 //! What the tests over the loopback interface share.
 #![allow(dead_code)]
 
+#[cfg(target_os = "linux")]
+pub(crate) mod namespace;
+
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;

@@ -136,23 +136,28 @@ impl Get {
                 }),
             }
         }
+        let ports = [
+            self.udp_port.map(|_| "--udp-port"),
+            self.remote_udp_port.map(|_| "--remote-udp-port"),
+        ];
+        let ports = ports.into_iter().flatten();
         if groups.iter().all(|group| group.transport == Transport::Tcp) {
-            let ports = [
-                self.udp_port.map(|_| "--udp-port"),
-                self.remote_udp_port.map(|_| "--remote-udp-port"),
-            ];
-            refuse(ports.into_iter().flatten().chain(self.sctp.given()), Transport::Tcp)?;
+            refuse(ports.chain(self.sctp.given()), Transport::Tcp)?;
+        } else if self.transport == Some(Transport::Sctp) {
+            refuse(ports, Transport::Sctp)?;
         }
         Ok(groups)
     }
 
     /// The endpoint of all associations, if there is to be one.
     fn bind_sctp(&self, groups: &[Group]) -> Result<Option<sctp::Client>, Failure> {
-        if groups.iter().all(|group| group.transport != Transport::SctpUdp) {
+        // All groups over SCTP have the same carrier.
+        let mut transports = groups.iter().map(|group| group.transport);
+        let Some(transport) = transports.find(|t| t.encapsulation().is_some()) else {
             return Ok(None);
-        }
+        };
         let (here, there) = (self.udp_port, self.remote_udp_port);
-        sctp::Client::bind(&self.sctp, &self.local, here, there, self.streams).map(Some)
+        sctp::Client::bind(transport, &self.sctp, &self.local, here, there, self.streams).map(Some)
     }
 
     /// Fetches a group. Fails only when the user wants it to end.
@@ -216,7 +221,7 @@ impl Get {
             observer: follower,
             interrupt,
         };
-        match sctp.filter(|_| group.transport == Transport::SctpUdp) {
+        match sctp.filter(|_| group.transport.encapsulation().is_some()) {
             Some(client) => client.fetch_all(order).await,
             None => tcp::fetch_all(order).await,
         }

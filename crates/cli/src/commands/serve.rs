@@ -21,6 +21,7 @@ use crate::transport::{self, Service};
 #[command(after_help = "Examples:
   anabranch serve . --listen 127.0.0.1,127.0.0.2:8080
   anabranch serve /srv/www --listen 192.0.2.1,[2001:db8::1]:80 --pmr 0 --rto-min 200ms
+  anabranch serve . --listen 192.0.2.1:80 --transport sctp
   anabranch serve . --listen 127.0.0.1:8080 --transport tcp")]
 pub(crate) struct Serve {
     /// The directory
@@ -45,9 +46,13 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        if self.transport == Transport::Tcp {
-            let udp_port = self.udp_port.map(|_| "--udp-port");
-            refuse(udp_port.into_iter().chain(self.sctp.given()), self.transport)?;
+        let udp_port = self.udp_port.map(|_| "--udp-port");
+        match self.transport {
+            Transport::SctpUdp => {}
+            Transport::Sctp => refuse(udp_port.into_iter(), self.transport)?,
+            Transport::Tcp => {
+                refuse(udp_port.into_iter().chain(self.sctp.given()), self.transport)?;
+            }
         }
         let files = Files::open(&self.directory).map_err(|error| {
             let name = self.directory.display();
@@ -66,7 +71,9 @@ impl Serve {
         };
         match self.transport {
             Transport::Tcp => transport::tcp::serve(service).await,
-            Transport::SctpUdp => transport::sctp::serve(service, &self.sctp, self.udp_port).await,
+            Transport::SctpUdp | Transport::Sctp => {
+                transport::sctp::serve(service, self.transport, &self.sctp, self.udp_port).await
+            }
         }
     }
 }

@@ -1,12 +1,12 @@
-//! SCTP over UDP.
+//! SCTP, over UDP or as IP protocol 132.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch::{
-    Association, AssociationConfig, ConnectOptions, Endpoint, ListenOptions, Notification,
-    SCTP_UDP_PORT, Statistics,
+    Association, AssociationConfig, ConnectOptions, Encapsulation, Endpoint, ListenOptions,
+    Notification, SCTP_UDP_PORT, Statistics,
 };
 use anabranch_http::{ServerOptions, StreamTotals, fetch, serve_connection};
 use tokio::task::{JoinHandle, JoinSet};
@@ -26,6 +26,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Serves until the user stops it.
 pub(crate) async fn serve(
     service: Service,
+    transport: Transport,
     options: &SctpOptions,
     udp_port: Option<u16>,
 ) -> Result<(), Failure> {
@@ -33,6 +34,7 @@ pub(crate) async fn serve(
     config.outbound_streams = SERVED_STREAMS;
     config.inbound_streams = SERVED_STREAMS;
     let mut builder = Endpoint::builder()
+        .encapsulation(transport.encapsulation().unwrap_or(Encapsulation::Udp))
         .local_addresses(service.listen.addresses.iter().copied())
         .udp_port(udp_port.unwrap_or(SCTP_UDP_PORT));
     if let Some(capture) = &options.capture {
@@ -41,7 +43,8 @@ pub(crate) async fn serve(
     let endpoint = builder.bind().map_err(Failure::failed)?;
     let port = service.listen.port;
     let listener = endpoint.listen(port, ListenOptions::from(config)).map_err(Failure::failed)?;
-    service.listening(Transport::SctpUdp, port, Some(endpoint.udp_port()))?;
+    let udp_port = (transport == Transport::SctpUdp).then(|| endpoint.udp_port());
+    service.listening(transport, port, udp_port)?;
     let mut associations = JoinSet::new();
     loop {
         tokio::select! {
@@ -79,12 +82,14 @@ async fn answer(service: Service, association: Association) {
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     endpoint: Endpoint,
+    transport: Transport,
     options: ConnectOptions,
 }
 
 impl Client {
-    /// Binds the UDP port.
+    /// Opens the sockets.
     pub(crate) fn bind(
+        transport: Transport,
         options: &SctpOptions,
         locals: &[std::net::IpAddr],
         udp_port: Option<u16>,
@@ -96,13 +101,14 @@ impl Client {
         let mut connect = ConnectOptions::from(config);
         connect.remote_udp_port = remote_udp_port.unwrap_or(SCTP_UDP_PORT);
         let mut builder = Endpoint::builder()
+            .encapsulation(transport.encapsulation().unwrap_or(Encapsulation::Udp))
             .local_addresses(locals.iter().copied())
             .udp_port(udp_port.unwrap_or(0));
         if let Some(capture) = &options.capture {
             builder = builder.capture(capture);
         }
         let endpoint = builder.bind().map_err(Failure::failed)?;
-        Ok(Self { endpoint, options: connect })
+        Ok(Self { endpoint, transport, options: connect })
     }
 
     /// Fetches over one association.
@@ -134,11 +140,17 @@ impl Client {
         let connecting = self.endpoint.connect(remotes, self.options.clone());
         match timeout(order.connect_timeout, connecting).await {
             Ok(connected) => connected.map_err(Failure::failed),
-            Err(_) => Err(Failure::failed(format!(
-                "cannot connect to {} over UDP port {}: no answer within {:?}: check that a \
-                 server listens there and that no firewall stops UDP",
-                order.authority, self.options.remote_udp_port, order.connect_timeout
-            ))),
+            Err(_) => {
+                let (carrier, port) = match self.transport {
+                    Transport::Sctp => ("IP protocol 132", String::new()),
+                    _ => ("UDP", format!(" port {}", self.options.remote_udp_port)),
+                };
+                Err(Failure::failed(format!(
+                    "cannot connect to {} over {carrier}{port}: no answer within {:?}: check \
+                     that a server listens there and that no firewall stops {carrier}",
+                    order.authority, order.connect_timeout
+                )))
+            }
         }
     }
 

@@ -69,6 +69,7 @@ impl Association {
                 len,
                 segment_size: first,
                 dont_fragment: !fragmentable,
+                out_of_the_blue: false,
             });
         }
         // Control chunks are rare; an idle association keeps no memory for them.

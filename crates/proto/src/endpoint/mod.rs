@@ -48,6 +48,17 @@ pub enum Ecn {
     Ce,
 }
 
+impl Ecn {
+    /// The two bits of the IP header's field; none of the three is 00, 'not ECN-capable'.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::Ect1 => 1,
+            Self::Ect0 => 2,
+            Self::Ce => 3,
+        }
+    }
+}
+
 /// Where a batch of packets came from.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
@@ -81,6 +92,9 @@ pub struct Transmit {
     pub segment_size: usize,
     /// Routers must not fragment these packets.
     pub dont_fragment: bool,
+    /// Answers a packet that belongs to no association and no listener of this endpoint. Where
+    /// another stack gets the same packets, it may be that one's to answer.
+    pub out_of_the_blue: bool,
 }
 
 /// What [`Endpoint::connect`] needs to know.

@@ -76,7 +76,8 @@ impl Endpoint {
         let mut peer = match Peer::read(init, arrival.remote) {
             Ok(peer) => peer,
             Err(Refusal { cause, .. }) => {
-                self.abort_init(arrival, header, init.initiate_tag, &cause);
+                let whose = self.owner(header);
+                self.abort_init(arrival, header, whose, init.initiate_tag, &cause);
                 return None;
             }
         };
@@ -85,7 +86,7 @@ impl Endpoint {
             let Some(config) = self.listeners.get(&header.destination_port).cloned() else {
                 // req: rfc9260 8.4 "MUST be the Initiate Tag of the received INIT"
                 if self.config.out_of_the_blue == OutOfTheBlue::Answer {
-                    self.abort_init(arrival, header, init.initiate_tag, &[]);
+                    self.abort_init(arrival, header, Whose::Unknown, init.initiate_tag, &[]);
                 }
                 return None;
             };
@@ -113,7 +114,7 @@ impl Endpoint {
                 let mut cause = Vec::new();
                 // req: rfc9260 5.2.2 "SHOULD list the addresses that were added to"
                 Cause::RestartWithNewAddresses(&address_parameters(&added)).encode(&mut cause);
-                self.abort_init(arrival, header, init.initiate_tag, &cause);
+                self.abort_init(arrival, header, Whose::Ours, init.initiate_tag, &cause);
             }
             InitAnswer::Discard => {}
         }
@@ -208,7 +209,9 @@ impl Endpoint {
             });
         // req: rfc9260 5.1 "MUST set the Verification Tag field to Tag_A and"
         // req: rfc9260 5.2.2 "MUST carry a Verification Tag value equal"
-        self.reply(arrival, header, peer.tag, |packet| packet.raw(kind::INIT_ACK, 0, &value));
+        self.reply(arrival, header, Whose::Ours, peer.tag, |packet| {
+            packet.raw(kind::INIT_ACK, 0, &value)
+        });
     }
 
     // req: rfc9260 5.1 "MUST be set to the Initiate Tag value"
@@ -217,8 +220,24 @@ impl Endpoint {
         (tag, Tsn(self.config.initial_tsn.unwrap_or(tsn)))
     }
 
-    fn abort_init(&mut self, arrival: &Arrival, header: Header, tag: u32, causes: &[u8]) {
-        self.reply(arrival, header, tag, |packet| {
+    /// Whose packet this is, as far as the port tells.
+    fn owner(&self, header: Header) -> Whose {
+        if self.listeners.contains_key(&header.destination_port) {
+            Whose::Ours
+        } else {
+            Whose::Unknown
+        }
+    }
+
+    fn abort_init(
+        &mut self,
+        arrival: &Arrival,
+        header: Header,
+        whose: Whose,
+        tag: u32,
+        causes: &[u8],
+    ) {
+        self.reply(arrival, header, whose, tag, |packet| {
             packet.chunk(&Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(causes) }))
         });
     }
@@ -266,7 +285,7 @@ impl Endpoint {
             let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
             Cause::StaleCookie { staleness_us }.encode(&mut cause);
             // req: rfc9260 5.1.5 "the endpoint MUST transmit an ERROR chunk with"
-            self.reply(arrival, header, contents.peer_tag, |packet| {
+            self.reply(arrival, header, Whose::Ours, contents.peer_tag, |packet| {
                 packet.chunk(&Chunk::Error(Error { causes: Causes::new(&cause) }))
             });
             return None;
@@ -274,7 +293,7 @@ impl Endpoint {
         // A repetition for an association that has ended. Its peer learns so, if it does not
         // know: it might still wait for the COOKIE ACK.
         if self.ended.contains(&contents.local_tag) {
-            self.abort_init(arrival, header, contents.peer_tag, &[]);
+            self.abort_init(arrival, header, Whose::Ours, contents.peer_tag, &[]);
             return None;
         }
         let config = self.listeners.get(&header.destination_port).cloned();
@@ -283,7 +302,7 @@ impl Endpoint {
             let mut cause = Vec::new();
             Cause::OutOfResource.encode(&mut cause);
             // req: rfc9260 5.1 "it SHOULD respond with an ABORT"
-            self.abort_init(arrival, header, contents.peer_tag, &cause);
+            self.abort_init(arrival, header, Whose::Ours, contents.peer_tag, &cause);
             return None;
         };
         let association = Association::from_cookie(
@@ -336,7 +355,8 @@ impl Endpoint {
         match answer {
             // req: rfc9260 8.4 "respond to the sender of the OOTB packet with a"
             Answer::ShutdownComplete => {
-                self.reply(arrival, header, header.verification_tag, |packet| {
+                // Whoever says so first: the peer has nothing left to wait for.
+                self.reply(arrival, header, Whose::Ours, header.verification_tag, |packet| {
                     // req: rfc9260 3.1 "MUST have the Verification Tag copied from"
                     // req: rfc9260 8.5.1 "and MUST set the T bit"
                     packet.chunk(&Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: true }))
@@ -347,12 +367,18 @@ impl Endpoint {
             // req: rfc9260 8.4 "set the T bit in the Chunk Flags to"
             Answer::Abort => {
                 if self.config.out_of_the_blue == OutOfTheBlue::Answer {
-                    self.reply(arrival, header, header.verification_tag, |packet| {
-                        packet.chunk(&Chunk::Abort(Abort {
-                            tag_reflected: true,
-                            causes: Causes::new(&[]),
-                        }))
-                    });
+                    self.reply(
+                        arrival,
+                        header,
+                        Whose::Unknown,
+                        header.verification_tag,
+                        |packet| {
+                            packet.chunk(&Chunk::Abort(Abort {
+                                tag_reflected: true,
+                                causes: Causes::new(&[]),
+                            }))
+                        },
+                    );
                 }
             }
         }
@@ -363,6 +389,7 @@ impl Endpoint {
         &mut self,
         arrival: &Arrival,
         received: Header,
+        whose: Whose,
         tag: u32,
         write: impl FnOnce(&mut PacketWriter<'_>) -> Result<(), anabranch_wire::NoRoom>,
     ) {
@@ -392,10 +419,19 @@ impl Endpoint {
             len,
             segment_size: len,
             dont_fragment: false,
+            out_of_the_blue: whose == Whose::Unknown,
         };
         // req: rfc9260 12.4 "MUST NOT send more than one packet containing"
         self.replies.push_back((transmit, bytes));
     }
+}
+
+/// Whether a packet is meant for this endpoint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Ours,
+    /// Of none of its associations and listeners: maybe another stack's on the same addresses.
+    Unknown,
 }
 
 /// The answer to a packet out of the blue; the later rules of RFC 9260 section 8.4 come first.

@@ -1,0 +1,316 @@
+//! SCTP as IP protocol 132, on raw sockets.
+//!
+//! The kernel builds and takes apart IP headers; IPv4 ones are delivered along with a packet and
+//! are removed here. Packets that come one after the other from one sender are handed on
+//! together, as receive offload does for UDP.
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::task::{Context, Poll, ready};
+
+use etherparse::{IpNumber, Ipv4HeaderSlice};
+use quinn_udp::{RecvMeta, UdpSocketState};
+use tokio::io::Interest;
+
+use super::{
+    Batch, Binding, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError,
+    error_queue, errors, fragmentation, neighbours, udp,
+};
+
+/// SCTP's number among the protocols above IP.
+pub(super) const SCTP: IpNumber = IpNumber::SCTP;
+
+/// A raw socket for SCTP packets.
+#[derive(Debug)]
+pub(super) struct Socket {
+    /// tokio has no type of its own for raw sockets; to the system they are all descriptors.
+    io: tokio::net::UdpSocket,
+    state: UdpSocketState,
+    address: SocketAddr,
+}
+
+impl Socket {
+    /// Opens a raw socket, which needs the capability CAP_NET_RAW.
+    pub(super) fn bind(binding: &Binding) -> io::Result<Self> {
+        let domain = socket2::Domain::for_address(binding.address);
+        let protocol = socket2::Protocol::from(i32::from(SCTP.0));
+        let socket = socket2::Socket::new(domain, socket2::Type::RAW, Some(protocol))?;
+        let mut address = binding.address;
+        address.set_port(0);
+        socket.bind(&address.into())?;
+        Self::new(socket, address)
+    }
+
+    fn new(socket: socket2::Socket, address: SocketAddr) -> io::Result<Self> {
+        // The options that a UDP socket gets, as far as they mean something to IP: no
+        // fragmentation, ECN and destination of what arrives.
+        let state = UdpSocketState::new((&socket).into())?;
+        // Best effort, as for UDP.
+        let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER);
+        let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let _ = state.enable_transport_errors((&socket).into());
+        let io = tokio::net::UdpSocket::from_std(socket.into())?;
+        Ok(Self { io, state, address })
+    }
+}
+
+impl PacketSocket for Socket {
+    fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_send_ready(cx)
+    }
+
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
+        let send = || {
+            let send = || send::packets(&self.io, &self.state, datagrams);
+            if datagrams.may_fragment {
+                return fragmentation::allowed(&self.io, self.address.is_ipv4(), send);
+            }
+            send()
+        };
+        self.io.try_io(Interest::WRITABLE, send).map_err(errors::classify)
+    }
+
+    fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        let mut metas = [RecvMeta::default(); quinn_udp::BATCH_SIZE];
+        let most = buffers.len().min(batches.len()).min(metas.len());
+        loop {
+            ready!(self.io.poll_recv_ready(cx))?;
+            let receive = || {
+                let (buffers, metas) = (&mut buffers[..most], &mut metas[..most]);
+                self.state.recv((&self.io).into(), buffers, metas)
+            };
+            match self.io.try_io(Interest::READABLE, receive) {
+                Ok(count) => {
+                    let has_header = self.address.is_ipv4();
+                    let count = merge(has_header, buffers, &metas[..count], batches);
+                    // Nothing but rubbish came; there may be more.
+                    if count > 0 {
+                        return Poll::Ready(Ok(count));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn max_segments(&self) -> usize {
+        send::MOST_PACKETS
+    }
+
+    fn has_neighbours(&self) -> bool {
+        neighbours::share(&self.io, self.address.ip())
+    }
+
+    fn next_error(&self) -> Option<NetworkError> {
+        error_queue::next(&self.io)
+    }
+}
+
+/// The SCTP packet in an IPv4 packet: its place; `None` if the packet is not what it should be.
+fn strip_ipv4(packet: &[u8]) -> Option<std::ops::Range<usize>> {
+    let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
+    if header.protocol() != SCTP || header.is_fragmenting_payload() {
+        return None;
+    }
+    let from = header.slice().len();
+    // Some systems count the payload only, or in another byte order: the length received decides
+    // then.
+    let total = usize::from(header.total_len());
+    let to = if (from..packet.len()).contains(&total) { total } else { packet.len() };
+    Some(from..to)
+}
+
+/// Removes headers, and moves packets of one sender and of equal size into one buffer. The first
+/// buffers hold what there is then, as `batches` says. Returns how many.
+fn merge(
+    has_header: bool,
+    buffers: &mut [IoSliceMut<'_>],
+    metas: &[RecvMeta],
+    batches: &mut [Batch],
+) -> usize {
+    let mut count: usize = 0;
+    for (index, meta) in metas.iter().enumerate() {
+        let Some(received) = buffers.get(index).and_then(|buffer| buffer.get(..meta.len)) else {
+            continue;
+        };
+        let range = if has_header { strip_ipv4(received) } else { Some(0..meta.len) };
+        let Some(range) = range.filter(|range| !range.is_empty()) else {
+            continue;
+        };
+        let len = range.len();
+        let mut batch = udp::from_meta(meta);
+        batch.source.set_port(0);
+        (batch.len, batch.segment_size) = (len, len);
+        let last = count.checked_sub(1).and_then(|last| batches.get(last)).copied();
+        let (slot, at) = match last {
+            Some(last) if continues(&last, &batch, buffers.get(count - 1)) => (count - 1, last.len),
+            _ => (count, 0),
+        };
+        if slot == index {
+            if let Some(buffer) = buffers.get_mut(slot) {
+                buffer.copy_within(range, 0);
+            }
+        } else if let Some((to, from)) = buffers.split_at_mut_checked(index)
+            && let (Some(to), Some(from)) = (to.get_mut(slot), from.first())
+            && let (Some(to), Some(from)) = (to.get_mut(at..at + len), from.get(range))
+        {
+            to.copy_from_slice(from);
+        }
+        let Some(entry) = batches.get_mut(slot) else {
+            break;
+        };
+        if slot == count {
+            *entry = batch;
+            count += 1;
+        } else {
+            entry.len += len;
+        }
+    }
+    count
+}
+
+/// Whether a packet may join those before it: no more can follow one that is shorter.
+fn continues(batch: &Batch, packet: &Batch, buffer: Option<&IoSliceMut<'_>>) -> bool {
+    batch.source == packet.source
+        && batch.destination == packet.destination
+        && batch.ecn == packet.ecn
+        && batch.len.is_multiple_of(batch.segment_size)
+        && packet.len <= batch.segment_size
+        && buffer.is_some_and(|buffer| batch.len + packet.len <= buffer.len())
+}
+
+/// Sending several packets with one call.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod send {
+    use std::io::{self, IoSlice};
+    use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+    use std::os::fd::AsRawFd;
+
+    use anabranch_proto::Ecn;
+    use nix::libc;
+    use nix::sys::socket::{
+        ControlMessage, MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike, sendmmsg,
+        sendmsg,
+    };
+    use quinn_udp::UdpSocketState;
+
+    use crate::runtime::Datagrams;
+
+    /// Packets sent with one call.
+    pub(super) const MOST_PACKETS: usize = 32;
+
+    /// Sends packets and returns the bytes of those that the kernel took.
+    pub(super) fn packets(
+        socket: &tokio::net::UdpSocket,
+        _state: &UdpSocketState,
+        datagrams: &Datagrams<'_>,
+    ) -> io::Result<usize> {
+        let ecn = datagrams.ecn.map_or(0, Ecn::bits);
+        match datagrams.destination {
+            SocketAddr::V4(to) => {
+                let to = SockaddrIn::from(SocketAddrV4::new(*to.ip(), 0));
+                let info = match datagrams.source {
+                    Some(IpAddr::V4(source)) => Some(libc::in_pktinfo {
+                        ipi_ifindex: 0,
+                        ipi_spec_dst: libc::in_addr { s_addr: u32::from_ne_bytes(source.octets()) },
+                        ipi_addr: libc::in_addr { s_addr: 0 },
+                    }),
+                    _ => None,
+                };
+                // The kernel refuses room that no control message fills.
+                match &info {
+                    Some(info) => {
+                        let control =
+                            [ControlMessage::Ipv4Tos(&ecn), ControlMessage::Ipv4PacketInfo(info)];
+                        let space = nix::cmsg_space!(u8, libc::in_pktinfo);
+                        call(socket, datagrams, to, &control, space)
+                    }
+                    None => {
+                        let control = [ControlMessage::Ipv4Tos(&ecn)];
+                        call(socket, datagrams, to, &control, nix::cmsg_space!(u8))
+                    }
+                }
+            }
+            SocketAddr::V6(to) => {
+                let (scope, class) = (to.scope_id(), i32::from(ecn));
+                let to = SockaddrIn6::from(SocketAddrV6::new(*to.ip(), 0, 0, scope));
+                let info = match datagrams.source {
+                    Some(IpAddr::V6(source)) => Some(libc::in6_pktinfo {
+                        ipi6_addr: libc::in6_addr { s6_addr: source.octets() },
+                        ipi6_ifindex: scope,
+                    }),
+                    _ => None,
+                };
+                match &info {
+                    Some(info) => {
+                        let control = [
+                            ControlMessage::Ipv6TClass(&class),
+                            ControlMessage::Ipv6PacketInfo(info),
+                        ];
+                        let space = nix::cmsg_space!(libc::c_int, libc::in6_pktinfo);
+                        call(socket, datagrams, to, &control, space)
+                    }
+                    None => {
+                        let control = [ControlMessage::Ipv6TClass(&class)];
+                        call(socket, datagrams, to, &control, nix::cmsg_space!(libc::c_int))
+                    }
+                }
+            }
+        }
+    }
+
+    fn call<S: SockaddrLike + Copy>(
+        socket: &tokio::net::UdpSocket,
+        datagrams: &Datagrams<'_>,
+        to: S,
+        control: &[ControlMessage<'_>],
+        space: Vec<u8>,
+    ) -> io::Result<usize> {
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let packets = datagrams.contents.chunks(datagrams.segment_size.max(1)).take(MOST_PACKETS);
+        let packets: Vec<[IoSlice<'_>; 1]> = packets.map(|packet| [IoSlice::new(packet)]).collect();
+        if let [packet] = &packets[..] {
+            return Ok(sendmsg(socket.as_raw_fd(), packet, control, flags, Some(&to))?);
+        }
+        let addresses = vec![Some(to); packets.len()];
+        let mut headers = MultiHeaders::preallocate(packets.len(), Some(space));
+        let sent = sendmmsg(socket.as_raw_fd(), &mut headers, &packets, addresses, control, flags)?;
+        Ok(sent.map(|message| message.bytes).sum())
+    }
+}
+
+/// Sending one packet after the other.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod send {
+    use std::io;
+
+    use quinn_udp::UdpSocketState;
+
+    use crate::runtime::{Datagrams, udp};
+
+    /// Packets sent with one call.
+    pub(super) const MOST_PACKETS: usize = 1;
+
+    /// Sends the first packet and returns its length.
+    pub(super) fn packets(
+        socket: &tokio::net::UdpSocket,
+        state: &UdpSocketState,
+        datagrams: &Datagrams<'_>,
+    ) -> io::Result<usize> {
+        let len = datagrams.segment_size.min(datagrams.contents.len());
+        let contents = datagrams.contents.get(..len).unwrap_or_default();
+        let transmit = quinn_udp::Transmit { contents, ..udp::transmit(datagrams) };
+        state.try_send(socket.into(), &transmit).map(|()| len)
+    }
+}
