@@ -31,6 +31,20 @@ pub enum Notification {
         /// The remote address.
         remote: IpAddr,
     },
+    /// The path in use failed, or its failover became permanent.
+    FailedOver {
+        /// The remote address of the path that has the data from now on.
+        remote: IpAddr,
+        /// It is the primary path from now on; otherwise data returns when the primary answers.
+        permanent: bool,
+    },
+    /// No path is active any more.
+    Dormant,
+    /// A path that had failed answers, and data returns to it.
+    Recovered {
+        /// The remote address.
+        remote: IpAddr,
+    },
     /// The peer lost its state and set the association up anew.
     Restarted,
     /// A message was given up.
@@ -65,6 +79,9 @@ impl Notification {
                 Self::PathChanged { local, remote, state }
             }
             Event::ActivePathChanged { remote, .. } => Self::ActivePathChanged { remote },
+            Event::FailedOver { remote, permanent, .. } => Self::FailedOver { remote, permanent },
+            Event::Dormant => Self::Dormant,
+            Event::Recovered { remote, .. } => Self::Recovered { remote },
             Event::Restarted => Self::Restarted,
             Event::SendFailed { message, sent } => Self::SendFailed { message, sent },
             Event::PeerError { code, cause } => Self::PeerError { code, cause },

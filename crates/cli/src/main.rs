@@ -10,6 +10,7 @@ mod failure;
 mod interrupt;
 mod options;
 mod output;
+mod policies;
 mod progress;
 mod report;
 mod transport;

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::policies::PolicyOptions;
 
 /// What carries the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, ValueEnum)]
@@ -63,6 +64,8 @@ pub(crate) struct SctpOptions {
     /// RTO.Max [default: of the profile]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) rto_max: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) policies: PolicyOptions,
     /// Write all packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pub(crate) capture: Option<PathBuf>,
@@ -81,6 +84,7 @@ impl SctpOptions {
         ]
         .into_iter()
         .filter_map(|(name, given)| given.then_some(name))
+        .chain(self.policies.given())
     }
 }
 

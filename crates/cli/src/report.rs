@@ -37,6 +37,8 @@ pub(crate) struct SctpPath {
     pub(crate) data_bytes_sent: u64,
     pub(crate) retransmitted_chunks: u64,
     pub(crate) t3_timeouts: u64,
+    /// Estimated share of packets lost on the way to the peer.
+    pub(crate) loss: Option<f64>,
     pub(crate) srtt_seconds: Option<f64>,
     pub(crate) rto_seconds: f64,
     pub(crate) cwnd: usize,

@@ -6,7 +6,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::policy::{DormantBehaviour, RetransmissionPolicy};
+use crate::policy::{
+    DormantBehaviour, InitiationOrder, RetransmissionPolicy, RetransmissionPrecedence,
+};
 use crate::recovery::LossDetection;
 use crate::send::SchedulerKind;
 
@@ -148,16 +150,43 @@ pub struct AssociationConfig {
     pub slow_start_limit_mtus: u32,
     /// What idle time does to cwnd.
     pub idle_cwnd: IdleCwnd,
+    /// Whose word counts where the RFCs differ in rules that nobody tunes.
+    pub revision: Revision,
     /// What makes a chunk lost before its timer expires.
     pub loss_detection: LossDetection,
     /// Missing reports (or later packets) that make a chunk lost. 3 (RFC 2960: 4).
     pub missing_reports: u32,
-    /// A fast-retransmitted chunk may be fast-retransmitted again (caro 2.4.3).
+    /// MFR: a fast-retransmitted chunk may be fast-retransmitted again (caro 2.4.3).
     pub multiple_fast_retransmit: bool,
     /// Which path carries a retransmission.
     pub retransmission: RetransmissionPolicy,
+    /// Which new data waits for pending retransmissions.
+    pub retransmission_precedence: RetransmissionPrecedence,
+    /// HAR: when T3-rtx expires, a heartbeat follows at once on the path that timed out, if there
+    /// is another one for the data (caro 2.4.1). Means nothing to AllRtxSame.
+    pub heartbeat_after_rto: bool,
+    /// TS: packets with data or acknowledgements carry timestamps if the peer wants them too, so
+    /// that retransmissions are measured as well (caro 2.4.2). 12 bytes a packet.
+    pub timestamps: bool,
+    /// An acknowledged retransmission counts for the path that carried it last, although its
+    /// first transmission on another path may have arrived (RFC 9260 section 8.2 allows both).
+    pub credit_retransmissions: bool,
+    /// When an unanswered heartbeat is repeated.
+    pub heartbeat_retry: HeartbeatRetry,
+    /// CPT: failover to another path is permanent, so that it becomes the primary one, when the
+    /// primary path's error count exceeds this (caro 3.4); 0 makes it permanent at the first
+    /// timeout. `None` returns to the primary path whenever it answers.
+    pub change_primary_threshold: Option<u32>,
+    /// Failover is made permanent only if loss and RTT of both paths promise a higher throughput
+    /// on the other one (caro 3.4.2). Idle paths are probed for their loss then. Means nothing
+    /// without `change_primary_threshold`.
+    pub informed_failover: bool,
+    /// Time between probes for the loss of an idle path, for `informed_failover`. 1 s.
+    pub loss_probe_interval: Duration,
     /// Where data goes while no path is active.
     pub dormant: DormantBehaviour,
+    /// In which order the addresses of a peer are asked for an association.
+    pub initiation: InitiationOrder,
     /// HB.Max.Burst: heartbeats that verify paths sent in one RTO. 1.
     pub hb_max_burst: u32,
     /// Outbound streams asked for, 1 to 65,535. 1,024.
@@ -256,6 +285,30 @@ pub enum IdleCwnd {
     Keep,
 }
 
+/// A revision of the protocol, for small rules in which the RFCs differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Revision {
+    /// RFC 2960: cwnd changes only with SACKs that advance the Cumulative TSN Ack Point, and
+    /// every fast retransmission sends one packet at once whatever cwnd says.
+    Rfc2960,
+    /// RFC 4960: the same in both, and no slow start during fast recovery.
+    Rfc4960,
+    /// RFC 9260: cwnd grows with every SACK that acknowledges something new, and only the
+    /// beginning of fast recovery sends a packet whatever cwnd says.
+    Rfc9260,
+}
+
+/// When an unanswered heartbeat is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeartbeatRetry {
+    /// After HB.interval like any other (RFC 9260 section 8.3).
+    Interval,
+    /// At once, RTO after RTO; a path that becomes inactive is probed at once as well, so that
+    /// a failover that was a mistake ends soon (caro 3.3.7).
+    AtOnce,
+}
+
 impl AssociationConfig {
     /// RFC 9260 to the letter, with the values of its section 16.
     // req: rfc9260 16 "The following protocol parameters are RECOMMENDED"
@@ -275,11 +328,21 @@ impl AssociationConfig {
             min_ssthresh_mtus: 4,
             slow_start_limit_mtus: 1,
             idle_cwnd: IdleCwnd::HalvePerRto,
+            revision: Revision::Rfc9260,
             loss_detection: LossDetection::MissingReports,
             missing_reports: 3,
             multiple_fast_retransmit: false,
             retransmission: RetransmissionPolicy::FrSameRtoAlt,
+            retransmission_precedence: RetransmissionPrecedence::AllPaths,
+            heartbeat_after_rto: false,
+            timestamps: false,
+            credit_retransmissions: false,
+            heartbeat_retry: HeartbeatRetry::Interval,
+            change_primary_threshold: None,
+            informed_failover: false,
+            loss_probe_interval: Duration::from_secs(1),
             dormant: DormantBehaviour::Hop,
+            initiation: InitiationOrder::Sequential,
             hb_max_burst: 1,
             outbound_streams: 1024,
             inbound_streams: u16::MAX,
@@ -297,9 +360,13 @@ impl AssociationConfig {
         }
     }
 
-    /// RFC 4960 with RTO.Initial of 3 s.
+    /// RFC 4960 with RTO.Initial of 3 s. What the RFC leaves open is as in the studies of
+    /// multihoming that it is compared with (caro 2.6.1, 3.3.7).
     pub fn rfc4960() -> Self {
         Self {
+            revision: Revision::Rfc4960,
+            credit_retransmissions: true,
+            heartbeat_retry: HeartbeatRetry::AtOnce,
             rto_initial: Duration::from_secs(3),
             initial_cwnd: InitialCwnd::Bytes(4380),
             burst: BurstControl::MaxBurstCutsCwnd(4),
@@ -311,6 +378,7 @@ impl AssociationConfig {
     /// retransmissions to an alternate path.
     pub fn rfc2960() -> Self {
         Self {
+            revision: Revision::Rfc2960,
             initial_cwnd: InitialCwnd::Mtus(2),
             min_ssthresh_mtus: 2,
             idle_cwnd: IdleCwnd::HalvePerRtoToTwo,
@@ -358,6 +426,11 @@ impl AssociationConfig {
             "sack_delay",
             "must be at most 500 ms",
         )?;
+        check(
+            self.loss_probe_interval >= Duration::from_millis(1),
+            "loss_probe_interval",
+            "must be at least 1 ms",
+        )?;
         check(self.sack_frequency >= 1, "sack_frequency", "must be at least 1")?;
         check(
             (1..=255).contains(&self.missing_reports),
@@ -404,8 +477,8 @@ impl AssociationConfig {
 impl Default for AssociationConfig {
     // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" these defaults begin with ten packets as TCP does (RFC 6928); `rfc9260` keeps to the letter
     /// RFC 9260 with what two decades have taught: pacing in place of Max.Burst, an initial
-    /// window of ten packets, lost retransmissions repaired without a timeout, packets filled
-    /// by fragments.
+    /// window of ten packets, lost retransmissions repaired without a timeout, failed paths
+    /// probed at once, packets filled by fragments.
     fn default() -> Self {
         Self {
             burst: BurstControl::Pacing { quantum: 16 },
@@ -413,6 +486,7 @@ impl Default for AssociationConfig {
             slow_start_limit_mtus: 8,
             loss_detection: LossDetection::PacketThreshold,
             multiple_fast_retransmit: true,
+            heartbeat_retry: HeartbeatRetry::AtOnce,
             fill_packets: true,
             ..Self::rfc9260()
         }

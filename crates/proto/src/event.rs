@@ -78,6 +78,28 @@ pub enum Event {
         /// Its remote address.
         remote: IpAddr,
     },
+    /// The path in use failed, or its failover became permanent.
+    FailedOver {
+        /// The path that new data leaves.
+        from: PathId,
+        /// The path for new data.
+        to: PathId,
+        /// Its remote address.
+        remote: IpAddr,
+        /// It is the primary path from now on (caro 3.4); otherwise data returns to the primary
+        /// path when that answers.
+        permanent: bool,
+    },
+    /// No path is active any more: data goes where the dormant behaviour says until a path
+    /// answers or the association is given up (caro 3.3.6).
+    Dormant,
+    /// A path that had failed answers, and new data returns to it.
+    Recovered {
+        /// The path.
+        path: PathId,
+        /// Its remote address.
+        remote: IpAddr,
+    },
     /// COMMUNICATION ERROR: the peer reported an error that does not end the association.
     PeerError {
         /// The cause's code.

@@ -30,14 +30,20 @@ mod tsn;
 
 pub use anabranch_wire::Ppid;
 pub use association::Association;
-pub use config::{AssociationConfig, BurstControl, Encapsulation, EndpointConfig, MtuConfig};
+pub use config::{
+    AssociationConfig, BurstControl, Encapsulation, EndpointConfig, HeartbeatRetry, MtuConfig,
+    Revision,
+};
 pub use endpoint::{
     AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Received, Transmit,
 };
 pub use error::{ConnectError, ListenError, NoSuchPath, SendError, SendErrorReason};
 pub use event::{AssociationId, CloseReason, Event, PathId, PathState};
 pub use message::{Message, OutgoingMessage, Payload};
-pub use policy::{DormantBehaviour, RetransmissionPolicy};
+pub use policy::informed::padhye_throughput;
+pub use policy::{
+    DormantBehaviour, InitiationOrder, RetransmissionPolicy, RetransmissionPrecedence, UnknownName,
+};
 pub use recovery::LossDetection;
 pub use send::SchedulerKind;
 #[cfg(fuzzing)]

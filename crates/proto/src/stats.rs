@@ -57,6 +57,9 @@ pub struct Counters {
     pub fast_retransmitted_chunks: u64,
     /// Chunks retransmitted after a timeout.
     pub timeout_retransmitted_chunks: u64,
+    /// Retransmissions that proved to be needless, because the acknowledgement answers an
+    /// earlier transmission. Known with timestamps only.
+    pub spurious_retransmissions: u64,
     /// Expiries of T3-rtx.
     pub t3_timeouts: u64,
     /// Times that fast recovery was entered.
@@ -96,6 +99,9 @@ pub struct PathStatistics {
     pub mtu: u16,
     /// Errors in a row.
     pub error_count: u32,
+    /// Estimated share of packets that the path loses in the forward direction, 0 to 1; `None`
+    /// while too little is known.
+    pub loss: Option<f64>,
     /// Packets sent.
     pub packets_sent: u64,
     /// Bytes sent, SCTP headers included.

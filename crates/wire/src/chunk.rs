@@ -22,6 +22,7 @@ mod shutdown;
 mod shutdown_complete;
 #[cfg(test)]
 pub(crate) mod testing;
+mod timestamp;
 
 use core::fmt;
 
@@ -46,6 +47,7 @@ pub use re_config::ReConfig;
 pub use sack::Sack;
 pub use shutdown::Shutdown;
 pub use shutdown_complete::ShutdownComplete;
+pub use timestamp::Timestamp;
 
 use crate::error::ChunkError;
 use crate::tlv;
@@ -102,6 +104,8 @@ pub enum Chunk<'a> {
     Auth(Auth<'a>),
     /// Nothing but size.
     Pad(Pad<'a>),
+    /// Tells when a packet left, and brings such a time back.
+    Timestamp(Timestamp),
     /// A type not known here.
     Unknown(RawChunk<'a>),
 }
@@ -133,6 +137,7 @@ impl<'a> Chunk<'a> {
             kind::ASCONF_ACK => Self::AsconfAck(AsconfAck::parse(&raw)?),
             kind::AUTH => Self::Auth(Auth::parse(&raw)?),
             kind::PAD => Self::Pad(Pad::parse(&raw)?),
+            kind::TIMESTAMP => Self::Timestamp(Timestamp::parse(&raw)?),
             _ => Self::Unknown(raw),
         })
     }
@@ -165,6 +170,7 @@ impl<'a> Chunk<'a> {
             Self::AsconfAck(_) => kind::ASCONF_ACK,
             Self::Auth(_) => kind::AUTH,
             Self::Pad(_) => kind::PAD,
+            Self::Timestamp(_) => kind::TIMESTAMP,
             Self::Unknown(raw) => raw.kind,
         }
     }
@@ -176,6 +182,7 @@ impl<'a> Chunk<'a> {
             Self::Data(data) => data.flags.0,
             Self::IData(data) => data.flags.0,
             Self::Abort(abort) => abort.tag_reflected as u8,
+            Self::Timestamp(timestamp) => timestamp.flags(),
             Self::ShutdownComplete(complete) => complete.tag_reflected as u8,
             Self::Unknown(raw) => raw.flags,
             _ => 0,
@@ -207,6 +214,7 @@ impl<'a> Chunk<'a> {
             Self::AsconfAck(chunk) => chunk.encode_value(out),
             Self::Auth(chunk) => chunk.encode_value(out),
             Self::Pad(chunk) => chunk.encode_value(out),
+            Self::Timestamp(chunk) => chunk.encode_value(out),
             Self::Unknown(raw) => out.extend_from_slice(raw.value),
         });
         tlv::pad(out, start);
@@ -242,6 +250,7 @@ impl fmt::Display for Chunk<'_> {
             Self::AsconfAck(chunk) => chunk.fmt(f),
             Self::Auth(chunk) => chunk.fmt(f),
             Self::Pad(chunk) => chunk.fmt(f),
+            Self::Timestamp(chunk) => chunk.fmt(f),
             Self::Unknown(raw) => write!(f, "{} bytes", raw.raw_len()),
         }
     }

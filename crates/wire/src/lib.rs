@@ -54,7 +54,8 @@ pub use checksum::crc32c;
 pub use chunk::{
     Abort, Asconf, AsconfAck, Auth, Chunk, CookieEcho, Cwr, Data, DataFlags, Ecne, Error,
     ForwardTsn, Heartbeat, HeartbeatAck, IData, IForwardTsn, Init, InitAck, NrSack, Pad, RawChunk,
-    ReConfig, Sack, Shutdown, ShutdownComplete, SkippedMessage, SkippedStream, UnknownAction, kind,
+    ReConfig, Sack, Shutdown, ShutdownComplete, SkippedMessage, SkippedStream, Timestamp,
+    UnknownAction, kind,
 };
 pub use error::{ChunkError, PacketError, ParameterError};
 pub use list::{Element, GapBlock, GapBlocks, List, ListIter, TsnList, U16List};

@@ -4,7 +4,7 @@ use anabranch_wire::{
     Abort, Asconf, AsconfAck, Auth, Cause, Causes, Chunk, CookieEcho, Data, DataFlags, Ecne, Error,
     ForwardTsn, GapBlocks, Header, Heartbeat, IData, IForwardTsn, Init, List, NrSack, Packet,
     PacketWriter, Pad, Parameter, Parameters, Ppid, RawChunk, ReConfig, Sack, Shutdown,
-    ShutdownComplete, Ssn, Tsn, TsnList, U16List, cause_code, kind, parameter_kind,
+    ShutdownComplete, Ssn, Timestamp, Tsn, TsnList, U16List, cause_code, kind, parameter_kind,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -172,6 +172,7 @@ fn chunks<'a>(
         Chunk::AsconfAck(AsconfAck { serial: a, parameters }),
         Chunk::Auth(Auth { shared_key_id: m.halves[0], hmac_id: m.halves[1], hmac: x }),
         Chunk::Pad(Pad { padding: x }),
+        Chunk::Timestamp(Timestamp { value: a, echo: m.flag.then_some(b) }),
         Chunk::Unknown(unknown),
     ]
 }
@@ -192,7 +193,7 @@ fn read_all(bytes: &[u8]) {
     assert!(packet.to_string().starts_with(&packet.header().to_string()));
 }
 
-const KINDS: [u8; 26] = [
+const KINDS: [u8; 27] = [
     kind::DATA,
     kind::INIT,
     kind::INIT_ACK,
@@ -214,6 +215,7 @@ const KINDS: [u8; 26] = [
     kind::ASCONF_ACK,
     kind::RE_CONFIG,
     kind::PAD,
+    kind::TIMESTAMP,
     kind::FORWARD_TSN,
     kind::ASCONF,
     kind::I_FORWARD_TSN,

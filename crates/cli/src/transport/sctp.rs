@@ -174,6 +174,7 @@ fn config(options: &SctpOptions) -> Result<AssociationConfig, Failure> {
     if let Some(pmr) = options.pmr {
         config.path_max_retrans = pmr;
     }
+    options.policies.apply(&mut config);
     if let Some(time) = options.rto_min {
         config.rto_min = time;
         // A smaller or larger bound than the profile has moves the initial value along.
@@ -227,6 +228,14 @@ impl Watch {
                     Notification::ActivePathChanged { remote } => {
                         format!("new data goes to {remote}")
                     }
+                    Notification::FailedOver { remote, permanent: false } => {
+                        format!("failover to {remote}")
+                    }
+                    Notification::FailedOver { remote, permanent: true } => {
+                        format!("{remote} is the primary path from now on")
+                    }
+                    Notification::Dormant => "no path is active".to_owned(),
+                    Notification::Recovered { remote } => format!("{remote} answers again"),
                     Notification::Restarted => "the peer restarted".to_owned(),
                     _ => continue,
                 };
@@ -267,6 +276,7 @@ fn paths(statistics: &Statistics) -> Vec<PathReport> {
             data_bytes_sent: path.data_bytes_sent,
             retransmitted_chunks: path.retransmitted_chunks,
             t3_timeouts: path.t3_timeouts,
+            loss: path.loss,
             srtt_seconds: path.srtt.map(|srtt| srtt.as_secs_f64()),
             rto_seconds: path.rto.as_secs_f64(),
             cwnd: path.cwnd,

@@ -7,7 +7,8 @@ use anabranch_impair::{Cut, GilbertElliott, LinkConfig, Loss, Probability, Queue
 use anabranch_proto::config::{IdleCwnd, InitialCwnd, Routes};
 use anabranch_proto::{
     AssociationConfig, BurstControl, DormantBehaviour, Encapsulation, EndpointConfig,
-    LossDetection, RetransmissionPolicy, SchedulerKind,
+    HeartbeatRetry, InitiationOrder, LossDetection, RetransmissionPolicy, RetransmissionPrecedence,
+    Revision, SchedulerKind,
 };
 
 use crate::PathMtu;
@@ -306,6 +307,19 @@ fn association(d: &mut Draw) -> AssociationConfig {
             d.of(&[DormantBehaviour::LastDest, DormantBehaviour::Primary, DormantBehaviour::Hop]);
         config.hb_max_burst = d.between(1, 4) as u32;
     }
+    if d.one_in(2) {
+        config.retransmission_precedence =
+            d.of(&[RetransmissionPrecedence::AllPaths, RetransmissionPrecedence::SamePath]);
+        config.heartbeat_after_rto = d.one_in(2);
+        config.heartbeat_retry = d.of(&[HeartbeatRetry::Interval, HeartbeatRetry::AtOnce]);
+        config.credit_retransmissions = d.one_in(2);
+        config.change_primary_threshold = d.of(&[None, None, Some(0), Some(1), Some(5)]);
+        config.informed_failover = d.one_in(3);
+        config.loss_probe_interval = d.millis(10, 10_000);
+        config.revision = d.of(&[Revision::Rfc2960, Revision::Rfc4960, Revision::Rfc9260]);
+    }
+    config.timestamps = d.one_in(2);
+    config.initiation = d.of(&[InitiationOrder::Sequential, InitiationOrder::Parallel]);
     config.outbound_streams = d.of(&[1, 2, 10, 64, 1024, 65_535]);
     config.inbound_streams = d.of(&[1, 2, 10, 1024, 65_535]);
     config.scheduler =

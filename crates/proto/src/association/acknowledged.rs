@@ -3,7 +3,7 @@
 use anabranch_wire::{Cause, Tsn};
 
 use super::Association;
-use crate::config::BurstControl;
+use crate::config::{BurstControl, Revision};
 use crate::congestion::AckInfo;
 use crate::event::CloseReason;
 use crate::recovery::ack::AckError;
@@ -59,6 +59,7 @@ impl Association {
         self.peer_rwnd = a_rwnd.saturating_sub(u32::try_from(in_flight).unwrap_or(u32::MAX));
 
         self.grow_windows(now);
+        self.use_echo(now);
         self.supervise_acked(now);
         self.detect_losses(now);
         self.exit_recovery();
@@ -88,6 +89,7 @@ impl Association {
             if ack.bytes == 0 {
                 continue;
             }
+            path.loss.on_delivered(ack.chunks);
             if path.flight_before.0 != now {
                 path.flight_before = (now, ack.flight_before);
             }
@@ -95,6 +97,7 @@ impl Association {
                 bytes_acked: ack.bytes,
                 flight_before: path.flight_before.1.max(ack.flight_before),
                 all_acked: !self.outstanding.in_flight(index),
+                cumulative_advanced: self.summary.cumulative_advanced,
                 in_fast_recovery: path.recovery_exit.is_some(),
             });
             if ack.large {
@@ -111,7 +114,10 @@ impl Association {
         // req: rfc9260 8.1 "The counter used for endpoint failure detection MUST be"
         self.error_count = 0;
         for index in 0..self.paths.len() {
-            if self.summary.paths[index].alive {
+            let ack = &self.summary.paths[index];
+            // With timestamps the echo told which transmission arrived.
+            let credited = self.config.credit_retransmissions && !self.timestamps.in_use;
+            if ack.proven || (credited && ack.alive) {
                 self.path_works(now, index);
             }
         }
@@ -128,7 +134,7 @@ impl Association {
             self.config.loss_detection,
             self.config.missing_reports,
             &self.summary,
-            self.acknowledged.highest_packet,
+            &self.acknowledged,
             |path| paths[path].recovery_exit.is_some(),
             &mut self.outstanding,
             &mut lost,
@@ -154,15 +160,17 @@ impl Association {
             self.peer_rwnd =
                 self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
             let path = &mut self.paths[from];
+            path.loss.on_lost(1);
+            let begins = path.recovery_exit.is_none();
             // RFC 9260 section 7.2.4, step 2.
             // req: rfc9260 7.2.4 "SHOULD NOT change for any destinations due"
-            if path.recovery_exit.is_none() {
+            if begins {
                 path.recovery_exit = Some(exit);
                 path.congestion.on_fast_retransmit();
                 self.counters.fast_recoveries += 1;
-                // req: rfc9260 7.2.4 "SHOULD ignore the value of cwnd and"
-                self.paths[to].retransmit_at_once = true;
             }
+            // req: rfc9260 7.2.4 "SHOULD ignore the value of cwnd and"
+            self.paths[to].retransmit_at_once |= begins || self.config.revision < Revision::Rfc9260;
         }
     }
 

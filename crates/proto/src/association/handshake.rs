@@ -10,12 +10,14 @@ use anabranch_wire::{Cause, Init, Parameter, Tsn, parameter_kind};
 
 use super::peer::{Peer, Refusal, init_value};
 use super::state::{Repeat, State};
+use super::timestamp::Timestamps;
 use super::{Association, Control, Surroundings};
 use crate::config::AssociationConfig;
 use crate::endpoint::cookie::CookieContents;
 use crate::event::{CloseReason, Event, PathState};
 use crate::path::Path;
-use crate::policy;
+use crate::policy::failover::Phase;
+use crate::policy::{self, InitiationOrder};
 use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::{AckSummary, Acknowledged};
@@ -109,6 +111,7 @@ impl Association {
             paths,
             primary: 0,
             active: 0,
+            phase: Phase::Primary,
             error_count: 0,
             send: SendQueue::new(&config),
             outstanding,
@@ -132,6 +135,7 @@ impl Association {
             t5: None,
             last_user_data: now,
             burst_left: u32::MAX,
+            timestamps: Timestamps::default(),
             paced_until: None,
             rng,
             counters: Counters::default(),
@@ -182,7 +186,57 @@ impl Association {
     fn enter_cookie_wait(&mut self, now: Instant, preserve: Option<u32>, stale: u32) {
         let t1 = Repeat::new(now, self.config.rto_initial, self.active);
         self.state = State::CookieWait { t1, preserve, stale };
-        self.queue(self.active, Control::Init);
+        self.queue_inits();
+    }
+
+    /// Queues INIT for the address whose turn it is, or for all (caro 6.3.2).
+    fn queue_inits(&mut self) {
+        match self.config.initiation {
+            InitiationOrder::Sequential => self.queue(self.active, Control::Init),
+            InitiationOrder::Parallel => {
+                let mut asked: Vec<IpAddr> = Vec::new();
+                for index in 0..self.paths.len() {
+                    let remote = self.paths[index].remote;
+                    if !asked.contains(&remote) {
+                        asked.push(remote);
+                        self.queue(index, Control::Init);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A candidate address refuses. Others may belong to other hosts, which are asked next;
+    /// `false` if there are none.
+    pub(super) fn drop_candidate(&mut self, now: Instant, path: usize) -> bool {
+        let State::CookieWait { t1, .. } = &mut self.state else { return false };
+        let refused = self.paths[path].remote;
+        if self.paths.iter().all(|path| path.remote == refused) {
+            return false;
+        }
+        // Whom to ask next, if it was this one's turn.
+        let turn = t1.path;
+        let next = (0..self.paths.len())
+            .map(|step| (turn + step) % self.paths.len())
+            .find(|path| self.paths[*path].remote != refused)
+            .map(|path| (self.paths[path].local, self.paths[path].remote));
+        let was_turn = self.paths[turn].remote == refused;
+        self.paths.retain(|path| path.remote != refused);
+        self.paths_changed = true;
+        let Some(next) = next.and_then(|(local, remote)| self.path_of(local, remote)) else {
+            return false;
+        };
+        self.active = next;
+        // Paths have other numbers now.
+        self.control.clear();
+        if let State::CookieWait { t1, .. } = &mut self.state {
+            t1.path = next;
+            if was_turn && self.config.initiation == InitiationOrder::Sequential {
+                t1.deadline = now + t1.interval;
+                self.queue_inits();
+            }
+        }
+        true
     }
 
     /// The value of the INIT chunk, the same for each repetition.
@@ -251,6 +305,7 @@ impl Association {
         self.send.set_outbound_streams(outbound);
         let inbound = self.config.inbound_streams.min(peer.outbound_streams);
         self.receiver = Receiver::new(tsn::first(peer.initial_tsn), inbound, &self.config);
+        self.timestamps = Timestamps::new(self.config.timestamps && peer.timestamps);
         let path = self.learn_addresses(now, &peer.addresses, path);
         if let Some(code) = peer.adaptation {
             self.events.push_back(Event::AdaptationIndication(code));
@@ -343,6 +398,7 @@ impl Association {
         let was_up = self.is_established();
         self.state = State::Established;
         self.error_count = 0;
+        self.phase = Phase::Primary;
         self.last_user_data = now;
         self.control.retain(|(_, control)| !matches!(control, Control::Init | Control::CookieEcho));
         if !was_up {
@@ -396,7 +452,10 @@ impl Association {
         t1.again(now, self.config.rto_max, next);
         self.active = next;
         self.control.retain(|(_, queued)| !matches!(queued, Control::Init | Control::CookieEcho));
-        self.queue(next, control);
+        match control {
+            Control::Init => self.queue_inits(),
+            other => self.queue(next, other),
+        }
     }
 
     /// The association that a State Cookie describes (RFC 9260 section 5.1.5).
@@ -433,6 +492,7 @@ impl Association {
         );
         association.incoming = true;
         association.peer_rwnd = cookie.peer_rwnd;
+        association.timestamps = Timestamps::new(cookie.timestamps());
         association.send.set_outbound_streams(cookie.outbound_streams);
         association.events.extend(cookie.adaptation_indication.map(Event::AdaptationIndication));
         let path = association.path_of(local, source).unwrap_or(0);

@@ -104,6 +104,7 @@ impl Association {
             self.paths[path].packet_size() - HEADER_LEN - if sack { SACK_ROOM } else { 0 };
         let mut data_packet = DataPacket::default();
         let mut data_chunks = 0;
+        self.timestamps.begin_packet();
         // req: rfc9260 6.10 "MUST process received chunks in their order"
         // req: rfc9260 6 "endpoint MUST properly receive and process bundled"
         for chunk in packet.chunks().skip(usize::from(skip_first)) {
@@ -134,6 +135,7 @@ impl Association {
         }
         if data_chunks > 0 {
             data_packet.gap |= self.receiver.has_gaps();
+            self.timestamps.data_received();
             self.after_data(now, path, data_packet);
         }
     }
@@ -223,6 +225,9 @@ impl Association {
             return false;
         };
         match chunk {
+            Chunk::Timestamp(timestamp) if self.timestamps.in_use => {
+                self.timestamps.received(timestamp);
+            }
             Chunk::Sack(sack) => self.on_sack(now, path, &sack, raw.value.len()),
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(path, raw, &heartbeat, batch),
             Chunk::HeartbeatAck(ack) => {
@@ -233,6 +238,9 @@ impl Association {
             Chunk::InitAck(init) => self.on_init_ack(now, &init, path),
             Chunk::CookieAck => self.on_cookie_ack(now),
             Chunk::Abort(abort) => {
+                if self.drop_candidate(now, path) {
+                    return false;
+                }
                 self.on_abort(abort.causes, abort.tag_reflected);
                 return false;
             }

@@ -6,6 +6,7 @@
 mod acknowledged;
 mod buggify;
 mod control;
+mod failover;
 mod handshake;
 mod input;
 #[cfg(any(test, feature = "invariants"))]
@@ -16,6 +17,7 @@ mod shutdown;
 mod state;
 mod supervision;
 mod timers;
+mod timestamp;
 mod transmit;
 
 use std::collections::VecDeque;
@@ -31,12 +33,14 @@ pub(crate) use input::{Arrival, TagCheck};
 pub(crate) use peer::{Peer, Refusal, address_parameters, init_value};
 pub(crate) use restart::InitAnswer;
 pub(crate) use state::State;
+use timestamp::Timestamps;
 
 use crate::config::{AssociationConfig, Encapsulation, Routes};
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, PathId, PathState};
 use crate::message::{Message, OutgoingMessage, Payload};
 use crate::path::Path;
+use crate::policy::failover::{Input, Phase};
 use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::{AckSummary, Acknowledged};
@@ -81,6 +85,8 @@ pub struct Association {
     primary: usize,
     /// The path for new data.
     active: usize,
+    /// Whether that is the primary one, another one, or one that has failed.
+    phase: Phase,
     /// Errors in a row, whatever the path (RFC 9260 section 8.1).
     error_count: u32,
     send: SendQueue,
@@ -117,6 +123,7 @@ pub struct Association {
     last_user_data: Instant,
     /// Packets that may leave on the active path before the next event (Max.Burst).
     burst_left: u32,
+    timestamps: Timestamps,
     /// Pacing holds data back until then.
     paced_until: Option<Instant>,
     rng: Rng,
@@ -264,10 +271,7 @@ impl Association {
         let index = (self.paths.iter())
             .position(|path| path.remote == remote && path.state != PathState::Unconfirmed)
             .ok_or(NoSuchPath)?;
-        self.primary = index;
-        if self.paths[index].is_active() {
-            self.use_path(now, index);
-        }
+        self.fail_over(now, Input::SetPrimary(index));
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anabranch_wire::{Cause, Init, Parameter, Parameters, Tsn, parameter_kind};
+use anabranch_wire::{Cause, Init, Parameter, Parameters, Tsn, kind, parameter_kind};
 use bytes::Bytes;
 
 use super::Surroundings;
@@ -26,6 +26,8 @@ pub(crate) struct Peer {
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) adaptation: Option<u32>,
     pub(crate) cookie: Option<Bytes>,
+    /// It wants timestamps.
+    pub(crate) timestamps: bool,
     /// Parameters to report as unrecognized, as they were received.
     pub(crate) unrecognized: Vec<Bytes>,
     /// Cookie lifetime that the peer asks for in addition.
@@ -114,6 +116,9 @@ impl Peer {
                     peer.preserve = Some(Duration::from_millis(u64::from(millis)));
                 }
                 Parameter::AdaptationLayerIndication(code) => peer.adaptation = Some(code),
+                Parameter::SupportedExtensions(kinds) => {
+                    peer.timestamps = kinds.contains(&kind::TIMESTAMP);
+                }
                 // req: rfc9260 5.1.2 "the endpoint MUST immediately send an"
                 // req: rfc9260 3.3.2 "Host Name Address parameter MUST send an ABORT"
                 // req: rfc9260 3.3.3 "Host Name Address parameter MUST send an ABORT"
@@ -184,6 +189,9 @@ pub(crate) fn init_value(
     }
     if let Some(code) = config.adaptation_indication {
         Parameter::AdaptationLayerIndication(code).encode(&mut value);
+    }
+    if config.timestamps {
+        Parameter::SupportedExtensions(&[kind::TIMESTAMP]).encode(&mut value);
     }
     more(&mut value);
     // The chunk's length leaves out the padding of the last parameter.

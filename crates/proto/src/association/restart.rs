@@ -8,6 +8,7 @@ use anabranch_wire::{Cause, Tsn};
 
 use super::peer::Peer;
 use super::state::State;
+use super::timestamp::Timestamps;
 use super::{Association, Control};
 use crate::endpoint::cookie::CookieContents;
 use crate::event::{Event, PathState};
@@ -89,6 +90,7 @@ impl Association {
     fn adopt(&mut self, now: Instant, cookie: &CookieContents, path: usize) {
         self.peer_tag = cookie.peer_tag;
         self.peer_rwnd = cookie.peer_rwnd;
+        self.timestamps = Timestamps::new(cookie.timestamps());
         self.send.set_outbound_streams(cookie.outbound_streams);
         self.receiver = Receiver::new(
             tsn::first(cookie.peer_initial_tsn),
@@ -108,6 +110,7 @@ impl Association {
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
         self.peer_rwnd = cookie.peer_rwnd;
+        self.timestamps = Timestamps::new(cookie.timestamps());
         self.initial_tsn = Tsn(cookie.local_initial_tsn);
         let begun = self.send.restart(cookie.outbound_streams);
         if let Some(begun) = begun {

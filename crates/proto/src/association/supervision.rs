@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::Association;
 use super::state::State;
+use crate::config::HeartbeatRetry;
 use crate::event::{CloseReason, Event, PathId, PathState};
 use crate::path::{HeartbeatInfo, Path, heartbeat};
-use crate::policy;
+use crate::policy::failover::Input;
 use crate::time::Instant;
 
 impl Association {
@@ -39,10 +40,14 @@ impl Association {
     /// The next regular heartbeat of a path.
     fn schedule_heartbeat(&mut self, from: Instant, index: usize) {
         let rto = self.paths[index].rtt.rto();
-        let due = self
+        let mut due = self
             .config
             .heartbeat_interval
             .map(|interval| from + heartbeat::period(interval, rto, &mut self.rng));
+        if self.measures_loss() {
+            let probe = from + self.config.loss_probe_interval;
+            due = Some(due.map_or(probe, |due| due.min(probe)));
+        }
         self.paths[index].heartbeat.schedule(due);
     }
 
@@ -57,7 +62,10 @@ impl Association {
             }
         }
         let path = &self.paths[index];
-        let interval = self.config.heartbeat_interval.unwrap_or(Duration::ZERO);
+        let mut interval = self.config.heartbeat_interval.unwrap_or(Duration::ZERO);
+        if self.measures_loss() {
+            interval = interval.min(self.config.loss_probe_interval);
+        }
         if !path.heartbeat.is_due(now) {
             return;
         }
@@ -73,6 +81,7 @@ impl Association {
     fn heartbeat_unanswered(&mut self, now: Instant, index: usize) {
         let state = self.paths[index].state;
         self.paths[index].rtt.back_off();
+        self.paths[index].loss.on_probe(false);
         self.count_path_error(now, index);
         // req: rfc9260 8.1 "Unacknowledged HEARTBEAT chunks observed on paths"
         // An unconfirmed path says nothing about the peer (RFC 9260 section 5.4).
@@ -89,21 +98,41 @@ impl Association {
                 self.paths.iter().filter(|path| path.state == PathState::Unconfirmed).count() - 1;
             let turns = u32::try_from(others).unwrap_or(u32::MAX) / self.config.hb_max_burst.max(1);
             self.paths[index].heartbeat.schedule(Some(now + self.config.rto_initial * turns));
+        } else if self.repeats_heartbeats_at_once() {
+            self.paths[index].heartbeat.demand(now);
         }
+    }
+
+    fn repeats_heartbeats_at_once(&self) -> bool {
+        self.config.heartbeat_retry == HeartbeatRetry::AtOnce
+            && self.config.heartbeat_interval.is_some()
+    }
+
+    /// Whether idle paths are probed for their loss.
+    fn measures_loss(&self) -> bool {
+        self.config.informed_failover
+            && self.config.change_primary_threshold.is_some()
+            && self.paths.len() > 1
     }
 
     /// One error more on a path (RFC 9260 section 8.2).
     pub(super) fn count_path_error(&mut self, now: Instant, index: usize) {
         let path = &mut self.paths[index];
-        if path.state == PathState::Inactive {
-            return;
-        }
         // req: rfc9260 8.2 "SHOULD keep an error counter for each"
         path.error_count = path.error_count.saturating_add(1);
+        if path.state == PathState::Inactive {
+            self.fail_over(now, Input::TimedOut(index));
         // req: rfc9260 8.3 "SHOULD mark the corresponding destination address as"
-        if path.error_count > self.config.path_max_retrans {
+        } else if path.error_count > self.config.path_max_retrans {
             self.set_path_state(index, PathState::Inactive);
-            self.fail_over(now, index);
+            if self.repeats_heartbeats_at_once() {
+                self.paths[index].heartbeat.demand(now);
+            }
+            self.fail_over(now, Input::Failed(index));
+            self.redirect_lost(index);
+        }
+        if self.may_give_up_primary() {
+            self.fail_over(now, Input::GiveUpPrimary);
         }
     }
 
@@ -144,51 +173,13 @@ impl Association {
         });
     }
 
-    /// Path `failed` is down: data and retransmissions go elsewhere.
-    // req: rfc9260 6.4.1 "send the data to an alternate active destination"
-    // req: rfc9260 8.2 "only ONE transport address SHOULD be chosen"
-    fn fail_over(&mut self, now: Instant, failed: usize) {
-        let next = policy::alternate(&self.paths, failed)
-            .unwrap_or_else(|| self.config.dormant.path(failed, self.primary, self.paths.len()));
-        if self.paths[next].state == PathState::Unconfirmed {
-            return;
-        }
-        if self.active == failed {
-            self.use_path(now, next);
-        }
-        self.outstanding.redirect_lost(failed, next);
-    }
-
-    /// New data goes over path `index` from now on.
-    pub(super) fn use_path(&mut self, now: Instant, index: usize) {
-        if self.active == index {
-            return;
-        }
-        self.active = index;
-        self.paced_until = None;
-        let path = &mut self.paths[index];
-        path.last_data = now;
-        self.events
-            .push_back(Event::ActivePathChanged { path: PathId(index as u8), remote: path.remote });
-    }
-
     /// Something on path `index` was answered.
     // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
     pub(super) fn path_works(&mut self, now: Instant, index: usize) {
         self.paths[index].error_count = 0;
         if self.paths[index].state == PathState::Inactive {
             self.set_path_state(index, PathState::Active);
-            self.path_is_back(now, index);
-        }
-    }
-
-    fn path_is_back(&mut self, now: Instant, index: usize) {
-        if index == self.primary || !self.paths[self.active].is_active() {
-            let from = self.active;
-            self.use_path(now, index);
-            if !self.paths[from].is_active() {
-                self.outstanding.redirect_lost(from, index);
-            }
+            self.fail_over(now, Input::Responds(index));
         }
     }
 
@@ -206,6 +197,7 @@ impl Association {
         // Only the nonce sent last counts (RFC 9260 section 5.4).
         let Some(rtt) = path.heartbeat.on_ack(now, info.nonce) else { return };
         path.stats.heartbeats_acked += 1;
+        path.loss.on_probe(true);
         // req: rfc9260 8.3 "SHOULD also perform an RTT"
         path.rtt.on_measurement(rtt);
         // req: rfc9260 8.3 "SHOULD clear the error counter of the"
@@ -215,7 +207,7 @@ impl Association {
         self.error_count = 0;
         if self.paths[index].state != PathState::Active {
             self.set_path_state(index, PathState::Active);
-            self.path_is_back(now, index);
+            self.fail_over(now, Input::Responds(index));
         }
         if self.state.heartbeats() {
             self.schedule_heartbeat(now, index);

@@ -3,6 +3,7 @@
 use super::Association;
 use super::state::State;
 use crate::event::PathState;
+use crate::policy::{self, RetransmissionPolicy};
 use crate::send::LostBy;
 use crate::time::Instant;
 
@@ -130,6 +131,7 @@ impl Association {
                 return;
             }
             self.count_path_error(now, index);
+            self.heartbeat_after_rto(now, index);
         }
         let to = self.retransmission_path(index);
         if self.lose_flight(index, LostBy::Timeout, to) {
@@ -139,6 +141,15 @@ impl Association {
         // RFC 9260 section 6.3.3, E3.
         self.paths[to].retransmit_at_once = true;
         self.begin_burst();
+    }
+
+    /// HAR: what timed out goes elsewhere, and a heartbeat finds out how the path is (caro 2.4.1).
+    fn heartbeat_after_rto(&mut self, now: Instant, index: usize) {
+        let elsewhere = self.config.retransmission != RetransmissionPolicy::AllRtxSame
+            && policy::alternate(&self.paths, index).is_some();
+        if self.config.heartbeat_after_rto && elsewhere {
+            self.paths[index].heartbeat.demand(now);
+        }
     }
 
     /// Where what timed out on path `index` goes; the data path if everything is down.
@@ -157,6 +168,7 @@ impl Association {
             large |= slot.large;
             self.outstanding.lose(tsn, by, to);
             self.counters.timeout_retransmitted_chunks += 1;
+            self.paths[index].loss.on_lost(1);
             // RFC 9260 section 6.2.1 C.
             self.peer_rwnd =
                 self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));

@@ -1,13 +1,14 @@
 //! Filling packets: what is sent next, on which path, and what goes into one packet.
 
 use anabranch_wire::{
-    Causes, Chunk, Data, Error, HEADER_LEN, Header, Heartbeat, PacketWriter, Tsn, kind,
+    Causes, Chunk, Data, Error, HEADER_LEN, Header, Heartbeat, PacketWriter, Timestamp, Tsn, kind,
 };
 
 use super::state::State;
 use super::{Association, Control};
 use crate::endpoint::Transmit;
 use crate::path::HeartbeatInfo;
+use crate::policy::RetransmissionPrecedence;
 use crate::time::Instant;
 
 /// Bytes of a chunk header.
@@ -115,7 +116,9 @@ impl Association {
         }
         if self.outstanding.lost_chunks() > 0 {
             let ready = (0..self.paths.len()).find(|path| self.may_retransmit(*path));
-            return ready.map(Turn::Data);
+            if ready.is_some() {
+                return ready.map(Turn::Data);
+            }
         }
         self.may_send_new(now, self.active).then_some(Turn::Data(self.active))
     }
@@ -134,7 +137,11 @@ impl Association {
             return false;
         }
         // req: rfc9260 6.1 "MUST first transmit any DATA chunks"
-        if self.outstanding.lost_chunks() > 0 {
+        let pending = match self.config.retransmission_precedence {
+            RetransmissionPrecedence::AllPaths => self.outstanding.lost_chunks() > 0,
+            RetransmissionPrecedence::SamePath => self.outstanding.first_lost(path).is_some(),
+        };
+        if pending {
             return false;
         }
         // req: rfc9260 6.1 "the sender SHOULD exceed cwnd by up to"
@@ -193,7 +200,8 @@ impl Association {
     // req: rfc9260 6 "SHOULD be smaller than or equal to the"
     // req: rfc9260 6.9 "SHOULD choose a size of DATA chunks"
     fn amdcs(&self) -> usize {
-        self.paths.iter().map(crate::path::Path::pmdcs).min().unwrap_or(512)
+        let pmdcs = self.paths.iter().map(crate::path::Path::pmdcs).min().unwrap_or(512);
+        pmdcs - if self.timestamps.in_use { Timestamp::LEN } else { 0 }
     }
 
     /// Whether a packet is larger than what every path is expected to carry.
@@ -330,12 +338,20 @@ impl Association {
                 break;
             }
             let sends_data = self.state.sends_data() && self.data_may_follow(now, path);
-            self.write_sack(path, sends_data, &mut packet);
+            let answers = self.sack_wanted(path, sends_data);
+            let mut stamp = 0;
+            if self.timestamps.in_use && (sends_data || answers) {
+                stamp = self.write_timestamp(now, path, answers, &mut packet);
+            }
+            if answers {
+                self.write_sack(&mut packet);
+            }
             let data_from = packet.len();
-            let mut mixed = data_from > HEADER_LEN;
+            let bare = HEADER_LEN + stamp;
+            let mut mixed = data_from > bare;
             let number = self.packets + segment as u64;
             if sends_data {
-                if packet.is_empty() && self.oversized(path, limit) {
+                if data_from == bare && self.oversized(path, limit - stamp) {
                     packet.cancel();
                     if segment > 0 {
                         // Longer than the packets before it: it begins the next batch.
@@ -347,7 +363,7 @@ impl Association {
                 mixed |= self.write_retransmissions(now, path, number, &mut packet);
                 self.write_new_data(now, path, number, &mut budget, &mut packet);
             }
-            if packet.is_empty() {
+            if packet.len() == bare {
                 packet.cancel();
                 break;
             }
@@ -392,16 +408,18 @@ impl Association {
         }
     }
 
-    /// The acknowledgement, if it is due or can travel with data.
+    /// Whether an acknowledgement belongs into a packet, because it is due or can travel with
+    /// data.
     // req: rfc9260 6.1 "sender SHOULD create a SACK chunk and bundle it"
-    fn write_sack(&mut self, path: usize, with_data: bool, packet: &mut PacketWriter<'_>) {
+    fn sack_wanted(&mut self, path: usize, with_data: bool) -> bool {
         let wanted = self.acknowledger.due() || (with_data && self.acknowledger.pending());
-        if !wanted || path != self.sack_path || !self.state.acknowledges() {
-            return;
-        }
-        if !self.acknowledger.due() && self.buggify(1) {
-            return;
-        }
+        wanted
+            && path == self.sack_path
+            && self.state.acknowledges()
+            && (self.acknowledger.due() || !self.buggify(1))
+    }
+
+    fn write_sack(&mut self, packet: &mut PacketWriter<'_>) {
         // req: rfc9260 6.2 "MUST report as many Gap Ack Blocks as"
         // req: rfc9260 6.7 "the endpoint MUST send only one SACK chunk"
         // req: rfc9260 6.2 "MUST fill in the Cumulative TSN Ack field"
@@ -425,10 +443,8 @@ impl Association {
     }
 
     fn data_may_follow(&mut self, now: Instant, path: usize) -> bool {
-        if self.outstanding.lost_chunks() > 0 {
-            return self.may_retransmit(path);
-        }
-        path == self.active && self.may_send_new(now, path)
+        (self.outstanding.lost_chunks() > 0 && self.may_retransmit(path))
+            || (path == self.active && self.may_send_new(now, path))
     }
 
     /// Whether the next retransmission is larger than the path carries now.
@@ -480,7 +496,7 @@ impl Association {
         let is_earliest = self.outstanding.earliest(path).is_none_or(|earliest| tsn < earliest);
         let again = self.config.multiple_fast_retransmit;
         let large = self.is_large(path, packet);
-        self.outstanding.retransmitted(tsn, path, number, again, large);
+        self.outstanding.retransmitted(now, tsn, path, number, again, large);
         self.peer_rwnd = self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
         for other in &mut self.paths {
             // req: rfc9260 6.3.1 "RTT measurements SHOULD only be made using a"
@@ -584,7 +600,9 @@ impl Association {
             let state = &mut self.paths[path];
             state.stats.data_bytes_sent += length as u64;
             // req: rfc9260 6.3.1 "MUST be made each round trip"
-            state.timed.get_or_insert((tsn, now));
+            if !self.timestamps.in_use {
+                state.timed.get_or_insert((tsn, now));
+            }
             in_packet = true;
             if self.probing || self.buggify(1) {
                 break;

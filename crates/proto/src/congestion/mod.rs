@@ -19,6 +19,8 @@ pub(crate) struct AckInfo {
     pub(crate) flight_before: usize,
     /// Nothing is outstanding on the path any more.
     pub(crate) all_acked: bool,
+    /// The acknowledgement advances the Cumulative TSN Ack Point.
+    pub(crate) cumulative_advanced: bool,
     /// The association is in Fast Recovery.
     pub(crate) in_fast_recovery: bool,
 }

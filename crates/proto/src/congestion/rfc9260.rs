@@ -3,7 +3,7 @@
 //! The standard's controller, and the one to compare others with. Over long fat paths it needs
 //! many round trips to fill them again after a loss.
 
-use crate::config::{AssociationConfig, IdleCwnd, InitialCwnd};
+use crate::config::{AssociationConfig, IdleCwnd, InitialCwnd, Revision};
 use crate::congestion::AckInfo;
 
 /// What RFC 9260 has for IPv4, three full packets of Ethernet, and for IPv6.
@@ -18,6 +18,7 @@ pub(crate) struct Rfc9260 {
     pmdcs: usize,
     initial: InitialCwnd,
     idle: IdleCwnd,
+    revision: Revision,
     /// L of section 7.2.1.
     limit_mtus: usize,
     min_ssthresh_mtus: usize,
@@ -38,6 +39,7 @@ impl Rfc9260 {
             pmdcs,
             initial,
             idle: config.idle_cwnd,
+            revision: config.revision,
             limit_mtus: config.slow_start_limit_mtus as usize,
             min_ssthresh_mtus: config.min_ssthresh_mtus as usize,
         };
@@ -56,6 +58,11 @@ impl Rfc9260 {
     // req: rfc9260 7.2.2 "SHOULD be incremented by PMDCS per RTT"
     pub(crate) fn on_ack(&mut self, ack: &AckInfo) {
         let full = ack.flight_before >= self.cwnd;
+        // RFC 2960 and RFC 4960 sections 7.2.1, 7.2.2: acknowledgements that do not advance the
+        // Cumulative TSN Ack Point change no window.
+        if self.revision < Revision::Rfc9260 && !ack.cumulative_advanced {
+            return;
+        }
         if self.cwnd <= self.ssthresh {
             // req: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
             // req: rfc9260 7.2.1 "otherwise, the cwnd MUST NOT be increased"
@@ -160,6 +167,7 @@ mod tests {
             bytes_acked: bytes,
             flight_before: c.cwnd,
             all_acked: false,
+            cumulative_advanced: true,
             in_fast_recovery: false,
         }
     }
@@ -217,6 +225,23 @@ mod tests {
         assert_eq!((c.cwnd(), c.partial_bytes_acked), (11 * PMDCS, PMDCS), "the rest is carried");
         c.on_ack(&ack(40 * PMDCS, &c));
         assert_eq!(c.cwnd(), 12 * PMDCS, "one packet for one acknowledgement");
+    }
+
+    #[test]
+    fn before_rfc_9260_only_cumulative_acks_open_the_window() {
+        for (config, grows) in [
+            (AssociationConfig::rfc2960(), false),
+            (AssociationConfig::rfc4960(), false),
+            (AssociationConfig::rfc9260(), true),
+        ] {
+            let mut c = Rfc9260::new(&config, PMDCS, false);
+            let before = c.cwnd;
+            c.on_ack(&AckInfo { cumulative_advanced: false, ..ack(1000, &c) });
+            assert_eq!(c.cwnd > before, grows, "{:?}", config.revision);
+            c.ssthresh = c.cwnd - 1;
+            c.on_ack(&AckInfo { cumulative_advanced: false, ..ack(1000, &c) });
+            assert_eq!(c.partial_bytes_acked > 0, grows, "{:?}", config.revision);
+        }
     }
 
     #[test]

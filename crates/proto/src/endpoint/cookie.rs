@@ -44,7 +44,7 @@ pub(crate) struct CookieContents {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     pub(crate) remote_udp_port: u16,
-    /// The peer's abilities, one bit each.
+    /// What both sides are able to and want, one bit each.
     pub(crate) features: u32,
     pub(crate) adaptation_indication: Option<u32>,
     /// The addresses that the peer listed, [`MAX_ADDRESSES`] at the most.
@@ -187,6 +187,14 @@ impl CookieJar {
 }
 
 impl CookieContents {
+    /// Feature: packets carry timestamps.
+    pub(crate) const TIMESTAMPS: u32 = 1;
+
+    /// Whether packets carry timestamps.
+    pub(crate) fn timestamps(&self) -> bool {
+        self.features & Self::TIMESTAMPS != 0
+    }
+
     // req: rfc9260 5.1.3 "it MUST NOT contain information that is"
     fn write(&self, out: &mut Vec<u8>) {
         let lifetime = u32::try_from(self.lifetime.as_millis()).unwrap_or(u32::MAX);

@@ -187,7 +187,11 @@ impl Endpoint {
             local: arrival.local,
             remote: arrival.remote,
             remote_udp_port: arrival.remote_udp_port,
-            features: 0,
+            features: if config.timestamps && peer.timestamps {
+                CookieContents::TIMESTAMPS
+            } else {
+                0
+            },
             adaptation_indication: peer.adaptation,
             addresses: std::mem::take(&mut peer.addresses),
         };

@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod heartbeat;
+mod loss;
 mod mtu;
 mod pacer;
 mod rtt;
@@ -9,6 +10,7 @@ mod rtt;
 use std::net::IpAddr;
 
 pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
+pub(crate) use loss::LossEstimator;
 pub(crate) use mtu::MtuSearch;
 pub(crate) use pacer::Pacer;
 pub(crate) use rtt::RttEstimator;
@@ -35,6 +37,7 @@ pub(crate) struct Path {
     /// Errors in a row.
     pub(crate) error_count: u32,
     pub(crate) rtt: RttEstimator,
+    pub(crate) loss: LossEstimator,
     pub(crate) congestion: Controller,
     pub(crate) mtu: MtuSearch,
     pub(crate) heartbeat: Heartbeat,
@@ -50,6 +53,9 @@ pub(crate) struct Path {
     pub(crate) flight_before: (Instant, usize),
     /// TSN whose acknowledgement gives the next RTT measurement, and when it was sent.
     pub(crate) timed: Option<(u64, Instant)>,
+    /// With timestamps: only packets sent from then on give the next measurement, so that there
+    /// is one in a round trip.
+    pub(crate) measured_to: Instant,
     /// When data was sent last.
     pub(crate) last_data: Instant,
     /// When something was sent last whose answer measures the RTT.
@@ -97,6 +103,8 @@ impl Path {
             state: PathState::Unconfirmed,
             error_count: 0,
             rtt: RttEstimator::new(config),
+            loss: LossEstimator::default(),
+            measured_to: Instant::ZERO,
             congestion: Controller::new(config, pmdcs, remote.is_ipv6()),
             mtu,
             heartbeat: Heartbeat::default(),
@@ -152,6 +160,7 @@ impl Path {
         // req: rfc9260 5.2.4 "related to this peer MUST be reset"
         self.congestion.reinitialize();
         self.rtt = RttEstimator::new(config);
+        self.loss = LossEstimator::default();
         self.error_count = 0;
         self.t3 = None;
         self.recovery_exit = None;
@@ -175,6 +184,7 @@ impl Path {
             flight,
             mtu: self.mtu.current(),
             error_count: self.error_count,
+            loss: self.loss.loss(),
             packets_sent: stats.packets_sent,
             bytes_sent: stats.bytes_sent,
             packets_received: stats.packets_received,

@@ -2,10 +2,16 @@
 //! as variants.
 
 mod dormant;
+pub(crate) mod failover;
+pub(crate) mod informed;
+mod initiation;
+mod named;
 mod retransmission;
 
 pub use dormant::DormantBehaviour;
-pub use retransmission::RetransmissionPolicy;
+pub use initiation::InitiationOrder;
+pub use named::UnknownName;
+pub use retransmission::{RetransmissionPolicy, RetransmissionPrecedence};
 
 use crate::path::{Path, address};
 

@@ -11,6 +11,8 @@ use crate::time::Instant;
 pub(crate) struct PathAck {
     /// Bytes newly acknowledged, chunk headers included.
     pub(crate) bytes: usize,
+    /// Chunks newly acknowledged.
+    pub(crate) chunks: u32,
     /// Bytes that were in flight before.
     pub(crate) flight_before: usize,
     /// Number of the latest packet newly acknowledged.
@@ -19,8 +21,10 @@ pub(crate) struct PathAck {
     pub(crate) rtt: Option<Duration>,
     /// The earliest outstanding chunk was acknowledged, so that T3-rtx starts anew.
     pub(crate) earliest: bool,
-    /// A chunk was acknowledged that this path alone carried.
+    /// A chunk was acknowledged that this path alone carried, or carried last.
     pub(crate) alive: bool,
+    /// A chunk was acknowledged that this path alone carried.
+    pub(crate) proven: bool,
     /// A packet larger than the base MTU arrived.
     pub(crate) large: bool,
 }
@@ -33,6 +37,12 @@ pub(crate) struct AckSummary {
     pub(crate) freed_chunks: usize,
     /// Number of the latest packet newly acknowledged.
     pub(crate) highest_packet: Option<u64>,
+    /// Number of the earliest packet newly acknowledged.
+    pub(crate) lowest_packet: Option<u64>,
+    /// Highest TSN newly acknowledged.
+    pub(crate) highest_tsn: Option<u64>,
+    /// When the latest retransmission left whose chunk is newly acknowledged.
+    pub(crate) retransmitted_at: Option<Instant>,
     /// TSNs that were acknowledged before and no longer are.
     pub(crate) reneged: Vec<u64>,
     pub(crate) paths: Vec<PathAck>,
@@ -64,6 +74,8 @@ pub(crate) struct Acknowledged {
     scratch: Vec<(u64, u64)>,
     /// Number of the latest packet ever acknowledged.
     pub(crate) highest_packet: u64,
+    /// Highest TSN ever acknowledged.
+    pub(crate) highest_tsn: u64,
 }
 
 impl Acknowledged {
@@ -95,6 +107,9 @@ impl Acknowledged {
         summary.cumulative_advanced = cumulative >= out.base();
         summary.freed_chunks = 0;
         summary.highest_packet = None;
+        summary.lowest_packet = None;
+        summary.highest_tsn = None;
+        summary.retransmitted_at = None;
         summary.reneged.clear();
         summary.paths.clear();
         summary.paths.extend(
@@ -115,6 +130,7 @@ impl Acknowledged {
         if let Some(highest) = summary.highest_packet {
             self.highest_packet = self.highest_packet.max(highest);
         }
+        self.highest_tsn = self.highest_tsn.max(summary.highest_tsn.unwrap_or(0));
         Ok(())
     }
 
@@ -239,11 +255,19 @@ fn note(now: Instant, tsn: u64, out: &Outstanding, paths: &mut [Path], summary: 
         return;
     };
     summary.highest_packet = summary.highest_packet.max(Some(slot.packet));
+    summary.lowest_packet = Some(summary.lowest_packet.map_or(slot.packet, |p| p.min(slot.packet)));
+    summary.highest_tsn = summary.highest_tsn.max(Some(tsn));
+    if slot.state == SlotState::InFlight {
+        let retransmitted_at = out.retransmission(tsn).and_then(|retransmission| retransmission.at);
+        summary.retransmitted_at = summary.retransmitted_at.max(retransmitted_at);
+    }
     ack.highest_packet = ack.highest_packet.max(Some(slot.packet));
     ack.bytes += slot.size();
+    ack.chunks += 1;
     ack.large |= slot.large && slot.state == SlotState::InFlight;
     // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
-    ack.alive |= !slot.ambiguous;
+    ack.proven |= !slot.ambiguous;
+    ack.alive |= !slot.ambiguous || slot.state == SlotState::InFlight;
     if slot.state == SlotState::InFlight && !ack.earliest {
         ack.earliest = out.earliest(index) == Some(tsn);
     }

@@ -13,6 +13,7 @@ use anabranch_wire::{Data, DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
 use super::Fragment;
+use crate::time::Instant;
 use crate::tsn;
 
 /// What happened to a chunk.
@@ -100,9 +101,21 @@ pub(crate) struct Outstanding {
     /// Payload bytes that the peer has not acknowledged in any form and that are in flight.
     payload_in_flight: usize,
     lost: usize,
+    /// Of retransmitted chunks, what their slots have no room for, by TSN.
+    retransmissions: BTreeMap<u64, Retransmission>,
     /// What the user wants back with messages that cannot be delivered, by the TSN of their first
     /// chunk, where it is not 0. Most users want nothing, and slots fit into a cache line.
     contexts: BTreeMap<u64, u64>,
+}
+
+/// What is kept of a chunk that was sent more than once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Retransmission {
+    /// Highest TSN that was outstanding when missing reports last proved the chunk lost: only
+    /// what is above it tells about the retransmission (caro 2.4.3).
+    pub(crate) recover: Option<u64>,
+    /// When it was retransmitted last.
+    pub(crate) at: Option<Instant>,
 }
 
 const _: () = assert!(size_of::<Slot>() <= 64);
@@ -115,6 +128,7 @@ impl Outstanding {
             flights: Vec::new(),
             payload_in_flight: 0,
             lost: 0,
+            retransmissions: BTreeMap::new(),
             contexts: BTreeMap::new(),
         }
     }
@@ -298,6 +312,7 @@ impl Outstanding {
     /// for it once more.
     pub(crate) fn retransmitted(
         &mut self,
+        now: Instant,
         tsn: u64,
         path: usize,
         packet: u64,
@@ -315,6 +330,7 @@ impl Outstanding {
         slot.large = large;
         slot.missing_reports = 0;
         let held = slot.fast_retransmitted && !again;
+        self.retransmissions.entry(tsn).or_default().at = Some(now);
         self.flights[waited_on].lost.remove(&tsn);
         self.lost -= 1;
         self.link_back(path, held, tsn);
@@ -324,6 +340,10 @@ impl Outstanding {
     /// A chunk in flight is held to be lost and will go out again on path `to`.
     pub(crate) fn lose(&mut self, tsn: u64, by: LostBy, to: usize) {
         self.take_off(tsn);
+        if by == LostBy::MissingReports {
+            let highest = self.next_tsn() - 1;
+            self.retransmissions.entry(tsn).or_default().recover = Some(highest);
+        }
         let slot = self.slot(tsn);
         slot.state = SlotState::Lost;
         slot.fast_retransmitted |= by == LostBy::MissingReports;
@@ -351,6 +371,7 @@ impl Outstanding {
     /// placeholder.
     pub(crate) fn gap_ack(&mut self, tsn: u64) {
         self.leave(tsn);
+        self.retransmissions.remove(&tsn);
         self.slot(tsn).state = SlotState::Acked;
     }
 
@@ -379,6 +400,11 @@ impl Outstanding {
         }
     }
 
+    /// What is known of a chunk's retransmissions; `None` if it was sent once.
+    pub(crate) fn retransmission(&self, tsn: u64) -> Option<Retransmission> {
+        self.retransmissions.get(&tsn).copied()
+    }
+
     /// The user's context of the message that begins with the chunk `tsn`.
     pub(crate) fn context(&self, tsn: u64) -> u64 {
         self.contexts.get(&tsn).copied().unwrap_or(0)
@@ -390,6 +416,9 @@ impl Outstanding {
             return None;
         }
         self.leave(self.base);
+        if !self.retransmissions.is_empty() {
+            self.retransmissions.remove(&self.base);
+        }
         let slot = self.slots.pop_front();
         if let Some(context) = self.contexts.remove(&self.base) {
             // It stays with what is left of the message.
@@ -482,7 +511,7 @@ mod tests {
         assert_eq!(order(&ring, 0), [first, first + 2, first + 3, first + 5]);
         assert_eq!(ring.first_lost(1), Some(first + 1));
         assert_eq!((ring.flight(0), ring.flight(1)), (4 * 116, 0));
-        ring.retransmitted(first + 1, 1, 9, true, false);
+        ring.retransmitted(Instant::ZERO, first + 1, 1, 9, true, false);
         assert_eq!(order(&ring, 1), [first + 1]);
         assert!(ring.get(first + 1).unwrap().ambiguous);
         ring.renege(first + 4);
@@ -501,7 +530,7 @@ mod tests {
         let mut ring = filled(10, 3);
         ring.lose(10, LostBy::MissingReports, 0);
         assert_eq!(ring.lost_chunks(), 1);
-        ring.retransmitted(10, 0, 9, false, false);
+        ring.retransmitted(Instant::ZERO, 10, 0, 9, false, false);
         assert_eq!(order(&ring, 0), [11, 12]);
         assert_eq!(ring.earliest(0), Some(10));
         ring.gap_ack(11);

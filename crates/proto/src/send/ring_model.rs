@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::outstanding::{LostBy, Outstanding, SlotState};
 use super::{Fragment, Slot};
+use crate::time::Instant;
 
 const PATHS: usize = 3;
 /// Chunks that the model, which searches linearly, holds at the most.
@@ -108,7 +109,7 @@ fn step(
             let again = operation > 127;
             if let Some(tsn) = ring.first_lost(path) {
                 let to = operation / 9 % PATHS;
-                ring.retransmitted(tsn, to, *packet, again, false);
+                ring.retransmitted(Instant::ZERO, tsn, to, *packet, again, false);
                 let entry = model.entry(tsn);
                 (entry.state, entry.path, entry.missing_reports) = (SlotState::InFlight, to, 0);
                 let held = entry.fast_retransmitted && !again;

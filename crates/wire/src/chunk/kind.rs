@@ -40,6 +40,7 @@ kinds! {
     ASCONF_ACK = 0x80, "ASCONF-ACK", "RFC 5061 section 4.1.2";
     RE_CONFIG = 0x82, "RE-CONFIG", "RFC 6525 section 3.1";
     PAD = 0x84, "PAD", "RFC 4820 section 3";
+    TIMESTAMP = 0x9e, "TIMESTAMP", "caro 2.4.2; the number is not assigned by IANA";
     FORWARD_TSN = 0xc0, "FORWARD TSN", "RFC 3758 section 3.2";
     ASCONF = 0xc1, "ASCONF", "RFC 5061 section 4.1.1";
     I_FORWARD_TSN = 0xc2, "I-FORWARD-TSN", "RFC 8260 section 2.3.1";

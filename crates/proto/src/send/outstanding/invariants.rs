@@ -59,6 +59,13 @@ impl Outstanding {
                 return Err(format!("path {path}: in flight {in_flight:?}, linked {linked:?}"));
             }
         }
+        if let Some((tsn, _)) = self
+            .retransmissions
+            .iter()
+            .find(|(tsn, _)| self.get(**tsn).is_none_or(|slot| slot.state == SlotState::Acked))
+        {
+            return Err(format!("TSN {tsn} is not outstanding, and its retransmissions are kept"));
+        }
         if payload != self.payload_in_flight {
             return Err(format!("{payload} in flight, kept {}", self.payload_in_flight));
         }

@@ -1,0 +1,127 @@
+//! Options that choose between the policies of multihoming.
+
+use anabranch::{
+    AssociationConfig, DormantBehaviour, InitiationOrder, RetransmissionPolicy,
+    RetransmissionPrecedence,
+};
+use clap::Args;
+
+/// What to do when packets are lost, paths fail, and addresses may be several hosts'.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Multihoming")]
+pub(crate) struct PolicyOptions {
+    /// Path of retransmissions: all-rtx-same, all-rtx-alt or fr-same-rto-alt (fast
+    /// retransmissions on the same path, others on an alternate one) [default: of the profile]
+    #[arg(long, value_name = "POLICY")]
+    retransmission: Option<RetransmissionPolicy>,
+    /// New data that waits for retransmissions: all-paths, or same-path for data of the path
+    /// that the retransmissions wait for [default: all-paths]
+    #[arg(long, value_name = "WHICH")]
+    retransmission_precedence: Option<RetransmissionPrecedence>,
+    /// Send a heartbeat at once on a path that timed out
+    #[arg(long)]
+    har: bool,
+    /// Fast-retransmit a chunk again if its retransmission is lost
+    #[arg(long)]
+    mfr: bool,
+    /// Put timestamps into packets if the peer wants them too (12 bytes each)
+    #[arg(long)]
+    timestamps: bool,
+    /// Change-primary threshold: the path in use becomes the primary one when the primary path
+    /// has more errors in a row than this [default: never]
+    #[arg(long, value_name = "N")]
+    cpt: Option<u32>,
+    /// Change the primary path only if loss and RTT promise more of the other one
+    #[arg(long, requires = "cpt")]
+    informed: bool,
+    /// Path for data while all have failed: last-dest, primary or hop [default: hop]
+    #[arg(long, value_name = "WHERE")]
+    dormant: Option<DormantBehaviour>,
+    /// How several addresses are asked for the association: sequential or parallel
+    #[arg(long, value_name = "ORDER")]
+    initiation: Option<InitiationOrder>,
+}
+
+impl PolicyOptions {
+    /// The options that were given, by their names.
+    pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
+        [
+            ("--retransmission", self.retransmission.is_some()),
+            ("--retransmission-precedence", self.retransmission_precedence.is_some()),
+            ("--har", self.har),
+            ("--mfr", self.mfr),
+            ("--timestamps", self.timestamps),
+            ("--cpt", self.cpt.is_some()),
+            ("--informed", self.informed),
+            ("--dormant", self.dormant.is_some()),
+            ("--initiation", self.initiation.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(name, given)| given.then_some(name))
+    }
+
+    /// Enters what was given into the options of an association.
+    pub(crate) fn apply(&self, config: &mut AssociationConfig) {
+        fn set<T: Copy>(field: &mut T, given: Option<T>) {
+            *field = given.unwrap_or(*field);
+        }
+        set(&mut config.retransmission, self.retransmission);
+        set(&mut config.retransmission_precedence, self.retransmission_precedence);
+        set(&mut config.dormant, self.dormant);
+        set(&mut config.initiation, self.initiation);
+        config.heartbeat_after_rto |= self.har;
+        config.multiple_fast_retransmit |= self.mfr;
+        config.timestamps |= self.timestamps;
+        config.informed_failover |= self.informed;
+        config.change_primary_threshold = self.cpt.or(config.change_primary_threshold);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: PolicyOptions,
+    }
+
+    fn parse(line: &str) -> Result<PolicyOptions, String> {
+        let words = std::iter::once("test").chain(line.split_whitespace());
+        Command::try_parse_from(words).map(|c| c.options).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_given_is_set_and_the_rest_stays() {
+        let options = parse(
+            "--retransmission frsame-rtoalt --har --timestamps --cpt 0 --informed \
+             --dormant last-dest --initiation parallel --retransmission-precedence same-path",
+        )
+        .unwrap();
+        let mut config = AssociationConfig::rfc2960();
+        options.apply(&mut config);
+        assert_eq!(config.retransmission, RetransmissionPolicy::FrSameRtoAlt);
+        assert_eq!(config.retransmission_precedence, RetransmissionPrecedence::SamePath);
+        assert_eq!(config.dormant, DormantBehaviour::LastDest);
+        assert_eq!(config.initiation, InitiationOrder::Parallel);
+        assert_eq!(config.change_primary_threshold, Some(0));
+        assert!(config.heartbeat_after_rto && config.timestamps && config.informed_failover);
+        assert!(!config.multiple_fast_retransmit);
+        assert_eq!(options.given().count(), 8);
+        let mut untouched = AssociationConfig::rfc2960();
+        parse("").unwrap().apply(&mut untouched);
+        assert_eq!(untouched.retransmission, RetransmissionPolicy::AllRtxAlt);
+        assert_eq!(parse("").unwrap().given().count(), 0);
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        let error = parse("--retransmission sometimes").unwrap_err();
+        assert!(error.contains("none of all-rtx-same, all-rtx-alt, fr-same-rto-alt"), "{error}");
+        assert!(parse("--informed").is_err());
+        assert!(parse("--cpt -1").is_err());
+    }
+}

@@ -1,0 +1,100 @@
+//! Failover and return: what the state machine of `policy/failover.rs` means for an association.
+
+use super::Association;
+use crate::event::{Event, PathId, PathState};
+use crate::policy;
+use crate::policy::failover::{Failover, Input, Phase, View};
+use crate::time::Instant;
+
+impl Association {
+    /// Something happened to a path, or to the choice of it.
+    // req: rfc9260 6.4.1 "send the data to an alternate active destination"
+    // req: rfc9260 8.2 "only ONE transport address SHOULD be chosen"
+    pub(super) fn fail_over(&mut self, now: Instant, input: Input) {
+        let before = Failover { phase: self.phase, primary: self.primary, in_use: self.active };
+        let paths = &self.paths;
+        let after = before.step(
+            input,
+            &View {
+                dormant: self.config.dormant,
+                count: paths.len(),
+                is_active: &|path| paths[path].is_active(),
+                alternate: &|path| policy::alternate(paths, path),
+                is_usable: &|path| paths[path].state != PathState::Unconfirmed,
+            },
+        );
+        if after == before {
+            return;
+        }
+        self.phase = after.phase;
+        self.primary = after.primary;
+        self.tell_failover(input, before, after);
+        if after.in_use != before.in_use {
+            self.use_path(now, after.in_use);
+            if !self.paths[before.in_use].is_active() {
+                self.outstanding.redirect_lost(before.in_use, after.in_use);
+            }
+        }
+    }
+
+    fn tell_failover(&mut self, input: Input, before: Failover, after: Failover) {
+        let remote = self.paths[after.in_use].remote;
+        let to = PathId(after.in_use as u8);
+        let event = match (input, before.phase, after.phase) {
+            (Input::SetPrimary(_), ..) => return,
+            (Input::Failed(_), _, Phase::Dormant) => Event::Dormant,
+            (Input::Failed(_), ..) => {
+                let from = PathId(before.in_use as u8);
+                Event::FailedOver { from, to, remote, permanent: false }
+            }
+            (Input::GiveUpPrimary, ..) => {
+                let from = PathId(before.primary as u8);
+                Event::FailedOver { from, to, remote, permanent: true }
+            }
+            (Input::Responds(_), ..) => Event::Recovered { path: to, remote },
+            (Input::TimedOut(_), ..) => return,
+        };
+        tracing::debug!(?event, "failover");
+        self.events.push_back(event);
+    }
+
+    /// Whether the failover of the primary path is to be made permanent (caro 3.4): its error
+    /// count exceeds the change-primary threshold, and nothing is known that speaks against it.
+    pub(super) fn may_give_up_primary(&self) -> bool {
+        let exceeded = (self.config.change_primary_threshold)
+            .is_some_and(|threshold| self.paths[self.primary].error_count > threshold);
+        exceeded
+            && self.phase != Phase::Primary
+            && (!self.config.informed_failover || self.promises_more() == Some(true))
+    }
+
+    /// Whether the path in use promises more throughput than the primary one.
+    fn promises_more(&self) -> Option<bool> {
+        let estimate = |path: usize| {
+            let path = &self.paths[path];
+            (path.rtt.srtt(), path.loss.loss())
+        };
+        policy::informed::is_better(estimate(self.primary), estimate(self.active))
+    }
+
+    /// What waited to be retransmitted on a path that failed goes out on another one.
+    pub(super) fn redirect_lost(&mut self, failed: usize) {
+        let next = policy::alternate(&self.paths, failed).unwrap_or(self.active);
+        if self.paths[next].state != PathState::Unconfirmed {
+            self.outstanding.redirect_lost(failed, next);
+        }
+    }
+
+    /// New data goes over path `index` from now on.
+    pub(super) fn use_path(&mut self, now: Instant, index: usize) {
+        if self.active == index {
+            return;
+        }
+        self.active = index;
+        self.paced_until = None;
+        let path = &mut self.paths[index];
+        path.last_data = now;
+        self.events
+            .push_back(Event::ActivePathChanged { path: PathId(index as u8), remote: path.remote });
+    }
+}

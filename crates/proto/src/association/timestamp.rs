@@ -1,0 +1,156 @@
+//! Timestamps: which transmission an acknowledgement is for (caro 2.4.2).
+//!
+//! The value that this side sends tells when the packet left and on which path; the peer brings
+//! it back with the acknowledgement that the packet causes. So retransmissions are measured like
+//! everything else, the path that a retransmission went is the one that is known to work, and a
+//! retransmission that was not needed is found out.
+
+use anabranch_wire::{Chunk, PacketWriter, Timestamp};
+
+use super::Association;
+use crate::time::Instant;
+
+/// Bits of a value that tell the path.
+const PATH_BITS: u32 = 0xf;
+
+const _: () = assert!(super::MAX_PATHS <= PATH_BITS as usize + 1);
+
+/// Timestamps of one association.
+#[derive(Debug, Default)]
+pub(super) struct Timestamps {
+    /// Both sides want them.
+    pub(super) in_use: bool,
+    /// What the packet at hand carries.
+    at_hand: Option<Timestamp>,
+    /// Value of the earliest packet with data that no acknowledgement has answered.
+    to_echo: Option<u32>,
+}
+
+impl Timestamps {
+    /// For an association whose sides have agreed to use them or not.
+    pub(super) fn new(in_use: bool) -> Self {
+        Self { in_use, ..Self::default() }
+    }
+
+    /// A packet is going to be read.
+    pub(super) fn begin_packet(&mut self) {
+        self.at_hand = None;
+    }
+
+    /// The packet at hand carries this.
+    pub(super) fn received(&mut self, timestamp: Timestamp) {
+        self.at_hand = Some(timestamp);
+    }
+
+    /// The packet at hand carries data, which will be acknowledged.
+    pub(super) fn data_received(&mut self) {
+        if let (true, Some(timestamp)) = (self.in_use, self.at_hand) {
+            self.to_echo.get_or_insert(timestamp.value);
+        }
+    }
+}
+
+/// The time in microseconds, without the bits that tell the path.
+fn ticks(now: Instant) -> u64 {
+    (now.as_nanos() / 1000) & !u64::from(PATH_BITS)
+}
+
+/// What a packet tells that leaves `now` on `path`.
+fn value(now: Instant, path: usize) -> u32 {
+    ticks(now) as u32 | (path as u32 & PATH_BITS)
+}
+
+/// Path and time of the packet that told `value`. The time is less than 16 us too early.
+fn read(now: Instant, value: u32) -> (usize, Instant) {
+    let age = (ticks(now) as u32).wrapping_sub(value & !PATH_BITS);
+    let sent = ticks(now).saturating_sub(u64::from(age)).saturating_mul(1000);
+    ((value & PATH_BITS) as usize, Instant::from_nanos(sent))
+}
+
+impl Association {
+    /// The path and the time of the packet that the acknowledgement at hand answers.
+    fn echo(&self, now: Instant) -> Option<(usize, Instant)> {
+        let echo = self.timestamps.at_hand.filter(|_| self.timestamps.in_use)?.echo?;
+        Some(read(now, echo)).filter(|(path, _)| *path < self.paths.len())
+    }
+
+    /// Learns what the echo in the packet of an acknowledgement tells.
+    pub(super) fn use_echo(&mut self, now: Instant) {
+        if !self.summary.newly_acked() {
+            return;
+        }
+        let Some((index, sent)) = self.echo(now) else { return };
+        let path = &mut self.paths[index];
+        if sent >= path.measured_to {
+            path.measured_to = now;
+            path.rtt.on_measurement(now.saturating_since(sent));
+        }
+        self.path_works(now, index);
+        // Only what one packet carried is surely answered by this echo.
+        let one = self.summary.lowest_packet == self.summary.highest_packet;
+        let resolution = std::time::Duration::from_micros(u64::from(PATH_BITS) + 1);
+        if one && self.summary.retransmitted_at.is_some_and(|again| sent + resolution < again) {
+            self.counters.spurious_retransmissions += 1;
+            self.paths[index].loss.on_not_lost(1);
+        }
+    }
+
+    /// Writes the timestamp of a packet with data or, if `answers`, an acknowledgement. Returns
+    /// its length.
+    pub(super) fn write_timestamp(
+        &mut self,
+        now: Instant,
+        path: usize,
+        answers: bool,
+        packet: &mut PacketWriter<'_>,
+    ) -> usize {
+        let echo = self.timestamps.to_echo.filter(|_| answers);
+        let timestamp = Timestamp { value: value(now, path), echo };
+        if packet.chunk(&Chunk::Timestamp(timestamp)).is_err() {
+            return 0;
+        }
+        if answers {
+            self.timestamps.to_echo = None;
+        }
+        Timestamp::LEN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_tell_path_and_time_across_the_wrap() {
+        for seconds in [0, 1, 4294, 4295, 1_000_000_000] {
+            for path in [0, 7, 15] {
+                let sent = Instant::from_nanos(seconds * 1_000_000_000 + 123_456_789);
+                for later in [0, 90_000_000, 2_000_000_000_000] {
+                    let now = Instant::from_nanos(sent.as_nanos() + later);
+                    let (from, at) = read(now, value(sent, path));
+                    assert_eq!(from, path);
+                    assert!((0..16_000).contains(&(sent.as_nanos() - at.as_nanos())));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_earliest_packet_is_echoed_and_only_with_data() {
+        let mut timestamps = Timestamps::new(true);
+        timestamps.received(Timestamp { value: 1, echo: None });
+        timestamps.begin_packet();
+        timestamps.data_received();
+        assert_eq!(timestamps.to_echo, None);
+        for value in [5, 6] {
+            timestamps.begin_packet();
+            timestamps.received(Timestamp { value, echo: None });
+            timestamps.data_received();
+        }
+        assert_eq!(timestamps.to_echo, Some(5));
+        let mut unused = Timestamps::default();
+        unused.received(Timestamp { value: 5, echo: None });
+        unused.data_received();
+        assert_eq!(unused.to_echo, None);
+    }
+}

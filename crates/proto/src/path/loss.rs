@@ -1,0 +1,116 @@
+//! How much a path loses, from what it carries and from heartbeats while it is idle.
+
+/// Weight of the past that is forgotten with each packet: about the last 256 count.
+const DECAY: f64 = 1.0 - 1.0 / 256.0;
+
+/// Packets (or probes) after which an estimate is given.
+const ENOUGH: f64 = 8.0;
+
+/// Estimate of the share of packets that a path loses in the forward direction.
+///
+/// Data chunks count as delivered when they are acknowledged and as lost when they are held to
+/// be lost. A heartbeat is lost when it or its answer is; so as to count one direction, its loss
+/// is taken for that of two equal ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LossEstimator {
+    /// Weighted numbers of what was sent and of what of it was lost.
+    sent: f64,
+    lost: f64,
+    /// The same for heartbeats, which travel both ways.
+    probes: f64,
+    probes_lost: f64,
+}
+
+impl LossEstimator {
+    /// Data chunks were acknowledged.
+    pub(crate) fn on_delivered(&mut self, chunks: u32) {
+        self.decay(chunks);
+        self.sent += f64::from(chunks);
+    }
+
+    /// Data chunks were lost.
+    pub(crate) fn on_lost(&mut self, chunks: u32) {
+        self.decay(chunks);
+        self.sent += f64::from(chunks);
+        self.lost += f64::from(chunks);
+    }
+
+    /// What was held to be lost had arrived.
+    pub(crate) fn on_not_lost(&mut self, chunks: u32) {
+        self.lost = (self.lost - f64::from(chunks)).max(0.0);
+    }
+
+    /// A heartbeat was answered, or not in time.
+    pub(crate) fn on_probe(&mut self, answered: bool) {
+        self.decay(1);
+        self.probes += 1.0;
+        self.probes_lost += f64::from(u8::from(!answered));
+    }
+
+    fn decay(&mut self, packets: u32) {
+        let factor = DECAY.powi(i32::try_from(packets).unwrap_or(i32::MAX));
+        self.sent *= factor;
+        self.lost *= factor;
+        self.probes *= factor;
+        self.probes_lost *= factor;
+    }
+
+    /// Share of packets lost, 0 to 1; `None` before enough is known. Half a packet is added to
+    /// what was lost and one to what was sent, so that a path without losses so far is not held
+    /// to be perfect.
+    pub(crate) fn loss(&self) -> Option<f64> {
+        let packets = self.sent + self.probes;
+        if packets < ENOUGH {
+            return None;
+        }
+        let both_ways = if self.probes > 0.0 { self.probes_lost / self.probes } else { 0.0 };
+        let one_way = 1.0 - (1.0 - both_ways).max(0.0).sqrt();
+        let lost = self.lost + one_way * self.probes;
+        Some(((lost + 0.5) / (packets + 1.0)).clamp(0.0, 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_nothing() {
+        let mut loss = LossEstimator::default();
+        assert_eq!(loss.loss(), None);
+        loss.on_delivered(7);
+        assert_eq!(loss.loss(), None);
+        loss.on_delivered(2);
+        assert!(loss.loss().is_some_and(|loss| loss < 0.06));
+    }
+
+    #[test]
+    fn data_and_probes_measure_the_same_loss() {
+        // Every 20th packet of data; of heartbeats, which are lost in either direction, 39 of 400.
+        let mut data = LossEstimator::default();
+        for packet in 0..4000 {
+            if packet % 20 == 0 { data.on_lost(1) } else { data.on_delivered(1) }
+        }
+        let mut probes = LossEstimator::default();
+        for probe in 0..4000 {
+            probes.on_probe(probe % 400 % 10 != 0 || probe % 400 == 0);
+        }
+        for loss in [data.loss(), probes.loss()] {
+            assert!(loss.is_some_and(|loss| (0.04..0.06).contains(&loss)), "{loss:?}");
+        }
+    }
+
+    #[test]
+    fn the_past_is_forgotten_and_mistakes_are_taken_back() {
+        let mut loss = LossEstimator::default();
+        (0..100).for_each(|_| loss.on_lost(1));
+        assert!(loss.loss().is_some_and(|loss| loss > 0.95));
+        (0..2000).for_each(|_| loss.on_delivered(1));
+        assert!(loss.loss().is_some_and(|loss| loss < 0.01));
+        loss.on_lost(50);
+        loss.on_not_lost(50);
+        assert!(loss.loss().is_some_and(|loss| loss < 0.01));
+        loss.on_not_lost(50);
+        assert!(loss.loss().is_some_and(|loss| loss > 0.0));
+    }
+}

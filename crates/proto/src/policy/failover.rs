@@ -1,0 +1,244 @@
+//! Where new data goes when paths fail and answer again: the state machines of caro Figs 3.1,
+//! 3.7 and 3.9 as one.
+//!
+//! ```text
+//!              the primary fails,             the path in use fails,
+//!              another path is active         another one is active
+//!            +----------------------+        +------+
+//!            |                      v        |      v
+//!      +-----------+  the primary  +-------------------+  no path is   +-------------+
+//!  --> | I Primary | <------------ |   II Alternate    | ------------> | III Dormant |
+//!      +-----------+  answers, or  +-------------------+  active       +-------------+
+//!          ^  |       is given up        ^                               |  |  ^  |
+//!          |  |                          | another path answers          |  |  +--+ timeout,
+//!          |  |                          +-------------------------------+  |    or the primary
+//!          |  +--------- no path is active --------------> III              |    is given up
+//!          +-------------------- the primary answers -----------------------+
+//! ```
+//!
+//! When a path has failed is not decided here: its error count exceeded Path.Max.Retrans. The
+//! primary is given up when its error count exceeds the change-primary threshold (and, for an
+//! informed choice, the path in use promises more): the path in use becomes the primary one.
+
+use super::DormantBehaviour;
+
+/// Phase of an association whose paths may fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// I: the primary path is active and has all new data.
+    Primary,
+    /// II: the primary path has failed, and another one has the data.
+    Alternate,
+    /// III: every path has failed.
+    Dormant,
+}
+
+/// What moves the state machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// A path that was active has failed.
+    Failed(usize),
+    /// A path that had failed before timed out once more.
+    TimedOut(usize),
+    /// A path that had failed answers and is active again.
+    Responds(usize),
+    /// The primary path's error count exceeds the change-primary threshold.
+    GiveUpPrimary,
+    /// The user wants this path to be the primary one.
+    SetPrimary(usize),
+}
+
+/// What the state machine must know of the paths.
+pub(crate) struct View<'a> {
+    pub(crate) dormant: DormantBehaviour,
+    pub(crate) count: usize,
+    pub(crate) is_active: &'a dyn Fn(usize) -> bool,
+    /// The active path whose turn it is after one, if there is any beside it.
+    pub(crate) alternate: &'a dyn Fn(usize) -> Option<usize>,
+    /// Whether a path may carry data at all, failed or not.
+    pub(crate) is_usable: &'a dyn Fn(usize) -> bool,
+}
+
+/// State of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failover {
+    pub(crate) phase: Phase,
+    /// D_i of the figures.
+    pub(crate) primary: usize,
+    /// The path for new data; D_j of the figures in phase II.
+    pub(crate) in_use: usize,
+}
+
+impl Failover {
+    /// The state after `input`; `view` shows the paths as they are after it.
+    pub(crate) fn step(self, input: Input, view: &View<'_>) -> Self {
+        let Self { phase, primary, in_use } = self;
+        match (phase, input) {
+            (Phase::Primary | Phase::Alternate, Input::Failed(path)) if path == in_use => {
+                match (view.alternate)(path) {
+                    Some(next) => Self { phase: Phase::Alternate, primary, in_use: next },
+                    None => Self { phase: Phase::Dormant, ..self.dormant_path(path, view) },
+                }
+            }
+            (Phase::Dormant, Input::TimedOut(path)) if path == in_use => {
+                self.dormant_path(path, view)
+            }
+            (Phase::Alternate | Phase::Dormant, Input::Responds(path)) if path == primary => {
+                Self { phase: Phase::Primary, primary, in_use: primary }
+            }
+            (Phase::Dormant, Input::Responds(path)) => {
+                Self { phase: Phase::Alternate, primary, in_use: path }
+            }
+            (Phase::Alternate, Input::GiveUpPrimary) => {
+                Self { phase: Phase::Primary, primary: in_use, in_use }
+            }
+            // No path's state changes with it, so that the association stays dormant.
+            (Phase::Dormant, Input::GiveUpPrimary) => Self { primary: in_use, ..self },
+            (_, Input::SetPrimary(path)) if (view.is_active)(path) => {
+                Self { phase: Phase::Primary, primary: path, in_use: path }
+            }
+            (Phase::Primary, Input::SetPrimary(path)) if path != in_use => {
+                Self { phase: Phase::Alternate, primary: path, in_use }
+            }
+            (_, Input::SetPrimary(path)) => Self { primary: path, ..self },
+            // Paths that carry no new data come and go without a word.
+            (_, Input::Failed(_) | Input::TimedOut(_) | Input::Responds(_))
+            | (Phase::Primary, Input::GiveUpPrimary) => self,
+        }
+    }
+
+    fn dormant_path(self, last: usize, view: &View<'_>) -> Self {
+        let in_use = view.dormant.path(last, self.primary, view.count, view.is_usable);
+        Self { in_use, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps through `inputs` with `count` paths and returns the states, as phase, primary and
+    /// path in use.
+    fn run(
+        count: usize,
+        dormant: DormantBehaviour,
+        inputs: &[Input],
+    ) -> Vec<(Phase, usize, usize)> {
+        let mut active = vec![true; count];
+        let mut state = Failover { phase: Phase::Primary, primary: 0, in_use: 0 };
+        let mut states = Vec::new();
+        for input in inputs {
+            match *input {
+                Input::Failed(path) => active[path] = false,
+                Input::Responds(path) => active[path] = true,
+                _ => {}
+            }
+            let alternate =
+                |from| (1..count).map(|step| (from + step) % count).find(|path| active[*path]);
+            let view = View {
+                dormant,
+                count,
+                is_active: &|path| active[path],
+                alternate: &alternate,
+                is_usable: &|_| true,
+            };
+            state = state.step(*input, &view);
+            states.push((state.phase, state.primary, state.in_use));
+        }
+        states
+    }
+
+    use DormantBehaviour::{Hop, LastDest};
+    use Input::{Failed, GiveUpPrimary, Responds, SetPrimary, TimedOut};
+    use Phase::{Alternate, Dormant, Primary};
+
+    /// Every transition of the three figures: figure, inputs, and the state after the last one.
+    #[test]
+    fn transitions_of_the_figures() {
+        type Row<'a> = (&'a str, DormantBehaviour, &'a [Input], (Phase, usize, usize));
+        let table: &[Row<'_>] = &[
+            ("3.1 I to II", Hop, &[Failed(0)], (Alternate, 0, 1)),
+            ("3.1 II to II", Hop, &[Failed(0), Failed(1)], (Alternate, 0, 2)),
+            ("3.1 II to I", Hop, &[Failed(0), Responds(0)], (Primary, 0, 0)),
+            ("3.1 II to I from D2", Hop, &[Failed(0), Failed(1), Responds(0)], (Primary, 0, 0)),
+            ("3.1 D1 back", Hop, &[Failed(0), Failed(1), Responds(1)], (Alternate, 0, 2)),
+            ("3.7 I to III", Hop, &[Failed(1), Failed(2), Failed(0)], (Dormant, 0, 1)),
+            ("3.7 II to III", Hop, &[Failed(0), Failed(1), Failed(2)], (Dormant, 0, 0)),
+            (
+                "3.7 III hops",
+                Hop,
+                &[Failed(0), Failed(1), Failed(2), TimedOut(0), TimedOut(1)],
+                (Dormant, 0, 2),
+            ),
+            (
+                "3.7 another path times out",
+                Hop,
+                &[Failed(0), Failed(1), Failed(2), TimedOut(1)],
+                (Dormant, 0, 0),
+            ),
+            (
+                "3.7 III to I",
+                Hop,
+                &[Failed(0), Failed(1), Failed(2), TimedOut(0), Responds(0)],
+                (Primary, 0, 0),
+            ),
+            (
+                "3.7 III to II",
+                Hop,
+                &[Failed(0), Failed(1), Failed(2), TimedOut(0), Responds(2)],
+                (Alternate, 0, 2),
+            ),
+            ("3.9 II to I", Hop, &[Failed(0), GiveUpPrimary], (Primary, 1, 1)),
+            (
+                "3.9 III to III",
+                Hop,
+                &[Failed(0), Failed(1), Failed(2), TimedOut(0), GiveUpPrimary],
+                (Dormant, 1, 1),
+            ),
+            (
+                "3.9 III to I with the new primary",
+                Hop,
+                &[Failed(0), Failed(1), Failed(2), TimedOut(0), GiveUpPrimary, Responds(1)],
+                (Primary, 1, 1),
+            ),
+            ("3.9 nothing to give up", Hop, &[GiveUpPrimary], (Primary, 0, 0)),
+        ];
+        for (name, dormant, inputs, expected) in table {
+            assert_eq!(run(3, *dormant, inputs).last(), Some(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_dormant_behaviours_stay_where_they_are() {
+        let all: Vec<Input> =
+            [0, 1, 2].map(Failed).into_iter().chain([2, 2, 0].map(TimedOut)).collect();
+        let in_use = |behaviour| -> Vec<usize> {
+            run(3, behaviour, &all).iter().map(|(_, _, in_use)| *in_use).collect()
+        };
+        assert_eq!(in_use(LastDest), [1, 2, 2, 2, 2, 2]);
+        assert_eq!(in_use(DormantBehaviour::Primary), [1, 2, 0, 0, 0, 0]);
+        assert_eq!(in_use(Hop), [1, 2, 0, 0, 0, 1]);
+        for behaviour in DormantBehaviour::ALL {
+            let back = [Failed(1), Failed(0), Responds(1)];
+            assert_eq!(run(2, *behaviour, &back)[2], (Alternate, 0, 1), "{behaviour}");
+        }
+    }
+
+    #[test]
+    fn one_path_is_dormant_when_it_fails() {
+        for behaviour in DormantBehaviour::ALL {
+            let states = run(1, *behaviour, &[Failed(0), TimedOut(0), GiveUpPrimary, Responds(0)]);
+            assert_eq!(states[..3], [(Dormant, 0, 0); 3], "{behaviour}");
+            assert_eq!(states[3], (Primary, 0, 0));
+        }
+    }
+
+    #[test]
+    fn the_user_chooses() {
+        assert_eq!(run(2, Hop, &[SetPrimary(1)]), [(Primary, 1, 1)]);
+        let inactive = run(2, Hop, &[Failed(1), SetPrimary(1), Responds(1)]);
+        assert_eq!(inactive[1..], [(Alternate, 1, 0), (Primary, 1, 1)]);
+        let dormant = run(2, Hop, &[Failed(0), Failed(1), SetPrimary(1), Responds(1)]);
+        assert_eq!(dormant[2..], [(Dormant, 1, 0), (Primary, 1, 1)]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Policies by the names that files and command lines give them.
+
+use std::fmt;
+
+/// A name that no policy has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    pub(super) name: String,
+    pub(super) known: &'static [&'static str],
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is none of {}", self.name, self.known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
+/// Gives an enum its names, the same in `Display` and `FromStr`; names after the first one of a
+/// variant are only understood.
+macro_rules! named {
+    ($type:ident { $($variant:ident = $name:literal $(| $alias:literal)*,)* }) => {
+        impl $type {
+            /// All of them, in the order of their declaration.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Its name in scenario files and on command lines.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::policy::UnknownName;
+
+            fn from_str(name: &str) -> Result<Self, Self::Err> {
+                match name {
+                    $($name $(| $alias)* => Ok(Self::$variant),)*
+                    _ => Err($crate::policy::UnknownName {
+                        name: name.to_owned(),
+                        known: &[$($name),*],
+                    }),
+                }
+            }
+        }
+    };
+}
+pub(super) use named;
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::{
+        DormantBehaviour, InitiationOrder, RetransmissionPolicy, RetransmissionPrecedence,
+    };
+
+    #[test]
+    fn names_are_understood_as_they_are_shown() {
+        macro_rules! round_trip {
+            ($($type:ident),*) => {
+                $(for policy in $type::ALL {
+                    assert_eq!(policy.to_string().parse(), Ok(*policy));
+                })*
+            };
+        }
+        round_trip!(
+            DormantBehaviour,
+            InitiationOrder,
+            RetransmissionPolicy,
+            RetransmissionPrecedence
+        );
+        assert_eq!("frsame-rtoalt".parse(), Ok(RetransmissionPolicy::FrSameRtoAlt));
+        assert_eq!(RetransmissionPolicy::FrSameRtoAlt.name(), "fr-same-rto-alt");
+        let error = "random".parse::<DormantBehaviour>().unwrap_err();
+        assert_eq!(error.to_string(), "'random' is none of last-dest, primary, hop");
+    }
+}
