@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Loss, Probability};
+use crate::{Discipline, Loss, Probability};
 
 /// The longest delay, jitter or extra delay: a day, far beyond any network.
 pub const MAX_SPAN: Duration = Duration::from_secs(86_400);
@@ -30,6 +30,8 @@ pub struct LinkConfig {
     pub keep_order: bool,
     /// Room for packets that wait for the transmitter.
     pub queue: QueueLimit,
+    /// Which packets are dropped before the queue is full.
+    pub discipline: Discipline,
     /// Largest packet in bytes, overhead included; at least 1. `None` is no limit.
     pub mtu: Option<usize>,
     /// Lose packets above the MTU silently instead of reporting them.
@@ -112,6 +114,9 @@ pub enum ConfigError {
     /// the list is given, from 0.
     #[error("cut {0} ends before it begins, or overlaps the cut before it")]
     Cut(usize),
+    /// RED without a weight or with thresholds out of order, or CoDel without times.
+    #[error("red needs min_threshold below max_threshold and a weight, codel times up to a day")]
+    Discipline,
     /// A loss position of 0.
     #[error("positions of lost packets count from 1")]
     PositionZero,
@@ -158,6 +163,13 @@ impl LinkConfig {
     #[must_use]
     pub fn queue(mut self, limit: QueueLimit) -> Self {
         self.queue = limit;
+        self
+    }
+
+    /// Sets which packets are dropped before the queue is full.
+    #[must_use]
+    pub fn discipline(mut self, discipline: Discipline) -> Self {
+        self.discipline = discipline;
         self
     }
 
@@ -252,6 +264,7 @@ impl LinkConfig {
             }
             free_from = cut.until;
         }
+        self.discipline.validate()?;
         self.loss.validate()
     }
 }
@@ -270,6 +283,8 @@ mod tests {
         let new = LinkConfig::new;
         let day_and_more = MAX_SPAN + Duration::from_nanos(1);
         let some = Probability::percent(1);
+        let no_room = crate::Red { min_threshold: 15, ..crate::Red::default() };
+        let no_time = crate::CoDel { target: Duration::ZERO, ..crate::CoDel::default() };
         let cases = [
             (new().rate(0), ConfigError::Rate(0)),
             (new().rate(MAX_RATE + 1), ConfigError::Rate(MAX_RATE + 1)),
@@ -284,6 +299,8 @@ mod tests {
             (new().cut(5, Some(9)).cut(8, None), ConfigError::Cut(1)),
             (new().cut(5, None).cut(8, None), ConfigError::Cut(1)),
             (new().loss(Loss::positions([0])), ConfigError::PositionZero),
+            (new().discipline(Discipline::Red(no_room)), ConfigError::Discipline),
+            (new().discipline(Discipline::CoDel(no_time)), ConfigError::Discipline),
         ];
         for (config, error) in cases {
             assert_eq!(config.validate(), Err(error), "{config:?}");
@@ -310,6 +327,7 @@ mod tests {
             .rate(5)
             .queue(QueueLimit::Bytes(7))
             .loss(Loss::bursts(7, 3))
+            .discipline(Discipline::Red(crate::Red::default()))
             .reorder(Probability::per_million(3), Duration::from_millis(1))
             .cut(1, None);
         let text = serde_json::to_string(&config).unwrap();

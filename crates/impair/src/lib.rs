@@ -27,15 +27,17 @@
 //! The way of a packet through a link:
 //!
 //! 1. The door ([`Link::send`]): too large for the MTU, offered to a link that is down, or no room
-//!    in the drop-tail queue; each ends the packet here, and the outcome says so.
+//!    in the queue, or RED does not want it there; each ends the packet here, and the outcome says
+//!    so.
 //! 2. The transmitter: packets leave one after the other at the configured rate. Without a rate
-//!    they leave at once and nothing ever waits.
+//!    they leave at once and nothing ever waits. CoDel drops packets when their turn comes.
 //! 3. The wire: the loss model's victims vanish (they did use the rate and the queue, as on a real
 //!    link); the others may be corrupted or duplicated, and arrive after delay, jitter and the
 //!    extra delay of those held back.
 #![forbid(unsafe_code)]
 
 mod config;
+mod discipline;
 #[cfg(feature = "file")]
 pub mod file;
 mod link;
@@ -47,8 +49,10 @@ mod transmitter;
 mod wire;
 
 pub use config::{ConfigError, Cut, LinkConfig, MAX_RATE, MAX_SPAN, QueueLimit};
+pub use discipline::{CoDel, Discipline, Red};
 pub use link::{Link, LossCause, SendOutcome};
 pub use loss::{GilbertElliott, Loss, Pattern};
 pub use packet::Packet;
 pub use random::{Probability, Rng};
 pub use stats::LinkStats;
+pub use transmitter::QueueIntegral;

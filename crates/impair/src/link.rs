@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::discipline::Manager;
 use crate::loss::LossState;
-use crate::transmitter::{Job, Transmitter};
+use crate::transmitter::{Job, QueueIntegral, Transmitter};
 use crate::wire::Wire;
-use crate::{ConfigError, Cut, LinkConfig, LinkStats, Packet, Rng};
+use crate::{ConfigError, Cut, LinkConfig, LinkStats, Packet, QueueLimit, Rng};
 
 /// What became of a packet at the door of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,7 +15,7 @@ pub enum SendOutcome {
     Accepted,
     /// It will not arrive.
     Lost(LossCause),
-    /// The queue was full.
+    /// The queue was full, or RED dropped it.
     QueueFull,
     /// It is larger than the link carries; a router would answer with ICMP.
     TooBig {
@@ -46,11 +47,13 @@ pub enum LossCause {
 #[derive(Debug)]
 pub struct Link<T> {
     config: LinkConfig,
+    seed: u64,
     now: u64,
     /// As set by `set_up`; cuts come on top.
     enabled: bool,
     schedule: Schedule,
     transmitter: Transmitter<T>,
+    manager: Manager,
     wire: Wire<T>,
     loss: LossState,
     draws: Draws,
@@ -81,8 +84,8 @@ impl<T: Packet> Link<T> {
             now: 0,
             enabled: true,
             schedule: Schedule::at(&config.cuts, 0),
-            config,
             transmitter: Transmitter::new(),
+            manager: Manager::new(config.discipline, Rng::stream(seed, 5)),
             wire: Wire::new(),
             loss: LossState::new(Rng::stream(seed, 0)),
             draws: Draws {
@@ -94,6 +97,8 @@ impl<T: Packet> Link<T> {
             last_due: 0,
             highest_delivered: 0,
             stats: LinkStats::default(),
+            seed,
+            config,
         })
     }
 
@@ -126,7 +131,18 @@ impl<T: Packet> Link<T> {
             self.stats.queue_drops += 1;
             return SendOutcome::QueueFull;
         }
-        let job = Job { packet: (!lost).then_some(packet), bytes, number };
+        if let Manager::Red(red) = &mut self.manager {
+            let (packets, queued) = self.transmitter.backlog();
+            let length = match self.config.queue {
+                QueueLimit::Bytes(_) => queued,
+                QueueLimit::Packets(_) | QueueLimit::Unlimited => packets,
+            };
+            if red.drops(length as u64, self.transmitter.idle(self.now), self.config.rate) {
+                self.stats.early_drops += 1;
+                return SendOutcome::QueueFull;
+            }
+        }
+        let job = Job { packet: (!lost).then_some(packet), bytes, number, entered: self.now };
         self.transmitter.push(self.now, self.config.rate, job);
         let (packets, bytes) = self.transmitter.backlog();
         self.stats.max_queue_packets = self.stats.max_queue_packets.max(packets as u64);
@@ -177,6 +193,9 @@ impl<T: Packet> Link<T> {
         self.advance(now);
         self.transmitter.change_rate(self.now, self.config.rate, config.rate);
         self.schedule = Schedule::at(&config.cuts, self.now);
+        if config.discipline != self.config.discipline {
+            self.manager = Manager::new(config.discipline, Rng::stream(self.seed, 5));
+        }
         self.config = config;
         if !self.is_up() {
             self.drop_all();
@@ -222,6 +241,12 @@ impl<T: Packet> Link<T> {
         self.transmitter.backlog().0
     }
 
+    /// How long how much waited for the transmitter until `now`.
+    pub fn queue_integral(&mut self, now: u64) -> QueueIntegral {
+        self.advance(now);
+        self.transmitter.integral(self.now)
+    }
+
     /// Does what was to happen until `now`, in the order of time: departures and cuts.
     fn advance(&mut self, now: u64) {
         let now = self.now.max(now);
@@ -247,9 +272,11 @@ impl<T: Packet> Link<T> {
     /// The packet being sent has left at `at`.
     fn depart(&mut self, at: u64) {
         self.now = at;
-        let Some(job) = self.transmitter.depart(self.config.rate) else {
+        let departed = self.transmitter.depart(self.config.rate, &mut self.manager);
+        let Some((job, dropped)) = departed else {
             return;
         };
+        self.stats.early_drops += dropped;
         let Some(mut packet) = job.packet else {
             return;
         };
@@ -280,7 +307,7 @@ impl<T: Packet> Link<T> {
 
     /// The link has gone down: only what has arrived, and was not polled yet, survives.
     fn drop_all(&mut self) {
-        let dropped = self.transmitter.clear() + self.wire.clear_after(self.now);
+        let dropped = self.transmitter.clear(self.now) + self.wire.clear_after(self.now);
         self.stats.lost_down += dropped as u64;
     }
 }
@@ -318,5 +345,7 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
+#[cfg(test)]
+mod queue_tests;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 /// What a [`Link`](crate::Link) did since it was made.
 ///
 /// At any time `offered + duplicated` equals `delivered + lost_model + lost_down + queue_drops +
-/// too_big` plus the packets still in the link.
+/// early_drops + too_big` plus the packets still in the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -22,6 +22,8 @@ pub struct LinkStats {
     pub lost_down: u64,
     /// Packets dropped at the tail of the full queue.
     pub queue_drops: u64,
+    /// Packets dropped by RED or CoDel.
+    pub early_drops: u64,
     /// Packets larger than the MTU, reported or not.
     pub too_big: u64,
     /// Additional copies made.

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use crate::QueueLimit;
+use crate::discipline::{Manager, codel::Head};
 
-const NANOS_PER_SECOND: u128 = 1_000_000_000;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// A packet on its way through the transmitter.
 #[derive(Debug)]
@@ -15,6 +16,33 @@ pub(crate) struct Job<T> {
     pub(crate) bytes: usize,
     /// Position among the packets offered to the link.
     pub(crate) number: u64,
+    /// When it came.
+    pub(crate) entered: u64,
+}
+
+/// How long how much waited for a transmitter, summed over time: the difference of two of them,
+/// divided by the difference of their times, is the mean queue between these times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueIntegral {
+    /// Packets, the one being sent not counted, times nanoseconds.
+    pub packet_nanos: u128,
+    /// Bytes, overhead included, times nanoseconds.
+    pub byte_nanos: u128,
+    /// Up to this time.
+    pub until: u64,
+}
+
+impl QueueIntegral {
+    /// Mean packets and bytes since `earlier`; 0 when no time has passed.
+    pub fn mean_since(&self, earlier: &Self) -> (f64, f64) {
+        let nanos = self.until.saturating_sub(earlier.until);
+        if nanos == 0 {
+            return (0.0, 0.0);
+        }
+        let mean = |now: u128, then: u128| now.saturating_sub(then) as f64 / nanos as f64;
+        let packets = mean(self.packet_nanos, earlier.packet_nanos);
+        (packets, mean(self.byte_nanos, earlier.byte_nanos))
+    }
 }
 
 /// Sends one packet after the other; the rest wait in order.
@@ -25,11 +53,12 @@ pub(crate) struct Transmitter<T> {
     end: u64,
     /// Fraction of a nanosecond, times the rate, that the packets of this busy period have used
     /// beyond whole nanoseconds: without it fast links would run fast by up to one per packet.
-    carry: u128,
+    carry: u64,
     waiting: VecDeque<Job<T>>,
     waiting_bytes: usize,
     /// Packets, as against jobs without one, in `current` and `waiting`.
     packets: usize,
+    integral: QueueIntegral,
 }
 
 impl<T> Transmitter<T> {
@@ -41,7 +70,35 @@ impl<T> Transmitter<T> {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             packets: 0,
+            integral: QueueIntegral::default(),
         }
+    }
+
+    /// Brings the integral up to `now`: to be called before what waits changes.
+    fn integrate(&mut self, now: u64) {
+        if now > self.integral.until {
+            if !self.waiting.is_empty() {
+                let nanos = u128::from(now - self.integral.until);
+                self.integral.packet_nanos += nanos * self.waiting.len() as u128;
+                self.integral.byte_nanos += nanos * self.waiting_bytes as u128;
+            }
+            self.integral.until = now;
+        }
+    }
+
+    /// What waited until now.
+    pub(crate) fn integral(&self, now: u64) -> QueueIntegral {
+        let mut integral = self.integral;
+        let nanos = u128::from(now.saturating_sub(integral.until));
+        integral.packet_nanos += nanos * self.waiting.len() as u128;
+        integral.byte_nanos += nanos * self.waiting_bytes as u128;
+        integral.until = integral.until.max(now);
+        integral
+    }
+
+    /// Nanoseconds for which nothing was being sent.
+    pub(crate) fn idle(&self, now: u64) -> u64 {
+        if self.current.is_some() { 0 } else { now.saturating_sub(self.end) }
     }
 
     /// Whether a packet of `bytes` may enter.
@@ -62,6 +119,7 @@ impl<T> Transmitter<T> {
             self.carry = 0;
             self.start(now, rate, job);
         } else {
+            self.integrate(now);
             self.waiting_bytes = self.waiting_bytes.saturating_add(job.bytes);
             self.waiting.push_back(job);
         }
@@ -72,15 +130,42 @@ impl<T> Transmitter<T> {
         self.current.as_ref().map(|_| self.end)
     }
 
-    /// Takes the packet whose time has come and starts the next one at that time.
-    pub(crate) fn depart(&mut self, rate: Option<u64>) -> Option<Job<T>> {
+    /// Takes the packet whose time has come and starts the next one at that time. Returns also how
+    /// many packets `manager` dropped on that occasion.
+    pub(crate) fn depart(
+        &mut self,
+        rate: Option<u64>,
+        manager: &mut Manager,
+    ) -> Option<(Job<T>, u64)> {
         let done = self.current.take()?;
         self.packets -= usize::from(done.packet.is_some());
-        if let Some(next) = self.waiting.pop_front() {
-            self.waiting_bytes = self.waiting_bytes.saturating_sub(next.bytes);
-            self.start(self.end, rate, next);
+        let mut dropped = 0;
+        if !self.waiting.is_empty() {
+            self.integrate(self.end);
         }
-        Some(done)
+        let mut first = true;
+        while let Some(next) = self.waiting.pop_front() {
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(next.bytes);
+            if let Manager::CoDel(codel) = manager {
+                let head = Head {
+                    waited: self.end.saturating_sub(next.entered),
+                    bytes: next.bytes,
+                    behind: self.waiting_bytes,
+                };
+                if codel.drops(self.end, head, std::mem::take(&mut first)) {
+                    let whole = next.packet.is_some();
+                    self.packets -= usize::from(whole);
+                    dropped += u64::from(whole);
+                    continue;
+                }
+            }
+            self.start(self.end, rate, next);
+            break;
+        }
+        if let (Manager::CoDel(codel), None) = (manager, &self.current) {
+            codel.empty();
+        }
+        Some((done, dropped))
     }
 
     /// What is left of the packet being sent continues at the new rate.
@@ -97,8 +182,9 @@ impl<T> Transmitter<T> {
         self.carry = 0;
     }
 
-    /// Drops everything; returns the number of packets.
-    pub(crate) fn clear(&mut self) -> usize {
+    /// Drops everything at `now`; returns the number of packets.
+    pub(crate) fn clear(&mut self, now: u64) -> usize {
+        self.integrate(now);
         self.current = None;
         self.waiting.clear();
         self.waiting_bytes = 0;
@@ -117,10 +203,18 @@ impl<T> Transmitter<T> {
     fn start(&mut self, at: u64, rate: Option<u64>, job: Job<T>) {
         let time = match rate {
             Some(rate) if rate > 0 => {
-                let rate = u128::from(rate);
-                let needed = job.bytes as u128 * 8 * NANOS_PER_SECOND + self.carry;
-                self.carry = needed % rate;
-                saturate(needed / rate)
+                // 64 bits are enough for sizes of real packets, and divide several times as fast.
+                if job.bytes < 1 << 30 {
+                    let needed = job.bytes as u64 * (8 * NANOS_PER_SECOND) + self.carry;
+                    self.carry = needed % rate;
+                    needed / rate
+                } else {
+                    let needed = job.bytes as u128 * 8 * u128::from(NANOS_PER_SECOND)
+                        + u128::from(self.carry);
+                    let rate = u128::from(rate);
+                    self.carry = saturate(needed % rate);
+                    saturate(needed / rate)
+                }
             }
             _ => 0,
         };
@@ -138,7 +232,7 @@ mod tests {
     use super::*;
 
     fn job(number: u64, bytes: usize) -> Job<()> {
-        Job { packet: Some(()), bytes, number }
+        Job { packet: Some(()), bytes, number, entered: 0 }
     }
 
     #[test]
@@ -152,7 +246,7 @@ mod tests {
         let mut ends = Vec::new();
         while let Some(end) = transmitter.next_departure() {
             ends.push(end);
-            transmitter.depart(rate);
+            transmitter.depart(rate, &mut Manager::DropTail);
         }
         assert_eq!(ends[..5], [1161, 2323, 3484, 4646, 5808]);
         assert_eq!(ends[999], 1_161_600);
@@ -171,14 +265,14 @@ mod tests {
     fn jobs_without_packet_use_room_but_do_not_count() {
         let mut transmitter = Transmitter::new();
         transmitter.push(0, Some(8), job(1, 1));
-        let taken = Job { packet: None, bytes: 5, number: 2 };
+        let taken = Job { packet: None, bytes: 5, number: 2, entered: 0 };
         transmitter.push(0, Some(8), taken);
         assert_eq!(transmitter.packets(), 1);
         assert_eq!(transmitter.backlog(), (1, 5));
         assert!(!transmitter.has_room(QueueLimit::Packets(1), 1));
         assert!(transmitter.has_room(QueueLimit::Bytes(6), 1));
         assert!(!transmitter.has_room(QueueLimit::Bytes(6), 2));
-        assert_eq!(transmitter.clear(), 1);
+        assert_eq!(transmitter.clear(0), 1);
         assert_eq!(transmitter.packets(), 0);
     }
 }

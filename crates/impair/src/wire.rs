@@ -1,7 +1,7 @@
 //! Packets on their way after the transmitter, by the time they arrive.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// A packet on the wire.
 #[derive(Debug)]
@@ -36,24 +36,37 @@ impl<T> PartialEq for InFlight<T> {
 
 impl<T> Eq for InFlight<T> {}
 
+/// Packets almost always arrive in the order in which they were launched, and then a queue is all
+/// it takes; only those that are overtaken, or overtake, stand in the heap.
 #[derive(Debug)]
 pub(crate) struct Wire<T> {
+    queue: VecDeque<InFlight<T>>,
     heap: BinaryHeap<InFlight<T>>,
     launched: u64,
 }
 
 impl<T> Wire<T> {
     pub(crate) fn new() -> Self {
-        Self { heap: BinaryHeap::new(), launched: 0 }
+        Self { queue: VecDeque::new(), heap: BinaryHeap::new(), launched: 0 }
     }
 
     pub(crate) fn launch(&mut self, due: u64, number: u64, packet: T) {
         self.launched += 1;
-        self.heap.push(InFlight { due, number, packet, launched: self.launched });
+        let packet = InFlight { due, number, packet, launched: self.launched };
+        if self.queue.back().is_none_or(|last| last.due <= due) {
+            self.queue.push_back(packet);
+        } else {
+            self.heap.push(packet);
+        }
     }
 
     pub(crate) fn next_arrival(&self) -> Option<u64> {
-        self.heap.peek().map(|next| next.due)
+        let queued = self.queue.front().map(|next| next.due);
+        if self.heap.is_empty() {
+            return queued;
+        }
+        let heaped = self.heap.peek().map(|next| next.due);
+        queued.into_iter().chain(heaped).min()
     }
 
     /// The next packet, when it has arrived by `now`.
@@ -61,17 +74,19 @@ impl<T> Wire<T> {
         if self.next_arrival()? > now {
             return None;
         }
-        self.heap.pop()
+        // The greater one arrives first.
+        if self.heap.peek() > self.queue.front() { self.heap.pop() } else { self.queue.pop_front() }
     }
 
     /// Drops what would arrive after `now`; returns the number of packets.
     pub(crate) fn clear_after(&mut self, now: u64) -> usize {
-        let before = self.heap.len();
+        let before = self.len();
+        self.queue.retain(|packet| packet.due <= now);
         self.heap.retain(|packet| packet.due <= now);
-        before - self.heap.len()
+        before - self.len()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.heap.len()
+        self.queue.len() + self.heap.len()
     }
 }

@@ -164,7 +164,7 @@ proptest! {
         prop_assert_eq!(link.in_transit(), 0);
         prop_assert_eq!(
             stats.offered + stats.duplicated,
-            stats.delivered + stats.lost_model + stats.lost_down + stats.queue_drops
+            stats.delivered + stats.lost_model + stats.lost_down + stats.queue_drops + stats.early_drops
                 + stats.too_big
         );
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Direction, FileError, ImpairmentFile, PathEntry};
-use crate::{Cut, GilbertElliott, LinkConfig, Loss, Pattern, Probability, QueueLimit};
+use crate::{Cut, Discipline, GilbertElliott, LinkConfig, Loss, Pattern, Probability, QueueLimit};
 
 /// An hour: enough for light to reach Jupiter.
 const MAX_DELAY_MS: f64 = 3_600_000.0;
@@ -133,6 +133,7 @@ impl RawPath {
             jitter: milliseconds("jitter_ms", self.jitter_ms.as_ref())?,
             keep_order: self.keep_order()?,
             queue: self.queue()?,
+            discipline: Discipline::DropTail,
             mtu: bounded("mtu_bytes", self.mtu_bytes.as_ref(), 68, 65_535)?,
             mtu_blackhole: self.mtu_blackhole()?,
             overhead: bounded("overhead_bytes", self.overhead_bytes.as_ref(), 0, MAX_OVERHEAD)?

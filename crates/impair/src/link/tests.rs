@@ -48,6 +48,7 @@ fn assert_balance(link: &Link<Vec<u8>>) {
             + s.lost_model
             + s.lost_down
             + s.queue_drops
+            + s.early_drops
             + s.too_big
             + link.in_transit() as u64
     );

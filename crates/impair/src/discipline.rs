@@ -1,0 +1,111 @@
+//! Which packets a queue gives up before it is full.
+
+use std::time::Duration;
+
+use crate::{ConfigError, MAX_SPAN, Probability, Rng};
+
+pub(crate) mod codel;
+mod red;
+
+pub(crate) use self::codel::CoDelState;
+pub(crate) use self::red::RedState;
+
+/// What a queue does beside its limit, which holds for all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Discipline {
+    /// Nothing: only what finds the queue full is dropped.
+    #[default]
+    DropTail,
+    /// Random early detection.
+    Red(Red),
+    /// Controlled delay.
+    CoDel(CoDel),
+}
+
+/// Random early detection (Floyd and Jacobson 1993): packets are dropped on arrival, with a
+/// probability that grows with the average length of the queue.
+///
+/// Thresholds count packets, or bytes where the limit of the queue is in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+pub struct Red {
+    /// Average length up to which nothing is dropped. 5.
+    pub min_threshold: u32,
+    /// Average length from which everything is dropped, or with `gentle` more and more up to
+    /// twice of it; above `min_threshold`. 15.
+    pub max_threshold: u32,
+    /// Probability of a drop at `max_threshold`. 10 %.
+    pub max_probability: Probability,
+    /// Weight of the newest length in the average, above 0. 0.2 %.
+    pub weight: Probability,
+    /// Let the probability grow from `max_probability` to 1 between one and two times
+    /// `max_threshold`, in place of a jump. On.
+    pub gentle: bool,
+}
+
+impl Default for Red {
+    fn default() -> Self {
+        Self {
+            min_threshold: 5,
+            max_threshold: 15,
+            max_probability: Probability::percent(10),
+            weight: Probability::per_million(2000),
+            gentle: true,
+        }
+    }
+}
+
+/// Controlled delay (RFC 8289): packets are dropped when they leave the queue, more and more
+/// often as long as all of them waited for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+pub struct CoDel {
+    /// A wait that is acceptable, above 0. 5 ms.
+    pub target: Duration,
+    /// Waits may exceed the target for so long; about the longest round-trip time expected,
+    /// above 0. 100 ms.
+    pub interval: Duration,
+}
+
+impl Default for CoDel {
+    fn default() -> Self {
+        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100) }
+    }
+}
+
+impl Discipline {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        let span = |span: Duration| !span.is_zero() && span <= MAX_SPAN;
+        let ok = match self {
+            Self::DropTail => true,
+            Self::Red(red) => {
+                red.min_threshold < red.max_threshold && red.weight > Probability::ZERO
+            }
+            Self::CoDel(codel) => span(codel.target) && span(codel.interval),
+        };
+        if ok { Ok(()) } else { Err(ConfigError::Discipline) }
+    }
+}
+
+/// The moving part of a discipline.
+#[derive(Debug)]
+pub(crate) enum Manager {
+    DropTail,
+    Red(RedState),
+    CoDel(CoDelState),
+}
+
+impl Manager {
+    pub(crate) fn new(discipline: Discipline, rng: Rng) -> Self {
+        match discipline {
+            Discipline::DropTail => Self::DropTail,
+            Discipline::Red(red) => Self::Red(RedState::new(red, rng)),
+            Discipline::CoDel(codel) => Self::CoDel(CoDelState::new(codel)),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Random early detection.
+
+use super::Red;
+use crate::{Probability, Rng};
+
+/// Size of a typical packet, by which the time that the queue was empty is counted.
+const TYPICAL: u64 = 500;
+
+/// The average and what it has led to.
+///
+/// Only additions, multiplications and divisions are used, which are the same everywhere.
+#[derive(Debug)]
+pub(crate) struct RedState {
+    config: Red,
+    rng: Rng,
+    average: f64,
+    /// Packets since the last drop, while the average is between the thresholds.
+    count: Option<u32>,
+}
+
+impl RedState {
+    pub(crate) fn new(config: Red, rng: Rng) -> Self {
+        Self { config, rng, average: 0.0, count: None }
+    }
+
+    /// Whether a packet that arrives is dropped. `length` is that of the queue, `idle` the
+    /// nanoseconds for which nothing was being sent, `rate` that of the link.
+    pub(crate) fn drops(&mut self, length: u64, idle: u64, rate: Option<u64>) -> bool {
+        let weight = self.config.weight.as_fraction();
+        if idle > 0 {
+            // As if so many typical packets had found the queue empty.
+            let packet = rate.map_or(1, |rate| TYPICAL * 8_000_000_000 / rate.max(1)).max(1);
+            self.average *= power(1.0 - weight, idle / packet);
+        } else {
+            self.average += weight * (length as f64 - self.average);
+        }
+        let (min, max) =
+            (f64::from(self.config.min_threshold), f64::from(self.config.max_threshold));
+        let most = self.config.max_probability.as_fraction();
+        let probability = if self.average < min {
+            self.count = None;
+            return false;
+        } else if self.average < max {
+            most * (self.average - min) / (max - min)
+        } else if self.config.gentle && self.average < 2.0 * max {
+            most + (1.0 - most) * (self.average - max) / max
+        } else {
+            self.count = Some(0);
+            return true;
+        };
+        // Drops are spread evenly instead of coming in bursts.
+        let count = self.count.map_or(0, |count| count.saturating_add(1));
+        let spread = 1.0 - f64::from(count) * probability;
+        let probability = if spread > 0.0 { (probability / spread).min(1.0) } else { 1.0 };
+        // The value lies between 0 and 1, so that it is always taken.
+        let drop = Probability::fraction(probability).is_ok_and(|p| self.rng.chance(p));
+        self.count = Some(if drop { 0 } else { count });
+        drop
+    }
+}
+
+/// `base` to the power of `exponent`, by squaring.
+fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut result = 1.0;
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            result *= base;
+        }
+        base *= base;
+        exponent /= 2;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drops(config: Red, length: u64, count: usize) -> usize {
+        let mut red = RedState::new(config, Rng::new(1));
+        // The average settles first.
+        (0..10_000).for_each(|_| {
+            red.drops(length, 0, None);
+        });
+        (0..count).filter(|_| red.drops(length, 0, None)).count()
+    }
+
+    #[test]
+    fn the_probability_grows_with_the_queue() {
+        let config = Red::default();
+        assert_eq!(drops(config, 5, 10_000), 0);
+        // Half way: 5 %, for which spreading makes every distance up to 19 packets equally likely.
+        let half = drops(config, 10, 10_000);
+        assert!((800..1100).contains(&half), "{half}");
+        // Above the upper threshold: gently, or all. With 40 % two packets in three are dropped at
+        // once, and the next one otherwise.
+        let gentle = drops(config, 20, 10_000);
+        assert!((7200..7800).contains(&gentle), "{gentle}");
+        assert_eq!(drops(Red { gentle: false, ..config }, 16, 100), 100);
+        assert_eq!(drops(config, 30, 100), 100);
+    }
+
+    #[test]
+    fn a_burst_does_not_count_at_once() {
+        let mut red = RedState::new(Red::default(), Rng::new(1));
+        assert!((0..100).all(|length| !red.drops(length.min(30), 0, None)));
+    }
+
+    #[test]
+    fn idle_time_lowers_the_average() {
+        let config = Red { gentle: false, ..Red::default() };
+        let mut red = RedState::new(config, Rng::new(1));
+        (0..10_000).for_each(|_| {
+            red.drops(40, 0, None);
+        });
+        assert!(red.drops(40, 0, Some(1_000_000)));
+        // Two seconds at 1 Mbit/s are 500 typical packets: 40 * 0.998^500 is below 15.
+        assert!(!red.drops(0, 2_000_000_000, Some(1_000_000)) || red.average < 15.0);
+        assert!((14.0..15.0).contains(&red.average), "{}", red.average);
+    }
+
+    #[test]
+    fn powers() {
+        assert!((power(0.5, 10) - 1.0 / 1024.0).abs() < 1e-12);
+        assert_eq!(power(0.9, 0).to_bits(), 1.0_f64.to_bits());
+    }
+}
