@@ -58,9 +58,9 @@ mod state;
 mod wakers;
 
 pub use anabranch_proto::{
-    AssociationConfig, CloseReason, DormantBehaviour, Encapsulation, EndpointConfig,
-    InitiationOrder, Message, OutgoingMessage, PathState, Payload, Ppid, RetransmissionPolicy,
-    RetransmissionPrecedence, Statistics,
+    AssociationConfig, CloseReason, Counters, DormantBehaviour, Encapsulation, EndpointConfig,
+    InitiationOrder, Message, OutgoingMessage, PathState, PathStatistics, Payload, Ppid,
+    RetransmissionPolicy, RetransmissionPrecedence, Statistics,
 };
 pub use association::Association;
 pub use endpoint::{Builder, Endpoint, EndpointStatistics};

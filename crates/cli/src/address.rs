@@ -48,6 +48,17 @@ pub(crate) fn plain_address(text: &str) -> Result<IpAddr, String> {
     text.parse().or_else(|_| address(text))
 }
 
+/// `HOST[,HOST...]:PORT` with IPv6 addresses in brackets: where to connect to.
+pub(crate) fn authority(text: &str) -> Result<Authority, String> {
+    let (hosts, port) = text
+        .rsplit_once(':')
+        .ok_or_else(|| "the form is HOST[,HOST...]:PORT: no port".to_owned())?;
+    let port = port.parse().ok().filter(|&port| port > 0);
+    let port = port.ok_or_else(|| "a port is a number from 1 to 65535".to_owned())?;
+    let hosts = hosts.split(',').map(|host| host.parse::<Host>().map_err(|e| e.to_string()));
+    Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port })
+}
+
 /// All addresses of an authority's hosts, each once, in the order given.
 pub(crate) async fn resolve(authority: &Authority) -> Result<Vec<IpAddr>, Failure> {
     let mut addresses = Vec::new();
@@ -82,6 +93,14 @@ mod tests {
         assert_eq!(parsed.to_string(), "[::1],127.0.0.1:8080");
         assert_eq!("127.0.0.1:0".parse::<ListenAddress>().unwrap().port, 0);
         assert_eq!(plain_address("::1"), plain_address("[::1]"));
+    }
+
+    #[test]
+    fn peers_have_names_or_addresses() {
+        assert_eq!(authority("a.example,[::1]:7").unwrap().to_string(), "a.example,[::1]:7");
+        for wrong in ["a", "a:", "a:0", "a:99999", ":7", "::1:7"] {
+            assert!(authority(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -6,13 +6,17 @@
 
 mod address;
 mod commands;
+mod endpoint;
 mod failure;
 mod interrupt;
 mod options;
 mod output;
+mod parts;
+mod perf;
 mod policies;
 mod progress;
 mod report;
+mod service;
 mod transport;
 
 use std::process::ExitCode;

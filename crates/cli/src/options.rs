@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anabranch::Encapsulation;
+use anabranch::{Encapsulation, Endpoint};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -42,6 +42,11 @@ impl Transport {
             Self::Tcp => None,
         }
     }
+
+    /// The UDP port that carries an endpoint's packets, if one does.
+    pub(crate) fn udp_port(self, endpoint: &Endpoint) -> Option<u16> {
+        (self == Self::SctpUdp).then(|| endpoint.udp_port())
+    }
 }
 
 /// Options of SCTP, whatever carries it.
@@ -66,6 +71,13 @@ pub(crate) struct SctpOptions {
     pub(crate) rto_max: Option<Duration>,
     #[command(flatten)]
     pub(crate) policies: PolicyOptions,
+    /// Send buffer of an association, for instance 4M [default: of the profile]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) send_buffer: Option<usize>,
+    /// Receive buffer of an association; what it has room for is what the peer may have on its
+    /// way [default: of the profile]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) receive_buffer: Option<usize>,
     /// Write all packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pub(crate) capture: Option<PathBuf>,
@@ -80,6 +92,8 @@ impl SctpOptions {
             ("--rto-min", self.rto_min.is_some()),
             ("--rto-initial", self.rto_initial.is_some()),
             ("--rto-max", self.rto_max.is_some()),
+            ("--send-buffer", self.send_buffer.is_some()),
+            ("--receive-buffer", self.receive_buffer.is_some()),
             ("--capture", self.capture.is_some()),
         ]
         .into_iter()
@@ -116,6 +130,28 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| "a time is not negative and not endless".to_owned())
 }
 
+/// A number of bytes: `1000`, `16k` (thousands), `16Ki` (1,024s), `4M`, `1.5Gi`.
+pub(crate) fn size(text: &str) -> Result<usize, String> {
+    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let factor = match unit {
+        "" => 1.0,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "Ki" => 1024.0,
+        "Mi" => 1_048_576.0,
+        "Gi" => 1_073_741_824.0,
+        _ => return Err("the units of a size are k, M, G, Ki, Mi and Gi, as in 16Ki".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("'{number}' is no number"))?;
+    let bytes = number * factor;
+    if bytes.fract() != 0.0 || !(0.0..=9e15).contains(&bytes) {
+        return Err("a size is a whole number of bytes".to_owned());
+    }
+    usize::try_from(bytes as u64).map_err(|_| "this size is too large".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +163,17 @@ mod tests {
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         for wrong in ["200", "ms", "-1s", "1e30h", "1 parsec", "", "NaNs", "infs"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_may_have_units() {
+        assert_eq!(size("1000"), Ok(1000));
+        assert_eq!(size("16k"), Ok(16_000));
+        assert_eq!(size("1.5Ki"), Ok(1536));
+        assert_eq!(size("2Gi"), Ok(2 << 30));
+        for wrong in ["", "-1", "1.5", "1K", "1kB", "1e30", "inf", "NaN", "ten"] {
+            assert!(size(wrong).is_err(), "{wrong}");
         }
     }
 

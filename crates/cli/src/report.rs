@@ -151,10 +151,12 @@ impl Traffic {
         rows.extend(self.paths.iter().map(PathReport::row));
         let mut text = table(&rows);
 
-        let mut rows =
-            vec![["stream", "transactions", "bytes in", "bytes out"].map(str::to_owned).to_vec()];
-        rows.extend(self.streams.iter().take(SHOWN).map(StreamReport::row));
-        text.push_str(&table(&rows));
+        if !self.streams.is_empty() {
+            let heading = ["stream", "transactions", "bytes in", "bytes out"].map(str::to_owned);
+            let mut rows = vec![heading.to_vec()];
+            rows.extend(self.streams.iter().take(SHOWN).map(StreamReport::row));
+            text.push_str(&table(&rows));
+        }
         if let Some(more) = self.streams.len().checked_sub(SHOWN).filter(|&more| more > 0) {
             text.push_str(&format!("  and {more} streams more\n"));
         }
@@ -162,6 +164,12 @@ impl Traffic {
             text.push_str(&format!("  at {:.3} s: {}\n", event.seconds, event.event));
         }
         text
+    }
+
+    /// The peer's primary address.
+    pub(crate) fn peer(&self) -> Option<String> {
+        let primary = self.paths.iter().find(|path| path.primary).or(self.paths.first());
+        primary.map(|path| path.remote.to_string())
     }
 
     /// Bytes received and sent on all paths.
@@ -206,7 +214,8 @@ impl StreamReport {
     }
 }
 
-fn megabits(bytes: u64, seconds: f64) -> f64 {
+/// Megabits per second.
+pub(crate) fn megabits(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds / 1e6 } else { 0.0 }
 }
 

@@ -1,6 +1,9 @@
 //! The commands, one file each.
 
+mod discard;
+mod echo;
 mod get;
+mod perf;
 mod serve;
 
 use clap::Subcommand;
@@ -12,6 +15,9 @@ use crate::failure::Failure;
 pub(crate) enum Command {
     Serve(serve::Serve),
     Get(get::Get),
+    Perf(perf::Perf),
+    Echo(echo::Echo),
+    Discard(discard::Discard),
 }
 
 impl Command {
@@ -19,6 +25,9 @@ impl Command {
         match self {
             Self::Serve(command) => command.run().await,
             Self::Get(command) => command.run().await,
+            Self::Perf(command) => command.run().await,
+            Self::Echo(command) => command.run().await,
+            Self::Discard(command) => command.run().await,
         }
     }
 }

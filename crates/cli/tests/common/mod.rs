@@ -65,8 +65,12 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `anabranch serve` with these arguments and waits until it listens.
     pub(crate) fn start(arguments: &[&str], directory: &Path) -> Self {
-        let mut all = vec!["serve", ".", "--json"];
-        all.extend_from_slice(arguments);
+        Self::start_command(&["serve", "."], arguments, directory)
+    }
+
+    /// Starts this command of `anabranch` with these arguments and waits until it listens.
+    pub(crate) fn start_command(command: &[&str], arguments: &[&str], directory: &Path) -> Self {
+        let all = [command, arguments, &["--json"]].concat();
         let mut child = anabranch(&all, directory)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

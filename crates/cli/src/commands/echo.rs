@@ -1,0 +1,86 @@
+//! `anabranch echo`.
+
+use anabranch::{
+    Association, AssociationError, CloseReason, OutgoingMessage, SendError, SendErrorReason,
+};
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::options::size;
+use crate::parts::{Parts, TooLong};
+use crate::service::{Served, ServiceOptions};
+
+/// Send every message of any SCTP peer back to it
+///
+/// A message goes back whole, on its stream (or, if this side has fewer, on that number modulo
+/// theirs), with its payload protocol identifier and its order. Runs until Ctrl-C and prints for
+/// each association that ends how much came and over which path.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch echo --listen 127.0.0.1:7
+  anabranch echo --listen 192.0.2.1,[2001:db8::1]:7 --json")]
+pub(crate) struct Echo {
+    /// Longest message; an association that sends a longer one is aborted
+    #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = size)]
+    max_message: usize,
+    #[command(flatten)]
+    options: ServiceOptions,
+}
+
+impl Echo {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let most = self.max_message;
+        self.options.run("echo", move |association| echo(association, most)).await
+    }
+}
+
+async fn echo(association: Association, most: usize) -> Served {
+    let mut served = Served::default();
+    let mut parts = Parts::new(most);
+    loop {
+        let message = match association.recv().await {
+            Ok(Some(message)) => message,
+            Ok(None) => return served,
+            Err(error) => {
+                served.error = Some(error.to_string());
+                return served;
+            }
+        };
+        served.bytes_received += message.payload.len() as u64;
+        served.messages_received += u64::from(message.end);
+        let whole = match parts.add(message) {
+            Ok(Some(whole)) => whole,
+            Ok(None) => continue,
+            Err(TooLong) => {
+                association.abort(b"a message is too long to be echoed");
+                served.error = Some(format!("a message was longer than {most} bytes"));
+                return served;
+            }
+        };
+        let mut answer = OutgoingMessage::new(
+            whole.stream % association.outbound_streams().max(1),
+            whole.ppid,
+            whole.data,
+        );
+        answer.unordered = whole.unordered;
+        let length = answer.data.len() as u64;
+        match association.send(answer).await {
+            Ok(()) => {}
+            // The peer wants nothing more.
+            Err(SendError {
+                reason:
+                    SendErrorReason::Association(
+                        AssociationError::ShuttingDown
+                        | AssociationError::Closed(CloseReason::Shutdown),
+                    ),
+                ..
+            }) => return served,
+            Err(error) => {
+                served.error = Some(error.to_string());
+                return served;
+            }
+        }
+        served.messages_sent += 1;
+        served.bytes_sent += length;
+    }
+}

@@ -1,0 +1,157 @@
+//! `anabranch perf`.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch_http::Authority;
+use clap::{Args, Subcommand};
+
+use crate::address::{authority, plain_address};
+use crate::failure::Failure;
+use crate::options::{SctpOptions, Transport, duration, size};
+use crate::perf::client::Measurement;
+use crate::perf::{Limit, Mode, Plan, server};
+use crate::service::ServiceOptions;
+
+/// Measure throughput and latency between two hosts
+#[derive(Debug, Args)]
+pub(crate) struct Perf {
+    #[command(subcommand)]
+    side: Side,
+}
+
+#[derive(Debug, Subcommand)]
+enum Side {
+    Server(Server),
+    Client(Client),
+}
+
+/// Answer clients of perf
+///
+/// Runs until Ctrl-C and prints for each association that ends how much went over which path.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch perf server --listen 127.0.0.1:5201
+  anabranch perf server --listen 10.1.0.2,10.2.0.2:5201 --interval 1s --json")]
+struct Server {
+    /// Tell of all associations together at intervals
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    interval: Option<Duration>,
+    #[command(flatten)]
+    options: ServiceOptions,
+}
+
+/// Measure against a server of perf, or against any peer that discards, sends or echoes
+///
+/// Tells at intervals and at the end how much was delivered and how each path did. docs/perf.md
+/// has the keys of --json.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch perf client 127.0.0.1:5201
+  anabranch perf client 10.1.0.2,10.2.0.2:5201 --mode both --time 30s --json
+  anabranch perf client 127.0.0.1:5201 --mode ping --size 64 --time 5s
+  anabranch perf client 127.0.0.1:5201 --associations 100 --bytes 10k
+  anabranch perf client 192.0.2.1:9 --plain        # a peer that discards")]
+struct Client {
+    /// The server; IPv6 addresses in brackets, several hosts are addresses of one server
+    #[arg(value_name = "HOST[,HOST...]:PORT", value_parser = authority)]
+    peer: Authority,
+    /// Which way messages go
+    #[arg(long, value_enum, default_value_t = Mode::Send)]
+    mode: Mode,
+    /// The peer speaks no perf: it discards what is sent, sends by itself, or echoes
+    #[arg(long)]
+    plain: bool,
+    /// Size of a message [default: 16Ki; 64 for ping]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<usize>,
+    /// How long to send [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "bytes")]
+    time: Option<Duration>,
+    /// How much to send over each association, instead of a time
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    bytes: Option<usize>,
+    /// Streams of an association that messages take in turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    streams: u16,
+    /// Send unordered messages
+    #[arg(long)]
+    unordered: bool,
+    /// Associations at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    associations: u32,
+    /// Time between two lines of figures; 0s tells only the end
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    interval: Duration,
+    /// Print JSON, one document a line
+    #[arg(long)]
+    json: bool,
+    /// What carries the associations
+    #[arg(long, value_enum, default_value_t = Transport::SctpUdp)]
+    transport: Transport,
+    /// Addresses to connect from [default: those of the host]
+    #[arg(long, value_name = "ADDR,...", value_delimiter = ',', value_parser = plain_address)]
+    local: Vec<IpAddr>,
+    /// How long to wait for the peer's first answer
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
+    connect_timeout: Duration,
+    /// UDP port of this side [default: a free one]
+    #[arg(long, value_name = "N", help_heading = "SCTP")]
+    udp_port: Option<u16>,
+    /// UDP port of the peer [default: 9899]
+    #[arg(long, value_name = "N", help_heading = "SCTP")]
+    remote_udp_port: Option<u16>,
+    #[command(flatten)]
+    sctp: SctpOptions,
+}
+
+impl Perf {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        match self.side {
+            Side::Server(server) => server::run(&server.options, server.interval).await,
+            Side::Client(client) => client.measurement()?.run().await,
+        }
+    }
+}
+
+impl Client {
+    fn measurement(self) -> Result<Measurement, Failure> {
+        let limit = match self.bytes {
+            Some(bytes) => Limit::Bytes(bytes as u64),
+            None => {
+                let time = self.time.unwrap_or(Duration::from_secs(10));
+                Limit::Seconds(time.as_secs_f64())
+            }
+        };
+        let size = self.size.unwrap_or(if self.mode == Mode::Ping { 64 } else { 16_384 });
+        let plan = Plan { size, streams: self.streams, unordered: self.unordered, limit };
+        plan.check().map_err(Failure::usage)?;
+        if self.plain && self.mode == Mode::Receive && (self.size.is_some() || self.unordered) {
+            return Err(Failure::usage(
+                "a plain peer sends what it likes: --size and --unordered mean nothing",
+            ));
+        }
+        Ok(Measurement {
+            authority: self.peer,
+            transport: self.transport,
+            locals: self.local,
+            udp_port: self.udp_port,
+            remote_udp_port: self.remote_udp_port,
+            connect_timeout: self.connect_timeout,
+            sctp: self.sctp,
+            mode: self.mode,
+            plan,
+            plain: self.plain,
+            associations: usize::try_from(self.associations).unwrap_or(usize::MAX),
+            interval: (!self.interval.is_zero()).then_some(self.interval),
+            json: self.json,
+        })
+    }
+}
+
+/// A time between two lines.
+fn interval(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|time| {
+        if time.is_zero() { Err("an interval is above zero".to_owned()) } else { Ok(time) }
+    })
+}

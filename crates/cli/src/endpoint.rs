@@ -1,0 +1,265 @@
+//! SCTP endpoints, as the options that the commands share describe them.
+
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anabranch::{
+    Association, AssociationConfig, ConnectOptions, Endpoint, ListenOptions, Notification,
+    SCTP_UDP_PORT, Statistics,
+};
+use anabranch_http::Authority;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::{SctpOptions, Transport, refuse};
+use crate::report::{PathEvent, PathReport, SctpPath};
+
+/// How long a graceful end may take before the association is aborted.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+/// Where an endpoint is bound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding<'a> {
+    pub(crate) transport: Transport,
+    /// None leaves it to the system.
+    pub(crate) addresses: &'a [IpAddr],
+    pub(crate) udp_port: Option<u16>,
+    pub(crate) options: &'a SctpOptions,
+}
+
+impl Binding<'_> {
+    /// An endpoint that others find: on UDP port 9899 unless told otherwise.
+    pub(crate) fn server(&self) -> Result<Endpoint, Failure> {
+        self.bind(SCTP_UDP_PORT)
+    }
+
+    /// An endpoint that finds others: on a free UDP port unless told otherwise.
+    pub(crate) fn client(&self) -> Result<Endpoint, Failure> {
+        self.bind(0)
+    }
+
+    fn bind(&self, udp_port: u16) -> Result<Endpoint, Failure> {
+        let Some(encapsulation) = self.transport.encapsulation() else {
+            return Err(Failure::usage("tcp is a transport of serve and get only"));
+        };
+        if let (Transport::Sctp, Some(_)) = (self.transport, self.udp_port) {
+            refuse(["--udp-port"].into_iter(), self.transport)?;
+        }
+        let mut builder = Endpoint::builder()
+            .encapsulation(encapsulation)
+            .local_addresses(self.addresses.iter().copied())
+            .udp_port(self.udp_port.unwrap_or(udp_port));
+        if let Some(capture) = &self.options.capture {
+            builder = builder.capture(capture);
+        }
+        builder.bind().map_err(Failure::failed)
+    }
+}
+
+/// The options of an association.
+pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationConfig, Failure> {
+    let mut config = match &options.profile {
+        Some(name) => AssociationConfig::profile(name).ok_or_else(|| {
+            Failure::usage(format!(
+                "there is no profile '{name}': choose default, rfc9260, rfc4960 or rfc2960"
+            ))
+        })?,
+        None => AssociationConfig::default(),
+    };
+    if let Some(pmr) = options.pmr {
+        config.path_max_retrans = pmr;
+    }
+    options.policies.apply(&mut config);
+    if let Some(time) = options.rto_min {
+        config.rto_min = time;
+        // A smaller or larger bound than the profile has moves the initial value along.
+        if options.rto_initial.is_none() {
+            config.rto_initial = config.rto_initial.max(time);
+        }
+    }
+    if let Some(time) = options.rto_max {
+        config.rto_max = time;
+        if options.rto_initial.is_none() {
+            config.rto_initial = config.rto_initial.min(time);
+        }
+    }
+    if let Some(time) = options.rto_initial {
+        config.rto_initial = time;
+    }
+    if let Some(size) = options.send_buffer {
+        config.send_buffer = size;
+    }
+    if let Some(size) = options.receive_buffer {
+        config.receive_buffer = size;
+    }
+    config.validate().map_err(Failure::usage)?;
+    Ok(config)
+}
+
+/// Accepts associations and has each of them handled, until the user stops it. Then all are shut
+/// down, and those who handle them come to their end.
+pub(crate) async fn accept_all<F>(
+    endpoint: &Endpoint,
+    listener: anabranch::Listener,
+    interrupt: &Interrupt,
+    mut handle: impl FnMut(Association) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut associations = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Some(association) => {
+                    associations.spawn(handle(association));
+                }
+                None => break,
+            },
+            Some(_) = associations.join_next() => {}
+            () = interrupt.wait() => break,
+        }
+    }
+    endpoint.close().await;
+    // Each association tells what went over it.
+    while associations.join_next().await.is_some() {}
+}
+
+/// Listens on an SCTP port.
+pub(crate) fn listen(
+    endpoint: &Endpoint,
+    port: u16,
+    config: AssociationConfig,
+) -> Result<anabranch::Listener, Failure> {
+    endpoint.listen(port, ListenOptions::from(config)).map_err(Failure::failed)
+}
+
+/// Whom to connect to, and for how long to try.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer<'a> {
+    pub(crate) authority: &'a Authority,
+    /// The addresses of its hosts.
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) transport: Transport,
+    pub(crate) timeout: Duration,
+}
+
+impl Peer<'_> {
+    /// Sets an association up.
+    pub(crate) async fn connect(
+        &self,
+        endpoint: &Endpoint,
+        options: ConnectOptions,
+    ) -> Result<Association, Failure> {
+        let port = self.authority.port;
+        let remotes: Vec<_> = self.addresses.iter().map(|&ip| SocketAddr::new(ip, port)).collect();
+        let udp_port = options.remote_udp_port;
+        match timeout(self.timeout, endpoint.connect(remotes, options)).await {
+            Ok(connected) => connected.map_err(Failure::failed),
+            Err(_) => {
+                let (carrier, port) = match self.transport {
+                    Transport::Sctp => ("IP protocol 132", String::new()),
+                    Transport::SctpUdp | Transport::Tcp => ("UDP", format!(" port {udp_port}")),
+                };
+                Err(Failure::failed(format!(
+                    "cannot connect to {} over {carrier}{port}: no answer within {:?}: check \
+                     that a server listens there and that no firewall stops {carrier}",
+                    self.authority, self.timeout
+                )))
+            }
+        }
+    }
+}
+
+/// Shuts the association down, with all that is on its way delivered; aborts it if that takes
+/// too long.
+pub(crate) async fn end(association: &Association) -> Result<(), String> {
+    match timeout(GRACE, association.close()).await {
+        Ok(closed) => closed.map_err(|error| error.to_string()),
+        Err(_) => {
+            association.abort(b"the shutdown took too long");
+            Err("the peer did not complete the shutdown".to_owned())
+        }
+    }
+}
+
+/// Ends what is left and closes the sockets; a capture is complete then.
+pub(crate) async fn close(endpoint: &Endpoint) {
+    // Closing aborts by itself what does not end in time.
+    let _ = timeout(GRACE * 2, endpoint.close()).await;
+}
+
+/// Collects what happens to an association's paths.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    events: Arc<Mutex<Vec<PathEvent>>>,
+    task: JoinHandle<()>,
+}
+
+impl Watch {
+    pub(crate) fn start(association: &Association) -> Self {
+        let begun = Instant::now();
+        let collected = Arc::new(Mutex::new(Vec::new()));
+        let events = Arc::clone(&collected);
+        let mut notifications = association.events();
+        let task = tokio::spawn(async move {
+            while let Some(notification) = notifications.next().await {
+                let event = match notification {
+                    Notification::PathChanged { local, remote, state } => {
+                        format!("{local} -> {remote} is {state}")
+                    }
+                    Notification::ActivePathChanged { remote } => {
+                        format!("new data goes to {remote}")
+                    }
+                    Notification::FailedOver { remote, permanent: false } => {
+                        format!("failover to {remote}")
+                    }
+                    Notification::FailedOver { remote, permanent: true } => {
+                        format!("{remote} is the primary path from now on")
+                    }
+                    Notification::Dormant => "no path is active".to_owned(),
+                    Notification::Recovered { remote } => format!("{remote} answers again"),
+                    Notification::Restarted => "the peer restarted".to_owned(),
+                    _ => continue,
+                };
+                let event = PathEvent { seconds: begun.elapsed().as_secs_f64(), event };
+                collected.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+            }
+        });
+        Self { events, task }
+    }
+
+    pub(crate) fn stop(self) -> Vec<PathEvent> {
+        self.task.abort();
+        std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The paths of an association, for a report.
+pub(crate) fn paths(statistics: &Statistics) -> Vec<PathReport> {
+    let report = statistics.paths.iter().enumerate().map(|(index, path)| PathReport {
+        local: path.local,
+        remote: path.remote,
+        state: path.state.to_string(),
+        primary: index == statistics.primary,
+        bytes_received: path.bytes_received,
+        bytes_sent: path.bytes_sent,
+        sctp: Some(SctpPath {
+            packets_received: path.packets_received,
+            packets_sent: path.packets_sent,
+            data_bytes_received: path.data_bytes_received,
+            data_bytes_sent: path.data_bytes_sent,
+            retransmitted_chunks: path.retransmitted_chunks,
+            t3_timeouts: path.t3_timeouts,
+            loss: path.loss,
+            srtt_seconds: path.srtt.map(|srtt| srtt.as_secs_f64()),
+            rto_seconds: path.rto.as_secs_f64(),
+            cwnd: path.cwnd,
+            mtu: path.mtu,
+        }),
+    });
+    report.collect()
+}

@@ -1,0 +1,309 @@
+//! The client of `perf`.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::{Association, ConnectOptions, Endpoint, SCTP_UDP_PORT};
+use anabranch_http::Authority;
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, FuturesUnordered};
+
+use super::cpu;
+use super::meter::{Counts, Meter};
+use super::protocol::{Control, Mode, Plan, Report};
+use super::report::{AssociationReport, Direction, Event, Summary, fairness, tell_interval};
+use super::traffic::Exchange;
+use crate::address::resolve;
+use crate::endpoint::{Binding, Peer, Watch, association_config, close, end};
+use crate::failure::{Failure, complain};
+use crate::interrupt::Interrupt;
+use crate::options::{SctpOptions, Transport, refuse};
+use crate::output::print_json;
+
+/// Handshakes at a time.
+const CONNECTING: usize = 256;
+
+/// Errors told one by one.
+const TOLD: usize = 5;
+
+/// What is to be measured, and how.
+#[derive(Debug)]
+pub(crate) struct Measurement {
+    pub(crate) authority: Authority,
+    pub(crate) transport: Transport,
+    pub(crate) locals: Vec<IpAddr>,
+    pub(crate) udp_port: Option<u16>,
+    pub(crate) remote_udp_port: Option<u16>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) sctp: SctpOptions,
+    pub(crate) mode: Mode,
+    pub(crate) plan: Plan,
+    /// The peer speaks no perf.
+    pub(crate) plain: bool,
+    pub(crate) associations: usize,
+    /// `None` tells of no intervals.
+    pub(crate) interval: Option<Duration>,
+    pub(crate) json: bool,
+}
+
+/// One association of the measurement.
+struct Member {
+    association: Association,
+    counts: Arc<Counts>,
+    watch: Watch,
+}
+
+impl Measurement {
+    pub(crate) async fn run(&self) -> Result<(), Failure> {
+        let interrupt = Interrupt::install()?;
+        let meter = Meter::new().map_err(Failure::failed)?;
+        if self.transport == Transport::Sctp {
+            refuse(self.remote_udp_port.map(|_| "--remote-udp-port").into_iter(), self.transport)?;
+        }
+        let binding = Binding {
+            transport: self.transport,
+            addresses: &self.locals,
+            udp_port: self.udp_port,
+            options: &self.sctp,
+        };
+        let endpoint = binding.client()?;
+        let result = tokio::select! {
+            connected = self.connect(&endpoint, &meter) => match connected {
+                Ok(members) => self.measure(members, &meter, &interrupt).await,
+                Err(failure) => Err(failure),
+            },
+            () = interrupt.wait() => Err(Failure::Interrupted),
+        };
+        close(&endpoint).await;
+        result
+    }
+
+    /// Sets all associations up.
+    async fn connect(&self, endpoint: &Endpoint, meter: &Meter) -> Result<Vec<Member>, Failure> {
+        let mut config = association_config(&self.sctp)?;
+        config.outbound_streams = config.outbound_streams.max(self.plan.streams);
+        let mut options = ConnectOptions::from(config);
+        options.remote_udp_port = self.remote_udp_port.unwrap_or(SCTP_UDP_PORT);
+        let peer = Peer {
+            authority: &self.authority,
+            addresses: resolve(&self.authority).await?,
+            transport: self.transport,
+            timeout: self.connect_timeout,
+        };
+        let connecting = (0..self.associations).map(|_| peer.connect(endpoint, options.clone()));
+        let mut connecting = stream::iter(connecting).buffer_unordered(CONNECTING);
+        let mut members = Vec::with_capacity(self.associations);
+        while let Some(connected) = connecting.next().await {
+            let association = connected?;
+            let streams = association.outbound_streams();
+            if self.mode != Mode::Receive && streams < self.plan.streams {
+                return Err(Failure::failed(format!("the peer allows {streams} streams only")));
+            }
+            let watch = Watch::start(&association);
+            members.push(Member { association, counts: Arc::new(Counts::new()), watch });
+        }
+        if self.json {
+            print_json(&Event::Connected {
+                peer: &self.authority.to_string(),
+                transport: self.transport,
+                associations: members.len(),
+                seconds: meter.seconds(),
+            })?;
+        }
+        Ok(members)
+    }
+
+    /// Lets messages go over all associations until they are done or the user stops it.
+    async fn measure(
+        &self,
+        members: Vec<Member>,
+        meter: &Meter,
+        interrupt: &Interrupt,
+    ) -> Result<(), Failure> {
+        let connect_seconds = meter.seconds();
+        let cpu = cpu::seconds();
+        for member in &members {
+            meter.add(&member.association, &member.counts);
+        }
+        let mut results: Vec<_> = members.iter().map(|_| None).collect();
+        let working = async {
+            let mut working: FuturesUnordered<_> = members
+                .iter()
+                .zip(&mut results)
+                .map(|(member, result)| async move {
+                    *result = Some(self.exchange(member, meter, cpu).await);
+                })
+                .collect();
+            while working.next().await.is_some() {}
+        };
+        let interrupted = tokio::select! {
+            () = working => false,
+            failure = self.tell_intervals(meter) => return Err(failure),
+            () = interrupt.wait() => true,
+        };
+        let seconds = meter.seconds();
+        let cpu_seconds = cpu::seconds().zip(cpu).map(|(now, then)| now - then);
+        let paths = meter.whole().paths;
+        let reports: Vec<_> =
+            members.into_iter().zip(results).map(|(m, result)| self.report(m, result)).collect();
+        let rates: Vec<_> = reports.iter().map(rate).collect();
+        let summary = Summary {
+            peer: self.authority.to_string(),
+            transport: self.transport,
+            mode: self.mode,
+            plan: self.plan,
+            seconds,
+            connect_seconds,
+            sent: Direction::of(reports.iter().filter_map(|report| report.sent.as_ref())),
+            received: Direction::of(reports.iter().filter_map(|report| report.received.as_ref())),
+            round_trip: meter.round_trips(),
+            fairness: fairness(&rates),
+            cpu_seconds,
+            peer_cpu_seconds: peer_cpu(&reports),
+            paths,
+            associations: reports,
+        };
+        let failed = complain_of(&summary.associations);
+        summary.tell(self.json)?;
+        match (interrupted, failed) {
+            (true, _) => Err(Failure::Interrupted),
+            (false, true) => Err(Failure::Reported),
+            (false, false) => Ok(()),
+        }
+    }
+
+    /// Does what is asked for over one association, and ends it. Returns what the peer received,
+    /// if it tells.
+    async fn exchange(
+        &self,
+        member: &Member,
+        meter: &Meter,
+        cpu: Option<f64>,
+    ) -> Result<Option<Report>, String> {
+        let association = &member.association;
+        let exchange = Exchange {
+            association,
+            counts: &member.counts,
+            plan: self.mode.sends().then_some(self.plan),
+            receives: self.mode.receives(),
+            cooperative: !self.plain,
+            cpu,
+        };
+        member.counts.start();
+        if !self.plain {
+            exchange.control(&Control::request(self.mode, self.plan)).await?;
+        }
+        let report = if self.mode == Mode::Ping {
+            exchange.ping(self.plan, meter).await.map(|()| None)
+        } else if self.plain && self.mode == Mode::Receive {
+            self.receive_from_plain(&exchange).await.map(|()| None)
+        } else {
+            exchange.run().await
+        };
+        match report {
+            Ok(report) => end(association).await.map(|()| report),
+            Err(error) => {
+                association.abort(error.as_bytes());
+                Err(error)
+            }
+        }
+    }
+
+    /// A peer that sends for ever is listened to until there is enough.
+    async fn receive_from_plain(&self, exchange: &Exchange<'_>) -> Result<(), String> {
+        let most = self.plan.limit.bytes();
+        let enough = async {
+            match self.plan.limit.duration() {
+                Some(time) => tokio::time::sleep(time).await,
+                None => exchange.counts.wait_for(most).await,
+            }
+        };
+        tokio::select! {
+            ended = exchange.run() => ended.map(|_| ()),
+            () = enough => Ok(()),
+        }
+    }
+
+    /// Tells of intervals for ever, or until that fails.
+    async fn tell_intervals(&self, meter: &Meter) -> Failure {
+        let Some(interval) = self.interval else {
+            return std::future::pending().await;
+        };
+        let mut ticks = tokio::time::interval(interval);
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            if let Err(failure) = tell_interval(&meter.interval(), self.json) {
+                return failure;
+            }
+        }
+    }
+
+    fn report(
+        &self,
+        member: Member,
+        result: Option<Result<Option<Report>, String>>,
+    ) -> AssociationReport {
+        let totals = member.counts.totals();
+        let (seen, error) = match result {
+            Some(Ok(seen)) => (seen, None),
+            Some(Err(error)) => (None, Some(error)),
+            None => {
+                member.association.abort(b"interrupted by the user");
+                (None, Some("interrupted".to_owned()))
+            }
+        };
+        // Of a peer that speaks no perf it is known that it has all once it has shut down.
+        let sent = seen.or_else(|| {
+            (self.mode.sends() && self.plain && error.is_none()).then(|| Report {
+                messages: totals.messages_sent,
+                bytes: totals.bytes_sent,
+                seconds: member.counts.seconds(),
+                cpu_seconds: None,
+            })
+        });
+        let received = self.mode.receives().then(|| Report {
+            messages: totals.messages_received,
+            bytes: totals.bytes_received,
+            seconds: member.counts.receiving_seconds(),
+            cpu_seconds: None,
+        });
+        AssociationReport { sent, received, error, events: member.watch.stop() }
+    }
+}
+
+/// Bytes per second of an association, both directions together.
+fn rate(report: &AssociationReport) -> f64 {
+    let of = |report: &Report| {
+        if report.seconds > 0.0 { report.bytes as f64 / report.seconds } else { 0.0 }
+    };
+    [&report.sent, &report.received].into_iter().flatten().map(of).sum()
+}
+
+/// Processor time of the peer's process, as far as it tells.
+fn peer_cpu(reports: &[AssociationReport]) -> Option<f64> {
+    let seconds = reports.iter().filter_map(|report| report.sent?.cpu_seconds);
+    // All are of the same process, and the last one covers the others.
+    seconds.reduce(f64::max)
+}
+
+/// Says what went wrong, the same only once. Returns whether something did.
+fn complain_of(reports: &[AssociationReport]) -> bool {
+    let mut errors: Vec<(&str, usize)> = Vec::new();
+    for error in reports.iter().filter_map(|report| report.error.as_deref()) {
+        match errors.iter_mut().find(|(known, _)| *known == error) {
+            Some((_, count)) => *count += 1,
+            None => errors.push((error, 1)),
+        }
+    }
+    // The user knows of what he did.
+    errors.retain(|(error, _)| *error != "interrupted");
+    for (error, count) in errors.iter().take(TOLD) {
+        match count {
+            1 => complain(error),
+            count => complain(&format!("{error} ({count} associations)")),
+        }
+    }
+    !errors.is_empty()
+}

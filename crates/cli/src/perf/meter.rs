@@ -1,0 +1,400 @@
+//! Counting what goes over the associations of a measurement.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anabranch::Association;
+use serde::Serialize;
+
+use super::latency::{Latency, LatencyReport};
+
+/// Counters of one association; written by the tasks that send and receive.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    begun: Instant,
+    messages_sent: AtomicU64,
+    bytes_sent: AtomicU64,
+    messages_received: AtomicU64,
+    bytes_received: AtomicU64,
+    /// Nanoseconds after `begun`: of the request and of the last byte received.
+    started: AtomicU64,
+    last_received: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            messages_sent: AtomicU64::new(0),
+            bytes_sent: AtomicU64::new(0),
+            messages_received: AtomicU64::new(0),
+            bytes_received: AtomicU64::new(0),
+            started: AtomicU64::new(0),
+            last_received: AtomicU64::new(0),
+        }
+    }
+
+    /// A message was handed to the association.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.messages_sent.fetch_add(1, Relaxed);
+        self.bytes_sent.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// A message, or the last part of one if `whole`, was received.
+    pub(crate) fn received(&self, bytes: usize, whole: bool) {
+        self.bytes_received.fetch_add(bytes as u64, Relaxed);
+        self.last_received.store(self.now(), Relaxed);
+        self.messages_received.fetch_add(u64::from(whole), Relaxed);
+    }
+
+    /// The client's request was made: times count from here.
+    pub(crate) fn start(&self) {
+        self.started.store(self.now(), Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        Totals {
+            messages_sent: self.messages_sent.load(Relaxed),
+            bytes_sent: self.bytes_sent.load(Relaxed),
+            messages_received: self.messages_received.load(Relaxed),
+            bytes_received: self.bytes_received.load(Relaxed),
+        }
+    }
+
+    /// Seconds from the request to the last byte received.
+    pub(crate) fn receiving_seconds(&self) -> f64 {
+        let (started, last) = (self.started.load(Relaxed), self.last_received.load(Relaxed));
+        last.saturating_sub(started) as f64 * 1e-9
+    }
+
+    /// Waits until so many bytes were received; looks often enough for a measurement.
+    pub(crate) async fn wait_for(&self, bytes: u64) {
+        while self.bytes_received.load(Relaxed) < bytes {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Seconds since the request.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.now().saturating_sub(self.started.load(Relaxed)) as f64 * 1e-9
+    }
+}
+
+/// What has been sent and received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Totals {
+    pub(crate) messages_sent: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) messages_received: u64,
+    pub(crate) bytes_received: u64,
+}
+
+impl Totals {
+    fn add(&mut self, other: Self) {
+        self.messages_sent += other.messages_sent;
+        self.bytes_sent += other.bytes_sent;
+        self.messages_received += other.messages_received;
+        self.bytes_received += other.bytes_received;
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        // What waits to be acknowledged can grow faster than what was sent.
+        Self {
+            messages_sent: self.messages_sent.saturating_sub(earlier.messages_sent),
+            bytes_sent: self.bytes_sent.saturating_sub(earlier.bytes_sent),
+            messages_received: self.messages_received.saturating_sub(earlier.messages_received),
+            bytes_received: self.bytes_received.saturating_sub(earlier.bytes_received),
+        }
+    }
+}
+
+/// One pair of addresses, of all associations together, in an interval.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct PathInterval {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+    /// Associations that have this path.
+    pub(crate) associations: u64,
+    /// Of these, those in which it is active.
+    pub(crate) active: u64,
+    /// Of these, those that send new data to it.
+    pub(crate) primary: u64,
+    /// Bytes of packets in the interval, from the common header on.
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    /// User bytes in the interval, those sent again included.
+    pub(crate) data_bytes_sent: u64,
+    pub(crate) data_bytes_received: u64,
+    /// DATA chunks sent again in the interval.
+    pub(crate) retransmitted_chunks: u64,
+    /// Expiries of T3-rtx in the interval.
+    pub(crate) t3_timeouts: u64,
+    /// Congestion window and bytes in flight at the interval's end, added up.
+    pub(crate) cwnd: u64,
+    pub(crate) flight: u64,
+    /// Largest smoothed round-trip time and retransmission timeout at the interval's end.
+    pub(crate) srtt_seconds: Option<f64>,
+    pub(crate) rto_seconds: f64,
+    pub(crate) mtu: u16,
+}
+
+/// What happened in an interval.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Interval {
+    pub(crate) from_seconds: f64,
+    pub(crate) to_seconds: f64,
+    /// Associations that are open at its end.
+    pub(crate) associations: usize,
+    /// Bytes sent are those that were acknowledged, as far as this side can tell.
+    #[serde(flatten)]
+    pub(crate) totals: Totals,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) round_trip: Option<LatencyReport>,
+    pub(crate) paths: Vec<PathInterval>,
+}
+
+/// Watches the associations of a measurement.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    begun: Instant,
+    members: Mutex<Vec<Member>>,
+    latency: Mutex<Latency>,
+    last: Mutex<Last>,
+}
+
+#[derive(Debug)]
+struct Member {
+    association: Association,
+    counts: Arc<Counts>,
+}
+
+/// What was known at some time.
+#[derive(Clone, Debug, Default)]
+struct Look {
+    seconds: f64,
+    associations: usize,
+    totals: Totals,
+    counters: BTreeMap<(IpAddr, IpAddr), Counters>,
+    /// Paths of the open associations, as they are.
+    gauges: BTreeMap<(IpAddr, IpAddr), PathInterval>,
+}
+
+#[derive(Debug, Default)]
+struct Last {
+    /// Where the last interval ended.
+    look: Look,
+    /// What went over the associations that have left.
+    gone: Look,
+}
+
+/// Counters of a path, which only grow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    bytes_sent: u64,
+    bytes_received: u64,
+    data_bytes_sent: u64,
+    data_bytes_received: u64,
+    retransmitted_chunks: u64,
+    t3_timeouts: u64,
+}
+
+impl Counters {
+    fn of(path: &anabranch::PathStatistics) -> Self {
+        Self {
+            bytes_sent: path.bytes_sent,
+            bytes_received: path.bytes_received,
+            data_bytes_sent: path.data_bytes_sent,
+            data_bytes_received: path.data_bytes_received,
+            retransmitted_chunks: path.retransmitted_chunks,
+            t3_timeouts: path.t3_timeouts,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.data_bytes_sent += other.data_bytes_sent;
+        self.data_bytes_received += other.data_bytes_received;
+        self.retransmitted_chunks += other.retransmitted_chunks;
+        self.t3_timeouts += other.t3_timeouts;
+    }
+}
+
+impl Meter {
+    pub(crate) fn new() -> Result<Self, hdrhistogram::CreationError> {
+        Ok(Self {
+            begun: Instant::now(),
+            members: Mutex::default(),
+            latency: Mutex::new(Latency::new()?),
+            last: Mutex::default(),
+        })
+    }
+
+    /// Watches an association from now on.
+    pub(crate) fn add(&self, association: &Association, counts: &Arc<Counts>) {
+        let member = Member { association: association.clone(), counts: Arc::clone(counts) };
+        lock(&self.members).push(member);
+    }
+
+    /// Watches it no more; what went over it still counts.
+    pub(crate) fn remove(&self, counts: &Arc<Counts>) {
+        let mut last = lock(&self.last);
+        let mut members = lock(&self.members);
+        let Some(index) = members.iter().position(|m| Arc::ptr_eq(&m.counts, counts)) else {
+            return;
+        };
+        let member = members.swap_remove(index);
+        drop(members);
+        last.gone.totals.add(member.counts.totals());
+        let statistics = member.association.statistics();
+        for path in statistics.iter().flat_map(|statistics| &statistics.paths) {
+            let key = (path.local, path.remote);
+            last.gone.counters.entry(key).or_default().add(Counters::of(path));
+        }
+    }
+
+    /// Adds a round-trip time.
+    pub(crate) fn round_trip(&self, time: Duration) {
+        lock(&self.latency).add(time);
+    }
+
+    /// All round-trip times.
+    pub(crate) fn round_trips(&self) -> Option<LatencyReport> {
+        lock(&self.latency).take_total()
+    }
+
+    /// Seconds since the measurement began.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
+    /// What happened since the last call.
+    pub(crate) fn interval(&self) -> Interval {
+        let mut last = lock(&self.last);
+        let now = self.look(&last);
+        let mut interval = now.since(&last.look);
+        interval.round_trip = lock(&self.latency).take_interval();
+        last.look = now;
+        interval
+    }
+
+    /// What happened since the measurement began.
+    pub(crate) fn whole(&self) -> Interval {
+        self.look(&lock(&self.last)).since(&Look::default())
+    }
+
+    /// Adds up all associations.
+    fn look(&self, last: &Last) -> Look {
+        let mut look = Look { seconds: self.seconds(), ..last.gone.clone() };
+        let members = lock(&self.members);
+        look.associations = members.len();
+        for member in &*members {
+            let mut totals = member.counts.totals();
+            if let Some(statistics) = member.association.statistics() {
+                let waiting = statistics.send_queue_bytes + statistics.outstanding_bytes;
+                totals.bytes_sent = totals.bytes_sent.saturating_sub(waiting as u64);
+                for (index, path) in statistics.paths.iter().enumerate() {
+                    let key = (path.local, path.remote);
+                    look.counters.entry(key).or_default().add(Counters::of(path));
+                    let gauge = look.gauges.entry(key).or_insert_with(|| gauge(path));
+                    add_gauges(gauge, path, index == statistics.active);
+                }
+            }
+            look.totals.add(totals);
+        }
+        look
+    }
+}
+
+impl Look {
+    fn since(&self, before: &Self) -> Interval {
+        let paths = self.gauges.iter().map(|(key, gauge)| {
+            let now = self.counters.get(key).copied().unwrap_or_default();
+            let then = before.counters.get(key).copied().unwrap_or_default();
+            let grown = |of: fn(&Counters) -> u64| of(&now).saturating_sub(of(&then));
+            PathInterval {
+                bytes_sent: grown(|c| c.bytes_sent),
+                bytes_received: grown(|c| c.bytes_received),
+                data_bytes_sent: grown(|c| c.data_bytes_sent),
+                data_bytes_received: grown(|c| c.data_bytes_received),
+                retransmitted_chunks: grown(|c| c.retransmitted_chunks),
+                t3_timeouts: grown(|c| c.t3_timeouts),
+                ..gauge.clone()
+            }
+        });
+        Interval {
+            from_seconds: before.seconds,
+            to_seconds: self.seconds,
+            associations: self.associations,
+            totals: self.totals.since(before.totals),
+            round_trip: None,
+            paths: paths.collect(),
+        }
+    }
+}
+
+/// A path without figures.
+fn gauge(path: &anabranch::PathStatistics) -> PathInterval {
+    PathInterval {
+        local: path.local,
+        remote: path.remote,
+        associations: 0,
+        active: 0,
+        primary: 0,
+        bytes_sent: 0,
+        bytes_received: 0,
+        data_bytes_sent: 0,
+        data_bytes_received: 0,
+        retransmitted_chunks: 0,
+        t3_timeouts: 0,
+        cwnd: 0,
+        flight: 0,
+        srtt_seconds: None,
+        rto_seconds: 0.0,
+        mtu: path.mtu,
+    }
+}
+
+fn add_gauges(gauge: &mut PathInterval, path: &anabranch::PathStatistics, primary: bool) {
+    gauge.associations += 1;
+    gauge.active += u64::from(path.state == anabranch::PathState::Active);
+    gauge.primary += u64::from(primary);
+    gauge.cwnd += path.cwnd as u64;
+    gauge.flight += path.flight as u64;
+    let srtt = path.srtt.map(|srtt| srtt.as_secs_f64());
+    gauge.srtt_seconds = [gauge.srtt_seconds, srtt].into_iter().flatten().reduce(f64::max);
+    gauge.rto_seconds = gauge.rto_seconds.max(path.rto.as_secs_f64());
+    gauge.mtu = gauge.mtu.min(path.mtu);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_add_up() {
+        let counts = Counts::new();
+        assert_eq!((counts.totals(), counts.receiving_seconds()), (Totals::default(), 0.0));
+        counts.sent(10);
+        counts.received(700, false);
+        counts.received(300, true);
+        let totals = counts.totals();
+        assert_eq!((totals.messages_sent, totals.bytes_sent), (1, 10));
+        assert_eq!((totals.messages_received, totals.bytes_received), (1, 1000));
+        let mut sum = totals;
+        sum.add(totals);
+        assert_eq!(sum.since(totals), totals);
+        assert_eq!(Totals::default().since(sum), Totals::default());
+    }
+}

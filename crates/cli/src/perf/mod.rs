@@ -1,0 +1,16 @@
+//! `perf`: how fast messages go.
+//!
+//! The client tells the server in its first message what it wants to measure ([`protocol`]); a
+//! peer that speaks no perf (one that echoes, discards or sends by itself) is measured from one
+//! side. Both sides count with the same [`meter`] and tell with the same [`report`].
+
+pub(crate) mod client;
+mod cpu;
+mod latency;
+mod meter;
+mod protocol;
+mod report;
+pub(crate) mod server;
+mod traffic;
+
+pub(crate) use protocol::{Limit, Mode, Plan};

@@ -1,0 +1,228 @@
+//! What the client of `perf` and its server tell each other beside the data.
+//!
+//! All messages of a measurement have payload protocol identifiers of their own. Control
+//! messages are JSON on stream 0: the client begins with [`Control::Request`]; who has sent all
+//! its data ends with [`Control::End`], and who has received all of it answers with
+//! [`Control::Report`].
+
+use std::fmt;
+use std::time::Duration;
+
+use anabranch::{OutgoingMessage, Ppid};
+use bytes::{Buf, Bytes};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// Payload protocol identifier of control messages ("anpc").
+pub(crate) const CONTROL: Ppid = Ppid(0x616e_7063);
+
+/// Payload protocol identifier of data ("anpd").
+pub(crate) const DATA: Ppid = Ppid(0x616e_7064);
+
+/// Payload protocol identifier of messages to be sent back ("anpe").
+pub(crate) const ECHO: Ppid = Ppid(0x616e_7065);
+
+/// The version of this protocol.
+const VERSION: u32 = 1;
+
+/// Longest control message.
+const MOST_CONTROL: usize = 4096;
+
+/// Longest message of a measurement.
+pub(crate) const MOST_SIZE: usize = 64 << 20;
+
+/// Which way messages go, seen from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    /// The client sends
+    Send,
+    /// The server sends
+    Receive,
+    /// Both send at the same time
+    Both,
+    /// The client sends a message and waits for its echo before it sends the next one
+    Ping,
+}
+
+impl Mode {
+    /// Whether the client sends data.
+    pub(crate) fn sends(self) -> bool {
+        matches!(self, Self::Send | Self::Both)
+    }
+
+    /// Whether the server sends data.
+    pub(crate) fn receives(self) -> bool {
+        matches!(self, Self::Receive | Self::Both)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::Both => "both",
+            Self::Ping => "ping",
+        })
+    }
+}
+
+/// When a sender has sent enough.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Limit {
+    /// After so many seconds.
+    Seconds(f64),
+    /// After so many bytes of each association; the last message is cut to fit.
+    Bytes(u64),
+}
+
+impl Limit {
+    /// The time after which it ends, if it is a time.
+    pub(crate) fn duration(self) -> Option<Duration> {
+        match self {
+            Self::Seconds(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+            Self::Bytes(_) => None,
+        }
+    }
+
+    /// The bytes after which it ends.
+    pub(crate) fn bytes(self) -> u64 {
+        match self {
+            Self::Seconds(_) => u64::MAX,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// What a sender sends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Plan {
+    /// Bytes of a message.
+    pub(crate) size: usize,
+    /// Streams that messages are spread over, one after the other.
+    pub(crate) streams: u16,
+    /// Messages are unordered.
+    pub(crate) unordered: bool,
+    pub(crate) limit: Limit,
+}
+
+/// A control message.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "control", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Control {
+    /// What the client wants, its first message.
+    Request {
+        /// Of this protocol.
+        version: u32,
+        mode: Mode,
+        plan: Plan,
+    },
+    /// All data has been sent: so much.
+    End { messages: u64, bytes: u64 },
+    /// All data has been received.
+    Report(Report),
+}
+
+/// What a receiver saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    /// From the request to the last byte.
+    pub(crate) seconds: f64,
+    /// Processor time of the whole process since the association was set up.
+    pub(crate) cpu_seconds: Option<f64>,
+}
+
+impl Control {
+    pub(crate) fn request(mode: Mode, plan: Plan) -> Self {
+        Self::Request { version: VERSION, mode, plan }
+    }
+
+    /// The message that carries it.
+    pub(crate) fn message(&self) -> Result<OutgoingMessage, serde_json::Error> {
+        Ok(OutgoingMessage::new(0, CONTROL, serde_json::to_vec(self)?))
+    }
+
+    /// Reads a control message and checks what it says.
+    pub(crate) fn read(mut payload: impl Buf) -> Result<Self, String> {
+        if payload.remaining() > MOST_CONTROL {
+            return Err("a control message is too long".to_owned());
+        }
+        let bytes: Bytes = payload.copy_to_bytes(payload.remaining());
+        let control = serde_json::from_slice(&bytes)
+            .map_err(|error| format!("a control message makes no sense: {error}"))?;
+        match control {
+            Self::Request { version, .. } if version != VERSION => {
+                Err(format!("the client speaks version {version} of perf, not {VERSION}"))
+            }
+            Self::Request { plan, .. } => plan.check().map(|()| control),
+            Self::End { .. } | Self::Report(_) => Ok(control),
+        }
+    }
+}
+
+impl Plan {
+    /// Whether a sender can do so.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if !(1..=MOST_SIZE).contains(&self.size) {
+            return Err(format!("a message has 1 to {MOST_SIZE} bytes"));
+        }
+        if self.streams == 0 {
+            return Err("there is at least one stream".to_owned());
+        }
+        if let Limit::Seconds(seconds) = self.limit
+            && !(seconds > 0.0 && seconds <= 1e9)
+        {
+            return Err("a time is above zero and below 30 years".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: Plan = Plan { size: 64, streams: 3, unordered: true, limit: Limit::Seconds(1.5) };
+
+    fn read(text: &str) -> Result<Control, String> {
+        Control::read(text.as_bytes())
+    }
+
+    #[test]
+    fn control_messages_survive() {
+        let report = Report { messages: 1, bytes: 2, seconds: 0.25, cpu_seconds: None };
+        for control in [
+            Control::request(Mode::Both, PLAN),
+            Control::End { messages: 7, bytes: 9 },
+            Control::Report(report),
+        ] {
+            let message = control.message().unwrap();
+            assert_eq!((message.stream, message.ppid), (0, CONTROL));
+            assert_eq!(Control::read(message.data), Ok(control));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let request = |change: fn(&mut Plan)| {
+            let mut plan = PLAN;
+            change(&mut plan);
+            Control::read(Control::request(Mode::Send, plan).message().unwrap().data).unwrap_err()
+        };
+        assert!(request(|plan| plan.size = 0).contains("1 to"));
+        assert!(request(|plan| plan.size = MOST_SIZE + 1).contains("1 to"));
+        assert!(request(|plan| plan.streams = 0).contains("at least one stream"));
+        assert!(request(|plan| plan.limit = Limit::Seconds(0.0)).contains("above zero"));
+        assert!(request(|plan| plan.limit = Limit::Seconds(1e10)).contains("30 years"));
+        let other = Control::Request { version: 2, mode: Mode::Send, plan: PLAN };
+        assert!(Control::read(other.message().unwrap().data).unwrap_err().contains("version 2"));
+        assert!(read("").unwrap_err().contains("no sense"));
+        assert!(read(r#"{"control":"stop"}"#).unwrap_err().contains("no sense"));
+        assert!(read(&" ".repeat(MOST_CONTROL + 1)).unwrap_err().contains("too long"));
+    }
+}

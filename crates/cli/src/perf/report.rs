@@ -1,0 +1,241 @@
+//! What `perf` prints, for people and as JSON.
+
+use serde::Serialize;
+
+use super::Mode;
+use super::latency::{LatencyReport, time};
+use super::meter::{Interval, PathInterval};
+use super::protocol::{Plan, Report};
+use crate::failure::Failure;
+use crate::options::Transport;
+use crate::output::{grouped, print, print_json, table};
+use crate::report::{PathEvent, megabits};
+
+/// Associations whose path events are shown to people; a report in JSON has all of them.
+const SHOWN: usize = 4;
+
+/// One document of `--json`.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event<'a> {
+    /// All associations are set up.
+    Connected { peer: &'a str, transport: Transport, associations: usize, seconds: f64 },
+    /// An interval is over.
+    Interval(&'a Interval),
+    /// Everything is over.
+    Summary(Box<Summary>),
+}
+
+/// One direction of a measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Direction {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    /// The longest of all associations.
+    pub(crate) seconds: f64,
+    pub(crate) bits_per_second: f64,
+}
+
+impl Direction {
+    /// The sum of what receivers saw.
+    pub(crate) fn of<'a>(reports: impl Iterator<Item = &'a Report>) -> Option<Self> {
+        let mut all = Self::default();
+        let mut any = false;
+        for report in reports {
+            any = true;
+            all.messages += report.messages;
+            all.bytes += report.bytes;
+            all.seconds = all.seconds.max(report.seconds);
+        }
+        all.bits_per_second = megabits(all.bytes, all.seconds) * 1e6;
+        any.then_some(all)
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{} bytes in {} messages in {:.3} s: {:.1} Mb/s",
+            grouped(self.bytes),
+            grouped(self.messages),
+            self.seconds,
+            self.bits_per_second / 1e6
+        )
+    }
+}
+
+/// One association.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct AssociationReport {
+    /// What the peer received of this side.
+    pub(crate) sent: Option<Report>,
+    /// What this side received.
+    pub(crate) received: Option<Report>,
+    pub(crate) error: Option<String>,
+    pub(crate) events: Vec<PathEvent>,
+}
+
+/// The end of a measurement.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) peer: String,
+    pub(crate) transport: Transport,
+    pub(crate) mode: Mode,
+    pub(crate) plan: Plan,
+    /// From the first handshake to the last byte.
+    pub(crate) seconds: f64,
+    /// From the first handshake until all associations were set up.
+    pub(crate) connect_seconds: f64,
+    pub(crate) sent: Option<Direction>,
+    pub(crate) received: Option<Direction>,
+    pub(crate) round_trip: Option<LatencyReport>,
+    /// Jain's index of the associations' throughput: 1 when all got the same.
+    pub(crate) fairness: Option<f64>,
+    /// Processor time of this process and of the peer's.
+    pub(crate) cpu_seconds: Option<f64>,
+    pub(crate) peer_cpu_seconds: Option<f64>,
+    /// The whole measurement, path by path.
+    pub(crate) paths: Vec<PathInterval>,
+    pub(crate) associations: Vec<AssociationReport>,
+}
+
+/// Jain's index: (sum x)^2 / (n * sum x^2).
+pub(crate) fn fairness(values: &[f64]) -> Option<f64> {
+    let (sum, squares) =
+        values.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+    (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+}
+
+/// Tells what happened in an interval.
+pub(crate) fn tell_interval(interval: &Interval, json: bool) -> Result<(), Failure> {
+    if json {
+        return print_json(&Event::Interval(interval));
+    }
+    print(&interval_text(interval))
+}
+
+fn interval_text(interval: &Interval) -> String {
+    let seconds = interval.to_seconds - interval.from_seconds;
+    let totals = interval.totals;
+    let mut text = format!(
+        "{:.1}-{:.1} s: sent {} bytes ({:.1} Mb/s), received {} bytes ({:.1} Mb/s)\n",
+        interval.from_seconds,
+        interval.to_seconds,
+        grouped(totals.bytes_sent),
+        megabits(totals.bytes_sent, seconds),
+        grouped(totals.bytes_received),
+        megabits(totals.bytes_received, seconds),
+    );
+    if let Some(latency) = &interval.round_trip {
+        text.push_str(&format!("  {}\n", latency.text()));
+    }
+    text.push_str(&paths_text(&interval.paths));
+    text
+}
+
+fn paths_text(paths: &[PathInterval]) -> String {
+    if paths.is_empty() {
+        return String::new();
+    }
+    let heading =
+        ["path", "state", "bytes out", "bytes in", "cwnd", "srtt", "retransmitted", "timeouts"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    rows.extend(paths.iter().map(|path| {
+        vec![
+            format!("{} -> {}", path.local, path.remote),
+            state(path),
+            grouped(path.bytes_sent),
+            grouped(path.bytes_received),
+            grouped(path.cwnd),
+            path.srtt_seconds.map_or("-".to_owned(), time),
+            grouped(path.retransmitted_chunks),
+            grouped(path.t3_timeouts),
+        ]
+    }));
+    table(&rows)
+}
+
+/// The state of a path, in how many associations if not in all.
+fn state(path: &PathInterval) -> String {
+    let state = match path.active {
+        0 => "not active".to_owned(),
+        active if active == path.associations => "active".to_owned(),
+        active => format!("active in {active}"),
+    };
+    match path.primary {
+        0 => state,
+        primary if primary == path.associations => format!("{state}, primary"),
+        primary => format!("{state}, primary in {primary}"),
+    }
+}
+
+impl Summary {
+    /// Tells it.
+    pub(crate) fn tell(self, json: bool) -> Result<(), Failure> {
+        if json {
+            return print_json(&Event::Summary(Box::new(self)));
+        }
+        print(&self.text())
+    }
+
+    fn text(&self) -> String {
+        let count = self.associations.len();
+        let mut text = format!(
+            "{} to {} over {}: {count} association{}, {:.3} s, set up in {}\n",
+            self.mode,
+            self.peer,
+            self.transport,
+            if count == 1 { "" } else { "s" },
+            self.seconds,
+            time(self.connect_seconds),
+        );
+        if let Some(sent) = &self.sent {
+            text.push_str(&format!("  sent      {}\n", sent.text()));
+        }
+        if let Some(received) = &self.received {
+            text.push_str(&format!("  received  {}\n", received.text()));
+        }
+        if let Some(latency) = &self.round_trip {
+            text.push_str(&format!("  {}\n", latency.text()));
+        }
+        if let Some(fairness) = self.fairness.filter(|_| count > 1) {
+            text.push_str(&format!("  fairness (Jain's index) {fairness:.4}\n"));
+        }
+        let bytes = self.sent.map_or(0, |d| d.bytes) + self.received.map_or(0, |d| d.bytes);
+        let per_gigabyte = |seconds: f64| seconds / (bytes.max(1) as f64 / 1e9);
+        for (who, seconds) in [("here", self.cpu_seconds), ("peer", self.peer_cpu_seconds)] {
+            if let Some(seconds) = seconds {
+                text.push_str(&format!("  processor {who} {seconds:.2} s"));
+                if bytes > 0 && self.mode != Mode::Ping {
+                    text.push_str(&format!(", {:.2} s/GB", per_gigabyte(seconds)));
+                }
+                text.push('\n');
+            }
+        }
+        text.push_str(&paths_text(&self.paths));
+        for event in self.associations.iter().take(SHOWN).flat_map(|a| &a.events) {
+            text.push_str(&format!("  at {:.3} s: {}\n", event.seconds, event.event));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jains_index() {
+        assert_eq!(fairness(&[]), None);
+        assert_eq!(fairness(&[0.0, 0.0]), None);
+        assert_eq!(fairness(&[5.0, 5.0, 5.0]), Some(1.0));
+        assert_eq!(fairness(&[1.0, 0.0, 0.0, 0.0]), Some(0.25));
+    }
+
+    #[test]
+    fn directions_add_up() {
+        assert_eq!(Direction::of([].iter()), None);
+        let report = |bytes, seconds| Report { messages: 1, bytes, seconds, cpu_seconds: None };
+        let both = Direction::of([report(1000, 1.0), report(1000, 2.0)].iter()).unwrap();
+        assert_eq!((both.messages, both.bytes, both.seconds), (2, 2000, 2.0));
+        assert_eq!(both.bits_per_second, 8000.0);
+    }
+}

@@ -1,0 +1,231 @@
+//! The messages of a measurement, over one association.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use anabranch::{Association, OutgoingMessage};
+use bytes::Bytes;
+use tokio::time::{Instant, sleep_until};
+
+use super::cpu;
+use super::meter::{Counts, Meter};
+use super::protocol::{CONTROL, Control, DATA, ECHO, MOST_SIZE, Plan, Report};
+use crate::parts::Parts;
+
+/// What both sides of an exchange agree on.
+#[derive(Debug)]
+pub(crate) struct Exchange<'a> {
+    pub(crate) association: &'a Association,
+    pub(crate) counts: &'a Counts,
+    /// What this side sends, if anything.
+    pub(crate) plan: Option<Plan>,
+    /// The other side sends.
+    pub(crate) receives: bool,
+    /// The other side knows of all this.
+    pub(crate) cooperative: bool,
+    /// Processor time used when the measurement began.
+    pub(crate) cpu: Option<f64>,
+}
+
+impl Exchange<'_> {
+    /// Sends and receives all there is. Returns what the other side received, if it tells.
+    pub(crate) async fn run(&self) -> Result<Option<Report>, String> {
+        if !self.cooperative {
+            return self.one_sided().await.map(|()| None);
+        }
+        let send = async {
+            match self.plan {
+                Some(plan) => {
+                    self.send_data(plan).await?;
+                    let totals = self.counts.totals();
+                    let (messages, bytes) = (totals.messages_sent, totals.bytes_sent);
+                    self.control(&Control::End { messages, bytes }).await
+                }
+                None => Ok(()),
+            }
+        };
+        let ((), report) = tokio::try_join!(send, self.receive_data())?;
+        Ok(report)
+    }
+
+    /// Measures against a peer that only discards or only sends.
+    async fn one_sided(&self) -> Result<(), String> {
+        let count = async {
+            while let Some(message) =
+                self.association.recv().await.map_err(|error| error.to_string())?
+            {
+                self.counts.received(message.payload.len(), message.end);
+            }
+            Ok(())
+        };
+        match self.plan {
+            Some(plan) if self.receives => tokio::select! {
+                sent = self.send_data(plan) => sent,
+                ended = count => ended,
+            },
+            Some(plan) => self.send_data(plan).await,
+            None => count.await,
+        }
+    }
+
+    /// Sends as planned.
+    async fn send_data(&self, plan: Plan) -> Result<(), String> {
+        let filler = filler(plan.size);
+        let mut left = plan.limit.bytes();
+        let deadline = plan.limit.duration().map(after);
+        let mut timer = pin!(until(deadline));
+        for number in 0_u64.. {
+            if left == 0 || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                break;
+            }
+            let length = usize::try_from(left).map_or(plan.size, |left| left.min(plan.size));
+            let message = data(&filler, DATA, number, length, &plan);
+            tokio::select! {
+                biased;
+                sent = self.association.send(message) => sent.map_err(|e| e.to_string())?,
+                () = &mut timer => break,
+            }
+            self.counts.sent(length);
+            left -= length as u64;
+        }
+        Ok(())
+    }
+
+    /// Receives until the other side has sent everything, and has received everything.
+    async fn receive_data(&self) -> Result<Option<Report>, String> {
+        let mut expected = None;
+        let mut report = None;
+        let mut told = !self.receives;
+        while !told || (self.plan.is_some() && report.is_none()) {
+            let message = self.association.recv().await.map_err(|error| error.to_string())?;
+            let Some(message) = message else {
+                return Err("the peer shut down before it was done".to_owned());
+            };
+            if message.ppid == CONTROL {
+                match Control::read(message.payload)? {
+                    Control::End { messages, bytes } => expected = Some((messages, bytes)),
+                    Control::Report(seen) => report = Some(seen),
+                    Control::Request { .. } => return Err("a second request came".to_owned()),
+                }
+            } else {
+                self.counts.received(message.payload.len(), message.end);
+            }
+            let totals = self.counts.totals();
+            let all = expected == Some((totals.messages_received, totals.bytes_received));
+            if all && !told {
+                told = true;
+                self.control(&Control::Report(self.report())).await?;
+            }
+        }
+        Ok(report)
+    }
+
+    fn report(&self) -> Report {
+        let totals = self.counts.totals();
+        Report {
+            messages: totals.messages_received,
+            bytes: totals.bytes_received,
+            seconds: self.counts.receiving_seconds(),
+            cpu_seconds: cpu::seconds().zip(self.cpu).map(|(now, then)| now - then),
+        }
+    }
+
+    /// Sends a control message.
+    pub(crate) async fn control(&self, control: &Control) -> Result<(), String> {
+        let message = control.message().map_err(|error| error.to_string())?;
+        self.association.send(message).await.map_err(|error| error.to_string())
+    }
+
+    /// Sends one message after the other, each when the echo of the last one has come.
+    pub(crate) async fn ping(&self, plan: Plan, meter: &Meter) -> Result<(), String> {
+        let filler = filler(plan.size);
+        let mut left = plan.limit.bytes();
+        let deadline = plan.limit.duration().map(after);
+        for number in 0_u64.. {
+            if left == 0 || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                break;
+            }
+            let length = usize::try_from(left).map_or(plan.size, |left| left.min(plan.size));
+            let begun = Instant::now();
+            let message = data(&filler, ECHO, number, length, &plan);
+            self.association.send(message).await.map_err(|error| error.to_string())?;
+            self.counts.sent(length);
+            self.echo_of(length).await?;
+            meter.round_trip(begun.elapsed());
+            left -= length as u64;
+        }
+        Ok(())
+    }
+
+    /// Waits for a message of this length.
+    async fn echo_of(&self, length: usize) -> Result<(), String> {
+        let mut received = 0;
+        loop {
+            let message = self.association.recv().await.map_err(|error| error.to_string())?;
+            let Some(message) = message else {
+                return Err("the peer shut down".to_owned());
+            };
+            received += message.payload.len();
+            self.counts.received(message.payload.len(), message.end);
+            if received > length || (message.end && received < length) {
+                return Err("the peer does not send messages back as they are".to_owned());
+            }
+            if message.end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends messages back until the other side shuts down.
+    pub(crate) async fn echo(&self) -> Result<(), String> {
+        let mut parts = Parts::new(MOST_SIZE);
+        while let Some(message) =
+            self.association.recv().await.map_err(|error| error.to_string())?
+        {
+            self.counts.received(message.payload.len(), message.end);
+            let whole = parts.add(message).map_err(|_| "a message is too long".to_owned())?;
+            let Some(whole) = whole else {
+                continue;
+            };
+            let length = whole.data.len();
+            let mut answer = OutgoingMessage::new(whole.stream, whole.ppid, whole.data);
+            answer.unordered = whole.unordered;
+            self.association.send(answer).await.map_err(|error| error.to_string())?;
+            self.counts.sent(length);
+        }
+        Ok(())
+    }
+}
+
+/// Message number `number` of a plan.
+fn data(
+    filler: &Bytes,
+    ppid: anabranch::Ppid,
+    number: u64,
+    length: usize,
+    plan: &Plan,
+) -> OutgoingMessage {
+    // Below a number of 16 bits.
+    let stream = (number % u64::from(plan.streams.max(1))) as u16;
+    let mut message = OutgoingMessage::new(stream, ppid, filler.slice(..length.min(filler.len())));
+    message.unordered = plan.unordered;
+    message
+}
+
+/// What messages hold: every message the same, shared bytes.
+fn filler(size: usize) -> Bytes {
+    (0..size).map(|index| index as u8).collect()
+}
+
+fn after(duration: Duration) -> Instant {
+    let now = Instant::now();
+    // A time that no clock can tell never comes; a year is as good.
+    now.checked_add(duration).unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

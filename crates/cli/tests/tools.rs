@@ -1,0 +1,205 @@
+//! The measuring tools and the plain servers, between two processes.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use common::{Ended, Server, anabranch, interrupt, run};
+use serde_json::Value;
+
+/// A server of this command on these addresses, with a UDP port of its own.
+fn start(command: &[&str], addresses: &str) -> Server {
+    let listen = format!("{addresses}:5201");
+    Server::start_command(command, &["--listen", &listen, "--udp-port", "0"], Path::new("/"))
+}
+
+fn perf(server: &Server, hosts: &str, options: &[&str]) -> Ended {
+    let peer = format!("{hosts}:5201");
+    let udp_port = server.udp_port();
+    let fixed = ["perf", "client", &peer, "--remote-udp-port", &udp_port, "--json"];
+    run(&[&fixed[..], options].concat(), Path::new("/"))
+}
+
+/// The last document that a client printed.
+fn summary(ended: &Ended) -> Value {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let summary: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(summary["event"], "summary");
+    summary
+}
+
+#[test]
+fn both_directions_over_many_streams() {
+    let mut server = start(&["perf", "server"], "127.0.0.1,127.0.0.2");
+    let options = ["--mode", "both", "--bytes", "3000001", "--size", "10k", "--streams", "300"];
+    let ended = perf(&server, "127.0.0.1,127.0.0.2", &[&options[..], &["--unordered"]].concat());
+    let connected: Value = serde_json::from_str(ended.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!((&connected["event"], &connected["associations"]), (&"connected".into(), &1.into()));
+    let summary = summary(&ended);
+    for direction in ["sent", "received"] {
+        assert_eq!(summary[direction]["bytes"], 3_000_001, "{summary}");
+        assert_eq!(summary[direction]["messages"], 301);
+        assert!(summary[direction]["bits_per_second"].as_f64().unwrap() > 0.0);
+    }
+    assert_eq!(summary["paths"].as_array().unwrap().len(), 2);
+    let of_paths = |key: &str| -> u64 {
+        summary["paths"].as_array().unwrap().iter().map(|path| path[key].as_u64().unwrap()).sum()
+    };
+    assert!(of_paths("data_bytes_sent") >= 3_000_001);
+    assert!(of_paths("bytes_received") >= 3_000_001);
+    let served = server.event();
+    assert_eq!(served["error"], Value::Null);
+    assert_eq!(
+        (&served["bytes_received"], &served["bytes_sent"]),
+        (&3_000_001.into(), &3_000_001.into())
+    );
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn one_direction_after_the_other() {
+    let server = start(&["perf", "server"], "[::1]");
+    let sent = summary(&perf(&server, "[::1]", &["--bytes", "1M"]));
+    assert_eq!((&sent["sent"]["bytes"], &sent["received"]), (&1_000_000.into(), &Value::Null));
+    let received = summary(&perf(&server, "[::1]", &["--bytes", "1M", "--mode", "receive"]));
+    assert_eq!(
+        (&received["sent"], &received["received"]["bytes"]),
+        (&Value::Null, &1_000_000.into())
+    );
+    let timed = summary(&perf(&server, "[::1]", &["--time", "100ms", "--size", "100"]));
+    assert!(timed["sent"]["messages"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn many_associations_at_once() {
+    let server = start(&["perf", "server"], "127.0.0.1");
+    let options = ["--associations", "40", "--bytes", "10k", "--mode", "both"];
+    let summary = summary(&perf(&server, "127.0.0.1", &options));
+    assert_eq!(summary["associations"].as_array().unwrap().len(), 40);
+    assert_eq!(summary["sent"]["bytes"], 400_000);
+    assert_eq!(summary["received"]["bytes"], 400_000);
+    assert_eq!(summary["paths"][0]["associations"], 40);
+    let fairness = summary["fairness"].as_f64().unwrap();
+    assert!(fairness > 0.0 && fairness <= 1.0, "{fairness}");
+}
+
+#[test]
+fn round_trips() {
+    let server = start(&["perf", "server"], "127.0.0.1");
+    let options = ["--mode", "ping", "--bytes", "6400", "--interval", "0s"];
+    let pinged = perf(&server, "127.0.0.1", &options);
+    assert_eq!(pinged.stdout.lines().count(), 2, "connected and summary");
+    let round_trip = &summary(&pinged)["round_trip"];
+    assert_eq!(round_trip["count"], 100);
+    let time = |key: &str| round_trip[key].as_f64().unwrap();
+    assert!(0.0 < time("min_seconds") && time("min_seconds") <= time("p50_seconds"));
+    assert!(time("p50_seconds") <= time("p99_seconds"));
+    assert!(time("p99_seconds") <= time("max_seconds"));
+}
+
+#[test]
+fn an_echo_returns_messages_whole() {
+    let mut server = start(&["echo", "--max-message", "3M"], "127.0.0.1,[::1]");
+    // Larger than half of the receive buffer, these are delivered in parts.
+    let options = ["--plain", "--mode", "ping", "--size", "2M", "--bytes", "6M", "--streams", "3"];
+    let pinged = summary(&perf(&server, "[::1]", &options));
+    assert_eq!(pinged["round_trip"]["count"], 3);
+    let echoed = server.event();
+    assert_eq!((&echoed["messages_sent"], &echoed["bytes_sent"]), (&3.into(), &6_000_000.into()));
+    assert_eq!(echoed["error"], Value::Null);
+    let too_long = ["--plain", "--mode", "ping", "--size", "4M", "--bytes", "4M"];
+    let refused = perf(&server, "[::1]", &too_long);
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    assert!(refused.stderr.contains("aborted by the peer"), "{}", refused.stderr);
+    assert_eq!(server.event()["error"], "a message was longer than 3000000 bytes");
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn a_discarding_server_takes_everything() {
+    let mut server = start(&["discard"], "127.0.0.1");
+    let sent = summary(&perf(&server, "127.0.0.1", &["--plain", "--bytes", "2M"]));
+    assert_eq!(sent["sent"]["bytes"], 2_000_000);
+    let discarded = server.event();
+    assert_eq!(
+        (&discarded["event"], &discarded["bytes_received"]),
+        (&"ended".into(), &2_000_000.into())
+    );
+    // It speaks no perf, so that nothing is ever reported.
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn perf_servers_refuse_others() {
+    let mut server = start(&["perf", "server"], "127.0.0.1");
+    let refused = perf(&server, "127.0.0.1", &["--plain", "--mode", "ping"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("aborted by the peer"), "{}", refused.stderr);
+    let error = server.event()["error"].as_str().unwrap().to_owned();
+    assert!(error.starts_with("the client speaks no perf"), "{error}");
+}
+
+#[test]
+fn both_sides_can_be_interrupted() {
+    let mut server = start(&["perf", "server"], "127.0.0.1");
+    let udp_port = server.udp_port();
+    let mut client = anabranch(
+        &[
+            "perf",
+            "client",
+            "127.0.0.1:5201",
+            "--remote-udp-port",
+            &udp_port,
+            "--time",
+            "1h",
+            "--json",
+        ],
+        Path::new("/"),
+    )
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("connected"));
+    assert!(lines.next().unwrap().unwrap().contains("interval"));
+    interrupt(&client);
+    let told: Vec<_> = lines.map(Result::unwrap).collect();
+    assert!(told.last().unwrap().contains("summary"), "{told:?}");
+    let ended: Ended = client.wait_with_output().unwrap().into();
+    ended.failed_with(130, "interrupted");
+    assert!(server.event()["error"].as_str().unwrap().contains("aborted by the peer"));
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn wrong_usage_is_one_sentence() {
+    let directory = Path::new("/");
+    for (arguments, sentence) in [
+        (&["echo"][..], "required arguments were not provided: --listen"),
+        (&["discard", "--listen", "127.0.0.1"], "no port"),
+        (&["echo", "--listen", "127.0.0.1:7", "--max-message", "x"], "the units of a size"),
+        (&["perf", "client", "127.0.0.1"], "no port"),
+        (&["perf", "client", "127.0.0.1:7", "--size", "0"], "a message has 1 to"),
+        (&["perf", "client", "127.0.0.1:7", "--time", "0s"], "a time is above zero"),
+        (&["perf", "client", "127.0.0.1:7", "--time", "1s", "--bytes", "1"], "cannot be used with"),
+        (&["perf", "client", "127.0.0.1:7", "--transport", "tcp"], "tcp is a transport of serve"),
+        (
+            &["perf", "client", "127.0.0.1:7", "--transport", "sctp", "--remote-udp-port", "9"],
+            "--remote-udp-port means nothing to sctp",
+        ),
+        (
+            &["echo", "--listen", "127.0.0.1:7", "--transport", "sctp", "--udp-port", "9"],
+            "--udp-port means nothing to sctp",
+        ),
+        (&["perf", "server", "--listen", "127.0.0.1:7", "--interval", "0s"], "above zero"),
+        (&["perf", "server", "--listen", "127.0.0.1:7", "--receive-buffer", "1"], "receive_buffer"),
+    ] {
+        run(arguments, directory).failed_with(2, sentence);
+    }
+    run(&["echo", "--listen", "127.0.0.1:0", "--udp-port", "0"], directory)
+        .failed_with(1, "0 is not a valid SCTP port");
+    run(&["discard", "--listen", "192.0.2.1:7"], directory).failed_with(1, "192.0.2.1");
+}
