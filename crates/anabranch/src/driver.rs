@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anabranch_proto::{IcmpMessage, Instant, Received, Transmit};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use crate::buffers::BufferPool;
 use crate::capture::Capture;
@@ -34,6 +34,17 @@ const MOST_ERRORS: u32 = 64;
 /// When a socket that only seems to be writable is tried again.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 
+/// What one look at all sockets gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Arrivals {
+    /// Everything is taken, and the task will be woken for more.
+    None,
+    /// An error; there may be more.
+    Some,
+    /// A full call; there is probably more.
+    Many,
+}
+
 /// The endpoint's task.
 #[derive(Debug)]
 pub(crate) struct Driver {
@@ -42,7 +53,7 @@ pub(crate) struct Driver {
     sockets: SocketSet,
     capture: Option<Capture>,
     pool: BufferPool,
-    receive_buffers: Vec<BytesMut>,
+    receive_buffers: [BytesMut; BATCHES],
     batches: [Batch; BATCHES],
     /// Failed attempts to receive since the last success.
     receive_errors: u32,
@@ -57,7 +68,7 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>, sockets: SocketSet, capture: Option<Capture>) -> Self {
         let mut pool = BufferPool::default();
-        let receive_buffers = (0..BATCHES).map(|_| pool.take()).collect();
+        let receive_buffers = std::array::from_fn(|_| pool.take());
         let timer = shared.runtime.clone().timer();
         let span = tracing::debug_span!("endpoint", udp_port = sockets.udp_port());
         Self {
@@ -171,49 +182,70 @@ impl Driver {
         any
     }
 
-    /// Takes what one call yields from each socket. Returns whether there was anything.
-    fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
-        let mut any = false;
+    /// Takes what there is from each socket, up to one full call.
+    fn receive(&mut self, cx: &mut Context<'_>, now: Instant) -> Arrivals {
+        let mut arrivals = Arrivals::None;
         for index in 0..self.sockets.len() {
-            let mut buffers: Vec<IoSliceMut<'_>> =
-                self.receive_buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-            let Some((socket, bound)) = self.sockets.get(index) else {
-                continue;
-            };
-            let count = match socket.poll_receive(cx, &mut buffers, &mut self.batches) {
-                Poll::Pending => continue,
-                Poll::Ready(Ok(count)) => count,
-                Poll::Ready(Err(error)) => {
-                    // Something that was sent earlier came back; what arrives is not concerned.
-                    tracing::debug!(name: "transport:receive_error", local = %bound, %error);
-                    self.sockets.collect_errors(index);
-                    // A socket that does nothing but fail must not keep the task busy.
-                    self.receive_errors += 1;
-                    any |= self.receive_errors < MOST_ERRORS;
-                    continue;
+            for round in 1..=ROUNDS {
+                let mut buffers: [IoSliceMut<'_>; BATCHES] =
+                    self.receive_buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
+                let Some((socket, bound)) = self.sockets.get(index) else {
+                    break;
+                };
+                let count = match socket.poll_receive(cx, &mut buffers, &mut self.batches) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok(count)) => count,
+                    Poll::Ready(Err(error)) => {
+                        // Something sent earlier came back; what arrives is not concerned.
+                        tracing::debug!(name: "transport:receive_error", local = %bound, %error);
+                        self.sockets.collect_errors(index);
+                        // A socket that does nothing but fail must not keep the task busy.
+                        self.receive_errors += 1;
+                        if self.receive_errors < MOST_ERRORS {
+                            arrivals = arrivals.max(Arrivals::Some);
+                        }
+                        break;
+                    }
+                };
+                self.receive_errors = 0;
+                self.take_batches(now, bound, count);
+                if count == BATCHES || round == ROUNDS {
+                    arrivals = Arrivals::Many;
+                    break;
                 }
-            };
-            any = true;
-            self.receive_errors = 0;
-            for slot in 0..count {
-                self.take_batch(now, bound, slot);
             }
         }
-        any
+        arrivals
     }
 
-    /// Gives one received batch to the engine and sends what it answers.
-    fn take_batch(&mut self, now: Instant, bound: std::net::IpAddr, slot: usize) {
-        let (Some(batch), Some(buffer)) =
-            (self.batches.get(slot).copied(), self.receive_buffers.get_mut(slot))
-        else {
-            return;
-        };
+    /// Gives the batches of one call to the engine and sends what it answers to all of them: an
+    /// acknowledgement costs as much as a batch, and one does for several.
+    fn take_batches(&mut self, now: Instant, bound: std::net::IpAddr, count: usize) {
+        let mut arrived: [Option<(Received, Bytes)>; BATCHES] = Default::default();
+        for (slot, place) in arrived.iter_mut().enumerate().take(count) {
+            *place = self.take_batch(now, bound, slot);
+        }
+        self.drain(now, |guard| {
+            for (received, bytes) in arrived.into_iter().flatten() {
+                guard.engine.handle_batch(now, &received, bytes);
+            }
+        });
+    }
+
+    /// Takes one received batch out of its buffer.
+    fn take_batch(
+        &mut self,
+        now: Instant,
+        bound: std::net::IpAddr,
+        slot: usize,
+    ) -> Option<(Received, Bytes)> {
+        let (batch, buffer) =
+            (self.batches.get(slot).copied()?, self.receive_buffers.get_mut(slot)?);
         let local = if bound.is_unspecified() { batch.destination.unwrap_or(bound) } else { bound };
         let remote = batch.source.ip();
         // req: rfc9260 8.4 "is to or from a non-unicast address"
         if batch.len == 0 || local.is_multicast() || local.is_unspecified() {
-            return;
+            return None;
         }
         let segment_size = if batch.segment_size == 0 { batch.len } else { batch.segment_size };
         tracing::trace!(
@@ -232,9 +264,7 @@ impl Driver {
         }
         let remote_udp_port = batch.source.port();
         let received = Received { local, remote, remote_udp_port, ecn: batch.ecn, segment_size };
-        self.drain(now, |guard| {
-            guard.engine.handle_batch(now, &received, bytes);
-        });
+        Some((received, bytes))
     }
 
     /// Sets the timer. Returns false if its time has come already.
@@ -281,14 +311,13 @@ impl Future for Driver {
                 }
             });
             let retry = this.sockets.flush(cx);
-            let received = this.receive(cx, now);
+            let arrivals = this.receive(cx, now);
             let problems = this.report_problems(now);
-            if received {
-                // Those whom the messages woke go first: their answers and the acknowledgements
-                // may share packets, and a second look at the sockets rarely finds more.
+            if arrivals == Arrivals::Many {
+                // Those whom the messages woke go first, and make room for more.
                 break;
             }
-            if problems {
+            if arrivals == Arrivals::Some || problems {
                 continue;
             }
             let guard = this.shared.lock();

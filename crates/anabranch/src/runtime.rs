@@ -23,6 +23,8 @@ mod errors;
 mod fragmentation;
 #[cfg(feature = "runtime-tokio")]
 mod neighbours;
+#[cfg(feature = "runtime-tokio")]
+mod polled;
 #[cfg(all(feature = "runtime-tokio", unix))]
 mod raw;
 #[cfg(feature = "runtime-tokio")]

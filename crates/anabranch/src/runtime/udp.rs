@@ -2,12 +2,12 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use anabranch_proto::Ecn;
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
-use tokio::io::Interest;
 
+use super::polled::{Look, Polled};
 use super::{
     Batch, Binding, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError,
     error_queue, errors, fragmentation,
@@ -16,7 +16,7 @@ use super::{
 /// A UDP socket that carries SCTP.
 #[derive(Debug)]
 pub(super) struct Socket {
-    io: tokio::net::UdpSocket,
+    io: Polled,
     state: UdpSocketState,
     address: SocketAddr,
 }
@@ -37,8 +37,9 @@ impl Socket {
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let _ = state.enable_transport_errors((&socket).into());
-        let io = tokio::net::UdpSocket::from_std(socket.into())?;
-        let address = io.local_addr()?;
+        socket.set_nonblocking(true)?;
+        let io = Polled::new(socket.into())?;
+        let address = io.get().local_addr()?;
         Ok(Self { io, state, address })
     }
 }
@@ -49,19 +50,19 @@ impl PacketSocket for Socket {
     }
 
     fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_send_ready(cx)
+        self.io.poll_writable(cx)
     }
 
     fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
         let transmit = transmit(datagrams);
         let send = || {
-            let send = || self.state.try_send((&self.io).into(), &transmit);
+            let send = || self.state.try_send(self.io.get().into(), &transmit);
             if datagrams.may_fragment {
-                return fragmentation::allowed(&self.io, self.address.is_ipv4(), send);
+                return fragmentation::allowed(self.io.get(), self.address.is_ipv4(), send);
             }
             send()
         };
-        let sent = self.io.try_io(Interest::WRITABLE, send).map_err(|error| {
+        let sent = self.io.try_send(send).map_err(|error| {
             // quinn-udp gives up segmentation when a device refuses it.
             let segmented = datagrams.contents.len() > datagrams.segment_size
                 && (error.kind() == io::ErrorKind::InvalidInput || self.max_segments() == 1);
@@ -81,23 +82,14 @@ impl PacketSocket for Socket {
     ) -> Poll<io::Result<usize>> {
         let mut metas = [RecvMeta::default(); quinn_udp::BATCH_SIZE];
         let most = buffers.len().min(batches.len()).min(metas.len());
-        loop {
-            ready!(self.io.poll_recv_ready(cx))?;
-            let receive = || {
-                let (buffers, metas) = (&mut buffers[..most], &mut metas[..most]);
-                self.state.recv((&self.io).into(), buffers, metas)
-            };
-            match self.io.try_io(Interest::READABLE, receive) {
-                Ok(count) => {
-                    for (batch, meta) in batches.iter_mut().zip(&metas[..count]) {
-                        *batch = from_meta(meta);
-                    }
-                    return Poll::Ready(Ok(count));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
+        self.io.poll_receive(cx, || {
+            let (buffers, metas) = (&mut buffers[..most], &mut metas[..most]);
+            let count = self.state.recv(self.io.get().into(), buffers, metas)?;
+            for (batch, meta) in batches.iter_mut().zip(&metas[..count]) {
+                *batch = from_meta(meta);
             }
-        }
+            Ok(Look { value: count, emptied: count < most })
+        })
     }
 
     fn max_segments(&self) -> usize {
@@ -105,7 +97,7 @@ impl PacketSocket for Socket {
     }
 
     fn next_error(&self) -> Option<NetworkError> {
-        error_queue::next(&self.io)
+        error_queue::next(self.io.get())
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::Command;
 use anabranch_peers::transfer::Load;
 use anabranch_peers::{Config, Kind, Network, Tuning};
 
+use crate::ends::{self, Ends, MANY, SHARED, Task};
 use crate::measure::{self, Sample};
 use crate::options::Options;
 
@@ -32,6 +33,10 @@ pub(crate) enum Target {
     AtLeast(f64),
     /// This much or less.
     AtMost(f64),
+    /// So much in the end; it is not asked for yet.
+    Aim(f64),
+    /// Nothing: it is there to be seen.
+    None,
 }
 
 impl Target {
@@ -40,15 +45,29 @@ impl Target {
         match self {
             Target::AtLeast(least) => value >= least,
             Target::AtMost(most) => value <= most,
+            Target::Aim(aim) => value >= aim,
+            Target::None => true,
         }
     }
 }
 
-/// An engine in one setting.
+/// What runs beside others.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// What it is called in the table.
     pub(crate) name: &'static str,
+    subject: Subject,
+}
+
+#[derive(Clone, Debug)]
+enum Subject {
+    Engine(Engine),
+    Ends(Ends),
+}
+
+/// An engine in one setting.
+#[derive(Clone, Debug)]
+struct Engine {
     kind: Kind,
     tuning: Tuning,
     /// RTO.Min in milliseconds, where the engine lets it be set.
@@ -60,29 +79,43 @@ pub(crate) struct Entry {
 
 /// An entry with the setting of the in-memory figures.
 const fn plain(kind: Kind) -> Entry {
-    Entry {
-        name: kind.name(),
-        kind,
-        tuning: Tuning::Unpaced,
-        rto_min: 1000,
-        window: 1 << 20,
-        ordered: true,
-    }
+    Entry { name: kind.name(), subject: Subject::Engine(setting(kind)) }
 }
+
+const fn setting(kind: Kind) -> Engine {
+    Engine { kind, tuning: Tuning::Unpaced, rto_min: 1000, window: 1 << 20, ordered: true }
+}
+
+/// Two processes.
+const fn two(name: &'static str, ends: Ends) -> Entry {
+    Entry { name, subject: Subject::Ends(ends) }
+}
+
+const ANABRANCH: Entry = two("anabranch", Ends::Wire("anabranch"));
+const QUINN: Entry = two("quinn", Ends::Wire("quinn"));
+const USRSCTP: Entry = two("usrsctp", Ends::Usrsctp);
+const TCP: Entry = two("kernel TCP", Ends::Wire("tcp"));
+const LIMIT: Entry = two("UDP limit", Ends::Wire("limit"));
+const UDP: Entry = two("blocking UDP", Ends::Wire("udp"));
+const TOKIO_UDP: Entry = two("tokio UDP", Ends::Wire("tokio-udp"));
 
 /// Every engine at RTO.Min of 0.4 s, as far as it lets it be set, and with its own defaults.
 const fn quick_rto(kind: Kind) -> Entry {
-    Entry { rto_min: 400, tuning: Tuning::Default, ..plain(kind) }
+    let engine = Engine { rto_min: 400, tuning: Tuning::Default, ..setting(kind) };
+    Entry { name: kind.name(), subject: Subject::Engine(engine) }
 }
 
 /// anabranch with a congestion window that stays at the receive window.
 const fn windowed(name: &'static str, window: usize, ordered: bool) -> Entry {
-    Entry { name, tuning: Tuning::FixedWindow, window, ordered, ..plain(Kind::Anabranch) }
+    let tuning = Tuning::FixedWindow;
+    let engine = Engine { tuning, window, ordered, ..setting(Kind::Anabranch) };
+    Entry { name, subject: Subject::Engine(engine) }
 }
 
 /// anabranch by the RFC, RTO.Min of 1 s.
 const fn by_the_book(name: &'static str, tuning: Tuning) -> Entry {
-    Entry { name, tuning, ..plain(Kind::Anabranch) }
+    let engine = Engine { tuning, ..setting(Kind::Anabranch) };
+    Entry { name, subject: Subject::Engine(engine) }
 }
 
 /// How a figure is measured.
@@ -96,6 +129,8 @@ enum What {
     PerPacket { message: usize, network: Wire },
     /// Megabytes per virtual second.
     Rate { message: usize },
+    /// Two processes on the loopback interface.
+    Ends(Task),
     /// What the program `idle-bytes` prints. It is one of its own because its allocator counts,
     /// which would cost the engines that allocate most the most.
     IdleBytes,
@@ -192,6 +227,113 @@ pub(crate) const ALL: &[Figure] = &[
         target: Target::AtLeast(1.0),
         what: What::Rate { message: 1024 },
     },
+    Figure {
+        key: "loopback_vs_quinn",
+        title: "two processes on loopback, 16 KB messages, IP packets of 1500 bytes",
+        unit: "MB/s",
+        entries: &[ANABRANCH, QUINN],
+        target: Target::AtLeast(2.0),
+        what: What::Ends(Task::Bulk { message: 16384 }),
+    },
+    Figure {
+        key: "loopback_vs_usrsctp",
+        title: "the same beside usrsctp",
+        unit: "MB/s",
+        entries: &[ANABRANCH, USRSCTP],
+        target: Target::AtLeast(10.0),
+        what: What::Ends(Task::Bulk { message: 16384 }),
+    },
+    Figure {
+        key: "share_of_limit",
+        title: "the same beside UDP batches with one copy and one CRC for each packet and side",
+        unit: "MB/s",
+        entries: &[ANABRANCH, LIMIT],
+        target: Target::Aim(0.58),
+        what: What::Ends(Task::Bulk { message: 16384 }),
+    },
+    Figure {
+        key: "share_of_tcp",
+        title: "the same beside the kernel's TCP with writes of 16 KB",
+        unit: "MB/s",
+        entries: &[ANABRANCH, TCP],
+        target: Target::Aim(1.8),
+        what: What::Ends(Task::Bulk { message: 16384 }),
+    },
+    Figure {
+        key: "loopback_1k",
+        title: "two processes on loopback, 1 KB messages",
+        unit: "MB/s",
+        entries: &[ANABRANCH, QUINN, USRSCTP, TCP],
+        target: Target::None,
+        what: What::Ends(Task::Bulk { message: 1024 }),
+    },
+    Figure {
+        key: "loopback_64",
+        title: "two processes on loopback, 64-byte messages",
+        unit: "MB/s",
+        entries: &[ANABRANCH, QUINN, USRSCTP, TCP],
+        target: Target::None,
+        what: What::Ends(Task::Bulk { message: 64 }),
+    },
+    Figure {
+        key: "ping_p50",
+        title: "round trip of 64 bytes, median, each process on a CPU of its own",
+        unit: "us",
+        entries: &[ANABRANCH, UDP, TOKIO_UDP],
+        target: Target::AtMost(1.4),
+        what: What::Ends(Task::Ping { slowest: false }),
+    },
+    Figure {
+        key: "ping_p99",
+        title: "the same, slowest of a hundred",
+        unit: "us",
+        entries: &[ANABRANCH, UDP, TOKIO_UDP],
+        target: Target::AtMost(1.6),
+        what: What::Ends(Task::Ping { slowest: true }),
+    },
+    Figure {
+        key: "ping_multi",
+        title: "median round trip of 64 bytes on a runtime of several threads",
+        unit: "us",
+        entries: &[
+            two("anabranch", Ends::WireMulti("anabranch")),
+            two("tokio UDP", Ends::WireMulti("tokio-udp")),
+        ],
+        target: Target::None,
+        what: What::Ends(Task::Ping { slowest: false }),
+    },
+    Figure {
+        key: "many_seconds",
+        title: "10,000 associations on one endpoint connect and move 10 KB each way",
+        unit: "s",
+        entries: &[two("anabranch", Ends::Crowded(MANY))],
+        target: Target::None,
+        what: What::Ends(Task::ManySeconds),
+    },
+    Figure {
+        key: "many_rss",
+        title: "memory of the process with 10,000 associations",
+        unit: "MB",
+        entries: &[two("anabranch", Ends::Crowded(MANY))],
+        target: Target::None,
+        what: What::Ends(Task::ManyMemory),
+    },
+    Figure {
+        key: "ping_with_idle",
+        title: "median round trip of 64 bytes beside 10,000 idle associations",
+        unit: "us",
+        entries: &[two("beside 10,000", Ends::Crowded(MANY)), two("alone", Ends::Crowded(1))],
+        target: Target::AtMost(1.1),
+        what: What::Ends(Task::Ping { slowest: false }),
+    },
+    Figure {
+        key: "fairness",
+        title: "Jain's index of 100 bulk associations over one loopback interface",
+        unit: "",
+        entries: &[two("anabranch", Ends::Crowded(SHARED))],
+        target: Target::AtLeast(0.95),
+        what: What::Ends(Task::Fairness),
+    },
 ];
 
 /// What a figure came to: for each entry the samples in the order of the turns.
@@ -217,7 +359,14 @@ impl Figure {
         match self.what {
             What::Rate { message } => {
                 for (entry, samples) in self.entries.iter().zip(&mut samples) {
-                    *samples = rates(entry, message, options)?;
+                    *samples = rates(entry.engine()?, message, options)?;
+                }
+            }
+            What::Ends(task) => {
+                for _ in 0..options.runs {
+                    for (entry, samples) in self.entries.iter().zip(&mut samples) {
+                        samples.push(ends::sample(entry.ends()?, task, options)?);
+                    }
                 }
             }
             What::IdleBytes => samples = vec![vec![idle_bytes()?]],
@@ -225,7 +374,7 @@ impl Figure {
                 // A first turn does not count: in it the allocator gets its memory.
                 for turn in 0..=options.runs {
                     for (entry, samples) in self.entries.iter().zip(&mut samples) {
-                        let sample = self.sample(entry, options)?;
+                        let sample = self.sample(entry.engine()?, options)?;
                         if turn > 0 {
                             samples.push(sample);
                         }
@@ -236,12 +385,12 @@ impl Figure {
         Ok(Outcome { samples })
     }
 
-    fn sample(&self, entry: &Entry, options: &Options) -> Result<Sample, String> {
+    fn sample(&self, entry: &Engine, options: &Options) -> Result<Sample, String> {
         let (message, wire) = match &self.what {
             What::Megabytes { message, network }
             | What::Messages { message, network }
             | What::PerPacket { message, network } => (*message, network),
-            What::Rate { .. } | What::IdleBytes => {
+            What::Rate { .. } | What::IdleBytes | What::Ends(_) => {
                 return Err("is not measured in CPU time".into());
             }
         };
@@ -260,11 +409,27 @@ impl Figure {
             What::PerPacket { .. } => work.cpu * 1e9 / work.packets as f64,
             _ => work.bytes as f64 / 1e6 / work.cpu,
         };
-        Ok(Sample { value, cpu: work.cpu })
+        Ok(Sample { value, cpu: work.cpu, notes: Vec::new() })
     }
 }
 
 impl Entry {
+    fn engine(&self) -> Result<&Engine, String> {
+        match &self.subject {
+            Subject::Engine(engine) => Ok(engine),
+            Subject::Ends(_) => Err(format!("{} is no engine", self.name)),
+        }
+    }
+
+    fn ends(&self) -> Result<Ends, String> {
+        match &self.subject {
+            Subject::Ends(ends) => Ok(*ends),
+            Subject::Engine(_) => Err(format!("{} is no pair of processes", self.name)),
+        }
+    }
+}
+
+impl Engine {
     fn config(&self) -> Config {
         Config {
             anabranch: self.tuning,
@@ -276,7 +441,7 @@ impl Entry {
     }
 }
 
-fn rates(entry: &Entry, message: usize, options: &Options) -> Result<Vec<Sample>, String> {
+fn rates(entry: &Engine, message: usize, options: &Options) -> Result<Vec<Sample>, String> {
     let (seconds, seeds) = if options.quick { (10, 3) } else { (100, 10) };
     let seeds: Vec<u64> = (1..=seeds).collect();
     let network = Network { loss: 0.01, ..Network::default() };
@@ -289,7 +454,7 @@ fn idle_bytes() -> Result<Sample, String> {
     let output = Command::new(program).output().map_err(|e| format!("{program}: {e}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     match text.trim().parse() {
-        Ok(value) if output.status.success() => Ok(Sample { value, cpu: 0.0 }),
+        Ok(value) if output.status.success() => Ok(Sample { value, cpu: 0.0, notes: Vec::new() }),
         _ => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim())),
     }
 }

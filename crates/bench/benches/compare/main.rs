@@ -6,10 +6,11 @@
 //! A figure is measured several times, each time all engines one after the other, so that a
 //! machine that changes its pace changes it for all of them; the ratio is taken within each turn,
 //! and the median and the range of these ratios are printed. CPU seconds are those of the one
-//! thread that runs both ends.
+//! thread that runs both ends, or of both processes.
 #![forbid(unsafe_code)]
 
 mod cpu;
+mod ends;
 mod figures;
 mod measure;
 mod options;
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
     };
     if options.list {
         for figure in figures::ALL {
-            println!("{:<16} {}", figure.key, figure.title);
+            println!("{:<20} {}", figure.key, figure.title);
         }
         return ExitCode::SUCCESS;
     }

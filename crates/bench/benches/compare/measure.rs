@@ -12,10 +12,12 @@ use crate::cpu::Stopwatch;
 const SLICE: u64 = 1 << 20;
 
 /// One measured value and the CPU seconds that it took.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) value: f64,
     pub(crate) cpu: f64,
+    /// What else there is to tell.
+    pub(crate) notes: Vec<(&'static str, f64)>,
 }
 
 /// What a run in CPU time came to.
@@ -83,7 +85,8 @@ pub(crate) fn rates(
         let mut pair = connect(kind, config, network)?;
         let delivered = transfer::time(&mut pair, load, seconds * SECOND)
             .map_err(|e| format!("{} with itself: {e}", kind.name()))?;
-        Ok(Sample { value: delivered.bytes as f64 / 1e6 / seconds as f64, cpu: watch.seconds() })
+        let value = delivered.bytes as f64 / 1e6 / seconds as f64;
+        Ok(Sample { value, cpu: watch.seconds(), notes: Vec::new() })
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     std::thread::scope(|scope| {

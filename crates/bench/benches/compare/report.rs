@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::figures::{Figure, Outcome, Target};
+use crate::measure::Sample;
 
 /// Median, smallest and largest of some values.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,18 @@ fn headline(figure: &Figure, outcome: &Outcome) -> Option<f64> {
     Some(spread(values)?.median)
 }
 
+/// The medians of what else the samples tell.
+fn notes(samples: &[Sample]) -> Vec<(&'static str, f64)> {
+    let Some(first) = samples.first() else {
+        return Vec::new();
+    };
+    let median = |index: usize| {
+        let values = samples.iter().filter_map(|s| s.notes.get(index)).map(|note| note.1).collect();
+        spread(values).map_or(0.0, |values| values.median)
+    };
+    first.notes.iter().enumerate().map(|(index, note)| (note.0, median(index))).collect()
+}
+
 /// Prints one figure as a small table.
 pub(crate) fn print(figure: &Figure, outcome: &Outcome) {
     println!("{}: {} [{}]", figure.key, figure.title, figure.unit);
@@ -47,15 +60,27 @@ pub(crate) fn print(figure: &Figure, outcome: &Outcome) {
             format!("  x {:5.2} ({:.2} to {:.2})", r.median, r.min, r.max)
         });
         let range = format!("({:.1} to {:.1})", value.min, value.max);
-        println!("  {:<15} {:>11.1} {range:<24} {cpu:>7.2} CPU s{ratio}", entry.name, value.median);
+        let notes: String = notes(samples)
+            .into_iter()
+            .map(|(name, value)| format!("  {name} {value:.3}"))
+            .collect();
+        println!(
+            "  {:<15} {:>11.1} {range:<24} {cpu:>7.2} CPU s{ratio}{notes}",
+            entry.name, value.median
+        );
     }
     if let Some(value) = headline(figure, outcome) {
-        let (word, bound) = match figure.target {
-            Target::AtLeast(bound) => ("at least", bound),
-            Target::AtMost(bound) => ("at most", bound),
-        };
         let verdict = if figure.target.is_met(value) { "met" } else { "NOT met" };
-        println!("  = {value:.2}, asked for: {word} {bound}: {verdict}");
+        match figure.target {
+            Target::AtLeast(bound) => {
+                println!("  = {value:.2}, asked for: at least {bound}: {verdict}");
+            }
+            Target::AtMost(bound) => {
+                println!("  = {value:.2}, asked for: at most {bound}: {verdict}");
+            }
+            Target::Aim(bound) => println!("  = {value:.2}, aimed at: {bound}: {verdict}"),
+            Target::None => println!("  = {value:.2}"),
+        }
     }
 }
 
@@ -66,9 +91,11 @@ pub(crate) fn json(outcomes: &[(&Figure, Outcome)]) -> String {
     for (figure, outcome) in outcomes {
         let value = headline(figure, outcome);
         all.insert(figure.key.to_owned(), json!(value));
-        let (word, bound) = match figure.target {
-            Target::AtLeast(bound) => ("at_least", bound),
-            Target::AtMost(bound) => ("at_most", bound),
+        let target = match figure.target {
+            Target::AtLeast(bound) => json!({ "at_least": bound }),
+            Target::AtMost(bound) => json!({ "at_most": bound }),
+            Target::Aim(bound) => json!({ "aim": bound }),
+            Target::None => Value::Null,
         };
         let mut entries = Vec::new();
         for (index, (entry, samples)) in figure.entries.iter().zip(&outcome.samples).enumerate() {
@@ -80,6 +107,9 @@ pub(crate) fn json(outcomes: &[(&Figure, Outcome)]) -> String {
                 "values": values,
                 "cpu_seconds": cpu,
                 "ratios": outcome.ratios(index),
+                "notes": Map::from_iter(
+                    notes(samples).into_iter().map(|(name, value)| (name.to_owned(), json!(value))),
+                ),
             }));
         }
         details.insert(
@@ -87,7 +117,7 @@ pub(crate) fn json(outcomes: &[(&Figure, Outcome)]) -> String {
             json!({
                 "title": figure.title,
                 "unit": figure.unit,
-                "target": { word: bound },
+                "target": target,
                 "met": value.map(|value| figure.target.is_met(value)),
                 "entries": entries,
             }),

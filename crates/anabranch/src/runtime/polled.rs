@@ -1,0 +1,254 @@
+//! A socket and the runtime's watch over it.
+//!
+//! Sending hardly ever blocks, and a socket that is watched for room wakes the runtime once for
+//! every packet that leaves the host. So it is watched for arrivals only, and for room while a
+//! send is blocked.
+
+use std::io;
+use std::net::UdpSocket;
+use std::task::{Context, Poll, ready};
+
+#[cfg(unix)]
+pub(super) use unix::Polled;
+
+#[cfg(not(unix))]
+pub(super) use other::Polled;
+
+/// What one look at a socket gave.
+pub(super) struct Look<T> {
+    /// The result.
+    pub(super) value: T,
+    /// Nothing was left behind, so that the next look is worth while only after an arrival.
+    pub(super) emptied: bool,
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::cell::RefCell;
+    use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    use super::*;
+
+    /// Lets the runtime watch a descriptor for some of its events.
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe code, to promise what the owners of descriptors of the \
+                  standard library do anyway: they keep them open and never exchange them"
+    )]
+    fn watch<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+        AsyncFd::with_interest(owner, interest)
+    }
+
+    /// A socket that does not block, watched by the runtime.
+    #[derive(Debug)]
+    pub(in crate::runtime) struct Polled {
+        socket: AsyncFd<UdpSocket>,
+        /// A second descriptor of the socket while a send is blocked.
+        blocked: RefCell<Option<AsyncFd<OwnedFd>>>,
+    }
+
+    impl Polled {
+        /// Takes a socket that does not block, in the context of a runtime.
+        pub(in crate::runtime) fn new(socket: UdpSocket) -> io::Result<Self> {
+            Ok(Self { socket: watch(socket, Interest::READABLE)?, blocked: RefCell::new(None) })
+        }
+
+        /// The socket itself.
+        pub(in crate::runtime) fn get(&self) -> &UdpSocket {
+            self.socket.get_ref()
+        }
+
+        /// Ready unless the last send was blocked and the socket has had no room since.
+        pub(in crate::runtime) fn poll_writable(
+            &self,
+            cx: &mut Context<'_>,
+        ) -> Poll<io::Result<()>> {
+            let mut blocked = self.blocked.borrow_mut();
+            if let Some(watch) = &*blocked {
+                // It has done its duty, whatever the guard says.
+                ready!(watch.poll_write_ready(cx))?.retain_ready();
+                *blocked = None;
+            }
+            Poll::Ready(Ok(()))
+        }
+
+        /// Sends with `send`, and watches for room if that is blocked.
+        pub(in crate::runtime) fn try_send<T>(
+            &self,
+            send: impl FnOnce() -> io::Result<T>,
+        ) -> io::Result<T> {
+            let result = send();
+            if let Err(error) = &result
+                && error.kind() == io::ErrorKind::WouldBlock
+            {
+                let mut blocked = self.blocked.borrow_mut();
+                if blocked.is_none() {
+                    let second = self.socket.as_fd().try_clone_to_owned()?;
+                    *blocked = Some(watch(second, Interest::WRITABLE)?);
+                }
+            }
+            result
+        }
+
+        /// Receives with `receive` when there is something.
+        pub(in crate::runtime) fn poll_receive<T>(
+            &self,
+            cx: &mut Context<'_>,
+            mut receive: impl FnMut() -> io::Result<Look<T>>,
+        ) -> Poll<io::Result<T>> {
+            loop {
+                // What arrives after this is told anew, even if the guard is cleared below.
+                let mut guard = ready!(self.socket.poll_read_ready(cx))?;
+                match receive() {
+                    Ok(look) => {
+                        if look.emptied {
+                            guard.clear_ready();
+                        }
+                        return Poll::Ready(Ok(look.value));
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::future::poll_fn;
+        use std::os::unix::net::UnixDatagram;
+
+        use super::*;
+
+        fn pair() -> (Polled, UdpSocket) {
+            let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+            let (watched, other) = (bind(), bind());
+            watched.set_nonblocking(true).unwrap();
+            watched.connect(other.local_addr().unwrap()).unwrap();
+            other.connect(watched.local_addr().unwrap()).unwrap();
+            (Polled::new(watched).unwrap(), other)
+        }
+
+        fn look(socket: &Polled, emptied: bool) -> io::Result<Look<u8>> {
+            let mut byte = [0];
+            socket.get().recv(&mut byte)?;
+            Ok(Look { value: byte[0], emptied })
+        }
+
+        #[tokio::test]
+        async fn an_emptied_socket_is_asked_again_only_after_an_arrival() {
+            let (socket, other) = pair();
+            for round in 0..3 {
+                other.send(&[round]).unwrap();
+                let got = poll_fn(|cx| socket.poll_receive(cx, || look(&socket, true))).await;
+                assert_eq!(got.unwrap(), round);
+                let mut looks = 0;
+                poll_fn(|cx| {
+                    let again = socket.poll_receive(cx, || {
+                        looks += 1;
+                        look(&socket, true)
+                    });
+                    assert!(again.is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+                assert_eq!(looks, 0);
+            }
+        }
+
+        #[tokio::test]
+        async fn what_is_left_behind_is_found() {
+            let (socket, other) = pair();
+            for round in 0..3 {
+                other.send(&[round]).unwrap();
+            }
+            for round in 0..3 {
+                let got = poll_fn(|cx| socket.poll_receive(cx, || look(&socket, false))).await;
+                assert_eq!(got.unwrap(), round);
+            }
+        }
+
+        #[tokio::test]
+        async fn a_blocked_send_waits_for_room() {
+            // A datagram socket whose sends block is easiest to have from this family.
+            let (sender, receiver) = UnixDatagram::pair().unwrap();
+            sender.set_nonblocking(true).unwrap();
+            let polled = Polled::new(OwnedFd::from(sender).into()).unwrap();
+            let send = || polled.try_send(|| polled.get().send(&[7; 1000]));
+            poll_fn(|cx| polled.poll_writable(cx)).await.unwrap();
+            let mut sent = 0;
+            while send().is_ok() {
+                sent += 1;
+            }
+            let pending = poll_fn(|cx| Poll::Ready(polled.poll_writable(cx).is_pending())).await;
+            assert!(pending, "no room");
+            let mut buffer = [0; 1000];
+            for _ in 0..sent {
+                assert_eq!(receiver.recv(&mut buffer).unwrap(), 1000);
+            }
+            poll_fn(|cx| polled.poll_writable(cx)).await.unwrap();
+            assert_eq!(send().unwrap(), 1000);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod other {
+    use tokio::io::Interest;
+
+    use super::*;
+
+    /// A socket that does not block, watched by the runtime.
+    #[derive(Debug)]
+    pub(in crate::runtime) struct Polled {
+        socket: tokio::net::UdpSocket,
+    }
+
+    impl Polled {
+        /// Takes a socket that does not block, in the context of a runtime.
+        pub(in crate::runtime) fn new(socket: UdpSocket) -> io::Result<Self> {
+            Ok(Self { socket: tokio::net::UdpSocket::from_std(socket)? })
+        }
+
+        /// The socket itself.
+        pub(in crate::runtime) fn get(&self) -> &tokio::net::UdpSocket {
+            &self.socket
+        }
+
+        /// Ready when there may be room.
+        pub(in crate::runtime) fn poll_writable(
+            &self,
+            cx: &mut Context<'_>,
+        ) -> Poll<io::Result<()>> {
+            self.socket.poll_send_ready(cx)
+        }
+
+        /// Sends with `send`, unless there is no room.
+        pub(in crate::runtime) fn try_send<T>(
+            &self,
+            send: impl FnOnce() -> io::Result<T>,
+        ) -> io::Result<T> {
+            self.socket.try_io(Interest::WRITABLE, send)
+        }
+
+        /// Receives with `receive` when there is something.
+        pub(in crate::runtime) fn poll_receive<T>(
+            &self,
+            cx: &mut Context<'_>,
+            mut receive: impl FnMut() -> io::Result<Look<T>>,
+        ) -> Poll<io::Result<T>> {
+            loop {
+                ready!(self.socket.poll_recv_ready(cx))?;
+                match self.socket.try_io(Interest::READABLE, &mut receive) {
+                    // Whether it was emptied is of no use: the readiness of that moment is gone.
+                    Ok(Look { value, emptied: _ }) => return Poll::Ready(Ok(value)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+        }
+    }
+}

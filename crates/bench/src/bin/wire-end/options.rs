@@ -1,0 +1,133 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use lexopt::{Arg, Parser, ValueExt};
+
+use crate::Result;
+
+/// What this end does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Takes data from one peer until that ends.
+    Sink,
+    /// Sends messages for a while.
+    Source,
+    /// Returns messages.
+    Echo,
+    /// Sends messages one by one and waits for the return of each.
+    Ping,
+    /// Connects many associations and lets them idle.
+    Crowd,
+}
+
+/// What carries the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Anabranch,
+    Quinn,
+    Tcp,
+    /// UDP on blocking sockets, for latency.
+    Udp,
+    /// UDP on tokio's sockets, for latency.
+    TokioUdp,
+    /// UDP in batches with one copy and one checksum a packet on each side: what SCTP could
+    /// reach at the most.
+    Limit,
+}
+
+/// What the asynchronous transports run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runtime {
+    /// One thread for everything.
+    Current,
+    /// tokio's default, a thread for each core.
+    Multi,
+}
+
+/// One run of one end.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) role: Role,
+    pub(crate) transport: Transport,
+    pub(crate) port: u16,
+    /// Bytes of a message.
+    pub(crate) size: usize,
+    pub(crate) duration: Duration,
+    /// Round trips of a ping.
+    pub(crate) count: usize,
+    pub(crate) runtime: Runtime,
+    /// Associations at a time.
+    pub(crate) associations: usize,
+    /// The only CPU to run on.
+    pub(crate) pin: Option<usize>,
+}
+
+/// Reads the arguments.
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Options> {
+    let mut words = Vec::new();
+    let mut options = Options {
+        role: Role::Sink,
+        transport: Transport::Anabranch,
+        port: 0,
+        size: 16 << 10,
+        duration: Duration::from_secs(2),
+        count: 20_000,
+        runtime: Runtime::Current,
+        associations: 1,
+        pin: None,
+    };
+    let mut parser = Parser::from_args(arguments);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Long("size") => options.size = parser.value()?.parse()?,
+            Arg::Long("seconds") => {
+                options.duration = Duration::try_from_secs_f64(parser.value()?.parse()?)?;
+            }
+            Arg::Long("count") => options.count = parser.value()?.parse()?,
+            Arg::Long("associations") => options.associations = parser.value()?.parse()?,
+            Arg::Long("pin") => options.pin = Some(parser.value()?.parse()?),
+            Arg::Long("runtime") => {
+                options.runtime = match parser.value()?.string()?.as_str() {
+                    "current" => Runtime::Current,
+                    "multi" => Runtime::Multi,
+                    other => return Err(format!("no runtime is called '{other}'").into()),
+                };
+            }
+            Arg::Value(word) => words.push(word.string()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let mut words = words.iter().map(String::as_str);
+    options.role = match words.next() {
+        Some("sink") => Role::Sink,
+        Some("source") => Role::Source,
+        Some("echo") => Role::Echo,
+        Some("ping") => Role::Ping,
+        Some("crowd") => Role::Crowd,
+        _ => return Err("the first word is sink, source, echo, ping or crowd".into()),
+    };
+    options.transport = match words.next() {
+        Some("anabranch") => Transport::Anabranch,
+        Some("quinn") => Transport::Quinn,
+        Some("tcp") => Transport::Tcp,
+        Some("udp") => Transport::Udp,
+        Some("tokio-udp") => Transport::TokioUdp,
+        Some("limit") => Transport::Limit,
+        _ => {
+            return Err("the second word is anabranch, quinn, tcp, udp, tokio-udp or limit".into());
+        }
+    };
+    if matches!(options.role, Role::Source | Role::Ping | Role::Crowd) {
+        let port = words.next().and_then(|word| word.parse().ok());
+        options.port = port.ok_or("the third word is the peer's port")?;
+    }
+    if let Some(word) = words.next() {
+        return Err(format!("what is '{word}'?").into());
+    }
+    if options.size == 0 || options.count == 0 || options.associations == 0 {
+        return Err("--size, --count and --associations are at least 1".into());
+    }
+    Ok(options)
+}

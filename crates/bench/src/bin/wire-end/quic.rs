@@ -1,0 +1,137 @@
+//! QUIC by quinn, one stream.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
+use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
+
+use crate::measure::{self, Meter};
+use crate::options::Options;
+use crate::{IP_MTU, Result, SOCKET_BUFFER, UDP_HEADERS};
+
+const NAME: &str = "localhost";
+
+fn transport() -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    config.initial_mtu(IP_MTU - UDP_HEADERS).mtu_discovery_config(None);
+    Arc::new(config)
+}
+
+fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let handle = socket2::SockRef::from(&socket);
+    handle.set_send_buffer_size(SOCKET_BUFFER)?;
+    handle.set_recv_buffer_size(SOCKET_BUFFER)?;
+    let runtime = Arc::new(quinn::TokioRuntime);
+    Ok(Endpoint::new(EndpointConfig::default(), server, socket, runtime)?)
+}
+
+/// Takes everything that comes on one stream.
+pub(crate) async fn sink() -> Result<()> {
+    let issued = rcgen::generate_simple_self_signed(vec![NAME.to_owned()])?;
+    let key = PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der());
+    let mut config = ServerConfig::with_single_cert(vec![issued.cert.der().clone()], key.into())?;
+    config.transport_config(transport());
+    let endpoint = endpoint(Some(config))?;
+    measure::listening(endpoint.local_addr()?.port())?;
+    let connection = endpoint.accept().await.ok_or("the endpoint was closed")?.await?;
+    let mut stream = connection.accept_uni().await?;
+    let mut meter = Meter::default();
+    let mut chunks: [Bytes; 32] = std::array::from_fn(|_| Bytes::new());
+    while let Some(count) = stream.read_chunks(&mut chunks).await? {
+        for chunk in chunks.iter_mut().take(count) {
+            meter.add(chunk.len());
+            *chunk = Bytes::new();
+        }
+    }
+    meter.stop();
+    meter.report();
+    // The last acknowledgement leaves before the process does.
+    connection.closed().await;
+    Ok(())
+}
+
+/// Sends messages as the bytes of one stream for a while.
+pub(crate) async fn source(options: &Options) -> Result<()> {
+    let mut tls = rustls::ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(trust::Anyone::default()))
+        .with_no_client_auth();
+    tls.alpn_protocols.clear();
+    let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(tls)?;
+    let mut config = ClientConfig::new(Arc::new(crypto));
+    config.transport_config(transport());
+    let endpoint = endpoint(None)?;
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
+    let connection = endpoint.connect_with(config, to, NAME)?.await?;
+    let mut stream = connection.open_uni().await?;
+    let data = Bytes::from(vec![0x5a; options.size]);
+    let mut meter = Meter::started();
+    while meter.elapsed() < options.duration {
+        for _ in 0..16 {
+            stream.write_chunk(data.clone()).await?;
+            meter.add(data.len());
+        }
+    }
+    stream.finish()?;
+    stream.stopped().await?;
+    meter.stop();
+    meter.report();
+    connection.close(0_u32.into(), b"");
+    endpoint.wait_idle().await;
+    Ok(())
+}
+
+/// A client that takes any certificate: the server makes itself a new one for each run.
+mod trust {
+    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+    use rustls::crypto::{CryptoProvider, ring};
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+
+    #[derive(Debug)]
+    pub(super) struct Anyone(CryptoProvider);
+
+    impl Default for Anyone {
+        fn default() -> Self {
+            Self(ring::default_provider())
+        }
+    }
+
+    impl ServerCertVerifier for Anyone {
+        fn verify_server_cert(
+            &self,
+            _: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: &ServerName<'_>,
+            _: &[u8],
+            _: UnixTime,
+        ) -> Result<ServerCertVerified, Error> {
+            Ok(ServerCertVerified::assertion())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.0.signature_verification_algorithms.supported_schemes()
+        }
+    }
+}
