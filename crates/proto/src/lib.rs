@@ -31,8 +31,8 @@ mod tsn;
 pub use anabranch_wire::Ppid;
 pub use association::Association;
 pub use config::{
-    AssociationConfig, BurstControl, Encapsulation, EndpointConfig, HeartbeatRetry, MtuConfig,
-    Revision,
+    AssociationConfig, BurstControl, Encapsulation, EndpointConfig, HeartbeatRetry, IdleCwnd,
+    InitialCwnd, MtuConfig, Revision,
 };
 pub use endpoint::{
     AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Received, Transmit,

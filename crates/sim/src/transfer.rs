@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anabranch_proto::{
     AssociationConfig, AssociationId, CloseReason, ConnectRequest, Event, Instant, MtuConfig,
-    OutgoingMessage, Ppid, SendErrorReason, Statistics,
+    OutgoingMessage, PathState, Ppid, SendErrorReason, Statistics,
 };
 use bytes::Bytes;
 
@@ -112,6 +112,10 @@ pub struct TransferResult {
     /// How long each message took, from the moment it was given to the association (bulk) or was
     /// due (periodic) until its delivery.
     pub delays: Histogram,
+    /// How often the sender found the first path to have failed.
+    pub failures: u64,
+    /// When it did so first.
+    pub first_failure_at: Option<Instant>,
     /// The sender's statistics when its association ended, or the run.
     pub sender: Option<Statistics>,
     /// The receiver's.
@@ -223,6 +227,8 @@ impl TransferApplication {
                 longest_gap: Duration::ZERO,
                 longest_gap_at: spec.start,
                 delays: Histogram::default(),
+                failures: 0,
+                first_failure_at: None,
                 sender: None,
                 receiver: None,
             },
@@ -384,6 +390,12 @@ impl Application for TransferApplication {
                     self.fill(context);
                 }
                 Event::Writable => self.fill(context),
+                Event::PathChanged { path, state: PathState::Inactive, .. }
+                    if path.index() == 0 =>
+                {
+                    self.result.failures += 1;
+                    self.result.first_failure_at.get_or_insert(now);
+                }
                 Event::Closed(reason) => {
                     self.result.sender =
                         context.look(endpoint, association).map(|a| a.statistics());

@@ -3,6 +3,7 @@
 mod discard;
 mod echo;
 mod get;
+mod lab;
 mod perf;
 mod serve;
 
@@ -18,6 +19,7 @@ pub(crate) enum Command {
     Perf(perf::Perf),
     Echo(echo::Echo),
     Discard(discard::Discard),
+    Lab(lab::Lab),
 }
 
 impl Command {
@@ -28,6 +30,7 @@ impl Command {
             Self::Perf(command) => command.run().await,
             Self::Echo(command) => command.run().await,
             Self::Discard(command) => command.run().await,
+            Self::Lab(command) => command.run().await,
         }
     }
 }

@@ -1,0 +1,45 @@
+//! `anabranch lab list`.
+
+use anabranch_lab::scenario::Library;
+use clap::Args;
+use serde_json::json;
+
+use super::session::refused;
+use crate::failure::Failure;
+use crate::output;
+
+/// List the scenarios
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    pub(super) fn run(self, library: &Library) -> Result<(), Failure> {
+        let mut rows =
+            vec![["scenario", "points", "seeds", "claims", "title"].map(str::to_owned).to_vec()];
+        let mut listed = Vec::new();
+        for id in library.ids().map_err(refused)? {
+            let scenario = library.load(&id, &[]).map_err(refused)?;
+            let seeds = scenario.replications.seeds;
+            rows.push(vec![
+                id,
+                scenario.points.len().to_string(),
+                seeds.to_string(),
+                scenario.claims.len().to_string(),
+                scenario.title.clone(),
+            ]);
+            listed.push(json!({
+                "scenario": scenario.id,
+                "title": scenario.title,
+                "source": scenario.source,
+                "points": scenario.points.len(),
+                "seeds": seeds,
+                "claims": scenario.claims.len(),
+            }));
+        }
+        if self.json { output::print_json(&listed) } else { output::print(&output::table(&rows)) }
+    }
+}

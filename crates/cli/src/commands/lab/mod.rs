@@ -1,0 +1,44 @@
+//! `anabranch lab`: experiments described in files.
+
+mod list;
+mod progress;
+mod run;
+mod session;
+mod show;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Simulate experiments that files describe, with the same engine that goes on the wire
+///
+/// A scenario is a file DOCUMENT/FIGURE.toml in the directory 'scenarios', or any other TOML
+/// file; docs/lab.md says how to write one.
+#[derive(Debug, Args)]
+pub(crate) struct Lab {
+    #[command(subcommand)]
+    command: Command,
+    /// Directory of the scenario files [default: 'scenarios' here or above]
+    #[arg(long, global = true, value_name = "DIR")]
+    scenarios: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(list::List),
+    Show(show::Show),
+    Run(run::Run),
+}
+
+impl Lab {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let library = session::library(self.scenarios)?;
+        match self.command {
+            Command::List(command) => command.run(&library),
+            Command::Show(command) => command.run(&library),
+            Command::Run(command) => command.run(library).await,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! A bar with the time that is left.
+
+use anabranch_lab::runner::Observer;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Shows how many runs are done. Nothing is shown when standard error is no terminal.
+#[derive(Debug)]
+pub(super) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    pub(super) fn new(quiet: bool) -> Self {
+        let target =
+            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let style = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} runs, {eta} left")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.progress_chars("=> "));
+        Self { bar }
+    }
+
+    /// What the runs are for.
+    pub(super) fn title(&self, text: &str) {
+        self.bar.set_message(text.to_owned());
+    }
+
+    /// Takes the bar away.
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for Progress {
+    fn begin(&self, runs: usize) {
+        self.bar.set_length(runs as u64);
+        self.bar.set_position(0);
+        self.bar.reset();
+    }
+
+    fn done(&self) {
+        self.bar.inc(1);
+    }
+}

@@ -1,0 +1,110 @@
+//! `anabranch lab run`.
+
+use std::path::PathBuf;
+
+use anabranch_lab::runner::Results;
+use anabranch_lab::scenario::{Library, Override, Scenario};
+use anabranch_lab::{metrics, reference, summary};
+use clap::Args;
+use serde_json::Value;
+
+use super::session::{self, RunOptions};
+use crate::failure::Failure;
+use crate::output;
+
+/// Run scenarios and show their curves
+///
+/// Every point is run with several seeds; tables show the mean and its interval, and in brackets
+/// the original simulator's where the scenario has it. The same scenario gives the same numbers
+/// whatever the number of threads. Ctrl-C stops; with --out, finished points are kept and the next
+/// run goes on from there.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch lab run caro/2.5
+  anabranch lab run caro/2.5 --set profile=rfc2960 --set 'primary_loss=5 %' --seeds 10
+  anabranch lab run my.toml --set association.pmr=0 --out results --json results.json")]
+pub(crate) struct Run {
+    /// Scenarios, documents (all of their scenarios), or files
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+    #[command(flatten)]
+    options: RunOptions,
+    /// Change a field, or narrow an axis to these values (VALUE,VALUE)
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = session::change)]
+    changes: Vec<Override>,
+    /// Write JSON to this file, or to standard output if it is '-'
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Run {
+    pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
+        let scenarios = session::load(&library, &self.ids, &self.changes)?;
+        let seeds = self.options.seeds.map(|seeds| seeds as usize);
+        let to_stdout = self.json.as_ref().is_some_and(|file| file.as_os_str() == "-");
+        let documents = self
+            .options
+            .with_runner(move |runner, progress| {
+                let mut documents = Vec::new();
+                for scenario in &scenarios {
+                    progress.title(&scenario.id);
+                    let references = reference::load(scenario).map_err(session::refused)?;
+                    let mut results = runner.load(scenario).map_err(session::failed)?;
+                    truncate(scenario, &mut results, seeds);
+                    let done = runner.complete(scenario, &mut results, seeds);
+                    progress.finish();
+                    done.map_err(session::failed)?;
+                    if !to_stdout {
+                        show(scenario, &results, &references)?;
+                    }
+                    documents.push(summary::json(scenario, &results, &references));
+                }
+                Ok(documents)
+            })
+            .await?;
+        match self.json {
+            Some(file) => write_json(&file, &documents),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Leaves the runs that are wanted: what is kept on disk may be more.
+fn truncate(scenario: &Scenario, results: &mut Results, seeds: Option<usize>) {
+    let most = seeds.unwrap_or(scenario.replications.seeds);
+    results.points.iter_mut().for_each(|runs| runs.truncate(most));
+}
+
+fn show(
+    scenario: &Scenario,
+    results: &Results,
+    references: &[reference::Reference],
+) -> Result<(), Failure> {
+    let wanted = std::iter::once(&scenario.figure.y).chain(&scenario.figure.metrics);
+    let mut text = format!("{}: {}\n", scenario.id, scenario.title);
+    for name in wanted {
+        let Some(metric) = metrics::find(name) else { continue };
+        let what = metrics::METRICS.get(metric).map_or("", |metric| metric.what);
+        text.push_str(&format!("\n{name}: {what}\n"));
+        for table in summary::tables(scenario, results, references, metric) {
+            text.push_str(&format!("\n{}\n{}", table.title, output::table(&table.rows)));
+        }
+    }
+    text.push('\n');
+    output::print(&text)
+}
+
+/// One scenario is a document of its own; several are a list.
+fn write_json(file: &std::path::Path, documents: &[Value]) -> Result<(), Failure> {
+    let value = match documents {
+        [one] => one.clone(),
+        several => Value::from(several.to_vec()),
+    };
+    if file.as_os_str() == "-" {
+        return output::print_json(&value);
+    }
+    let text = serde_json::to_string_pretty(&value)
+        .map_err(|error| Failure::failed(format!("the results cannot be written: {error}")))?;
+    std::fs::write(file, text + "\n")
+        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", file.display())))
+}

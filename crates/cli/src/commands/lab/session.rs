@@ -1,0 +1,133 @@
+//! What the commands of the laboratory share: scenarios, options of runs, interruption.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anabranch_lab::runner::{RunError, Runner, Store};
+use anabranch_lab::scenario::{Library, Override, Scenario, ScenarioError};
+use anabranch_lab::simulation::Simulation;
+use clap::Args;
+
+use super::progress::Progress;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// Options of commands that carry out runs.
+#[derive(Debug, Args)]
+pub(super) struct RunOptions {
+    /// Runs of each point [default: what the scenario says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(super) seeds: Option<u64>,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub(super) jobs: Option<u64>,
+    /// Keep finished points in this directory, and use those that are there already
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long)]
+    pub(super) quiet: bool,
+}
+
+/// The directory of scenario files.
+pub(super) fn library(given: Option<PathBuf>) -> Result<Library, Failure> {
+    match given {
+        Some(directory) if directory.is_dir() => Ok(Library::new(directory)),
+        Some(directory) => Err(Failure::usage(format!("{} is no directory", directory.display()))),
+        None => {
+            let here = std::env::current_dir()
+                .map_err(|error| Failure::failed(format!("the current directory: {error}")))?;
+            Ok(Library::find(&here).unwrap_or_else(|| Library::new("scenarios")))
+        }
+    }
+}
+
+/// A key and a value joined by '='.
+pub(super) fn change(text: &str) -> Result<Override, String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok(Override { key: key.trim().to_owned(), value: value.trim().to_owned() })
+        }
+        _ => Err("a change is written KEY=VALUE, as in 'association.pmr=0'".to_owned()),
+    }
+}
+
+/// Reads all scenarios before anything runs.
+pub(super) fn load(
+    library: &Library,
+    arguments: &[String],
+    changes: &[Override],
+) -> Result<Vec<Scenario>, Failure> {
+    let ids = library.expand(arguments).map_err(refused)?;
+    ids.iter().map(|id| library.load(id, changes).map_err(refused)).collect()
+}
+
+pub(super) fn refused(error: ScenarioError) -> Failure {
+    match error {
+        ScenarioError::Argument(sentence) => Failure::Usage(sentence),
+        other => Failure::failed(other),
+    }
+}
+
+pub(super) fn failed(error: RunError) -> Failure {
+    match error {
+        RunError::Interrupted { .. } => Failure::Interrupted,
+        other => Failure::failed(other),
+    }
+}
+
+/// Where results are kept, if the user wants that.
+pub(super) fn store(out: Option<&Path>) -> Result<Option<Store>, Failure> {
+    let Some(directory) = out else { return Ok(None) };
+    let build = Store::this_build()
+        .map_err(|error| Failure::failed(format!("this program's file cannot be read: {error}")))?;
+    Store::open(directory, &build).map(Some).map_err(Failure::failed)
+}
+
+impl RunOptions {
+    /// Does something with a runner away from the tasks of the program; Ctrl-C stops the runner.
+    pub(super) async fn with_runner<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&Runner<'_>, &Progress) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let interrupt = Interrupt::install()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = stop.clone();
+        tokio::spawn(async move {
+            interrupt.wait().await;
+            flag.store(true, Ordering::Relaxed);
+        });
+        let store = store(self.out.as_deref())?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = self.jobs.map_or(cores, |jobs| jobs as usize);
+        let quiet = self.quiet;
+        tokio::task::spawn_blocking(move || {
+            let progress = Progress::new(quiet);
+            let runner = Runner {
+                experiment: &Simulation,
+                jobs,
+                stop: &stop,
+                observer: &progress,
+                store: store.as_ref(),
+            };
+            work(&runner, &progress)
+        })
+        .await
+        .map_err(|error| Failure::failed(format!("the runs ended early: {error}")))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_have_a_key_and_a_value() {
+        let parsed = change("path.primary.loss = 3 %").unwrap();
+        assert_eq!((parsed.key.as_str(), parsed.value.as_str()), ("path.primary.loss", "3 %"));
+        for wrong in ["", "pmr", "=3"] {
+            assert!(change(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Experiments described in files.
+//!
+//! A scenario file ([`scenario`]) describes a network, an association, its traffic and what
+//! happens to it, axes along which these are varied, a figure, and claims about its results. The
+//! runner ([`runner`]) carries out every point with as many seeds as it takes, on all cores, with
+//! results that do not depend on how many there are. `docs/lab.md` shows how to write one.
+#![forbid(unsafe_code)]
+
+pub mod formula;
+pub mod metrics;
+pub mod reference;
+pub mod runner;
+pub mod scenario;
+pub mod setup;
+pub mod simulation;
+pub mod stats;
+pub mod summary;
+pub mod tree;
+pub mod units;

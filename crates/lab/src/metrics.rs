@@ -1,0 +1,117 @@
+//! What is measured in every run.
+
+use std::fmt;
+
+/// A metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name in files and JSON, with its unit.
+    pub name: &'static str,
+    /// The unit, for people.
+    pub unit: &'static str,
+    /// What it is.
+    pub what: &'static str,
+}
+
+const fn metric(name: &'static str, unit: &'static str, what: &'static str) -> Metric {
+    Metric { name, unit, what }
+}
+
+/// All metrics. Numbers of `path1` and `path2` are those of the first and second path, counted at
+/// the sender.
+pub const METRICS: &[Metric] = &[
+    metric("transfer_time_s", "s", "from the start of the association to the last new chunk"),
+    metric(
+        "transfer_time_from_first_data_s",
+        "s",
+        "from the first data to the last new chunk: without the handshake",
+    ),
+    metric("goodput_kbit_s", "kbit/s", "user data received in the transfer time"),
+    metric("longest_gap_s", "s", "longest time in which the application received nothing"),
+    metric("delay_mean_s", "s", "mean time of a message from being sent to being delivered"),
+    metric("delay_p95_s", "s", "time within which 95 % of the messages were delivered"),
+    metric("delay_max_s", "s", "time of the slowest message"),
+    metric("complete", "share", "1 when everything arrived, 0 otherwise"),
+    metric("ended_s", "s", "when the run ended: done, aborted or out of time"),
+    metric("fast_retransmits", "chunks", "chunks sent again after missing reports"),
+    metric("timeout_retransmits", "chunks", "chunks sent again after a timeout"),
+    metric("timeouts", "", "expiries of the retransmission timer"),
+    metric("failovers", "", "times that the path of new data changed because one had failed"),
+    metric("failure_detected_s", "s", "when the first path was found to have failed"),
+    metric("loss_path1_percent", "%", "share of SCTP packets that path 1 lost, both ways"),
+    metric("loss_path2_percent", "%", "share of SCTP packets that path 2 lost, both ways"),
+    metric("rto_path1_mean_s", "s", "mean over time of the retransmission timeout of path 1"),
+    metric("rto_path2_mean_s", "s", "mean over time of the retransmission timeout of path 2"),
+    metric("packets_path1", "packets", "packets sent over path 1"),
+    metric("packets_path2", "packets", "packets sent over path 2"),
+    metric("heartbeats", "", "heartbeats sent on all paths"),
+];
+
+/// Index of the metric of a name.
+pub fn find(name: &str) -> Option<usize> {
+    METRICS.iter().position(|metric| metric.name == name)
+}
+
+/// What one run measured; what it could not measure is missing.
+#[derive(Clone)]
+pub struct Metrics([f64; METRICS.len()]);
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self([f64::NAN; METRICS.len()])
+    }
+}
+
+impl PartialEq for Metrics {
+    fn eq(&self, other: &Self) -> bool {
+        (0..METRICS.len()).all(|index| self.at(index) == other.at(index))
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = METRICS.iter().zip(self.0).filter(|(_, value)| value.is_finite());
+        f.debug_map().entries(known.map(|(metric, value)| (metric.name, value))).finish()
+    }
+}
+
+impl Metrics {
+    /// Sets a metric by its name; a name that is none is ignored.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: f64) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// Sets a metric by its name; a name that is none is ignored.
+    pub fn set(&mut self, name: &str, value: f64) {
+        if let Some(field) = find(name).and_then(|index| self.0.get_mut(index)) {
+            *field = value;
+        }
+    }
+
+    /// A metric by its index; `None` when it is missing.
+    pub fn at(&self, index: usize) -> Option<f64> {
+        self.0.get(index).copied().filter(|value| value.is_finite())
+    }
+
+    /// A metric by its name; `None` when it is missing.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.at(find(name)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_values_may_be_missing() {
+        for (index, metric) in METRICS.iter().enumerate() {
+            assert_eq!(find(metric.name), Some(index));
+        }
+        let metrics = Metrics::default().with("timeouts", 3.0).with("nonsense", 1.0);
+        assert_eq!(metrics.get("timeouts"), Some(3.0));
+        assert_eq!(metrics.get("longest_gap_s"), None);
+    }
+}

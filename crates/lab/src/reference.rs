@@ -1,0 +1,121 @@
+//! Numbers of another simulator for the same points, from a table beside the scenario file.
+//!
+//! A line has a value for each axis of the scenario, the metric, `mean`, `ci90` (the half width of
+//! the interval), `n` (runs) and `incomplete` (runs that did not end). Columns may stand in any
+//! order; the first line names them.
+
+use std::fs;
+
+use crate::metrics;
+use crate::scenario::{Scenario, ScenarioError};
+use crate::stats::Estimate;
+
+/// One number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    /// Index of the point.
+    pub point: usize,
+    /// Index of the metric.
+    pub metric: usize,
+    /// Mean, half width of the 90 % interval, runs.
+    pub estimate: Estimate,
+    /// Runs that did not end.
+    pub incomplete: usize,
+}
+
+/// Reads the numbers for the points of a scenario; those of points that it does not have are left
+/// out.
+///
+/// # Errors
+/// A file that cannot be read, or what is wrong with it.
+pub fn load(scenario: &Scenario) -> Result<Vec<Reference>, ScenarioError> {
+    let Some(path) = &scenario.reference else { return Ok(Vec::new()) };
+    let file = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| ScenarioError::Unreadable {
+        file: file.clone(),
+        reason: error.to_string(),
+    })?;
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let columns: Vec<&str> =
+        lines.next().map_or_else(Vec::new, |(_, line)| line.split(',').map(str::trim).collect());
+    let mut found = Vec::new();
+    for (line, text) in lines.filter(|(_, text)| !text.trim().is_empty()) {
+        let row = Row { columns: &columns, fields: text.split(',').map(str::trim).collect() };
+        match row.read(scenario) {
+            Ok(Some(reference)) => found.push(reference),
+            Ok(None) => {}
+            Err(reason) => return Err(ScenarioError::InFile { file, line, reason }),
+        }
+    }
+    Ok(found)
+}
+
+struct Row<'a> {
+    columns: &'a [&'a str],
+    fields: Vec<&'a str>,
+}
+
+impl Row<'_> {
+    fn field(&self, name: &str) -> Result<&str, String> {
+        let index = self.columns.iter().position(|column| *column == name);
+        let index = index.ok_or_else(|| format!("there is no column '{name}'"))?;
+        self.fields.get(index).copied().ok_or_else(|| format!("'{name}' is missing"))
+    }
+
+    fn number(&self, name: &str) -> Result<f64, String> {
+        let text = self.field(name)?;
+        text.parse().map_err(|_| format!("{name} is '{text}', which is no number"))
+    }
+
+    fn read(&self, scenario: &Scenario) -> Result<Option<Reference>, String> {
+        let mut at = Vec::new();
+        for axis in &scenario.axes {
+            match axis.find(self.field(&axis.name)?) {
+                Some(index) => at.push(index),
+                None => return Ok(None),
+            }
+        }
+        let name = self.field("metric")?;
+        let metric = metrics::find(name).ok_or_else(|| format!("there is no metric '{name}'"))?;
+        let half = Some(self.number("ci90")?).filter(|half| half.is_finite());
+        let value = self.number("mean")?;
+        let (n, incomplete) = (self.number("n")? as usize, self.number("incomplete")? as usize);
+        if !value.is_finite() {
+            return Ok(None);
+        }
+        let point = scenario.points.iter().position(|point| point.at == at);
+        let estimate = Estimate { value, half, n };
+        Ok(point.map(|point| Reference { point, metric, estimate, incomplete }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::tests::{read, text};
+
+    #[test]
+    fn numbers_are_read_with_their_points() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("r.csv");
+        let mut scenario = read(&text(), &[]).unwrap();
+        let mut load = |text: &str| {
+            fs::write(&file, text).unwrap();
+            scenario.reference = Some(file.clone());
+            super::load(&scenario)
+        };
+        let head = "policy,loss,metric,mean,ci90,n,incomplete\n";
+        let rows = load(&format!(
+            "{head}Alt,3 %,transfer_time_s,40.5,0.7,60,1\nAlt,9 %,transfer_time_s,1,1,1,0\n\
+             Same,1,transfer_time_s,30,nan,1,0\n"
+        ))
+        .unwrap();
+        assert_eq!(rows.len(), 2);
+        assert_eq!((rows[0].point, rows[0].incomplete), (3, 1));
+        assert_eq!(rows[0].estimate, Estimate { value: 40.5, half: Some(0.7), n: 60 });
+        assert_eq!((rows[1].point, rows[1].estimate.half), (0, None));
+        let wrong = load(&format!("{head}Alt,3 %,transfer_time_s,x,0.7,60,0\n")).unwrap_err();
+        assert!(wrong.to_string().ends_with("r.csv:2: mean is 'x', which is no number"));
+        assert!(load("policy,metric\nAlt,x\n").is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! The scenario files below one directory: `DIRECTORY/document/figure.toml`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Override, Scenario, ScenarioError};
+
+/// A directory of scenario files.
+#[derive(Clone, Debug)]
+pub struct Library {
+    directory: PathBuf,
+}
+
+impl Library {
+    /// The files below a directory.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    /// The directory `scenarios` here or in the nearest directory above.
+    pub fn find(from: &Path) -> Option<Self> {
+        from.ancestors().map(|dir| dir.join("scenarios")).find(|dir| dir.is_dir()).map(Self::new)
+    }
+
+    /// Where the files are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The names of all scenarios, in order.
+    ///
+    /// # Errors
+    /// A directory that cannot be read.
+    pub fn ids(&self) -> Result<Vec<String>, ScenarioError> {
+        let mut ids = Vec::new();
+        for document in self.entries(&self.directory)? {
+            if !document.is_dir() {
+                continue;
+            }
+            for file in self.entries(&document)? {
+                if file.extension().is_some_and(|extension| extension == "toml")
+                    && let (Some(document), Some(figure)) = (document.file_name(), file.file_stem())
+                {
+                    ids.push(format!("{}/{}", document.display(), figure.display()));
+                }
+            }
+        }
+        ids.sort_by_key(|id| natural(id));
+        Ok(ids)
+    }
+
+    fn entries(&self, directory: &Path) -> Result<Vec<PathBuf>, ScenarioError> {
+        let unreadable = |error: std::io::Error| ScenarioError::Unreadable {
+            file: directory.display().to_string(),
+            reason: error.to_string(),
+        };
+        fs::read_dir(directory)
+            .map_err(unreadable)?
+            .map(|entry| entry.map(|entry| entry.path()).map_err(unreadable))
+            .collect()
+    }
+
+    /// The names that an argument stands for: a scenario, or all of a document.
+    ///
+    /// # Errors
+    /// An argument that is neither.
+    pub fn expand(&self, arguments: &[String]) -> Result<Vec<String>, ScenarioError> {
+        let ids = self.ids()?;
+        let mut wanted: Vec<String> = Vec::new();
+        for argument in arguments {
+            let name = argument.trim_end_matches('/');
+            let before = wanted.len();
+            if name.ends_with(".toml") {
+                wanted.push(name.to_owned());
+                continue;
+            }
+            wanted.extend(
+                ids.iter()
+                    .filter(|id| {
+                        *id == name
+                            || id.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'))
+                    })
+                    .cloned(),
+            );
+            if wanted.len() == before {
+                return Err(ScenarioError::Argument(format!(
+                    "there is no scenario and no document '{argument}': 'anabranch lab list' names them"
+                )));
+            }
+        }
+        let mut seen = std::collections::HashSet::new();
+        wanted.retain(|id| seen.insert(id.clone()));
+        Ok(wanted)
+    }
+
+    /// Reads a scenario by its name, or by the name of a file that ends in `.toml`.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn load(&self, id: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
+        if id.ends_with(".toml") {
+            let file = Path::new(id);
+            let name = file.with_extension("");
+            let name = name.file_name().map_or_else(String::new, |n| n.display().to_string());
+            return Scenario::load(file, &name, overrides);
+        }
+        Scenario::load(&self.directory.join(format!("{id}.toml")), id, overrides)
+    }
+}
+
+/// Orders 2.11 behind 2.9.
+fn natural(id: &str) -> Vec<(u64, String)> {
+    let mut parts = Vec::new();
+    let mut rest = id;
+    while !rest.is_empty() {
+        let text_end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, tail) = rest.split_at(text_end);
+        let digits_end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+        let (digits, tail) = tail.split_at(digits_end);
+        parts.push((0, text.to_owned()));
+        parts.push((digits.parse().unwrap_or(0), String::new()));
+        rest = tail;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_in_order() {
+        let mut ids = vec!["caro/2.11", "caro/2.9", "caro/3.1", "abc/1", "caro/2.9b"];
+        ids.sort_by_key(|id| natural(id));
+        assert_eq!(ids, ["abc/1", "caro/2.9", "caro/2.9b", "caro/2.11", "caro/3.1"]);
+    }
+
+    #[test]
+    fn documents_and_scenarios_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["caro/2.5.toml", "caro/reference.csv", "nat/4.6.toml", "notes.txt"] {
+            let file = dir.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "").unwrap();
+        }
+        let library = Library::new(dir.path());
+        assert_eq!(library.ids().unwrap(), ["caro/2.5", "nat/4.6"]);
+        let expand = |name: &str| library.expand(&[name.to_owned()]);
+        assert_eq!(expand("caro").unwrap(), ["caro/2.5"]);
+        assert_eq!(expand("nat/4.6").unwrap(), ["nat/4.6"]);
+        assert!(expand("car").is_err());
+        assert!(library.load("nat/4.6", &[]).unwrap_err().to_string().contains("4.6.toml:1: "));
+    }
+}

@@ -1,0 +1,406 @@
+//! A scenario file: one experiment, the axes along which it is varied, the figure, and the
+//! claims that its results are held against.
+
+mod axis;
+mod claim;
+mod figure;
+mod library;
+
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+
+pub use axis::{Axis, AxisValue};
+pub use claim::{Bounds, Claim};
+pub use figure::Figure;
+pub use library::Library;
+
+use crate::metrics;
+use crate::setup::Setup;
+use crate::tree::{Checked, Fields, Node, Problem, problem};
+use crate::units::Kind;
+
+/// Points of one scenario at the most.
+const MAX_POINTS: usize = 100_000;
+
+/// Why a file was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScenarioError {
+    /// Something in the file.
+    #[error("{file}:{line}: {reason}")]
+    InFile {
+        /// The file.
+        file: String,
+        /// Line from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// Something that the command line asked for.
+    #[error("{0}")]
+    Argument(String),
+    /// The file itself.
+    #[error("{file} cannot be read: {reason}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How often each point is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Replications {
+    /// Runs of a point; with a precision the most there may be.
+    pub seeds: usize,
+    /// Runs before the precision is looked at.
+    pub min_seeds: usize,
+    /// Stop as soon as the half width of the interval is at most this share of the mean.
+    pub precision: Option<f64>,
+    /// Confidence of intervals: 0.9 or 0.95.
+    pub confidence: f64,
+}
+
+/// A scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// `document/figure`, or the file's name.
+    pub id: String,
+    /// The file.
+    pub file: PathBuf,
+    /// One line.
+    pub title: String,
+    /// Where the scenario comes from.
+    pub source: String,
+    /// What the reader should know: choices that the source leaves open.
+    pub notes: String,
+    /// How often each point is run.
+    pub replications: Replications,
+    /// What is varied.
+    pub axes: Vec<Axis>,
+    /// How results are drawn.
+    pub figure: Figure,
+    /// What is expected.
+    pub claims: Vec<Claim>,
+    /// Reference numbers beside the file.
+    pub reference: Option<PathBuf>,
+    /// All combinations of the axes' values that are not skipped, the last axis varying fastest.
+    pub points: Vec<Point>,
+}
+
+/// One combination of the axes' values.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Index of the value on each axis.
+    pub at: Vec<usize>,
+    /// `axis=value` for each axis, joined by commas.
+    pub key: String,
+    /// The same without paired axes: what the seed depends on.
+    pub seed_key: String,
+    /// The experiment.
+    pub setup: Arc<Setup>,
+}
+
+/// A change that the command line makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// An axis, or a path of names.
+    pub key: String,
+    /// The value; for an axis one or several of its values, separated by commas.
+    pub value: String,
+}
+
+impl Scenario {
+    /// Reads a file, with changes to it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn load(file: &FilePath, id: &str, overrides: &[Override]) -> Result<Self, ScenarioError> {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(file).map_err(|error| ScenarioError::Unreadable {
+            file: name.clone(),
+            reason: error.to_string(),
+        })?;
+        Self::read(&text, file, id, overrides).map_err(|Problem { line, reason }| match line {
+            0 => ScenarioError::Argument(reason),
+            line => ScenarioError::InFile { file: name, line, reason },
+        })
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it; line 0 is an override's.
+    pub fn read(text: &str, file: &FilePath, id: &str, overrides: &[Override]) -> Checked<Self> {
+        let mut tree = Node::parse(text)?;
+        let all_axes = axis::read(&tree)?;
+        let (axes, fixed) = axis::select(all_axes.clone(), overrides)?;
+        for change in fixed {
+            axis::check_target(&tree, &change.key, 0)?;
+            tree.set(&change.key, Node::from_argument(&change.value))?;
+        }
+        let root = tree.fields("")?;
+        let title = root.required_text("title")?.to_owned();
+        let source = root.text("source")?.unwrap_or_default().to_owned();
+        let notes = root.text("notes")?.unwrap_or_default().to_owned();
+        let replications = replications(&root)?;
+        let figure = figure::read(&root, &axes)?;
+        let claims = claim::read(&root, &all_axes)?;
+        // Claims are about the scenario as it is in the file.
+        let claims = if overrides.is_empty() { claims } else { Vec::new() };
+        let reference = match root.text("reference")? {
+            None => None,
+            Some(name) => {
+                let path = file.parent().unwrap_or(FilePath::new("")).join(name);
+                if !path.is_file() {
+                    return problem(root.line_of("reference"), format!("there is no file {name}"));
+                }
+                Some(path)
+            }
+        };
+        let skips = axis::read_skips(&tree, &axes)?;
+        let points = points(&tree, &axes, &skips)?;
+        let (id, file) = (id.to_owned(), file.to_owned());
+        Ok(Self {
+            id,
+            file,
+            title,
+            source,
+            notes,
+            replications,
+            axes,
+            figure,
+            claims,
+            reference,
+            points,
+        })
+    }
+
+    /// The point's parameters: name of the axis and spelling of the value.
+    pub fn params<'a>(
+        &'a self,
+        point: &'a Point,
+    ) -> impl Iterator<Item = (&'a str, &'a AxisValue)> {
+        self.axes
+            .iter()
+            .zip(&point.at)
+            .filter_map(|(axis, index)| Some((axis.name.as_str(), axis.values.get(*index)?)))
+    }
+
+    /// Index of an axis.
+    pub fn axis(&self, name: &str) -> Option<usize> {
+        self.axes.iter().position(|axis| axis.name == name)
+    }
+
+    /// The document a scenario belongs to: what stands before the slash of its name.
+    pub fn document(&self) -> &str {
+        self.id.split_once('/').map_or("", |(document, _)| document)
+    }
+}
+
+fn replications(root: &Fields<'_>) -> Checked<Replications> {
+    let Some(run) = root.table("run")? else {
+        return problem(1, "there is no [run] that says how many seeds there are");
+    };
+    let Some(seeds) = run.count("seeds", 1, 100_000)? else {
+        return problem(run.line(), "run.seeds is missing");
+    };
+    let seeds = seeds as usize;
+    let min_seeds = run.count("min_seeds", 2, 100_000)?.map_or(seeds.min(5), |n| n as usize);
+    let precision = run.quantity("precision", Kind::Share, 0.0001, 1.0)?;
+    let line = run.line_of("confidence");
+    let confidence = run.quantity("confidence", Kind::Share, 0.5, 0.999)?.unwrap_or(0.9);
+    if min_seeds > seeds {
+        return problem(run.line_of("min_seeds"), "run.min_seeds is larger than run.seeds");
+    }
+    if ![0.9, 0.95].iter().any(|known| (confidence - known).abs() < 1e-9) {
+        return problem(line, "run.confidence is \"90 %\" or \"95 %\"");
+    }
+    run.finish()?;
+    Ok(Replications { seeds, min_seeds, precision, confidence })
+}
+
+/// All combinations, each with its setup.
+fn points(tree: &Node, axes: &[Axis], skips: &[axis::Skip]) -> Checked<Vec<Point>> {
+    let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.values.len()));
+    match count {
+        Some(count) if count <= MAX_POINTS => {}
+        _ => return problem(1, format!("the axes have more than {MAX_POINTS} combinations")),
+    }
+    let mut points = Vec::new();
+    let mut at = vec![0; axes.len()];
+    loop {
+        if !skips.iter().any(|skip| skip.matches(&at)) {
+            points.push(point(tree, axes, &at)?);
+        }
+        let Some(next) = successor(&at, axes) else { break };
+        at = next;
+    }
+    if points.is_empty() {
+        return problem(1, "every combination of the axes is skipped");
+    }
+    Ok(points)
+}
+
+/// The next combination, the last axis varying fastest.
+fn successor(at: &[usize], axes: &[Axis]) -> Option<Vec<usize>> {
+    let mut next = at.to_vec();
+    for (index, axis) in next.iter_mut().zip(axes).rev() {
+        *index += 1;
+        if *index < axis.values.len() {
+            return Some(next);
+        }
+        *index = 0;
+    }
+    None
+}
+
+fn point(tree: &Node, axes: &[Axis], at: &[usize]) -> Checked<Point> {
+    let mut tree = tree.clone();
+    let (mut key, mut seed_key) = (Vec::new(), Vec::new());
+    for (axis, index) in axes.iter().zip(at) {
+        let Some(value) = axis.values.get(*index) else { continue };
+        for (path, node) in &value.overlay {
+            tree.set(path, node.clone())?;
+        }
+        let entry = format!("{}={}", axis.name, value.text);
+        if !axis.paired {
+            seed_key.push(entry.clone());
+        }
+        key.push(entry);
+    }
+    let root = tree.fields("")?;
+    let setup = Setup::read(&root)?;
+    // What describes the sweep was read before.
+    for key in ["title", "source", "notes", "run", "axis", "skip", "figure", "claim", "reference"] {
+        root.node(key);
+    }
+    root.finish()?;
+    Ok(Point {
+        at: at.to_vec(),
+        key: key.join(", "),
+        seed_key: seed_key.join(", "),
+        setup: Arc::new(setup),
+    })
+}
+
+/// The metric of a name, or why there is none.
+fn known_metric(name: &str, line: usize) -> Checked<()> {
+    match metrics::find(name) {
+        Some(_) => Ok(()),
+        None => {
+            let known: Vec<_> = metrics::METRICS.iter().map(|metric| metric.name).collect();
+            problem(line, format!("there is no metric '{name}': {}", known.join(", ")))
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::setup::tests::SMALL;
+
+    pub(crate) const HEAD: &str = r#"
+title = "A test"
+[run]
+seeds = 10
+[axis.loss]
+set = "path.primary.loss"
+values = ["1 %", "3 %"]
+[axis.policy.variants.Same]
+association.retransmission = "all-rtx-same"
+[axis.policy.variants.Alt]
+association.retransmission = "all-rtx-alt"
+[figure]
+x = "loss"
+y = "transfer_time_s"
+series = "policy"
+"#;
+
+    pub(crate) fn text() -> String {
+        format!("{HEAD}{SMALL}")
+    }
+
+    pub(crate) fn read(text: &str, overrides: &[(&str, &str)]) -> Checked<Scenario> {
+        let overrides: Vec<_> = overrides
+            .iter()
+            .map(|(key, value)| Override { key: (*key).into(), value: (*value).into() })
+            .collect();
+        Scenario::read(text, FilePath::new("test.toml"), "test/1", &overrides)
+    }
+
+    #[test]
+    fn points_are_all_combinations() {
+        let scenario = read(&text(), &[]).unwrap();
+        let keys: Vec<_> = scenario.points.iter().map(|point| point.key.as_str()).collect();
+        let expected = [
+            "loss=1 %, policy=Same",
+            "loss=1 %, policy=Alt",
+            "loss=3 %, policy=Same",
+            "loss=3 %, policy=Alt",
+        ];
+        assert_eq!(keys, expected);
+        // Variants share their seeds, values do not.
+        assert_eq!(scenario.points[0].seed_key, scenario.points[1].seed_key);
+        assert_ne!(scenario.points[0].seed_key, scenario.points[2].seed_key);
+        let policy = |index: usize| scenario.points[index].setup.sender.retransmission;
+        assert_ne!(policy(0), policy(1));
+        assert_eq!(policy(0), policy(2));
+    }
+
+    #[test]
+    fn the_command_line_changes_fields_and_narrows_axes() {
+        let scenario =
+            read(&text(), &[("loss", "3 %"), ("association.pmr", "0"), ("policy", "Alt")]).unwrap();
+        assert_eq!(scenario.points.len(), 1);
+        assert_eq!(scenario.points[0].key, "loss=3 %, policy=Alt");
+        assert_eq!(scenario.points[0].setup.sender.path_max_retrans, 0);
+        // A value that the file does not have is tried all the same.
+        let scenario = read(&text(), &[("loss", "7 %")]).unwrap();
+        assert_eq!(scenario.points[0].key, "loss=7 %, policy=Same");
+        let refused = [("policy", "Never"), ("association.prm", "0"), ("association.pmr", "-1")];
+        for (key, value) in refused {
+            let error = read(&text(), &[(key, value)]).unwrap_err();
+            assert_eq!(error.line, 0, "{key}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_line_and_reason() {
+        let cases = [
+            ("seeds = 10", "seeds = 0", 4, "run.seeds is 0, outside 1 to 100000"),
+            ("seeds = 10", "seeds = 10\nconfidence = \"80 %\"", 5, "90 %"),
+            ("seeds = 10", "speeds = 10", 3, "run.seeds is missing"),
+            (
+                "\"path.primary.loss\"",
+                "\"path.primary.lost\"",
+                7,
+                "unknown key 'path.primary.lost'",
+            ),
+            ("\"path.primary.loss\"", "\"path.third.loss\"", 6, "there is no [path.third]"),
+            ("[\"1 %\", \"3 %\"]", "[]", 7, "no values"),
+            ("[\"1 %\", \"3 %\"]", "[\"1 %\", \"1 %\"]", 7, "twice"),
+            ("[\"1 %\", \"3 %\"]", "[\"1 %\", \"101 %\"]", 7, "outside 0 % to 100 %"),
+            ("x = \"loss\"", "x = \"los\"", 13, "'los' is no axis"),
+            ("\"transfer_time_s\"", "\"transfer_time\"", 14, "there is no metric 'transfer_time'"),
+            ("\"all-rtx-alt\"", "\"all\"", 11, "all-rtx-alt"),
+            ("title = \"A test\"", "title = \"A test\"\nsubtitle = 1", 3, "unknown key 'subtitle'"),
+        ];
+        for (from, to, line, reason) in cases {
+            assert!(text().contains(from), "{from}");
+            let error = read(&text().replacen(from, to, 1), &[]).unwrap_err();
+            assert!(error.reason.contains(reason), "{to}: {error:?}");
+            assert_eq!(error.line, line, "{to}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn combinations_can_be_skipped() {
+        let more = "[[skip]]\nloss = \"3 %\"\npolicy = \"Alt\"\n";
+        let scenario = read(&format!("{}{more}", text()), &[]).unwrap();
+        assert_eq!(scenario.points.len(), 3);
+        let wrong = "[[skip]]\nloss = \"4 %\"\n";
+        let error = read(&format!("{}{wrong}", text()), &[]).unwrap_err();
+        assert!(error.reason.contains("has no value"), "{error:?}");
+    }
+}

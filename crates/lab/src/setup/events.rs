@@ -1,0 +1,129 @@
+//! What happens during a run: links that break and are repaired, and routes that must be found.
+
+use std::time::Duration;
+
+use super::MAX_TIME;
+use super::network::Network;
+use crate::tree::{Checked, Fields, problem};
+use crate::units::{Kind, duration};
+
+/// Something that happens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its name.
+    pub name: String,
+    /// When.
+    pub when: When,
+    /// Index of the link.
+    pub link: usize,
+    /// Whether it concerns the way from the link's beginning to its end.
+    pub forward: bool,
+    /// Whether it concerns the other way.
+    pub backward: bool,
+    /// What.
+    pub change: Change,
+}
+
+/// When something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At a time since the beginning of the run.
+    At(Duration),
+    /// When the chunk of this number was sent for the first time, counted from 1.
+    AfterChunk(u64),
+}
+
+/// What happens to a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// It carries nothing any more.
+    Cut,
+    /// It carries packets again.
+    Repair,
+    /// It loses this share of packets from now on.
+    Loss(f64),
+    /// It has this rate in bits per second from now on.
+    Rate(u64),
+}
+
+/// Routes that must be discovered (caro 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteCache {
+    /// A route that carried nothing for so long is forgotten.
+    pub lifetime: Duration,
+    /// The first packet after that waits so long.
+    pub discovery: Duration,
+}
+
+pub(super) fn read(root: &Fields<'_>, network: &Network) -> Checked<Vec<Event>> {
+    root.tables("event")?
+        .into_iter()
+        .map(|(name, fields)| {
+            let event = event(name, &fields, network)?;
+            fields.finish()?;
+            Ok(event)
+        })
+        .collect()
+}
+
+fn event(name: &str, fields: &Fields<'_>, network: &Network) -> Checked<Event> {
+    let at = fields.quantity("at", Kind::Time, 0.0, MAX_TIME)?;
+    let when = match (at, fields.count("after_chunk", 1, 1 << 50)?) {
+        (Some(at), None) => When::At(duration(at)),
+        (None, Some(chunk)) => When::AfterChunk(chunk),
+        _ => {
+            return problem(
+                fields.line(),
+                format!("event.{name} happens either at a time or after_chunk"),
+            );
+        }
+    };
+    let targets = ["cut", "repair", "on"];
+    let given: Vec<_> =
+        targets.into_iter().filter(|key| matches!(fields.text(key), Ok(Some(_)))).collect();
+    let [key] = given[..] else {
+        return problem(
+            fields.line(),
+            format!("event.{name} names one path or link: with cut, with repair, or with on"),
+        );
+    };
+    let target = fields.required_text(key)?;
+    let link = match (network.path(target), network.link(target)) {
+        (Some(path), _) => network.paths.get(path).map_or(0, |path| path.core),
+        (None, Some(link)) => link,
+        (None, None) => {
+            return problem(
+                fields.line_of(key),
+                format!("event.{name}.{key} is '{target}', which is no path and no link"),
+            );
+        }
+    };
+    let loss = fields.quantity("loss", Kind::Share, 0.0, 1.0)?;
+    let rate = fields.quantity("rate", Kind::Rate, 1.0, 1e12)?;
+    let change = match (key, loss, rate) {
+        ("cut", None, None) => Change::Cut,
+        ("repair", None, None) => Change::Repair,
+        ("on", Some(loss), None) => Change::Loss(loss),
+        ("on", None, Some(rate)) => Change::Rate(rate as u64),
+        _ => {
+            return problem(
+                fields.line(),
+                format!("event.{name}: loss or rate goes with on, and one of them at a time"),
+            );
+        }
+    };
+    let directions = [("both", (true, true)), ("forward", (true, false)), ("back", (false, true))];
+    let (forward, backward) = fields.choice("direction", &directions)?.unwrap_or((true, true));
+    Ok(Event { name: name.to_owned(), when, link, forward, backward, change })
+}
+
+pub(super) fn read_route_cache(root: &Fields<'_>) -> Checked<Option<RouteCache>> {
+    let Some(fields) = root.table("route_cache")? else { return Ok(None) };
+    let time = |key: &'static str| match fields.quantity(key, Kind::Time, 0.0, MAX_TIME)? {
+        Some(time) => Ok(duration(time)),
+        None => problem(fields.line(), format!("route_cache.{key} is missing")),
+    };
+    let cache = RouteCache { lifetime: time("lifetime")?, discovery: time("discovery")? };
+    fields.finish()?;
+    Ok(Some(cache))
+}

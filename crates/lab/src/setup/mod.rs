@@ -1,0 +1,210 @@
+//! One experiment as a scenario file describes it, checked and in base units: the network, the
+//! association, what is sent and what happens.
+//!
+//! Reading is separate from running: a [`Setup`] is plain data, and everything that can be wrong
+//! with it is said before anything runs.
+
+mod association;
+mod events;
+mod network;
+mod traffic;
+
+use std::time::Duration;
+
+use anabranch_proto::AssociationConfig;
+
+pub use events::{Change, Event, RouteCache, When};
+pub use network::{Channel, Link, Network, Path, Queue};
+pub use traffic::{Cross, CrossKind, Flow, Transfer};
+
+use crate::tree::{Checked, Fields, problem};
+use crate::units::{Kind, duration};
+
+/// Longest simulated time of a run, in nanoseconds: ten years.
+const MAX_TIME_LIMIT: f64 = 3.2e17;
+/// Longest time of an event or a pause, in nanoseconds: a year.
+const MAX_TIME: f64 = 3.2e16;
+
+/// One experiment.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Nodes, links and paths.
+    pub network: Network,
+    /// Options of the host that sends.
+    pub sender: AssociationConfig,
+    /// Options of the host that receives.
+    pub receiver: AssociationConfig,
+    /// What the sender sends, one association for each.
+    pub transfers: Vec<Transfer>,
+    /// What else is on the network.
+    pub cross: Vec<Cross>,
+    /// What happens on the way, in the order of the file.
+    pub events: Vec<Event>,
+    /// Routes that must be discovered before they carry anything.
+    pub route_cache: Option<RouteCache>,
+    /// The run ends after this simulated time, whatever is still missing.
+    pub time_limit: Duration,
+    /// Whether gauges such as the RTO are read during the run, which takes time.
+    pub gauges: bool,
+}
+
+impl Setup {
+    /// Reads the sections of a file that describe the experiment.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub(crate) fn read(root: &Fields<'_>) -> Checked<Self> {
+        let network = network::read(root)?;
+        let sender = association::read(root, "association", None)?;
+        let receiver = association::read(root, "receiver", Some(&sender))?;
+        let transfers = traffic::read_transfers(root)?;
+        let cross = traffic::read_cross(root, &network)?;
+        let events = events::read(root, &network)?;
+        let route_cache = events::read_route_cache(root)?;
+        let (time_limit, gauges) = match root.table("measure")? {
+            None => (None, None),
+            Some(measure) => {
+                let time = measure.quantity("time_limit", Kind::Time, 1e6, MAX_TIME_LIMIT)?;
+                let gauges = measure.flag("gauges")?;
+                measure.finish()?;
+                (time, gauges)
+            }
+        };
+        let time_limit = duration(time_limit.unwrap_or(24.0 * 3600e9));
+        let gauges = gauges.unwrap_or(false);
+        if transfers.is_empty() {
+            return problem(1, "nothing is sent: there is no [traffic.NAME]");
+        }
+        Ok(Self {
+            network,
+            sender,
+            receiver,
+            transfers,
+            cross,
+            events,
+            route_cache,
+            time_limit,
+            gauges,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::tree::Node;
+
+    pub(crate) const SMALL: &str = r#"
+[network]
+shape = "dumbbells"
+core_rate = "10 Mb/s"
+core_delay = "25 ms"
+edge_rate = "100 Mb/s"
+edge_delay = "10 ms"
+queue = "2 BDP"
+[path.primary]
+loss = "3 %"
+[path.alternate]
+core_delay = "85 ms"
+[association]
+profile = "rfc2960"
+[traffic.file]
+size = "4 MiB"
+message = "1452 B"
+"#;
+
+    pub(crate) fn read(text: &str) -> Checked<Setup> {
+        let tree = Node::parse(text)?;
+        let root = tree.fields("")?;
+        let setup = Setup::read(&root)?;
+        root.finish()?;
+        Ok(setup)
+    }
+
+    #[test]
+    fn the_dumbbells_are_built() {
+        let setup = read(SMALL).unwrap();
+        let network = &setup.network;
+        assert_eq!(network.nodes.len(), 2 + 2 * 2);
+        assert_eq!(network.links.len(), 2 * 3);
+        assert_eq!(network.paths.len(), 2);
+        assert_eq!(network.rtt(&network.paths[0]), Duration::from_millis(90));
+        assert_eq!(network.rtt(&network.paths[1]), Duration::from_millis(210));
+        let core = &network.links[network.paths[0].core];
+        assert_eq!(core.name, "primary.core");
+        // Two times 10 Mb/s times 90 ms.
+        assert_eq!(core.forward.queue, Queue::Bytes(225_000));
+        assert_eq!(setup.sender.missing_reports, 4);
+        assert_eq!(setup.transfers[0].messages(), 2889);
+    }
+
+    #[test]
+    fn links_may_be_given_one_by_one() {
+        let text = r#"
+[network]
+shape = "links"
+hosts = ["S", "D"]
+routers = ["A"]
+[link.in]
+ends = ["S", "A"]
+rate = "1 Mb/s"
+delay = "5 ms"
+queue = "10 packets"
+[link.out]
+ends = ["D", "A"]
+rate = "2 Mb/s"
+rate_back = "1 Mb/s"
+delay = "7 ms"
+queue = "10 packets"
+[path.only]
+links = ["in", "out"]
+[association]
+profile = "rfc9260"
+[traffic.file]
+size = "1 MB"
+message = "1 kB"
+"#;
+        let setup = read(text).unwrap();
+        assert_eq!(setup.network.rtt(&setup.network.paths[0]), Duration::from_millis(24));
+        let out = &setup.network.links[1];
+        assert_eq!((out.forward.rate, out.backward.rate), (2_000_000, 1_000_000));
+        let cases = [
+            ("[\"in\", \"out\"]", "[\"in\", \"up\"]", "names 'up', which is no link"),
+            ("[\"in\", \"out\"]", "[\"in\"]", "ends at 'A', not at the receiver 'D'"),
+            ("[\"in\", \"out\"]", "[\"out\", \"in\"]", "link 'out' does not begin at 'S'"),
+            ("[\"D\", \"A\"]", "[\"D\", \"B\"]", "'B' is neither in hosts nor in routers"),
+            ("[\"D\", \"A\"]", "[\"D\", \"D\"]", "two different ends"),
+            ("routers = [\"A\"]", "routers = [\"A\", \"S\"]", "'S' is there twice"),
+            ("routers = [\"A\"]", "routers = [\"A\", \"Q\"]", "no link leads to 'Q'"),
+        ];
+        for (from, to, reason) in cases {
+            let error = read(&text.replace(from, to)).unwrap_err();
+            assert!(error.reason.contains(reason), "{to}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_line_and_reason() {
+        let cases = [
+            ("loss = \"3 %\"", "loss = \"103 %\"", 10, "path.primary.loss is \"103 %\", outside"),
+            ("loss = \"3 %\"", "loss = 3", 10, "as in \"3 %\""),
+            ("loss = \"3 %\"", "los = \"3 %\"", 10, "unknown key 'path.primary.los'"),
+            ("\"25 ms\"", "\"-25 ms\"", 5, "network.core_delay is \"-25 ms\", outside"),
+            ("\"10 Mb/s\"", "\"0 b/s\"", 4, "network.core_rate is \"0 b/s\", outside"),
+            ("\"rfc2960\"", "\"rfc1\"", 14, "there is no profile"),
+            ("\"4 MiB\"", "\"0 B\"", 16, "traffic.file.size is \"0 B\", outside"),
+            ("\"dumbbells\"", "\"ring\"", 3, "network.shape is \"ring\""),
+            (
+                "[path.alternate]",
+                "[event.e]\nat = \"1 s\"\ncut = \"x\"\n[path.alternate]",
+                13,
+                "'x'",
+            ),
+        ];
+        for (from, to, line, reason) in cases {
+            let error = read(&SMALL.replace(from, to)).unwrap_err();
+            assert!(error.reason.contains(reason), "{to}: {error:?}");
+            assert_eq!(error.line, line, "{to}: {error:?}");
+        }
+    }
+}

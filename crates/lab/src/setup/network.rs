@@ -1,0 +1,451 @@
+//! Nodes, links and the paths over them.
+
+use std::time::Duration;
+
+use anabranch_impair::{GilbertElliott, Loss, Probability};
+
+use crate::tree::{Checked, Fields, problem};
+use crate::units::{Kind, Quantity, duration};
+
+const MAX_RATE: f64 = 1e12;
+const MAX_DELAY: f64 = 3600e9;
+const MAX_QUEUE_PACKETS: f64 = 1e8;
+const MAX_QUEUE_BYTES: f64 = 1e12;
+const MAX_BDP: f64 = 1e6;
+const MAX_BURST: f64 = 1e6;
+
+/// The network.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Names of the nodes; the first two are the sender and the receiver, the others routers or
+    /// hosts of cross-traffic.
+    pub nodes: Vec<String>,
+    /// The links.
+    pub links: Vec<Link>,
+    /// The paths of the association, the first one being the primary.
+    pub paths: Vec<Path>,
+}
+
+/// A link between two nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// The node at its beginning.
+    pub from: usize,
+    /// The node at its end.
+    pub to: usize,
+    /// From the beginning to the end.
+    pub forward: Channel,
+    /// The other way.
+    pub backward: Channel,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Channel {
+    /// Bits per second.
+    pub rate: u64,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// Room of the queue.
+    pub queue: Queue,
+    /// Losses on the wire.
+    pub loss: Loss,
+}
+
+/// Room of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// Packets, the one being sent not included.
+    Packets(usize),
+    /// Bytes.
+    Bytes(usize),
+}
+
+/// A path of the association.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Its name.
+    pub name: String,
+    /// Its links in order; `true` when a link is taken from its end to its beginning.
+    pub links: Vec<(usize, bool)>,
+    /// The link that is meant when the path is cut, or made lossy: the slowest one.
+    pub core: usize,
+}
+
+impl Network {
+    /// Delay of the links there and back.
+    pub fn rtt(&self, path: &Path) -> Duration {
+        path.links
+            .iter()
+            .filter_map(|(link, _)| self.links.get(*link))
+            .map(|link| link.forward.delay + link.backward.delay)
+            .sum()
+    }
+
+    /// The path of a name.
+    pub fn path(&self, name: &str) -> Option<usize> {
+        self.paths.iter().position(|path| path.name == name)
+    }
+
+    /// The link of a name.
+    pub fn link(&self, name: &str) -> Option<usize> {
+        self.links.iter().position(|link| link.name == name)
+    }
+}
+
+/// How a file gives a queue.
+#[derive(Clone, Copy)]
+enum Room {
+    Queue(Queue),
+    /// Multiples of the bandwidth-delay product of the path that the link belongs to.
+    Bdp(f64),
+}
+
+struct Draft {
+    link: Link,
+    rooms: (Room, Room),
+    line: usize,
+}
+
+pub(super) fn read(root: &Fields<'_>) -> Checked<Network> {
+    let Some(fields) = root.table("network")? else {
+        return problem(1, "there is no [network]");
+    };
+    let shape = fields.choice("shape", &[("dumbbells", true), ("links", false)])?;
+    match shape {
+        Some(true) => dumbbells(root, fields),
+        Some(false) => links(root, fields),
+        None => problem(fields.line(), "network.shape is missing: \"dumbbells\" or \"links\""),
+    }
+}
+
+/// A disjoint path for each `[path.NAME]`: sender - router - router - receiver.
+fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
+    let defaults = Keys::read(&network)?;
+    network.finish()?;
+    let mut nodes = vec!["S".to_owned(), "R".to_owned()];
+    let mut drafts = Vec::new();
+    let mut paths = Vec::new();
+    for (name, fields) in root.tables("path")? {
+        let keys = Keys::read(&fields)?.or(&defaults);
+        let line = fields.line();
+        let loss = losses(&fields)?;
+        fields.finish()?;
+        let first = nodes.len();
+        nodes.push(format!("{name}.left"));
+        nodes.push(format!("{name}.right"));
+        let wanted = |value: Option<f64>, key: &str| match value {
+            Some(value) => Ok(value),
+            None => problem(
+                line,
+                format!("path '{name}' has no {key}: neither [path.{name}] nor [network] gives it"),
+            ),
+        };
+        let room = match keys.queue {
+            Some(room) => room,
+            None => {
+                return problem(line, format!("path '{name}' has no queue, as in \"2 BDP\""));
+            }
+        };
+        let edge = (wanted(keys.edge_rate, "edge_rate")?, wanted(keys.edge_delay, "edge_delay")?);
+        let core = (wanted(keys.core_rate, "core_rate")?, wanted(keys.core_delay, "core_delay")?);
+        let index = drafts.len();
+        let ends = [(0, first, edge), (first, first + 1, core), (first + 1, 1, edge)];
+        for ((from, to, (rate, delay)), part) in ends.into_iter().zip(["in", "core", "out"]) {
+            let channel = |loss: &Loss| Channel {
+                rate: rate as u64,
+                delay: duration(delay),
+                queue: Queue::Packets(0),
+                loss: if part == "core" { loss.clone() } else { Loss::None },
+            };
+            let link = Link {
+                name: format!("{name}.{part}"),
+                from,
+                to,
+                forward: channel(&loss.0),
+                backward: channel(&loss.1),
+            };
+            drafts.push(Draft { link, rooms: (room, room), line });
+        }
+        let links = vec![(index, false), (index + 1, false), (index + 2, false)];
+        paths.push(Path { name: name.to_owned(), links, core: index + 1 });
+    }
+    if paths.is_empty() {
+        return problem(1, "there is no [path.NAME]");
+    }
+    finish(nodes, drafts, paths)
+}
+
+/// Every link a `[link.NAME]`, every path a list of them.
+fn links(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
+    let hosts = network.texts("hosts")?.unwrap_or_default();
+    let routers = network.texts("routers")?.unwrap_or_default();
+    let line = network.line_of("hosts");
+    network.finish()?;
+    if hosts.len() != 2 {
+        return problem(line, "network.hosts names the sender and the receiver");
+    }
+    let mut nodes: Vec<String> = Vec::new();
+    let mut lines = Vec::new();
+    for (line, name) in hosts.into_iter().chain(routers) {
+        if nodes.iter().any(|other| other == name) {
+            return problem(line, format!("'{name}' is there twice"));
+        }
+        nodes.push(name.to_owned());
+        lines.push(line);
+    }
+    let mut drafts: Vec<Draft> = Vec::new();
+    for (name, fields) in root.tables("link")? {
+        drafts.push(link(name, fields, &nodes)?);
+    }
+    for (node, line) in lines.iter().enumerate() {
+        if !drafts.iter().any(|draft| draft.link.from == node || draft.link.to == node) {
+            let name = nodes.get(node).map_or("", String::as_str);
+            return problem(*line, format!("no link leads to '{name}'"));
+        }
+    }
+    let mut paths = Vec::new();
+    for (name, fields) in root.tables("path")? {
+        let names = fields.texts("links")?.unwrap_or_default();
+        let line = fields.line_of("links");
+        fields.finish()?;
+        paths.push(route(name, line, &names, &nodes, &drafts)?);
+    }
+    if paths.is_empty() {
+        return problem(1, "there is no [path.NAME]: the receiver cannot be reached");
+    }
+    finish(nodes, drafts, paths)
+}
+
+fn link(name: &str, fields: Fields<'_>, nodes: &[String]) -> Checked<Draft> {
+    let line = fields.line_of("ends");
+    let ends = fields.texts("ends")?.unwrap_or_default();
+    let ends: Vec<usize> = ends
+        .into_iter()
+        .map(|(line, end)| match nodes.iter().position(|node| node == end) {
+            Some(node) => Ok(node),
+            None => problem(line, format!("'{end}' is neither in hosts nor in routers")),
+        })
+        .collect::<Checked<_>>()?;
+    let (from, to) = match ends[..] {
+        [from, to] if from != to => (from, to),
+        _ => return problem(line, format!("link.{name}.ends names two different ends")),
+    };
+    let required = |value: Option<f64>, key: &str| match value {
+        Some(value) => Ok(value),
+        None => problem(fields.line(), format!("link.{name}.{key} is missing")),
+    };
+    let rate = required(fields.quantity("rate", Kind::Rate, 1.0, MAX_RATE)?, "rate")?;
+    let delay = required(fields.quantity("delay", Kind::Time, 0.0, MAX_DELAY)?, "delay")?;
+    let rate_back = fields.quantity("rate_back", Kind::Rate, 1.0, MAX_RATE)?.unwrap_or(rate);
+    let delay_back = fields.quantity("delay_back", Kind::Time, 0.0, MAX_DELAY)?.unwrap_or(delay);
+    let Some(room) = room(&fields, "queue")? else {
+        return problem(fields.line(), format!("link.{name}.queue is missing"));
+    };
+    let room_back = match self::room(&fields, "queue_back")? {
+        Some(back) => back,
+        None => room,
+    };
+    let loss = losses(&fields)?;
+    let channel = |rate: f64, delay, loss| Channel {
+        rate: rate as u64,
+        delay: duration(delay),
+        queue: Queue::Packets(0),
+        loss,
+    };
+    let link = Link {
+        name: name.to_owned(),
+        from,
+        to,
+        forward: channel(rate, delay, loss.0),
+        backward: channel(rate_back, delay_back, loss.1),
+    };
+    let line = fields.line();
+    fields.finish()?;
+    Ok(Draft { link, rooms: (room, room_back), line })
+}
+
+/// Follows a path's links from the sender to the receiver.
+fn route(
+    name: &str,
+    line: usize,
+    names: &[(usize, &str)],
+    nodes: &[String],
+    drafts: &[Draft],
+) -> Checked<Path> {
+    let called = |node: usize| nodes.get(node).map_or("", String::as_str);
+    let mut at = 0;
+    let mut links = Vec::new();
+    for (line, link) in names {
+        let Some(index) = drafts.iter().position(|draft| draft.link.name == *link) else {
+            return problem(*line, format!("path '{name}' names '{link}', which is no link"));
+        };
+        let Some(draft) = drafts.get(index) else { continue };
+        let reversed = if draft.link.from == at {
+            at = draft.link.to;
+            false
+        } else if draft.link.to == at {
+            at = draft.link.from;
+            true
+        } else {
+            return problem(
+                *line,
+                format!("path '{name}': link '{link}' does not begin at '{}'", called(at)),
+            );
+        };
+        links.push((index, reversed));
+    }
+    if at != 1 {
+        return problem(
+            line,
+            format!("path '{name}' ends at '{}', not at the receiver '{}'", called(at), called(1)),
+        );
+    }
+    let slowest = links
+        .iter()
+        .min_by_key(|(index, _)| drafts.get(*index).map_or(u64::MAX, |d| d.link.forward.rate));
+    let core = slowest.map_or(0, |(index, _)| *index);
+    Ok(Path { name: name.to_owned(), links, core })
+}
+
+/// Works out the queues, for which the delays of all links of a path must be known.
+fn finish(nodes: Vec<String>, drafts: Vec<Draft>, paths: Vec<Path>) -> Checked<Network> {
+    let rooms: Vec<_> = drafts.iter().map(|draft| (draft.rooms, draft.line)).collect();
+    let links = drafts.into_iter().map(|draft| draft.link).collect();
+    let mut network = Network { nodes, links, paths };
+    for (index, ((forward, backward), line)) in rooms.into_iter().enumerate() {
+        let longest = network
+            .paths
+            .iter()
+            .filter(|path| path.links.iter().any(|(link, _)| *link == index))
+            .map(|path| network.rtt(path))
+            .max();
+        let Some(link) = network.links.get_mut(index) else { continue };
+        for (channel, room) in [(&mut link.forward, forward), (&mut link.backward, backward)] {
+            channel.queue = match (room, longest) {
+                (Room::Queue(queue), _) => queue,
+                (Room::Bdp(times), Some(rtt)) => {
+                    let bytes = channel.rate as f64 / 8.0 * rtt.as_secs_f64() * times;
+                    Queue::Bytes(bytes.round() as usize)
+                }
+                (Room::Bdp(_), None) => {
+                    let reason = format!("link '{}' is on no path: it has no BDP", link.name);
+                    return problem(line, reason);
+                }
+            };
+        }
+    }
+    Ok(network)
+}
+
+fn room(fields: &Fields<'_>, key: &'static str) -> Checked<Option<Room>> {
+    let Some(node) = fields.node(key) else { return Ok(None) };
+    let text = node.text();
+    let refused = |reason: String| problem(node.line, format!("{} {reason}", fields.name(key)));
+    let kind = Quantity::parse(&text).map(|quantity| quantity.kind);
+    let (most, kind) = match kind {
+        Some(Kind::Packets) => (MAX_QUEUE_PACKETS, Kind::Packets),
+        Some(Kind::Size) => (MAX_QUEUE_BYTES, Kind::Size),
+        Some(Kind::Bdp) => (MAX_BDP, Kind::Bdp),
+        _ => {
+            return refused(format!(
+                "is \"{text}\" and not a queue, as in \"50 packets\", \"64 KiB\" or \"2 BDP\""
+            ));
+        }
+    };
+    match Quantity::expect(&text, kind, 0.0, most) {
+        Ok(value) => Ok(Some(match kind {
+            Kind::Packets => Room::Queue(Queue::Packets(value as usize)),
+            Kind::Bdp => Room::Bdp(value),
+            Kind::Time | Kind::Rate | Kind::Size | Kind::Share => {
+                Room::Queue(Queue::Bytes(value as usize))
+            }
+        })),
+        Err(reason) => refused(reason),
+    }
+}
+
+/// Losses forward and backward.
+fn losses(fields: &Fields<'_>) -> Checked<(Loss, Loss)> {
+    let forward = fields.quantity("loss", Kind::Share, 0.0, 1.0)?;
+    let backward = fields.quantity("loss_back", Kind::Share, 0.0, 1.0)?.or(forward);
+    let burst = fields.quantity("loss_burst", Kind::Packets, 1.0, MAX_BURST)?;
+    let listed = |key: &'static str| -> Checked<Option<Loss>> {
+        let Some(node) = fields.node(key) else { return Ok(None) };
+        let wrong = || problem(node.line, format!("{} lists positions from 1", fields.name(key)));
+        let crate::tree::Value::List(nodes) = &node.value else { return wrong() };
+        let mut positions = Vec::new();
+        for node in nodes {
+            match node.value {
+                crate::tree::Value::Integer(position) if position > 0 => {
+                    positions.push(position as u64);
+                }
+                _ => return wrong(),
+            }
+        }
+        Ok(Some(Loss::positions(positions)))
+    };
+    let line = fields.line_of("loss");
+    let random = |share: Option<f64>| random_loss(share.unwrap_or(0.0), burst, line);
+    let pick = |key, share| match listed(key)? {
+        Some(loss) => Ok(loss),
+        None => random(share),
+    };
+    Ok((pick("lose_packets", forward)?, pick("lose_packets_back", backward)?))
+}
+
+/// Independent losses, or Gilbert's model with the same share of losses in bursts.
+fn random_loss(share: f64, burst: Option<f64>, line: usize) -> Checked<Loss> {
+    if share == 0.0 {
+        return Ok(Loss::None);
+    }
+    let fraction = |p: f64| {
+        Probability::fraction(p).or_else(|_| {
+            problem(line, "bursts this short cannot lose so many packets: one passes between two")
+        })
+    };
+    let p = fraction(share)?;
+    let Some(length) = burst else { return Ok(Loss::Uniform(p)) };
+    // In the long run the share of losses is good_to_bad / (good_to_bad + bad_to_good).
+    let bad_to_good = 1.0 / length;
+    Ok(Loss::GilbertElliott(GilbertElliott {
+        good_to_bad: fraction(share * bad_to_good / (1.0 - share))?,
+        bad_to_good: fraction(bad_to_good)?,
+        loss_good: Probability::ZERO,
+        loss_bad: Probability::ONE,
+    }))
+}
+
+/// What `[network]` and `[path.NAME]` have in common in the shape of dumbbells.
+#[derive(Clone, Copy, Default)]
+struct Keys {
+    core_rate: Option<f64>,
+    core_delay: Option<f64>,
+    edge_rate: Option<f64>,
+    edge_delay: Option<f64>,
+    queue: Option<Room>,
+}
+
+impl Keys {
+    fn read(fields: &Fields<'_>) -> Checked<Self> {
+        Ok(Self {
+            core_rate: fields.quantity("core_rate", Kind::Rate, 1.0, MAX_RATE)?,
+            core_delay: fields.quantity("core_delay", Kind::Time, 0.0, MAX_DELAY)?,
+            edge_rate: fields.quantity("edge_rate", Kind::Rate, 1.0, MAX_RATE)?,
+            edge_delay: fields.quantity("edge_delay", Kind::Time, 0.0, MAX_DELAY)?,
+            queue: room(fields, "queue")?,
+        })
+    }
+
+    fn or(self, defaults: &Self) -> Self {
+        Self {
+            core_rate: self.core_rate.or(defaults.core_rate),
+            core_delay: self.core_delay.or(defaults.core_delay),
+            edge_rate: self.edge_rate.or(defaults.edge_rate),
+            edge_delay: self.edge_delay.or(defaults.edge_delay),
+            queue: self.queue.or(defaults.queue),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! From a network that has run to metrics.
+
+use anabranch_sim::{Direction, Instant, Outcome, Traffic};
+
+use super::build::Built;
+use crate::metrics::Metrics;
+use crate::setup::Setup;
+
+/// Gauges of the sender, read again and again during a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gauges {
+    /// Sum of the readings of each path's RTO, in seconds, and how many there were.
+    rto: [(f64, u64); 2],
+}
+
+impl Gauges {
+    pub(super) fn read(&mut self, built: &Built) {
+        let Some(id) = built.transfers.first() else { return };
+        let Some(association) = built.net.sender(*id) else { return };
+        for (path, (sum, count)) in association.statistics().paths.iter().zip(&mut self.rto) {
+            *sum += path.rto.as_secs_f64();
+            *count += 1;
+        }
+    }
+}
+
+/// Times, delays and counters of the first transfer; it is complete if all are.
+pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
+    let mut metrics = Metrics::default();
+    let net = &built.net;
+    let Some(id) = built.transfers.first() else { return metrics };
+    let result = net.transfer(*id);
+    let seconds = |at: Instant| at.saturating_since(result.started_at).as_secs_f64();
+    let complete = built.transfers.iter().all(|id| net.transfer(*id).outcome == Outcome::Complete);
+    metrics.set("complete", f64::from(u8::from(complete)));
+    metrics.set("ended_s", seconds(net.now()));
+    if let Some(time) = result.transfer_time().map(|time| time.as_secs_f64()) {
+        metrics.set("transfer_time_s", time);
+        if time > 0.0 {
+            metrics.set("goodput_kbit_s", result.bytes as f64 * 8e-3 / time);
+        }
+        if let (Some(first), Some(last)) = (result.first_data_at, result.completed_at) {
+            metrics
+                .set("transfer_time_from_first_data_s", last.saturating_since(first).as_secs_f64());
+        }
+    }
+    metrics.set("longest_gap_s", result.longest_gap.as_secs_f64());
+    let delays = [
+        ("delay_mean_s", result.delays.mean()),
+        ("delay_p95_s", result.delays.quantile(950)),
+        ("delay_max_s", result.delays.max()),
+    ];
+    for (name, delay) in delays {
+        if let Some(delay) = delay {
+            metrics.set(name, delay.as_secs_f64());
+        }
+    }
+    metrics.set("failovers", result.failures as f64);
+    if let Some(at) = result.first_failure_at {
+        metrics.set("failure_detected_s", seconds(at));
+    }
+    let statistics =
+        result.sender.clone().or_else(|| net.sender(*id).map(|sender| sender.statistics()));
+    if let Some(statistics) = statistics {
+        let counters = &statistics.counters;
+        metrics.set("fast_retransmits", counters.fast_retransmitted_chunks as f64);
+        metrics.set("timeout_retransmits", counters.timeout_retransmitted_chunks as f64);
+        metrics.set("timeouts", counters.t3_timeouts as f64);
+        let heartbeats: u64 = statistics.paths.iter().map(|path| path.heartbeats_sent).sum();
+        metrics.set("heartbeats", heartbeats as f64);
+        for (path, name) in statistics.paths.iter().zip(["packets_path1", "packets_path2"]) {
+            metrics.set(name, path.packets_sent as f64);
+        }
+    }
+    if let Some(gauges) = gauges {
+        for ((sum, count), name) in gauges.rto.iter().zip(["rto_path1_mean_s", "rto_path2_mean_s"])
+        {
+            if *count > 0 {
+                metrics.set(name, sum / *count as f64);
+            }
+        }
+    }
+    metrics
+}
+
+/// What the cores of the paths lost, once nothing is on its way any more.
+pub(super) fn losses(setup: &Setup, built: &Built, metrics: &mut Metrics) {
+    for (index, name) in ["loss_path1_percent", "loss_path2_percent"].into_iter().enumerate() {
+        if let Some(loss) = observed_loss(setup, built, index) {
+            metrics.set(name, loss);
+        }
+    }
+}
+
+/// Percent of the SCTP packets that the core of a path lost, both ways.
+fn observed_loss(setup: &Setup, built: &Built, path: usize) -> Option<f64> {
+    let path = setup.network.paths.get(path)?;
+    let core = *built.links.get(path.core)?;
+    let (mut offered, mut delivered) = (0, 0);
+    for direction in [Direction::Forward, Direction::Backward] {
+        let counters = built.net.link_traffic(core, direction, Traffic::Sctp);
+        offered += counters.offered;
+        delivered += counters.delivered;
+    }
+    (offered > 0).then(|| 100.0 * offered.saturating_sub(delivered) as f64 / offered as f64)
+}

@@ -1,0 +1,180 @@
+//! The experiment that scenarios describe: a simulated network around the protocol engine.
+
+mod build;
+mod measure;
+
+use std::time::Duration;
+
+use anabranch_sim::{Instant, Network, Outcome};
+
+use build::Built;
+
+use crate::metrics::Metrics;
+use crate::runner::Experiment;
+use crate::scenario::Point;
+use crate::setup::{Event, Setup, When};
+
+/// Runs a point's setup in the simulator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Simulation;
+
+impl Experiment for Simulation {
+    fn run(&self, point: &Point, seed: u64) -> Result<Metrics, String> {
+        let setup = &point.setup;
+        let mut built = build::build(setup, seed).map_err(|error| error.to_string())?;
+        let mut gauges = measure::Gauges::default();
+        let gauged = if setup.gauges { Some(&mut gauges) } else { None };
+        advance(setup, &mut built, gauged)?;
+        let mut metrics = measure::metrics(&built, setup.gauges.then_some(&gauges));
+        // What is on its way is not lost.
+        let longest = setup.network.paths.iter().map(|path| setup.network.rtt(path)).max();
+        let drained = built.net.now() + 2 * longest.unwrap_or_default();
+        built.net.run_until(drained);
+        measure::losses(setup, &built, &mut metrics);
+        Ok(metrics)
+    }
+}
+
+/// How often gauges are read.
+const GAUGE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Runs to the end.
+fn advance(
+    setup: &Setup,
+    built: &mut Built,
+    mut gauges: Option<&mut measure::Gauges>,
+) -> Result<(), String> {
+    let limit = Instant::ZERO + setup.time_limit;
+    let mut waiting: Vec<&Event> =
+        setup.events.iter().filter(|event| matches!(event.when, When::AfterChunk(_))).collect();
+    let mut next_gauge = Instant::ZERO;
+    // Events that wait for a chunk, and gauges, are looked at after each step; without them the
+    // network runs through.
+    while !waiting.is_empty() || gauges.is_some() {
+        if built.net.now() >= limit || all_ended(built) || !built.net.step() {
+            break;
+        }
+        if let Some(gauges) = gauges.as_deref_mut()
+            && built.net.now() >= next_gauge
+        {
+            gauges.read(built);
+            next_gauge = built.net.now() + GAUGE_INTERVAL;
+        }
+        let sent = built.chunks_sent(setup);
+        let due = |event: &&Event| matches!(event.when, When::AfterChunk(n) if sent >= n);
+        if let Some(index) = waiting.iter().position(due) {
+            let event = waiting.swap_remove(index);
+            let now = built.net.now();
+            build::schedule(&mut built.net, &built.links, event, now)
+                .map_err(|error| error.to_string())?;
+        }
+    }
+    built.net.run(limit);
+    Ok(())
+}
+
+fn all_ended(built: &Built) -> bool {
+    built.transfers.iter().all(|id| built.net.transfer(*id).outcome != Outcome::Running)
+}
+
+impl Built {
+    /// Chunks of the first transfer that were sent for the first time, if each message is one.
+    fn chunks_sent(&self, setup: &Setup) -> u64 {
+        let (Some(id), Some(transfer)) = (self.transfers.first(), setup.transfers.first()) else {
+            return 0;
+        };
+        let Some(association) = self.net.sender(*id) else { return 0 };
+        let statistics = association.statistics();
+        let given = statistics.counters.messages_sent.saturating_mul(transfer.message);
+        given.saturating_sub(statistics.send_queue_bytes as u64).div_ceil(transfer.message)
+    }
+}
+
+/// A fingerprint of all packets of one run.
+///
+/// # Errors
+/// A network that cannot be built.
+pub fn trace_hash(point: &Point, seed: u64) -> Result<u64, String> {
+    let mut built: Built = build::build(&point.setup, seed).map_err(|error| error.to_string())?;
+    advance(&point.setup, &mut built, None)?;
+    let net: &Network = &built.net;
+    Ok(net.trace_hash())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::scenario::Scenario;
+    use crate::scenario::tests::text;
+
+    fn scenario(changes: &[(&str, &str)], more: &str) -> Scenario {
+        let mut text = text().replace("\"4 MiB\"", "\"200 kB\"");
+        for (from, to) in changes {
+            assert!(text.contains(from), "{from}");
+            text = text.replace(from, to);
+        }
+        Scenario::read(&format!("{text}{more}"), Path::new("t.toml"), "t/1", &[]).unwrap()
+    }
+
+    #[test]
+    fn a_transfer_is_measured() {
+        let scenario = scenario(&[], "");
+        let metrics = Simulation.run(&scenario.points[0], 1).unwrap();
+        assert_eq!(metrics.get("complete"), Some(1.0));
+        let time = metrics.get("transfer_time_s").unwrap();
+        let from_data = metrics.get("transfer_time_from_first_data_s").unwrap();
+        assert!(time > from_data && from_data > 0.3, "{metrics:?}");
+        assert!(metrics.get("longest_gap_s").unwrap() < time);
+        assert!(metrics.get("delay_max_s").unwrap() >= metrics.get("delay_mean_s").unwrap());
+        assert_eq!(metrics, Simulation.run(&scenario.points[0], 1).unwrap());
+        assert_ne!(metrics, Simulation.run(&scenario.points[0], 2).unwrap());
+    }
+
+    #[test]
+    fn an_engine_without_losses_needs_the_time_that_the_links_take() {
+        let scenario = scenario(&[("\"1 %\", \"3 %\"", "\"0 %\"")], "");
+        let metrics = Simulation.run(&scenario.points[0], 1).unwrap();
+        assert_eq!(metrics.get("loss_path1_percent"), Some(0.0));
+        assert_eq!(metrics.get("fast_retransmits"), Some(0.0));
+        // Handshake of two round trips, then slow start over 90 ms to 138 chunks.
+        let time = metrics.get("transfer_time_s").unwrap();
+        assert!((0.18 + 0.27..1.5).contains(&time), "{time}");
+    }
+
+    #[test]
+    fn a_cut_path_is_found_to_have_failed() {
+        let more = "[event.break]\nafter_chunk = 20\ncut = \"primary\"\n";
+        let scenario =
+            scenario(&[("profile = \"rfc2960\"", "profile = \"rfc2960\"\npmr = 1")], more);
+        let metrics = Simulation.run(&scenario.points[1], 1).unwrap();
+        assert_eq!(metrics.get("complete"), Some(1.0), "{metrics:?}");
+        assert!(metrics.get("failovers").unwrap() >= 1.0, "{metrics:?}");
+        assert!(metrics.get("failure_detected_s").unwrap() > 1.0, "{metrics:?}");
+        assert!(metrics.get("longest_gap_s").unwrap() > 0.9, "{metrics:?}");
+    }
+
+    #[test]
+    fn two_dead_paths_end_the_association() {
+        let more = "[event.a]\nat = \"300 ms\"\ncut = \"primary\"\n\
+                    [event.b]\nat = \"300 ms\"\ncut = \"alternate\"\n";
+        let scenario = scenario(&[], more);
+        let metrics = Simulation.run(&scenario.points[0], 1).unwrap();
+        assert_eq!(metrics.get("complete"), Some(0.0));
+        assert_eq!(metrics.get("transfer_time_s"), None);
+        assert!(metrics.get("ended_s").unwrap() > 60.0, "{metrics:?}");
+    }
+
+    #[test]
+    fn cross_traffic_takes_its_share() {
+        let more = "[cross.load]\npath = \"primary\"\nkind = \"pareto\"\nrate = \"9 Mb/s\"\n\
+                    on = \"500 ms\"\noff = \"500 ms\"\n";
+        let quiet = scenario(&[("\"1 %\", \"3 %\"", "\"0 %\"")], "");
+        let busy = scenario(&[("\"1 %\", \"3 %\"", "\"0 %\"")], more);
+        let time = |scenario: &Scenario| {
+            Simulation.run(&scenario.points[0], 1).unwrap().get("transfer_time_s").unwrap()
+        };
+        assert!(time(&busy) > time(&quiet));
+    }
+}

@@ -1,0 +1,152 @@
+//! Means, quantiles and intervals.
+
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+/// A number and how far it may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The number.
+    pub value: f64,
+    /// Half width of its interval; `None` when there are too few runs for one.
+    pub half: Option<f64>,
+    /// Runs it rests on.
+    pub n: usize,
+}
+
+impl Estimate {
+    /// The lower end of the interval; minus infinity without one.
+    pub fn low(&self) -> f64 {
+        self.half.map_or(f64::NEG_INFINITY, |half| self.value - half)
+    }
+
+    /// The upper end of the interval; infinity without one.
+    pub fn high(&self) -> f64 {
+        self.half.map_or(f64::INFINITY, |half| self.value + half)
+    }
+}
+
+/// The arithmetic mean; `None` of nothing.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The standard deviation of a sample; `None` of less than two values.
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    let n = values.len();
+    (n >= 2).then(|| {
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        (squares / (n - 1) as f64).sqrt()
+    })
+}
+
+/// The value below which a share of the values lies, interpolated; `None` of nothing.
+pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let position = share.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
+    let low = *sorted.get(position.floor() as usize)?;
+    let high = *sorted.get(position.ceil() as usize)?;
+    Some(low + (high - low) * position.fract())
+}
+
+/// The points of the empirical distribution: each value and the share of values up to it.
+pub fn distribution(values: &[f64]) -> Vec<(f64, f64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let n = sorted.len() as f64;
+    sorted.into_iter().enumerate().map(|(at, value)| (value, (at + 1) as f64 / n)).collect()
+}
+
+/// How many standard errors an interval reaches to each side (Student's t, two-sided).
+pub fn t_factor(confidence: f64, degrees: usize) -> f64 {
+    match StudentsT::new(0.0, 1.0, degrees.max(1) as f64) {
+        Ok(t) => t.inverse_cdf(0.5 + confidence / 2.0),
+        // Only for degrees that are not positive.
+        Err(_) => f64::INFINITY,
+    }
+}
+
+/// The mean with its interval; `None` of nothing.
+pub fn mean_estimate(values: &[f64], confidence: f64) -> Option<Estimate> {
+    let n = values.len();
+    let half = deviation(values)
+        .map(|deviation| t_factor(confidence, n - 1) * deviation / (n as f64).sqrt());
+    Some(Estimate { value: mean(values)?, half, n })
+}
+
+/// Whatever is computed from runs, with the interval that the jackknife gives it: the statistic
+/// is computed again with the run of each number left out at all points at once, so that what
+/// runs of the same number have in common counts once. For a mean it is Student's interval.
+///
+/// `statistic` gets the number to leave out; `n` is the smallest number of runs of a point, and
+/// `runs` the largest.
+pub fn jackknife<E>(
+    n: usize,
+    runs: usize,
+    confidence: f64,
+    statistic: impl Fn(Option<usize>) -> Result<f64, E>,
+) -> Result<Estimate, E> {
+    let value = statistic(None)?;
+    if n < 2 {
+        return Ok(Estimate { value, half: None, n });
+    }
+    let left_out = (0..runs).map(|run| statistic(Some(run))).collect::<Result<Vec<f64>, E>>()?;
+    let mean = left_out.iter().sum::<f64>() / runs as f64;
+    let squares: f64 = left_out.iter().map(|value| (value - mean).powi(2)).sum();
+    let error = (squares * (runs - 1) as f64 / runs as f64).sqrt();
+    let half = error.is_finite().then(|| t_factor(confidence, n - 1) * error);
+    Ok(Estimate { value, half, n })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn students_factors_are_those_of_the_tables() {
+        for (confidence, degrees, factor) in
+            [(0.90, 1, 6.3138), (0.90, 9, 1.8331), (0.95, 4, 2.7764), (0.90, 59, 1.6711)]
+        {
+            assert!((t_factor(confidence, degrees) - factor).abs() < 1e-3, "{degrees}");
+        }
+    }
+
+    #[test]
+    fn means_have_intervals() {
+        let estimate = mean_estimate(&[1.0, 2.0, 3.0, 4.0], 0.9).unwrap();
+        assert_eq!((estimate.value, estimate.n), (2.5, 4));
+        // Deviation 1.29099, over the root of 4, times 2.35336.
+        assert!((estimate.half.unwrap() - 1.519_1).abs() < 1e-3);
+        assert_eq!(mean_estimate(&[7.0], 0.9).unwrap().half, None);
+        assert_eq!(mean_estimate(&[], 0.9), None);
+    }
+
+    #[test]
+    fn the_jackknife_of_a_mean_is_students_interval() {
+        let values = [3.0, 1.0, 4.0, 1.0, 5.0];
+        let expected = mean_estimate(&values, 0.95).unwrap();
+        let jackknife = jackknife(5, 5, 0.95, |left_out| {
+            let kept: Vec<f64> = values
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| Some(*at) != left_out)
+                .map(|(_, value)| *value)
+                .collect();
+            mean(&kept).ok_or(())
+        })
+        .unwrap();
+        assert!((jackknife.value - expected.value).abs() < 1e-12);
+        assert!((jackknife.half.unwrap() - expected.half.unwrap()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn quantiles_are_interpolated() {
+        let values = [4.0, 1.0, 3.0, 2.0];
+        assert_eq!(quantile(&values, 0.0), Some(1.0));
+        assert_eq!(quantile(&values, 0.5), Some(2.5));
+        assert_eq!(quantile(&values, 1.0), Some(4.0));
+        assert_eq!(quantile(&[], 0.5), None);
+        assert_eq!(distribution(&[2.0, 1.0]), [(1.0, 0.5), (2.0, 1.0)]);
+    }
+}

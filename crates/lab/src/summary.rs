@@ -1,0 +1,272 @@
+//! Results as numbers for people and programs: means with intervals, tables of curves, JSON.
+
+use serde_json::{Map, Value, json};
+
+use crate::metrics::{METRICS, Metric};
+use crate::reference::Reference;
+use crate::runner::Results;
+use crate::scenario::{AxisValue, Scenario};
+use crate::stats::{self, Estimate};
+
+/// The mean of a metric at a point, with the scenario's confidence; `None` when no run has
+/// measured it.
+pub fn estimate(
+    scenario: &Scenario,
+    results: &Results,
+    point: usize,
+    metric: usize,
+) -> Option<Estimate> {
+    at_confidence(results, point, metric, scenario.replications.confidence)
+}
+
+fn at_confidence(
+    results: &Results,
+    point: usize,
+    metric: usize,
+    confidence: f64,
+) -> Option<Estimate> {
+    let values: Vec<f64> =
+        results.points.get(point)?.iter().filter_map(|run| run.at(metric)).collect();
+    stats::mean_estimate(&values, confidence)
+}
+
+/// The results as a JSON document.
+pub fn json(scenario: &Scenario, results: &Results, references: &[Reference]) -> Value {
+    let points = scenario.points.iter().enumerate().map(|(index, point)| {
+        let params: Map<String, Value> =
+            scenario.params(point).map(|(name, value)| (name.to_owned(), param(value))).collect();
+        let metrics: Map<String, Value> = METRICS
+            .iter()
+            .enumerate()
+            .filter_map(|(metric, info)| {
+                Some((info.name.to_owned(), measured(scenario, results, index, metric)?))
+            })
+            .collect();
+        let mut entry = json!({ "params": params, "metrics": metrics });
+        let beside: Map<String, Value> = references
+            .iter()
+            .filter(|reference| reference.point == index)
+            .filter_map(|reference| {
+                let name = METRICS.get(reference.metric)?.name.to_owned();
+                Some((name, number(&reference.estimate, "ci90")))
+            })
+            .collect();
+        if !beside.is_empty()
+            && let Some(entry) = entry.as_object_mut()
+        {
+            entry.insert("reference".to_owned(), beside.into());
+        }
+        entry
+    });
+    json!({
+        "scenario": scenario.id,
+        "title": scenario.title,
+        "points": points.collect::<Vec<_>>(),
+    })
+}
+
+/// A value of an axis: a plain number is one, all else is a text with its unit.
+fn param(value: &AxisValue) -> Value {
+    match value.text.parse::<f64>() {
+        Ok(number) => json!(number),
+        Err(_) => json!(value.text),
+    }
+}
+
+fn measured(scenario: &Scenario, results: &Results, point: usize, metric: usize) -> Option<Value> {
+    let mut value = number(&at_confidence(results, point, metric, 0.9)?, "ci90");
+    if scenario.replications.confidence > 0.9
+        && let Some(half) = at_confidence(results, point, metric, 0.95)?.half
+        && let Some(value) = value.as_object_mut()
+    {
+        value.insert("ci95".to_owned(), json!(half));
+    }
+    Some(value)
+}
+
+fn number(estimate: &Estimate, half: &str) -> Value {
+    json!({ "mean": estimate.value, half: estimate.half, "n": estimate.n })
+}
+
+/// One table of curves: a panel of the figure, for one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The values of the panels' axes: `profile=rfc2960, loss=3 %`.
+    pub title: String,
+    /// Heading first, then a row for each value of x.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Indices of points, by series and x, of each panel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    /// The values of the panels' axes.
+    pub title: String,
+    /// For each value of the series' axis, for each value of x, the point.
+    pub curves: Vec<Vec<Option<usize>>>,
+}
+
+/// The panels of a scenario's figure that have points.
+pub fn panels(scenario: &Scenario) -> Vec<Panel> {
+    let count = |axis: Option<usize>| {
+        axis.and_then(|axis| scenario.axes.get(axis)).map_or(1, |axis| axis.values.len())
+    };
+    let figure = &scenario.figure;
+    let mut panels: Vec<(Vec<usize>, Panel)> = Vec::new();
+    for (index, point) in scenario.points.iter().enumerate() {
+        let coordinate = |axis: &usize| point.at.get(*axis).copied().unwrap_or(0);
+        let key: Vec<usize> = figure.panels.iter().map(coordinate).collect();
+        let place = match panels.iter().position(|(other, _)| *other == key) {
+            Some(place) => place,
+            None => {
+                let title: Vec<String> = figure
+                    .panels
+                    .iter()
+                    .filter_map(|axis| {
+                        let named = scenario.axes.get(*axis)?;
+                        let value = named.values.get(coordinate(axis))?;
+                        Some(format!("{}={}", named.name, value.text))
+                    })
+                    .collect();
+                let curves = vec![vec![None; count(figure.x)]; count(figure.series)];
+                panels.push((key, Panel { title: title.join(", "), curves }));
+                panels.len() - 1
+            }
+        };
+        let (series, x) =
+            (figure.series.map_or(0, |a| coordinate(&a)), figure.x.map_or(0, |a| coordinate(&a)));
+        if let Some(slot) = panels
+            .get_mut(place)
+            .and_then(|(_, panel)| panel.curves.get_mut(series))
+            .and_then(|curve| curve.get_mut(x))
+        {
+            *slot = Some(index);
+        }
+    }
+    panels.into_iter().map(|(_, panel)| panel).collect()
+}
+
+/// The curves of one metric as tables, one for each panel; reference numbers stand in brackets.
+pub fn tables(
+    scenario: &Scenario,
+    results: &Results,
+    references: &[Reference],
+    metric: usize,
+) -> Vec<Table> {
+    let unit = METRICS.get(metric).map_or("", |metric: &Metric| metric.unit);
+    panels(scenario)
+        .into_iter()
+        .map(|panel| {
+            let x = scenario.figure.x.and_then(|axis| scenario.axes.get(axis));
+            let series = scenario.figure.series.and_then(|axis| scenario.axes.get(axis));
+            let mut heading = vec![x.map_or(String::new(), |axis| axis.name.clone())];
+            for index in 0..panel.curves.len() {
+                let name = series.and_then(|axis| axis.values.get(index));
+                let name = name.map_or("all", |value| value.text.as_str());
+                heading.push(if unit.is_empty() {
+                    name.to_owned()
+                } else {
+                    format!("{name} ({unit})")
+                });
+            }
+            let mut rows = vec![heading];
+            let length = panel.curves.first().map_or(0, Vec::len);
+            for at in 0..length {
+                let name = x.and_then(|axis| axis.values.get(at));
+                let mut row = vec![name.map_or(String::new(), |value| value.text.clone())];
+                let points = panel.curves.iter().map(|curve| curve.get(at).copied().flatten());
+                row.extend(points.map(|point| cell(scenario, results, references, point, metric)));
+                rows.push(row);
+            }
+            Table { title: panel.title, rows }
+        })
+        .collect()
+}
+
+fn cell(
+    scenario: &Scenario,
+    results: &Results,
+    references: &[Reference],
+    point: Option<usize>,
+    metric: usize,
+) -> String {
+    let Some(point) = point else { return String::new() };
+    let ours = match estimate(scenario, results, point, metric) {
+        Some(estimate) => display(&estimate),
+        None => "-".to_owned(),
+    };
+    match references.iter().find(|r| r.point == point && r.metric == metric) {
+        Some(reference) => format!("{ours} [{}]", display(&reference.estimate)),
+        None => ours,
+    }
+}
+
+/// A number and its interval with as many digits as make sense.
+pub fn display(estimate: &Estimate) -> String {
+    let value = rounded(estimate.value);
+    match estimate.half {
+        Some(half) => format!("{value} ±{}", rounded(half)),
+        None => value,
+    }
+}
+
+/// About four digits.
+pub fn rounded(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 1000.0 => 0,
+        v if v >= 100.0 => 1,
+        v if v >= 1.0 || v == 0.0 => 2,
+        _ => 4,
+    };
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::tests::run;
+    use crate::scenario::tests::{read, text};
+
+    #[test]
+    fn json_has_the_documented_form() {
+        let scenario = read(&text(), &[]).unwrap();
+        let results = run(&scenario, 2, None);
+        let value = json(&scenario, &results, &[]);
+        assert_eq!(value["scenario"], "test/1");
+        assert_eq!(value["points"].as_array().unwrap().len(), 4);
+        let point = &value["points"][3];
+        assert_eq!(point["params"], json!({ "loss": "3 %", "policy": "Alt" }));
+        let time = &point["metrics"]["transfer_time_s"];
+        assert_eq!(time["n"], 10);
+        assert!(time["mean"].as_f64().unwrap() > 35.0 && time["ci90"].as_f64().unwrap() > 0.0);
+        assert_eq!(point["metrics"]["longest_gap_s"], Value::Null);
+    }
+
+    #[test]
+    fn tables_show_curves_and_references() {
+        let scenario = read(&text(), &[]).unwrap();
+        let results = run(&scenario, 2, None);
+        let reference = Reference {
+            point: 1,
+            metric: 0,
+            estimate: Estimate { value: 30.0, half: Some(1.5), n: 60 },
+            incomplete: 0,
+        };
+        let tables = tables(&scenario, &results, &[reference], 0);
+        assert_eq!(tables.len(), 1);
+        assert_eq!(tables[0].rows[0], ["loss", "Same (s)", "Alt (s)"]);
+        assert_eq!(tables[0].rows[1][0], "1 %");
+        assert!(tables[0].rows[1][2].ends_with("[30.00 ±1.50]"), "{:?}", tables[0].rows);
+        assert_eq!(tables[0].rows.len(), 3);
+    }
+
+    #[test]
+    fn panels_are_the_other_axes() {
+        let more = "[axis.pmr]\nset = \"association.pmr\"\nvalues = [0, 5]\n";
+        let scenario = read(&format!("{}{more}", text()), &[]).unwrap();
+        let panels = panels(&scenario);
+        let titles: Vec<_> = panels.iter().map(|panel| panel.title.as_str()).collect();
+        assert_eq!(titles, ["pmr=0", "pmr=5"]);
+        assert_eq!(panels[1].curves, [[Some(1), Some(5)], [Some(3), Some(7)]]);
+    }
+}
