@@ -1,9 +1,7 @@
 //! Packet captures in pcapng format.
 //!
-//! Packets are raw IP (link type 101) with synthesised IP headers and, over UDP, UDP headers, so that Wireshark
-//! shows addresses, ports and the SCTP packet within. A thread writes the file, so that a slow
-//! disk does not slow the transport; what it cannot keep up with is left out, and a full disk
-//! ends the capture.
+//! A thread writes the file, so that a slow disk does not slow the transport; what it cannot keep
+//! up with is left out, and a full disk ends the capture.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,22 +13,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use anabranch_pcapng::{Headers, interface_description, packet, section_header};
 use anabranch_proto::{Ecn, Encapsulation, Instant};
-use etherparse::{IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, UdpHeader};
 
 /// Bytes collected before they are handed to the writing thread.
 const CHUNK: usize = 64 * 1024;
 
 /// Bytes that may wait for the disk; packets beyond are left out.
 const MOST_WAITING: usize = 64 << 20;
-
-/// Block types of pcapng.
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE_DESCRIPTION: u32 = 1;
-const ENHANCED_PACKET: u32 = 6;
-
-/// Link type of packets that start with their IP header.
-const LINKTYPE_RAW: u16 = 101;
 
 /// A capture in progress.
 #[derive(Debug)]
@@ -61,7 +51,7 @@ impl Capture {
         let mut file = File::create(path)?;
         let mut head = Vec::with_capacity(64);
         section_header(&mut head);
-        interface_description(&mut head);
+        interface_description(&mut head, "");
         file.write_all(&head)?;
         let since_1970 = wall_clock.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let (chunks, received) = channel();
@@ -102,7 +92,7 @@ impl Capture {
             }
             let time = self.epoch.saturating_add(now.as_nanos());
             let headers = Headers { encapsulation: self.encapsulation, from, to, ecn };
-            packet(&mut self.pending, time, &headers, payload);
+            packet(&mut self.pending, 0, time, &headers, payload);
             if self.pending.len() >= CHUNK {
                 self.flush();
             }
@@ -144,125 +134,6 @@ fn write_chunks(name: &str, mut file: File, chunks: &Receiver<Vec<u8>>, progress
             return;
         }
         progress.waiting.fetch_sub(chunk.len(), Ordering::Relaxed);
-    }
-}
-
-/// Appends a block with its lengths; `body` yields its inside.
-fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
-    let start = out.len();
-    out.extend_from_slice(&kind.to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
-    body(out);
-    pad(out, start);
-    let length = u32::try_from(out.len() - start + 4).unwrap_or(u32::MAX).to_le_bytes();
-    out.extend_from_slice(&length);
-    if let Some(field) = out.get_mut(start + 4..start + 8) {
-        field.copy_from_slice(&length);
-    }
-}
-
-/// Pads with zeros to a multiple of 4 bytes from `start`.
-fn pad(out: &mut Vec<u8>, start: usize) {
-    let length = out.len() - start;
-    out.resize(start + length.next_multiple_of(4), 0);
-}
-
-fn section_header(out: &mut Vec<u8>) {
-    block(out, SECTION_HEADER, |out| {
-        out.extend_from_slice(&0x1a2b_3c4d_u32.to_le_bytes());
-        out.extend_from_slice(&1_u16.to_le_bytes());
-        out.extend_from_slice(&0_u16.to_le_bytes());
-        // The section's length is not given.
-        out.extend_from_slice(&u64::MAX.to_le_bytes());
-    });
-}
-
-fn interface_description(out: &mut Vec<u8>) {
-    block(out, INTERFACE_DESCRIPTION, |out| {
-        out.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
-        out.extend_from_slice(&[0; 2]);
-        // No limit to the packets' length.
-        out.extend_from_slice(&0_u32.to_le_bytes());
-        // if_tsresol: nanoseconds.
-        out.extend_from_slice(&9_u16.to_le_bytes());
-        out.extend_from_slice(&1_u16.to_le_bytes());
-        out.extend_from_slice(&[9, 0, 0, 0]);
-        // opt_endofopt.
-        out.extend_from_slice(&[0; 4]);
-    });
-}
-
-fn packet(out: &mut Vec<u8>, time: u64, headers: &Headers, payload: &[u8]) {
-    block(out, ENHANCED_PACKET, |out| {
-        out.extend_from_slice(&0_u32.to_le_bytes());
-        let [high, low] = [time >> 32, time & u64::from(u32::MAX)];
-        for half in [high, low] {
-            out.extend_from_slice(&u32::try_from(half).unwrap_or(0).to_le_bytes());
-        }
-        let lengths = out.len();
-        out.extend_from_slice(&[0; 8]);
-        let start = out.len();
-        headers.write(out, payload);
-        out.extend_from_slice(payload);
-        let length = u32::try_from(out.len() - start).unwrap_or(u32::MAX).to_le_bytes();
-        if let Some(field) = out.get_mut(lengths..lengths + 8) {
-            let (captured, original) = field.split_at_mut(4);
-            captured.copy_from_slice(&length);
-            original.copy_from_slice(&length);
-        }
-    });
-}
-
-/// What the headers before an SCTP packet say.
-struct Headers {
-    encapsulation: Encapsulation,
-    from: SocketAddr,
-    to: SocketAddr,
-    ecn: Option<Ecn>,
-}
-
-impl Headers {
-    /// Appends the IP header, and the UDP header if there is one.
-    fn write(&self, out: &mut Vec<u8>, payload: &[u8]) {
-        const HOPS: u8 = 64;
-        let ecn = self.ecn.map_or(0, Ecn::bits);
-        let (protocol, header) = match self.encapsulation {
-            Encapsulation::Udp => (IpNumber::UDP, UdpHeader::LEN),
-            Encapsulation::Ip => (IpNumber::SCTP, 0),
-        };
-        let length = u16::try_from(header + payload.len()).unwrap_or(u16::MAX);
-        let (source, destination) = (self.from.port(), self.to.port());
-        let udp = match (self.from, self.to) {
-            (SocketAddr::V4(from), SocketAddr::V4(to)) => {
-                let addresses = (from.ip().octets(), to.ip().octets());
-                let Ok(mut ip) = Ipv4Header::new(length, HOPS, protocol, addresses.0, addresses.1)
-                else {
-                    return;
-                };
-                ip.dont_fragment = true;
-                ip.ecn = etherparse::IpEcn::try_new(ecn).unwrap_or_default();
-                ip.header_checksum = ip.calc_header_checksum();
-                out.extend_from_slice(&ip.to_bytes());
-                UdpHeader::with_ipv4_checksum(source, destination, &ip, payload)
-            }
-            (SocketAddr::V6(from), SocketAddr::V6(to)) => {
-                let ip = Ipv6Header {
-                    traffic_class: ecn,
-                    flow_label: Ipv6FlowLabel::default(),
-                    payload_length: length,
-                    next_header: protocol,
-                    hop_limit: HOPS,
-                    source: from.ip().octets(),
-                    destination: to.ip().octets(),
-                };
-                out.extend_from_slice(&ip.to_bytes());
-                UdpHeader::with_ipv6_checksum(source, destination, &ip, payload)
-            }
-            _ => return,
-        };
-        if let (Encapsulation::Udp, Ok(udp)) = (self.encapsulation, udp) {
-            out.extend_from_slice(&udp.to_bytes());
-        }
     }
 }
 
@@ -310,8 +181,8 @@ mod tests {
         {
             let blocks = record(from, to);
             let kinds: Vec<u32> = blocks.iter().map(|block| block.0).collect();
-            let packet = ENHANCED_PACKET;
-            let expected = [SECTION_HEADER, INTERFACE_DESCRIPTION, packet, packet, packet];
+            // Section header, interface description, enhanced packets.
+            let expected = [0x0a0d_0d0a, 1, 6, 6, 6];
             assert_eq!(kinds, expected);
             for ((_, body), payload) in blocks[2..].iter().zip(["abcd", "efgh", "ij"]) {
                 let time = 1_000_000_000_u64;

@@ -47,13 +47,16 @@ mod packet;
 mod route_cache;
 mod routing;
 mod run;
+mod series;
+mod tap;
 mod trace;
 mod traffic;
 mod transfer;
 
 pub use action::Action;
 pub use anabranch_impair::{
-    ConfigError, Cut, GilbertElliott, LinkConfig, LinkStats, Loss, Pattern, Probability, QueueLimit,
+    CoDel, ConfigError, Cut, Discipline, GilbertElliott, LinkConfig, LinkStats, Loss, Pattern,
+    Probability, QueueIntegral, QueueLimit, Red,
 };
 pub use anabranch_proto::Instant;
 pub use application::{Application, ApplicationId, Context};
@@ -64,5 +67,10 @@ pub use measure::Histogram;
 pub use network::{Network, NodeId, Undeliverable};
 pub use packet::Traffic;
 pub use route_cache::{RouteCache, RouteCacheCounters};
+pub use series::SeriesId;
+pub use tap::{Capture, Fate, Point, Sight, Tap};
 pub use traffic::{CrossTraffic, TrafficId, TrafficPattern};
 pub use transfer::{Outcome, Then, Transfer, TransferId, TransferResult, Workload};
+
+#[cfg(test)]
+mod tests;

@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
-use anabranch_impair::{Link, LinkConfig, LinkStats, Rng};
+use anabranch_impair::{Link, LinkConfig, LinkStats, QueueIntegral, Rng};
 use anabranch_proto::config::Routes as ReachablePairs;
 use anabranch_proto::{Association, AssociationId, Endpoint, EndpointConfig, Instant};
 use bytes::BytesMut;
@@ -18,6 +19,8 @@ use crate::error::SimError;
 use crate::packet::Traffic;
 use crate::route_cache::{RouteCache, RouteCacheCounters};
 use crate::routing::{Address, Routes};
+use crate::series::{Gauge, Series, SeriesId};
+use crate::tap::{Fate, Sight, Tap};
 use crate::trace::TraceHash;
 use crate::traffic::{CrossTraffic, Generator, TrafficId};
 use crate::transfer::{Transfer, TransferApplication, TransferId, TransferResult};
@@ -73,6 +76,7 @@ pub(crate) enum Source {
     Route(usize, u32),
     /// The scheduled actions.
     Schedule,
+    Series(usize),
 }
 
 /// Packets that went nowhere.
@@ -112,7 +116,12 @@ pub struct Network {
     pub(crate) scratch: Vec<u8>,
     pub(crate) trace: TraceHash,
     pub(crate) undeliverable: Undeliverable,
+    pub(crate) series: Vec<Series>,
+    pub(crate) taps: Vec<(Option<EndpointId>, Box<dyn Tap>)>,
+    pub(crate) script: Option<Script>,
 }
+
+pub(crate) type Script = Box<dyn FnMut(&Sight<'_>) -> Fate>;
 
 impl std::fmt::Debug for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -151,6 +160,9 @@ impl Network {
             scratch: Vec::new(),
             trace: TraceHash::default(),
             undeliverable: Undeliverable::default(),
+            series: Vec::new(),
+            taps: Vec::new(),
+            script: None,
         }
     }
 
@@ -494,6 +506,34 @@ impl Network {
         Ok(())
     }
 
+    /// Shows a tap every packet that comes by at the interfaces of an endpoint's host, or of all
+    /// hosts.
+    pub fn tap(&mut self, endpoint: Option<EndpointId>, tap: impl Tap + 'static) {
+        self.taps.push((endpoint, Box::new(tap)));
+    }
+
+    /// Asks `script` about every packet that an endpoint sends, before it reaches the first link,
+    /// in place of a script given before.
+    pub fn script(&mut self, script: impl FnMut(&Sight<'_>) -> Fate + 'static) {
+        self.script = Some(Box::new(script));
+    }
+
+    /// Records what `gauge` says now and every so often (at least a nanosecond) from now on.
+    /// Recording alone does not keep [`run`](Self::run) going.
+    pub fn record(
+        &mut self,
+        every: Duration,
+        gauge: impl FnMut(&mut Self) -> Option<f64> + 'static,
+    ) -> SeriesId {
+        let number = self.series.len();
+        let source = self.source(Source::Series(number));
+        self.calendar.set(source, Some(self.now));
+        let gauge: Gauge = Box::new(gauge);
+        let every = every.max(Duration::from_nanos(1));
+        self.series.push(Series { gauge: Some(gauge), every, points: Vec::new(), source });
+        SeriesId(number as u32)
+    }
+
     // Reading.
 
     /// Virtual time.
@@ -574,6 +614,22 @@ impl Network {
 
     fn channel(&self, link: LinkId, direction: Direction) -> &Channel {
         &self.channels[link.forward() + usize::from(direction == Direction::Backward)]
+    }
+
+    fn channel_mut(&mut self, link: LinkId, direction: Direction) -> &mut Channel {
+        &mut self.channels[link.forward() + usize::from(direction == Direction::Backward)]
+    }
+
+    /// How long how much waited at one direction of a link until now: the difference of two of
+    /// these gives the mean queue. [`Direction::Both`] means forward.
+    pub fn queue_integral(&mut self, link: LinkId, direction: Direction) -> QueueIntegral {
+        let now = self.now.as_nanos();
+        self.channel_mut(link, direction).link.queue_integral(now)
+    }
+
+    /// What was recorded so far.
+    pub fn series(&self, series: SeriesId) -> &[(Instant, f64)] {
+        &self.series[series.0 as usize].points
     }
 
     /// Packets sent and received by a generator.

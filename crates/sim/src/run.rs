@@ -8,10 +8,12 @@ use bytes::Bytes;
 
 use crate::action::Action;
 use crate::application::{Application, ApplicationId, Context};
+use crate::channel::LinkId;
 use crate::endpoint::{EndpointId, UDP_PORT, Way};
 use crate::network::{ARENA, Network, Source};
 use crate::packet::{Kind, MAX_HOPS, Packet};
 use crate::route_cache::CachedRoute;
+use crate::tap::{Fate, Point, Sight};
 use crate::transfer::TransferApplication;
 
 /// Packets that one call of the engine may fill.
@@ -91,10 +93,21 @@ impl Network {
             Source::Traffic(number) => self.generate(number),
             Source::Route(endpoint, destination) => self.route_found(endpoint, destination),
             Source::Schedule => self.act(),
+            Source::Series(number) => self.sample(number),
         }
         while let Some(endpoint) = self.touched.pop() {
             self.drain(endpoint);
         }
+    }
+
+    /// Reads a gauge.
+    fn sample(&mut self, number: usize) {
+        let Some(mut gauge) = self.series[number].gauge.take() else { return };
+        let value = gauge(self);
+        let series = &mut self.series[number];
+        series.gauge = Some(gauge);
+        series.points.extend(value.map(|value| (self.now, value)));
+        self.calendar.set(series.source, Some(self.now + series.every));
     }
 
     // Links.
@@ -201,6 +214,10 @@ impl Network {
         };
         let (local, remote) = self.ips(packet.destination, packet.source);
         let now = self.now;
+        if !self.taps.is_empty() && matches!(packet.kind, Kind::Sctp) {
+            let sight = self.sight(number, channel, Point::Received, &packet);
+            self.show(&sight);
+        }
         let state = &mut self.endpoints[number];
         match packet.kind {
             Kind::Icmp(destination, kind) => {
@@ -224,6 +241,35 @@ impl Network {
             }
         }
         self.touched.push(number);
+    }
+
+    fn sight<'a>(
+        &self,
+        endpoint: usize,
+        channel: usize,
+        point: Point,
+        packet: &'a Packet,
+    ) -> Sight<'a> {
+        let (from, to) = self.ips(packet.source, packet.destination);
+        Sight {
+            now: self.now,
+            endpoint: EndpointId(endpoint as u32),
+            link: LinkId((channel / 2) as u32),
+            point,
+            from,
+            to,
+            ecn: packet.ecn,
+            encapsulation: self.endpoints[endpoint].encapsulation,
+            bytes: &packet.bytes,
+        }
+    }
+
+    fn show(&mut self, sight: &Sight<'_>) {
+        for (only, tap) in &mut self.taps {
+            if only.is_none_or(|only| only == sight.endpoint) {
+                tap.packet(sight);
+            }
+        }
     }
 
     /// Takes all output of an endpoint: events to their applications, packets to the network.
@@ -292,6 +338,18 @@ impl Network {
             dont_fragment: transmit.dont_fragment,
             ecn: transmit.ecn,
         };
+        if !self.taps.is_empty() || self.script.is_some() {
+            let sight = self.sight(number, way.channel, Point::Sent, &packet);
+            self.show(&sight);
+            match self.script.as_mut().map_or(Fate::Pass, |script| script(&sight)) {
+                Fate::Pass => {}
+                Fate::Drop => return,
+                Fate::Then(after, action) => {
+                    // An action that makes no sense on its link changes nothing.
+                    let _ = self.schedule(self.now + after, *action);
+                }
+            }
+        }
         if self.endpoints[number].route_cache.is_some() {
             self.depart_by_route(number, way, packet);
         } else {

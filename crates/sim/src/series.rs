@@ -1,0 +1,24 @@
+//! Time series of anything that can be read from a network.
+
+use std::time::Duration;
+
+use anabranch_proto::Instant;
+
+use crate::network::Network;
+
+/// Identifies a time series of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeriesId(pub(crate) u32);
+
+/// What is read: a number, or `None` when there is none at that time.
+pub(crate) type Gauge = Box<dyn FnMut(&mut Network) -> Option<f64>>;
+
+/// A series being recorded.
+pub(crate) struct Series {
+    /// Taken out while it runs.
+    pub(crate) gauge: Option<Gauge>,
+    pub(crate) every: Duration,
+    pub(crate) points: Vec<(Instant, f64)>,
+    /// Its entry in the calendar.
+    pub(crate) source: usize,
+}
