@@ -99,7 +99,10 @@ impl Builder {
     ///
     /// # Errors
     /// A socket or the capture file cannot be opened, or there is no runtime.
-    pub fn bind(self) -> Result<Endpoint, BindError> {
+    pub fn bind(mut self) -> Result<Endpoint, BindError> {
+        // Only simulators do without. On a network nobody would take such packets, and damaged
+        // ones would be taken; RFC 9653 is about something else, which both ends agree on.
+        self.config.checksum = true;
         let runtime = self.runtime.or_else(default_runtime).ok_or(BindError::NoRuntime)?;
         let seed = match self.seed {
             Some(seed) => seed,

@@ -162,6 +162,22 @@ fn outside_of_a_runtime_binding_fails() {
 }
 
 #[tokio::test]
+async fn checksums_cannot_be_left_out() {
+    soon(async {
+        let mut config = anabranch::EndpointConfig::default();
+        config.checksum = false;
+        let careless = Endpoint::builder().local_addresses([V4]).config(config).bind().unwrap();
+        // A server that checks them takes its packets.
+        let server = common::endpoint(&[V4]);
+        let _listener = server.listen(PORT, AssociationConfig::default()).unwrap();
+        let options = towards(&server, AssociationConfig::default());
+        let association = careless.connect(remotes(&server), options).await.unwrap();
+        association.close().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn nobody_there_is_a_timeout() {
     soon(async {
         // Bound by another socket: no answer at all.

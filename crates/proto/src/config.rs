@@ -29,7 +29,9 @@ pub struct EndpointConfig {
     pub max_stateless_replies: usize,
     /// Whether out-of-the-blue packets are answered (RFC 9260 section 8.4).
     pub out_of_the_blue: OutOfTheBlue,
-    /// Whether the CRC32c of packets is computed and checked. Only simulators switch it off.
+    /// Whether the CRC32c of packets is computed and checked. Only simulators switch it off, to
+    /// save time; drivers of real sockets switch it on, whatever they are given. This is not the
+    /// zero checksum of RFC 9653, which two ends agree on.
     pub checksum: bool,
     /// Which local addresses reach which remote ones.
     pub routes: Routes,
