@@ -44,7 +44,8 @@ pub struct Transfer {
     pub sender: Arc<AssociationConfig>,
     /// Options of the receiver's association. The same.
     pub receiver: Arc<AssociationConfig>,
-    /// Addresses of the receiver, the primary one first; empty for all it has.
+    /// Addresses of the receiver, the primary one first; empty for all it has. When the handshake
+    /// had to take another path, data takes the primary one all the same.
     pub remotes: Vec<IpAddr>,
 }
 
@@ -260,6 +261,24 @@ impl TransferApplication {
         Some(Instant::from_nanos(connected.saturating_add(after)))
     }
 
+    fn remotes(&self, context: &Context<'_>) -> Vec<IpAddr> {
+        if self.spec.remotes.is_empty() {
+            context.addresses(self.spec.to).to_vec()
+        } else {
+            self.spec.remotes.clone()
+        }
+    }
+
+    /// The first address is the primary one, even if the handshake had to take another way.
+    fn choose_primary(&self, context: &mut Context<'_>, id: AssociationId) {
+        let Some(first) = self.remotes(context).first().copied() else { return };
+        let now = context.now();
+        if let Some(mut association) = context.association(self.spec.from, id) {
+            // A peer that does not list the address keeps what the handshake found.
+            let _ = association.set_primary(now, first);
+        }
+    }
+
     /// Gives the association what is due and fits.
     fn fill(&mut self, context: &mut Context<'_>) {
         let Some(id) = self.sending else { return };
@@ -358,12 +377,7 @@ impl TransferApplication {
 impl Application for TransferApplication {
     fn start(&mut self, context: &mut Context<'_>) {
         self.result.started_at = context.now();
-        let remotes = if self.spec.remotes.is_empty() {
-            context.addresses(self.spec.to).to_vec()
-        } else {
-            self.spec.remotes.clone()
-        };
-        let mut request = ConnectRequest::new(remotes, self.port);
+        let mut request = ConnectRequest::new(self.remotes(context), self.port);
         request.config = self.spec.sender.clone();
         let listening = context.listen(self.spec.to, self.port, self.spec.receiver.clone()).is_ok();
         match context.connect(self.spec.from, request) {
@@ -387,6 +401,7 @@ impl Application for TransferApplication {
             match event {
                 Event::Connected { .. } => {
                     self.result.connected_at = Some(now);
+                    self.choose_primary(context, association);
                     self.fill(context);
                 }
                 Event::Writable => self.fill(context),

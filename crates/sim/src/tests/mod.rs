@@ -17,6 +17,8 @@ struct Dumbbell {
     cores: Vec<LinkId>,
     sender: EndpointId,
     receiver: EndpointId,
+    /// The receiver's first address.
+    first: std::net::IpAddr,
 }
 
 fn link(rate: u64, delay_ms: u64) -> LinkConfig {
@@ -45,7 +47,8 @@ fn dumbbell(seed: u64, losses: &[u32]) -> Dumbbell {
     }
     net.routes_by_hops();
     let (sender, receiver) = (net.add_endpoint(a).unwrap(), net.add_endpoint(b).unwrap());
-    Dumbbell { net, cores, sender, receiver }
+    let first = net.addresses_of(b).next().unwrap();
+    Dumbbell { net, cores, sender, receiver, first }
 }
 
 impl Dumbbell {

@@ -89,6 +89,25 @@ fn unordered_messages_over_streams_are_all_counted() {
 }
 
 #[test]
+fn the_first_address_is_the_primary_one() {
+    let mut d = dumbbell(1, &[0, 0]);
+    // INIT is lost, so that the other path has the handshake.
+    let first = Action::SetLoss {
+        link: d.cores[0],
+        direction: Direction::Forward,
+        loss: Loss::positions([1]),
+    };
+    d.net.schedule(Instant::ZERO, first).unwrap();
+    let transfer = d.net.add_transfer(d.bulk(100_000)).unwrap();
+    d.net.run(Instant::from_secs(100));
+    assert!(d.net.transfer(transfer).connected_at > Some(Instant::from_secs(1)));
+    let paths = d.net.sender(transfer).unwrap().statistics().paths;
+    let data: Vec<(u64, bool)> =
+        paths.iter().map(|path| (path.data_bytes_sent, path.remote == d.first)).collect();
+    assert!(data.contains(&(100_000, true)) && data.contains(&(0, false)), "{data:?}");
+}
+
+#[test]
 fn transfers_begin_when_they_are_told_to() {
     let mut d = dumbbell(1, &[0]);
     let late = Transfer { start: Instant::from_secs(3), ..d.bulk(10_000) };
