@@ -312,12 +312,13 @@ impl Future for Driver {
             });
             let retry = this.sockets.flush(cx);
             let arrivals = this.receive(cx, now);
+            let reported = this.sockets.poll_errors(cx);
             let problems = this.report_problems(now);
             if arrivals == Arrivals::Many {
                 // Those whom the messages woke go first, and make room for more.
                 break;
             }
-            if arrivals == Arrivals::Some || problems {
+            if arrivals == Arrivals::Some || problems || reported {
                 continue;
             }
             let guard = this.shared.lock();

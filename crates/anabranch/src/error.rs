@@ -192,6 +192,10 @@ impl fmt::Display for ConnectError {
                     CloseReason::PeerAbort { .. } => {
                         f.write_str(": check that a server listens on this SCTP port")
                     }
+                    CloseReason::PortUnreachable => {
+                        f.write_str(": check that a server runs there, and its UDP port")
+                    }
+                    CloseReason::NoSctp => f.write_str(": start a server there"),
                     _ => Ok(()),
                 }
             }

@@ -145,6 +145,11 @@ pub trait PacketSocket: Debug + Send {
         false
     }
 
+    /// Ready when [`next_error`](Self::next_error) has something to tell, after it had not.
+    fn poll_error(&self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
     /// The next of the errors that the network reported for what was sent, oldest first.
     fn next_error(&self) -> Option<NetworkError> {
         None

@@ -4,6 +4,7 @@
 mod common;
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use anabranch::{
     Association, AssociationConfig, CloseReason, ConnectError, ConnectOptions, Encapsulation,
@@ -105,5 +106,21 @@ fn a_port_without_a_listener_refuses() {
             "{error}"
         );
         assert!(error.to_string().contains("over IP protocol 132"), "{error}");
+    });
+}
+
+#[test]
+fn a_host_without_sctp_says_so() {
+    in_namespace(async {
+        // Nobody has a socket for this address, so the kernel answers: protocol unreachable.
+        let client = bind(&["127.0.0.2"]);
+        let remote: (IpAddr, u16) = ("127.0.0.1".parse().unwrap(), 99);
+        let connecting = client.connect(remote, ConnectOptions::default());
+        let refused = tokio::time::timeout(Duration::from_secs(5), connecting).await.unwrap();
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(&error, ConnectError::Failed { reason: CloseReason::NoSctp, .. }),
+            "{error}"
+        );
     });
 }

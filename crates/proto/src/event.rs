@@ -159,6 +159,8 @@ pub enum CloseReason {
     ConnectTimeout,
     /// The peer's host answered that it has no SCTP (ICMP protocol unreachable).
     NoSctp,
+    /// Nothing listens on the UDP port of any of the peer's addresses (ICMP port unreachable).
+    PortUnreachable,
     /// The peer refuses what this side's handshake needs.
     HandshakeFailed(&'static str),
     /// The peer stopped answering: Association.Max.Retrans was exceeded.
@@ -180,6 +182,7 @@ impl fmt::Display for CloseReason {
             Self::PeerAbort { code: None, .. } => f.write_str("aborted by the peer"),
             Self::ConnectTimeout => f.write_str("the peer did not answer"),
             Self::NoSctp => f.write_str("the peer's host has no SCTP"),
+            Self::PortUnreachable => f.write_str("nothing listens on the peer's UDP port"),
             Self::HandshakeFailed(why) => write!(f, "handshake failed: {why}"),
             Self::Unreachable => f.write_str("the peer stopped answering"),
             Self::ProtocolViolation(what) => write!(f, "protocol violation by the peer: {what}"),

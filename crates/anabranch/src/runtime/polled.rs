@@ -25,7 +25,11 @@ pub(super) struct Look<T> {
 #[cfg(unix)]
 mod unix {
     use std::cell::RefCell;
+    use std::fmt;
+    use std::future::Future;
     use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+    use std::pin::Pin;
+    use std::sync::Arc;
 
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
@@ -45,15 +49,61 @@ mod unix {
     /// A socket that does not block, watched by the runtime.
     #[derive(Debug)]
     pub(in crate::runtime) struct Polled {
-        socket: AsyncFd<UdpSocket>,
+        socket: Arc<AsyncFd<UdpSocket>>,
         /// A second descriptor of the socket while a send is blocked.
         blocked: RefCell<Option<AsyncFd<OwnedFd>>>,
+        /// Who waits for the next error.
+        failing: RefCell<Option<Failing>>,
+    }
+
+    /// Ready when the system reports an error.
+    struct Failing(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+    impl fmt::Debug for Failing {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("Failing").finish_non_exhaustive()
+        }
     }
 
     impl Polled {
         /// Takes a socket that does not block, in the context of a runtime.
         pub(in crate::runtime) fn new(socket: UdpSocket) -> io::Result<Self> {
-            Ok(Self { socket: watch(socket, Interest::READABLE)?, blocked: RefCell::new(None) })
+            Ok(Self {
+                socket: Arc::new(watch(socket, Interest::READABLE)?),
+                blocked: RefCell::new(None),
+                failing: RefCell::new(None),
+            })
+        }
+
+        /// Ready when the system has reported an error since
+        /// [`next_error`](Self::next_error) found none.
+        pub(in crate::runtime) fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
+            let mut slot = self.failing.borrow_mut();
+            let waiting = slot.get_or_insert_with(|| {
+                let socket = self.socket.clone();
+                Failing(Box::pin(async move {
+                    // It fails when the runtime ends; then nothing is reported any more.
+                    match socket.ready(Interest::ERROR).await {
+                        Ok(mut guard) => guard.retain_ready(),
+                        Err(_) => std::future::pending().await,
+                    }
+                }))
+            });
+            ready!(waiting.0.as_mut().poll(cx));
+            *slot = None;
+            Poll::Ready(())
+        }
+
+        /// What `next` takes from the socket's reports, if there is one.
+        pub(in crate::runtime) fn next_error<T>(
+            &self,
+            next: impl Fn(&UdpSocket) -> Option<T>,
+        ) -> Option<T> {
+            // None left ends the readiness that `poll_error` waits for.
+            let none = || io::Error::from(io::ErrorKind::WouldBlock);
+            next(self.get()).or_else(|| {
+                self.socket.try_io(Interest::ERROR, |socket| next(socket).ok_or_else(none)).ok()
+            })
         }
 
         /// The socket itself.
@@ -211,6 +261,19 @@ mod other {
         /// Takes a socket that does not block, in the context of a runtime.
         pub(in crate::runtime) fn new(socket: UdpSocket) -> io::Result<Self> {
             Ok(Self { socket: tokio::net::UdpSocket::from_std(socket)? })
+        }
+
+        /// Never ready: the system does not report errors apart.
+        pub(in crate::runtime) fn poll_error(&self, _cx: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
+        }
+
+        /// What `next` takes from the socket's reports, if there is one.
+        pub(in crate::runtime) fn next_error<T>(
+            &self,
+            next: impl Fn(&tokio::net::UdpSocket) -> Option<T>,
+        ) -> Option<T> {
+            next(&self.socket)
         }
 
         /// The socket itself.

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 
 use etherparse::{IpNumber, Ipv4HeaderSlice};
 use quinn_udp::{RecvMeta, UdpSocketState};
-use tokio::io::Interest;
 
+use super::polled::{Look, Polled};
 use super::{
     Batch, Binding, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError,
     error_queue, errors, fragmentation, neighbours, udp,
@@ -23,8 +23,7 @@ pub(super) const SCTP: IpNumber = IpNumber::SCTP;
 /// A raw socket for SCTP packets.
 #[derive(Debug)]
 pub(super) struct Socket {
-    /// tokio has no type of its own for raw sockets; to the system they are all descriptors.
-    io: tokio::net::UdpSocket,
+    io: Polled,
     state: UdpSocketState,
     address: SocketAddr,
 }
@@ -50,8 +49,9 @@ impl Socket {
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let _ = state.enable_transport_errors((&socket).into());
-        let io = tokio::net::UdpSocket::from_std(socket.into())?;
-        Ok(Self { io, state, address })
+        socket.set_nonblocking(true)?;
+        // The standard library has no type for raw sockets; all are descriptors to the system.
+        Ok(Self { io: Polled::new(socket.into())?, state, address })
     }
 }
 
@@ -61,18 +61,18 @@ impl PacketSocket for Socket {
     }
 
     fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_send_ready(cx)
+        self.io.poll_writable(cx)
     }
 
     fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
         let send = || {
-            let send = || send::packets(&self.io, &self.state, datagrams);
+            let send = || send::packets(self.io.get(), &self.state, datagrams);
             if datagrams.may_fragment {
-                return fragmentation::allowed(&self.io, self.address.is_ipv4(), send);
+                return fragmentation::allowed(self.io.get(), self.address.is_ipv4(), send);
             }
             send()
         };
-        self.io.try_io(Interest::WRITABLE, send).map_err(errors::classify)
+        self.io.try_send(send).map_err(errors::classify)
     }
 
     fn poll_receive(
@@ -84,22 +84,17 @@ impl PacketSocket for Socket {
         let mut metas = [RecvMeta::default(); quinn_udp::BATCH_SIZE];
         let most = buffers.len().min(batches.len()).min(metas.len());
         loop {
-            ready!(self.io.poll_recv_ready(cx))?;
-            let receive = || {
+            let received = self.io.poll_receive(cx, || {
                 let (buffers, metas) = (&mut buffers[..most], &mut metas[..most]);
-                self.state.recv((&self.io).into(), buffers, metas)
-            };
-            match self.io.try_io(Interest::READABLE, receive) {
-                Ok(count) => {
-                    let has_header = self.address.is_ipv4();
-                    let count = merge(has_header, buffers, &metas[..count], batches);
-                    // Nothing but rubbish came; there may be more.
-                    if count > 0 {
-                        return Poll::Ready(Ok(count));
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
+                let count = self.state.recv(self.io.get().into(), buffers, metas)?;
+                Ok(Look { value: count, emptied: count < most })
+            });
+            let count = ready!(received)?;
+            let has_header = self.address.is_ipv4();
+            let count = merge(has_header, buffers, &metas[..count], batches);
+            // After nothing but rubbish there may be more.
+            if count > 0 {
+                return Poll::Ready(Ok(count));
             }
         }
     }
@@ -109,11 +104,15 @@ impl PacketSocket for Socket {
     }
 
     fn has_neighbours(&self) -> bool {
-        neighbours::share(&self.io, self.address.ip())
+        neighbours::share(self.io.get(), self.address.ip())
+    }
+
+    fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.io.poll_error(cx)
     }
 
     fn next_error(&self) -> Option<NetworkError> {
-        error_queue::next(&self.io)
+        self.io.next_error(error_queue::next)
     }
 }
 
@@ -212,7 +211,7 @@ mod send {
 
     /// Sends packets and returns the bytes of those that the kernel took.
     pub(super) fn packets(
-        socket: &tokio::net::UdpSocket,
+        socket: &std::net::UdpSocket,
         _state: &UdpSocketState,
         datagrams: &Datagrams<'_>,
     ) -> io::Result<usize> {
@@ -271,7 +270,7 @@ mod send {
     }
 
     fn call<S: SockaddrLike + Copy>(
-        socket: &tokio::net::UdpSocket,
+        socket: &std::net::UdpSocket,
         datagrams: &Datagrams<'_>,
         to: S,
         control: &[ControlMessage<'_>],
@@ -304,7 +303,7 @@ mod send {
 
     /// Sends the first packet and returns its length.
     pub(super) fn packets(
-        socket: &tokio::net::UdpSocket,
+        socket: &std::net::UdpSocket,
         state: &UdpSocketState,
         datagrams: &Datagrams<'_>,
     ) -> io::Result<usize> {

@@ -96,8 +96,12 @@ impl PacketSocket for Socket {
         self.state.max_gso_segments()
     }
 
+    fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.io.poll_error(cx)
+    }
+
     fn next_error(&self) -> Option<NetworkError> {
-        error_queue::next(self.io.get())
+        self.io.next_error(error_queue::next)
     }
 }
 

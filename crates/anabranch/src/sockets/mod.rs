@@ -18,6 +18,9 @@ const MOST_WAITING: usize = 1 << 20;
 /// Answers in a second to packets of IP protocol 132 that belong to nobody.
 const MOST_ANSWERS: u32 = 100;
 
+/// Reports of the network that are taken from a socket at once.
+const MOST_REPORTS: usize = 64;
+
 /// Most bytes of one send call: what a UDP length field can tell, less headers.
 const MOST_BYTES: usize = 65_535 - 40 - 8;
 
@@ -154,13 +157,31 @@ impl SocketSet {
         std::mem::take(&mut self.problems)
     }
 
+    /// Collects what the network has reported, and lets `cx` know of what comes later. Returns
+    /// whether there may be more already.
+    pub(crate) fn poll_errors(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut more = false;
+        for index in 0..self.sockets.len() {
+            let reported =
+                |socket: &Socket, cx: &mut Context<'_>| socket.io.poll_error(cx).is_ready();
+            if self.sockets.get(index).is_some_and(|socket| reported(socket, cx)) {
+                self.collect_errors(index);
+                more |= self.sockets.get(index).is_some_and(|socket| reported(socket, cx));
+            }
+        }
+        more
+    }
+
     /// Collects the errors that the network reported to a socket. Returns whether there were any.
     pub(crate) fn collect_errors(&mut self, index: usize) -> bool {
         let Some(socket) = self.sockets.get(index) else {
             return false;
         };
         let before = self.problems.len();
-        while let Some(error) = socket.io.next_error() {
+        for _ in 0..MOST_REPORTS {
+            let Some(error) = socket.io.next_error() else {
+                break;
+            };
             let (bound, source) = (socket.bound, error.source);
             let local = if bound.is_unspecified() { source.unwrap_or(bound) } else { bound };
             self.problems.push(match error.kind {

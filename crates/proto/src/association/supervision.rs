@@ -296,12 +296,45 @@ impl Association {
         self.on_send_error(now, local, remote);
     }
 
+    /// A validated ICMP message says that nothing listens on the UDP port of a path. An INIT goes
+    /// to the next address at once, or the association is given up if none is left.
+    // exempt: rfc6951 5.5 "SHOULD be treated as ICMP messages with type" a peer that was there may come back, or answer on another path, so that only the path is blamed
+    // exempt: rfc6951 5.5 "SHOULD be treated as ICMPv6 messages with type" a peer that was there may come back, or answer on another path, so that only the path is blamed
+    pub(crate) fn on_port_unreachable(
+        &mut self,
+        now: Instant,
+        (local, remote): (IpAddr, IpAddr),
+        quotes_init: bool,
+    ) {
+        if !quotes_init {
+            self.on_unreachable(now, local, remote);
+            return;
+        }
+        self.refused(now, (local, remote), CloseReason::PortUnreachable);
+    }
+
     /// A validated ICMP message says that the peer has no SCTP.
-    pub(crate) fn on_protocol_unreachable(&mut self, quotes_init: bool) {
-        if quotes_init && !matches!(self.state, State::CookieWait { .. }) {
+    pub(crate) fn on_protocol_unreachable(
+        &mut self,
+        now: Instant,
+        pair: (IpAddr, IpAddr),
+        quotes_init: bool,
+    ) {
+        if quotes_init {
+            self.refused(now, pair, CloseReason::NoSctp);
             return;
         }
         self.control.clear();
         self.close(CloseReason::NoSctp);
+    }
+
+    /// An address that an INIT went to refuses, as with an ABORT: the next one is asked.
+    fn refused(&mut self, now: Instant, (local, remote): (IpAddr, IpAddr), reason: CloseReason) {
+        let pair = |path: &Path| path.local == local && path.remote == remote;
+        let Some(index) = self.paths.iter().position(pair) else { return };
+        if matches!(self.state, State::CookieWait { .. }) && !self.drop_candidate(now, index) {
+            self.control.clear();
+            self.close(reason);
+        }
     }
 }

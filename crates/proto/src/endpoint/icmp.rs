@@ -6,6 +6,7 @@ use anabranch_wire::kind;
 
 use super::Endpoint;
 use super::demux::Key;
+use crate::config::Encapsulation;
 use crate::time::Instant;
 
 /// An ICMP or ICMPv6 message about a packet that this endpoint may have sent.
@@ -57,6 +58,7 @@ impl Endpoint {
         let Some(id) = self.demux.find(&key) else { return };
         let is_init = quoted.get(12) == Some(&kind::INIT);
         let initiate_tag = field(16);
+        let encapsulation = self.config.encapsulation;
         let Some(association) = self.get_mut(id) else { return };
         // req: rfc9260 10 "An implementation MUST validate that the Verification Tag"
         let valid = if tag == 0 {
@@ -74,9 +76,16 @@ impl Endpoint {
                 association.on_packet_too_big(now, pair, mtu, false);
             }
             // req: rfc9260 10 "MUST treat this message as an abort with"
-            IcmpKind::ProtocolUnreachable => association.on_protocol_unreachable(is_init),
+            IcmpKind::ProtocolUnreachable => {
+                let pair = (message.local, message.remote);
+                association.on_protocol_unreachable(now, pair, is_init);
+            }
             // req: rfc9260 10 "An implementation SHOULD ignore any ICMP messages where"
-            IcmpKind::PortUnreachable => {}
+            IcmpKind::PortUnreachable if encapsulation == Encapsulation::Ip => {}
+            IcmpKind::PortUnreachable => {
+                let pair = (message.local, message.remote);
+                association.on_port_unreachable(now, pair, is_init);
+            }
             IcmpKind::OtherUnreachable => {
                 association.on_unreachable(now, message.local, message.remote);
             }
