@@ -97,6 +97,10 @@ fn collect(root: &Path, tables: &Path) -> Result<(Vec<Citation>, Vec<String>), S
     let crates = root.join("crates");
     let mut files =
         source::sources(&crates).map_err(|error| format!("{}: {error}", crates.display()))?;
+    let scripts = root.join("conformance");
+    let scripts =
+        source::sources(&scripts).map_err(|error| format!("{}: {error}", scripts.display()))?;
+    files.extend(scripts);
     files.push(tables.join("exemptions.md"));
     let (mut all, mut malformed) = (Vec::new(), Vec::new());
     for path in files {

@@ -84,7 +84,7 @@ fn parse(kind: Kind, rest: &str, following: &[&str]) -> Option<Citation> {
     })
 }
 
-/// The Rust sources below some folder, sorted.
+/// The Rust sources and packet scripts below some folder, sorted.
 pub(crate) fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -95,7 +95,7 @@ pub(crate) fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
                 if path.file_name().is_none_or(|name| name != "target") {
                     folders.push(path);
                 }
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().is_some_and(|known| known == "rs" || known == "pkt") {
                 found.push(path);
             }
         }

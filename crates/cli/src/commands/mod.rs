@@ -5,6 +5,7 @@ mod echo;
 mod get;
 mod lab;
 mod perf;
+mod script;
 mod serve;
 
 use clap::Subcommand;
@@ -20,6 +21,7 @@ pub(crate) enum Command {
     Echo(echo::Echo),
     Discard(discard::Discard),
     Lab(lab::Lab),
+    Script(script::Script),
 }
 
 impl Command {
@@ -31,6 +33,7 @@ impl Command {
             Self::Echo(command) => command.run().await,
             Self::Discard(command) => command.run().await,
             Self::Lab(command) => command.run().await,
+            Self::Script(command) => command.run(),
         }
     }
 }

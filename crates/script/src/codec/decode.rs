@@ -1,0 +1,217 @@
+//! What was on the wire, as scripts would write it.
+
+use std::net::IpAddr;
+
+use anabranch_wire::{Packet, Parameters, kind};
+
+use super::numbers::Identities;
+use crate::node::{Item, Node, Raw, Value};
+use crate::schema::{Class, name_of};
+
+/// The chunks of a packet. With `identities` the packet is one of the engine's, and its numbers
+/// become the script's.
+pub(crate) fn chunks(packet: &Packet<'_>, identities: Option<&Identities>) -> Vec<Node> {
+    let mut found = Vec::new();
+    for chunk in packet.chunks() {
+        let Ok(chunk) = chunk else {
+            let raw = Raw { kind: 0, flags: 0, length: 0, value: Vec::new() };
+            found.push(Node::seen("MALFORMED", raw));
+            break;
+        };
+        let length = chunk.value.len() + 4;
+        let (kind, flags, value) = (u16::from(chunk.kind), chunk.flags, chunk.value.to_vec());
+        found.push(self::chunk(Raw { kind, flags, length, value }, identities));
+    }
+    found
+}
+
+fn be(bytes: &[u8], at: usize, count: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at.checked_add(count)?)?;
+    Some(bytes.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
+}
+
+fn chunk(raw: Raw, identities: Option<&Identities>) -> Node {
+    let name = name_of(Class::Chunk(raw.kind as u8)).unwrap_or("CHUNK");
+    let mut node = Node::seen(name, raw.clone());
+    if name == "CHUNK" {
+        node.push("type", Value::Number(u64::from(raw.kind)));
+    }
+    node.push("flgs", Value::Number(u64::from(raw.flags)));
+    if fill(&mut node, &raw, identities).is_none() {
+        let mut node = Node::seen("CHUNK", raw.clone());
+        node.push("type", Value::Number(u64::from(raw.kind)));
+        node.push("len", Value::Number(raw.length as u64));
+        node.push("val", Value::Bytes(raw.value));
+        return node;
+    }
+    node
+}
+
+/// The fields of a chunk; `None` if it is too short for them.
+fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<()> {
+    let value = raw.value.as_slice();
+    let number = |at, count| be(value, at, count).map(Value::Number);
+    // The engine's own TSNs.
+    let own = |tsn: u64, of: Option<usize>| match identities {
+        Some(known) => Value::Number(known.script_tsn(of.unwrap_or(known.current), tsn as u32)),
+        None => Value::Number(tsn),
+    };
+    let length = Value::Number(raw.length as u64);
+    match raw.kind as u8 {
+        kind::DATA => {
+            node.push("len", length);
+            node.push("tsn", own(be(value, 0, 4)?, None));
+            node.push("sid", number(4, 2)?);
+            node.push("ssn", number(6, 2)?);
+            node.push("ppid", number(8, 4)?);
+            let payload = value.get(12..)?;
+            if payload.iter().any(|byte| *byte != 0) {
+                node.push("val", Value::Bytes(payload.to_vec()));
+            }
+        }
+        kind::INIT | kind::INIT_ACK => {
+            let tag = be(value, 0, 4)?;
+            let identity = identities.and_then(|known| known.of_live_tag(tag as u32));
+            let shown = identities.map_or(tag, |known| known.script_tag(tag as u32));
+            node.push("tag", Value::Number(shown));
+            node.push("a_rwnd", number(4, 4)?);
+            node.push("os", number(8, 2)?);
+            node.push("is", number(10, 2)?);
+            node.push("tsn", own(be(value, 12, 4)?, identity));
+            node.items = parameters(value.get(16..)?);
+        }
+        kind::SACK => {
+            node.push("cum_tsn", number(0, 4)?);
+            node.push("a_rwnd", number(4, 4)?);
+            let (gaps, dups) = (be(value, 8, 2)? as usize, be(value, 10, 2)? as usize);
+            let at = |index: usize| 12 + 4 * index;
+            let pair =
+                |index| Some(Value::Pair(be(value, at(index), 2)?, be(value, at(index) + 2, 2)?));
+            node.push("gaps", Value::List((0..gaps).map(pair).collect::<Option<_>>()?));
+            let dup = |index| Some(Value::Number(be(value, at(index), 4)?));
+            node.push("dups", Value::List((gaps..gaps + dups).map(dup).collect::<Option<_>>()?));
+        }
+        kind::HEARTBEAT | kind::HEARTBEAT_ACK => node.items = parameters(value),
+        kind::ABORT | kind::ERROR => node.items = causes(value),
+        kind::SHUTDOWN => node.push("cum_tsn", number(0, 4)?),
+        kind::COOKIE_ECHO | kind::PAD => {
+            node.push("len", length);
+            node.push("val", Value::Bytes(value.to_vec()));
+        }
+        kind::ECNE => node.push("tsn", number(0, 4)?),
+        kind::CWR => node.push("tsn", own(be(value, 0, 4)?, None)),
+        kind::SHUTDOWN_ACK | kind::COOKIE_ACK | kind::SHUTDOWN_COMPLETE => {}
+        _ => {
+            node.push("len", length);
+            node.push("val", Value::Bytes(value.to_vec()));
+        }
+    }
+    Some(())
+}
+
+fn list(bytes: &[u8], decode: impl Fn(Raw) -> Node) -> Vec<Item> {
+    let raws = Parameters::new(bytes).iter().map(|found| match found {
+        Ok(found) => Raw {
+            kind: found.kind,
+            flags: 0,
+            length: found.value.len() + 4,
+            value: found.value.to_vec(),
+        },
+        Err(_) => Raw { kind: 0, flags: 0, length: 0, value: Vec::new() },
+    });
+    raws.map(|raw| Item::Node(decode(raw))).collect()
+}
+
+fn parameters(bytes: &[u8]) -> Vec<Item> {
+    list(bytes, parameter)
+}
+
+fn causes(bytes: &[u8]) -> Vec<Item> {
+    list(bytes, cause)
+}
+
+fn words(bytes: &[u8]) -> Value {
+    let words = bytes.chunks_exact(2).filter_map(|word| be(word, 0, 2));
+    Value::List(words.map(Value::Number).collect())
+}
+
+fn parameter(raw: Raw) -> Node {
+    let name = name_of(Class::Parameter(raw.kind)).unwrap_or("PARAMETER");
+    let mut node = Node::seen(name, raw.clone());
+    let value = raw.value.as_slice();
+    let address = match value.len() {
+        4 => <[u8; 4]>::try_from(value).ok().map(IpAddr::from),
+        16 => <[u8; 16]>::try_from(value).ok().map(IpAddr::from),
+        _ => None,
+    };
+    let length = Value::Number(raw.length as u64);
+    match (name, address) {
+        ("IPV4_ADDRESS" | "IPV6_ADDRESS", Some(address)) => {
+            node.push("addr", Value::Address(address));
+        }
+        ("UNRECOGNIZED_PARAMETER", _) => node.push("params", Value::Nodes(parameters(value))),
+        ("COOKIE_PRESERVATIVE", _) => {
+            node.push("incr", be(value, 0, 4).map_or(Value::Any, Value::Number));
+        }
+        ("SUPPORTED_ADDRESS_TYPES", _) => node.push("types", words(value)),
+        ("SUPPORTED_EXTENSIONS", _) => {
+            let kinds = value.iter().map(|kind| Value::Number(u64::from(*kind)));
+            node.push("types", Value::List(kinds.collect()));
+        }
+        ("ADAPTATION_INDICATION", _) => {
+            let code = be(value, 0, 4).map_or(Value::Any, Value::Number);
+            node.push("adaptation_code_point", code);
+        }
+        ("ECN_CAPABLE" | "FORWARD_TSN_SUPPORTED", _) => {}
+        ("PARAMETER", _) => {
+            node.push("type", Value::Number(u64::from(raw.kind)));
+            node.push("len", length);
+            node.push("val", Value::Bytes(raw.value));
+        }
+        _ => {
+            node.push("len", length);
+            let key = if name == "HOSTNAME_ADDRESS" { "addr" } else { "val" };
+            node.push(key, Value::Bytes(raw.value));
+        }
+    }
+    node
+}
+
+fn cause(raw: Raw) -> Node {
+    let name = name_of(Class::Cause(raw.kind)).unwrap_or("CAUSE");
+    let mut node = Node::seen(name, raw.clone());
+    let value = raw.value.as_slice();
+    let number = |count| be(value, 0, count).map_or(Value::Any, Value::Number);
+    match name {
+        "INVALID_STREAM_IDENTIFIER" => node.push("sid", number(2)),
+        "MISSING_MANDATORY_PARAMETER" => {
+            node.push("types", words(value.get(4..).unwrap_or_default()));
+        }
+        "STALE_COOKIE_ERROR" => node.push("staleness", number(4)),
+        "UNRESOLVABLE_ADDRESS" => node.push("param", Value::Nodes(parameters(value))),
+        "UNRECOGNIZED_PARAMETERS" | "RESTART_WITH_NEW_ADDRESSES" => {
+            node.push("params", Value::Nodes(parameters(value)));
+        }
+        "UNRECOGNIZED_CHUNK_TYPE" => {
+            // What is quoted are the peer's own numbers.
+            if let Some([kind, flags, ..]) = value.first_chunk::<4>() {
+                let length = be(value, 2, 2).unwrap_or(0) as usize;
+                let inner = value.get(4..length.max(4)).unwrap_or_default().to_vec();
+                let (kind, flags) = (u16::from(*kind), *flags);
+                let quoted = chunk(Raw { kind, flags, length, value: inner }, None);
+                node.push("chk", Value::Nodes(vec![Item::Node(quoted)]));
+            }
+        }
+        "NO_USER_DATA" => node.push("tsn", number(4)),
+        "USER_INITIATED_ABORT" | "PROTOCOL_VIOLATION" => {
+            node.push("info", Value::Bytes(raw.value));
+        }
+        "CAUSE" => {
+            node.push("code", Value::Number(u64::from(raw.kind)));
+            node.push("len", Value::Number(raw.length as u64));
+            node.push("info", Value::Bytes(raw.value));
+        }
+        _ => {}
+    }
+    node
+}

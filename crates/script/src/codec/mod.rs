@@ -1,0 +1,9 @@
+//! Nodes to and from bytes.
+
+mod decode;
+mod encode;
+mod numbers;
+
+pub(crate) use decode::chunks;
+pub(crate) use encode::{Sources, chunk};
+pub(crate) use numbers::{Identities, Identity};

@@ -1,0 +1,223 @@
+//! What a script's options mean.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use anabranch_proto::config::{InitialCwnd, OutOfTheBlue, Routes};
+use anabranch_proto::{AssociationConfig, BurstControl, Encapsulation, EndpointConfig, MtuConfig};
+
+use crate::failure::{Failure, Place};
+use crate::read::{Action, Script, ScriptOption};
+
+/// How a script is run.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// How much earlier or later than written a packet may come.
+    pub(crate) tolerance: Duration,
+    pub(crate) locals: Vec<IpAddr>,
+    pub(crate) remotes: Vec<IpAddr>,
+    /// Port of listeners that do not ask for one.
+    pub(crate) bind_port: u16,
+    /// Port that connections go to.
+    pub(crate) connect_port: u16,
+    /// UDP ports of this side and the peer.
+    pub(crate) udp: Option<(u16, u16)>,
+    pub(crate) endpoint: EndpointConfig,
+    pub(crate) association: AssociationConfig,
+    pub(crate) seed: u8,
+}
+
+impl Options {
+    pub(crate) fn of(script: &Script) -> Result<Self, Failure> {
+        let mut options = Self {
+            tolerance: Duration::from_micros(4_000),
+            locals: vec![IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1))],
+            remotes: vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))],
+            bind_port: 8080,
+            connect_port: 8080,
+            udp: udp_ports(script),
+            endpoint: EndpointConfig::default(),
+            association: AssociationConfig::rfc9260(),
+            seed: 1,
+        };
+        options.association.mtu = MtuConfig::fixed(1500);
+        let mut mesh = false;
+        for option in &script.options {
+            options.apply(option, &mut mesh)?;
+        }
+        let encapsulation =
+            if options.udp.is_some() { Encapsulation::Udp } else { Encapsulation::Ip };
+        options.endpoint.encapsulation = encapsulation;
+        if !mesh {
+            let pairs = options.locals.iter().copied().zip(options.remotes.iter().copied());
+            // An address that has no counterpart reaches them all.
+            if options.locals.len() == options.remotes.len() && options.locals.len() > 1 {
+                options.endpoint.routes = Routes::Pairs(pairs.collect());
+            }
+        }
+        let place = script.options.last().map_or(&script.end, |option| &option.place);
+        let valid = options.association.validate();
+        valid.map_err(|error| Failure::script(place, error.to_string()))?;
+        Ok(options)
+    }
+
+    fn apply(&mut self, option: &ScriptOption, mesh: &mut bool) -> Result<(), Failure> {
+        let place = &option.place;
+        let value = option.value.trim_matches('"');
+        match option.name.as_str() {
+            "tolerance_usecs" => self.tolerance = Duration::from_micros(number(place, value)?),
+            "local" | "local_ip" => self.locals = addresses(place, value)?,
+            "remote" | "remote_ip" => self.remotes = addresses(place, value)?,
+            "ip_version" if value == "ipv4" => {}
+            "ip_version" if value == "ipv6" => {
+                self.locals = addresses(place, "fd3d:fa7b:d17d::1")?;
+                self.remotes = addresses(place, "2001:db8::1")?;
+            }
+            "routes" if value == "all" => *mesh = true,
+            "routes" if value == "pairs" => *mesh = false,
+            "bind_port" => self.bind_port = number(place, value)? as u16,
+            "connect_port" => self.connect_port = number(place, value)? as u16,
+            "mtu" => self.association.mtu = MtuConfig::fixed(number(place, value)? as u16),
+            "tsn" => self.endpoint.initial_tsn = Some(number(place, value)? as u32),
+            "seed" => self.seed = number(place, value)? as u8,
+            "profile" => {
+                let mtu = self.association.mtu;
+                let profile = AssociationConfig::profile(value);
+                self.association =
+                    profile.ok_or_else(|| Failure::script(place, format!("no profile {value}")))?;
+                self.association.mtu = mtu;
+            }
+            "udp_encaps" => self.udp = Some(encapsulation(place, value)?),
+            "set" => {
+                let Some((name, value)) = value.split_once('=') else {
+                    return Err(Failure::script(place, "--set needs name=value"));
+                };
+                self.set(place, name, value)?;
+            }
+            "sysctl" => {
+                if let Some((name, value)) = value.split_once('=') {
+                    self.sysctl(place, name, value)?;
+                }
+            }
+            name => return Err(Failure::script(place, format!("no option --{name}={value}"))),
+        }
+        Ok(())
+    }
+
+    /// An option of the engine.
+    fn set(&mut self, place: &Place, name: &str, value: &str) -> Result<(), Failure> {
+        let config = &mut self.association;
+        let count = || number(place, value);
+        let small = || count().map(|count| count.min(u64::from(u32::MAX)) as u32);
+        let switch = || match value {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(Failure::script(place, "expected on or off")),
+        };
+        match name {
+            "rto_initial" => config.rto_initial = duration(place, value)?,
+            "rto_min" => config.rto_min = duration(place, value)?,
+            "rto_max" => config.rto_max = duration(place, value)?,
+            "heartbeat_interval" if value == "off" => config.heartbeat_interval = None,
+            "heartbeat_interval" => config.heartbeat_interval = Some(duration(place, value)?),
+            "path_max_retrans" => config.path_max_retrans = small()?,
+            "association_max_retrans" => config.association_max_retrans = small()?,
+            "max_init_retransmits" => config.max_init_retransmits = small()?,
+            "sack_delay" => config.sack_delay = duration(place, value)?,
+            "sack_frequency" => config.sack_frequency = small()?,
+            "burst" if value == "unlimited" => config.burst = BurstControl::Unlimited,
+            "burst" => config.burst = BurstControl::MaxBurst(small()?),
+            "initial_cwnd_mtus" => config.initial_cwnd = InitialCwnd::Mtus(small()?),
+            "missing_reports" => config.missing_reports = small()?,
+            "hb_max_burst" => config.hb_max_burst = small()?,
+            "outbound_streams" => config.outbound_streams = count()? as u16,
+            "inbound_streams" => config.inbound_streams = count()? as u16,
+            "receive_buffer" => config.receive_buffer = count()? as usize,
+            "send_buffer" => config.send_buffer = count()? as usize,
+            "max_message_size" => config.max_message_size = count()? as usize,
+            "partial_delivery_point" => config.partial_delivery_point = count()? as usize,
+            "fill_packets" => config.fill_packets = switch()?,
+            "nagle" => config.nagle = switch()?,
+            "mtu_discovery" => config.mtu.discovery = switch()?,
+            "mtu_base" => config.mtu.base = count()? as u16,
+            "mtu_max" => config.mtu.max = count()? as u16,
+            "adaptation_indication" => config.adaptation_indication = Some(small()?),
+            "autoclose" => config.autoclose = Some(duration(place, value)?),
+            "cookie_life" => self.endpoint.valid_cookie_life = duration(place, value)?,
+            "max_associations" => self.endpoint.max_associations = count()? as usize,
+            "max_stateless_replies" => self.endpoint.max_stateless_replies = count()? as usize,
+            "out_of_the_blue" if value == "silent" => {
+                self.endpoint.out_of_the_blue = OutOfTheBlue::Silent;
+            }
+            _ => return Err(Failure::script(place, format!("no engine option {name}={value}"))),
+        }
+        Ok(())
+    }
+
+    /// A setting of the hosts for which the public suites are written.
+    fn sysctl(&mut self, place: &Place, name: &str, value: &str) -> Result<(), Failure> {
+        let milliseconds = || number(place, value).map(Duration::from_millis);
+        let config = &mut self.association;
+        match name {
+            "rto_min" => config.rto_min = milliseconds()?,
+            "rto_max" => config.rto_max = milliseconds()?,
+            "rto_initial" => config.rto_initial = milliseconds()?,
+            "delayed_sack_time" => config.sack_delay = milliseconds()?,
+            "sack_freq" => config.sack_frequency = number(place, value)? as u32,
+            "maxburst" if value == "0" => config.burst = BurstControl::Unlimited,
+            "maxburst" => config.burst = BurstControl::MaxBurst(number(place, value)? as u32),
+            "initial_cwnd" => config.initial_cwnd = InitialCwnd::Mtus(number(place, value)? as u32),
+            "heartbeat_interval" => config.heartbeat_interval = Some(milliseconds()?),
+            // What is switched off is not there to be switched off.
+            name if name.ends_with("_enable") && value == "0" => {}
+            _ => {
+                let message = format!("the setting {name}={value} has no meaning here");
+                return Err(Failure::script(place, message));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The UDP ports of the first packet that has some: of this side, and of the peer.
+fn udp_ports(script: &Script) -> Option<(u16, u16)> {
+    script.events.iter().find_map(|event| match &event.action {
+        Action::Inject(spec) => spec.udp.map(|(source, destination)| (destination, source)),
+        Action::Expect(spec) => spec.udp,
+        _ => None,
+    })
+}
+
+fn number(place: &Place, value: &str) -> Result<u64, Failure> {
+    value.parse().map_err(|_| Failure::script(place, format!("'{value}' is no number")))
+}
+
+fn addresses(place: &Place, value: &str) -> Result<Vec<IpAddr>, Failure> {
+    let address = |text: &str| {
+        text.trim().parse().map_err(|_| Failure::script(place, format!("'{text}' is no address")))
+    };
+    value.split(',').map(address).collect()
+}
+
+/// `1s`, `200ms`, `5us`.
+fn duration(place: &Place, value: &str) -> Result<Duration, Failure> {
+    let at = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let (digits, unit) = value.split_at(at);
+    let number = number(place, digits)?;
+    match unit {
+        "s" => Ok(Duration::from_secs(number)),
+        "ms" => Ok(Duration::from_millis(number)),
+        "us" => Ok(Duration::from_micros(number)),
+        _ => Err(Failure::script(place, format!("'{value}' needs a unit: s, ms or us"))),
+    }
+}
+
+/// `sctp:9899:9899`, `9899:9899`
+fn encapsulation(place: &Place, value: &str) -> Result<(u16, u16), Failure> {
+    let mut ports = value.rsplitn(3, ':');
+    let mut port = || ports.next().and_then(|port| port.parse().ok());
+    match (port(), port()) {
+        (Some(remote), Some(local)) => Ok((local, remote)),
+        _ => Err(Failure::script(place, "expected two UDP ports: local:remote")),
+    }
+}

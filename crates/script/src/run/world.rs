@@ -1,0 +1,161 @@
+//! The engine, the time, and what has been sent.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch_proto::{AssociationId, Ecn, Endpoint, Instant};
+use anabranch_wire::{Packet, kind, parameter_kind};
+use bytes::Bytes;
+
+use super::BEGIN;
+use super::options::Options;
+use super::sockets::{Link, Socket};
+use crate::codec::Identities;
+use crate::codec::chunks;
+
+/// One engine with its surroundings.
+pub(crate) struct World {
+    pub(crate) options: Options,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) now: Instant,
+    /// What the engine has sent and the script not yet looked at.
+    pub(crate) sent: VecDeque<Seen>,
+    /// All packets so far.
+    pub(crate) history: Vec<Seen>,
+    pub(crate) identities: Identities,
+    /// Verification tags that the peer has announced, the last one last.
+    pub(crate) peer_tags: Vec<u32>,
+    /// Tag of the last packet that came in: what the T bit says is reflected.
+    pub(crate) last_tag: u32,
+    /// The last heartbeat's information on each path (local, remote).
+    pub(crate) heartbeats: Vec<((IpAddr, IpAddr), Vec<u8>)>,
+    /// SCTP ports of this side and the peer, where a packet does not name them.
+    pub(crate) ports: (u16, u16),
+    pub(crate) sockets: BTreeMap<i64, Socket>,
+    pub(crate) links: BTreeMap<AssociationId, Link>,
+}
+
+/// A packet that went in or came out.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) at: Instant,
+    /// Whether the engine sent it.
+    pub(crate) out: bool,
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+    pub(crate) remote_udp_port: u16,
+    pub(crate) ecn: Option<Ecn>,
+    pub(crate) bytes: Bytes,
+}
+
+impl World {
+    pub(crate) fn new(options: Options) -> Self {
+        let mut endpoint = Endpoint::new(options.endpoint.clone(), [options.seed; 32]);
+        endpoint.set_local_addresses(BEGIN, &options.locals);
+        let ports = (options.bind_port, options.connect_port);
+        Self {
+            options,
+            endpoint,
+            now: BEGIN,
+            sent: VecDeque::new(),
+            history: Vec::new(),
+            identities: Identities::default(),
+            peer_tags: Vec::new(),
+            last_tag: 0,
+            heartbeats: Vec::new(),
+            ports,
+            sockets: BTreeMap::new(),
+            links: BTreeMap::new(),
+        }
+    }
+
+    /// Lets time pass, and lets the engine do what is due.
+    pub(crate) fn pass_to(&mut self, at: Instant) {
+        if at > self.now {
+            self.now = at;
+        }
+        if self.endpoint.next_deadline().is_some_and(|due| due <= self.now) {
+            self.endpoint.handle_timeout(self.now);
+            self.drain();
+        }
+    }
+
+    /// Takes what the engine has to send and to tell.
+    pub(crate) fn drain(&mut self) {
+        loop {
+            let mut bytes = Vec::new();
+            while let Some(transmit) = self.endpoint.poll_transmit(self.now, 1, &mut bytes) {
+                let packet = Bytes::from(std::mem::take(&mut bytes));
+                let seen = Seen {
+                    at: self.now,
+                    out: true,
+                    local: transmit.local,
+                    remote: transmit.remote,
+                    remote_udp_port: transmit.remote_udp_port,
+                    ecn: transmit.ecn,
+                    bytes: packet,
+                };
+                self.note_heartbeats(&seen);
+                self.history.push(seen.clone());
+                self.sent.push_back(seen);
+            }
+            let Some((id, event)) = self.endpoint.poll_event() else { return };
+            self.told(id, event);
+        }
+    }
+
+    fn note_heartbeats(&mut self, seen: &Seen) {
+        let Ok(packet) = Packet::parse(&seen.bytes) else { return };
+        for chunk in packet.chunks().map_while(Result::ok) {
+            if chunk.kind != kind::HEARTBEAT {
+                continue;
+            }
+            let parameters = anabranch_wire::Parameters::new(chunk.value);
+            if let Some(info) = parameters.find(parameter_kind::HEARTBEAT_INFO) {
+                let path = (seen.local, seen.remote);
+                self.heartbeats.retain(|(known, _)| *known != path);
+                self.heartbeats.push((path, info.value.to_vec()));
+            }
+        }
+    }
+
+    /// How a script would write a path.
+    fn path_name(&self, local: IpAddr, remote: IpAddr) -> String {
+        let index = |list: &[IpAddr], address: IpAddr| {
+            let found = list.iter().position(|known| *known == address);
+            found.map_or_else(|| address.to_string(), |index| index.to_string())
+        };
+        let (local, remote) =
+            (index(&self.options.locals, local), index(&self.options.remotes, remote));
+        if local == remote { format!("@{local}") } else { format!("@{local}-{remote}") }
+    }
+
+    pub(crate) fn show_sent(&self, seen: &Seen) -> String {
+        self.show(seen)
+    }
+
+    /// A packet as a script would write it.
+    pub(crate) fn show(&self, seen: &Seen) -> String {
+        let time = seen.at.saturating_since(BEGIN);
+        let sign = if seen.out { '>' } else { '<' };
+        let path = self.path_name(seen.local, seen.remote);
+        let text = match Packet::parse(&seen.bytes) {
+            Ok(packet) => {
+                let identities = seen.out.then_some(&self.identities);
+                let nodes: Vec<_> =
+                    chunks(&packet, identities).iter().map(ToString::to_string).collect();
+                let tag = packet.header().verification_tag;
+                let tag = if seen.out { u64::from(tag) } else { self.identities.script_tag(tag) };
+                format!("sctp(tag={tag}): {}", nodes.join("; "))
+            }
+            Err(error) => format!("sctp: {error}"),
+        };
+        let ecn = seen.ecn.map_or_else(String::new, |ecn| format!(" [{ecn:?}]").to_lowercase());
+        format!("{} {sign} {path}{ecn} {text}", seconds(time))
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{}.{:06}", time.as_secs(), time.subsec_micros())
+}

@@ -1,0 +1,147 @@
+//! The names that scripts know: which fields a chunk, parameter or cause has.
+
+use anabranch_wire::{cause_code, kind, parameter_kind};
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A chunk of this type.
+    Chunk(u8),
+    /// A parameter of this type.
+    Parameter(u16),
+    /// A cause of this code.
+    Cause(u16),
+    /// Any chunk, its type being a field.
+    AnyChunk,
+    /// Any parameter.
+    AnyParameter,
+    /// Any cause.
+    AnyCause,
+}
+
+/// One name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schema {
+    pub(crate) name: &'static str,
+    pub(crate) class: Class,
+    /// Its fields besides `flgs` (of chunks) and `len`.
+    pub(crate) fields: &'static [&'static str],
+    /// Whether parameters or causes can stand in it.
+    pub(crate) nested: bool,
+}
+
+const fn entry(
+    name: &'static str,
+    class: Class,
+    fields: &'static [&'static str],
+    nested: bool,
+) -> Schema {
+    Schema { name, class, fields, nested }
+}
+
+const fn chunk(
+    name: &'static str,
+    kind: u8,
+    fields: &'static [&'static str],
+    nested: bool,
+) -> Schema {
+    entry(name, Class::Chunk(kind), fields, nested)
+}
+
+const fn parameter(name: &'static str, kind: u16, fields: &'static [&'static str]) -> Schema {
+    entry(name, Class::Parameter(kind), fields, false)
+}
+
+const fn cause(name: &'static str, code: u16, fields: &'static [&'static str]) -> Schema {
+    entry(name, Class::Cause(code), fields, false)
+}
+
+const INIT_FIELDS: &[&str] = &["tag", "a_rwnd", "os", "is", "tsn"];
+
+/// All names. `PAD` is both a chunk and a parameter.
+pub(crate) const NAMES: &[Schema] = &[
+    entry("CHUNK", Class::AnyChunk, &["type", "val"], false),
+    entry("PARAMETER", Class::AnyParameter, &["type", "val"], false),
+    entry("CAUSE", Class::AnyCause, &["code", "info"], false),
+    chunk("DATA", kind::DATA, &["tsn", "sid", "ssn", "ppid", "val"], false),
+    chunk("INIT", kind::INIT, INIT_FIELDS, true),
+    chunk("INIT_ACK", kind::INIT_ACK, INIT_FIELDS, true),
+    chunk("SACK", kind::SACK, &["cum_tsn", "a_rwnd", "gaps", "dups"], false),
+    chunk("HEARTBEAT", kind::HEARTBEAT, &[], true),
+    chunk("HEARTBEAT_ACK", kind::HEARTBEAT_ACK, &[], true),
+    chunk("ABORT", kind::ABORT, &[], true),
+    chunk("SHUTDOWN", kind::SHUTDOWN, &["cum_tsn"], false),
+    chunk("SHUTDOWN_ACK", kind::SHUTDOWN_ACK, &[], false),
+    chunk("ERROR", kind::ERROR, &[], true),
+    chunk("COOKIE_ECHO", kind::COOKIE_ECHO, &["val"], false),
+    chunk("COOKIE_ACK", kind::COOKIE_ACK, &[], false),
+    chunk("ECNE", kind::ECNE, &["tsn"], false),
+    chunk("CWR", kind::CWR, &["tsn"], false),
+    chunk("SHUTDOWN_COMPLETE", kind::SHUTDOWN_COMPLETE, &[], false),
+    chunk("PAD", kind::PAD, &["val"], false),
+    parameter("HEARTBEAT_INFORMATION", parameter_kind::HEARTBEAT_INFO, &["val"]),
+    parameter("IPV4_ADDRESS", parameter_kind::IPV4_ADDRESS, &["addr"]),
+    parameter("IPV6_ADDRESS", parameter_kind::IPV6_ADDRESS, &["addr"]),
+    parameter("STATE_COOKIE", parameter_kind::STATE_COOKIE, &["val"]),
+    parameter("UNRECOGNIZED_PARAMETER", parameter_kind::UNRECOGNIZED_PARAMETER, &["params"]),
+    parameter("COOKIE_PRESERVATIVE", parameter_kind::COOKIE_PRESERVATIVE, &["incr"]),
+    parameter("HOSTNAME_ADDRESS", parameter_kind::HOST_NAME_ADDRESS, &["addr"]),
+    parameter("SUPPORTED_ADDRESS_TYPES", parameter_kind::SUPPORTED_ADDRESS_TYPES, &["types"]),
+    parameter("ECN_CAPABLE", parameter_kind::ECN_CAPABLE, &[]),
+    parameter("FORWARD_TSN_SUPPORTED", parameter_kind::FORWARD_TSN_SUPPORTED, &[]),
+    parameter("SUPPORTED_EXTENSIONS", parameter_kind::SUPPORTED_EXTENSIONS, &["types"]),
+    parameter(
+        "ADAPTATION_INDICATION",
+        parameter_kind::ADAPTATION_LAYER_INDICATION,
+        &["adaptation_code_point"],
+    ),
+    cause("INVALID_STREAM_IDENTIFIER", cause_code::INVALID_STREAM_IDENTIFIER, &["sid"]),
+    cause("MISSING_MANDATORY_PARAMETER", cause_code::MISSING_MANDATORY_PARAMETER, &["types"]),
+    cause("STALE_COOKIE_ERROR", cause_code::STALE_COOKIE, &["staleness"]),
+    cause("OUT_OF_RESOURCE", cause_code::OUT_OF_RESOURCE, &[]),
+    cause("UNRESOLVABLE_ADDRESS", cause_code::UNRESOLVABLE_ADDRESS, &["param"]),
+    cause("UNRECOGNIZED_CHUNK_TYPE", cause_code::UNRECOGNIZED_CHUNK_TYPE, &["chk"]),
+    cause("INVALID_MANDATORY_PARAMETER", cause_code::INVALID_MANDATORY_PARAMETER, &[]),
+    cause("UNRECOGNIZED_PARAMETERS", cause_code::UNRECOGNIZED_PARAMETERS, &["params"]),
+    cause("NO_USER_DATA", cause_code::NO_USER_DATA, &["tsn"]),
+    cause("COOKIE_RECEIVED_WHILE_SHUTDOWN", cause_code::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN, &[]),
+    cause("RESTART_WITH_NEW_ADDRESSES", cause_code::RESTART_WITH_NEW_ADDRESSES, &["params"]),
+    cause("USER_INITIATED_ABORT", cause_code::USER_INITIATED_ABORT, &["info"]),
+    cause("PROTOCOL_VIOLATION", cause_code::PROTOCOL_VIOLATION, &["info"]),
+];
+
+/// The entry of a name.
+pub(crate) fn find(name: &str) -> Option<&'static Schema> {
+    NAMES.iter().find(|schema| schema.name == name)
+}
+
+/// The name of a chunk type, parameter type or cause code.
+pub(crate) fn name_of(class: Class) -> Option<&'static str> {
+    NAMES.iter().find(|schema| schema.class == class).map(|schema| schema.name)
+}
+
+/// The bits of flag letters; `None` if there is a letter that the chunk does not have.
+pub(crate) fn flags(chunk: &str, letters: &str) -> Option<u64> {
+    letters.chars().try_fold(0, |flags, letter| {
+        let known = flag_table(chunk).iter().find(|(name, _)| *name == letter);
+        known.map(|(_, bit)| flags | bit)
+    })
+}
+
+/// Flags as letters, or as a number where a bit has none.
+pub(crate) fn flag_letters(chunk: &str, flags: u64) -> String {
+    let table = flag_table(chunk);
+    let known: u64 = table.iter().map(|(_, bit)| bit).sum();
+    if table.is_empty() || flags & !known != 0 {
+        return format!("0x{flags:02x}");
+    }
+    table.iter().filter(|(_, bit)| flags & bit != 0).map(|(letter, _)| *letter).collect()
+}
+
+fn flag_table(chunk: &str) -> &'static [(char, u64)] {
+    match chunk {
+        "DATA" => &[('I', 8), ('U', 4), ('B', 2), ('E', 1)],
+        "ABORT" | "SHUTDOWN_COMPLETE" => &[('T', 1)],
+        _ => &[],
+    }
+}
