@@ -113,6 +113,7 @@ impl Association {
             active: 0,
             phase: Phase::Primary,
             error_count: 0,
+            adaptation: None,
             send: SendQueue::new(&config),
             outstanding,
             acknowledged: Acknowledged::default(),
@@ -307,9 +308,7 @@ impl Association {
         self.receiver = Receiver::new(tsn::first(peer.initial_tsn), inbound, &self.config);
         self.timestamps = Timestamps::new(self.config.timestamps && peer.timestamps);
         let path = self.learn_addresses(now, &peer.addresses, path);
-        if let Some(code) = peer.adaptation {
-            self.events.push_back(Event::AdaptationIndication(code));
-        }
+        self.adaptation = peer.adaptation;
         let mut unrecognized = Vec::new();
         if !peer.unrecognized.is_empty() {
             let mut all = Vec::new();
@@ -407,6 +406,7 @@ impl Association {
                 outbound_streams: self.outbound_streams(),
                 inbound_streams: self.inbound_streams(),
             });
+            self.events.extend(self.adaptation.take().map(Event::AdaptationIndication));
         }
         self.begin_burst();
         self.start_supervision(now);
@@ -494,7 +494,7 @@ impl Association {
         association.peer_rwnd = cookie.peer_rwnd;
         association.timestamps = Timestamps::new(cookie.timestamps());
         association.send.set_outbound_streams(cookie.outbound_streams);
-        association.events.extend(cookie.adaptation_indication.map(Event::AdaptationIndication));
+        association.adaptation = cookie.adaptation_indication;
         let path = association.path_of(local, source).unwrap_or(0);
         association.establish(now);
         let path = association.reply_path(path);

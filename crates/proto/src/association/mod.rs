@@ -89,6 +89,8 @@ pub struct Association {
     phase: Phase,
     /// Errors in a row, whatever the path (RFC 9260 section 8.1).
     error_count: u32,
+    /// The adaptation layer that the peer announced, until the user has been told.
+    adaptation: Option<u32>,
     send: SendQueue,
     outstanding: Outstanding,
     acknowledged: Acknowledged,
@@ -198,6 +200,11 @@ impl Association {
                 .map(|(index, path)| path.statistics(self.outstanding.flight(index)))
                 .collect(),
         }
+    }
+
+    /// Whether these are the verification tags of both sides.
+    pub(crate) fn has_tags(&self, local: u32, peer: u32) -> bool {
+        (self.local_tag, self.peer_tag) == (local, peer)
     }
 
     /// Whether the handshake is done and the association not yet closed.

@@ -2,7 +2,6 @@
 //! (RFC 9260 section 5.2).
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use anabranch_wire::{Cause, Tsn};
 
@@ -26,22 +25,12 @@ impl Association {
         &mut self,
         now: Instant,
         cookie: &CookieContents,
-        stale: Option<Duration>,
         arrived: (IpAddr, IpAddr, u16),
     ) -> bool {
         let local_matches = cookie.local_tag == self.local_tag;
         let peer_matches = cookie.peer_tag == self.peer_tag;
         let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.tie_tags;
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.active);
-        // req: rfc9260 5.2.4 "If the State Cookie is older than the lifespan"
-        // req: rfc9260 5.2.4 "MUST transmit an ERROR chunk with a"
-        if let Some(by) = stale.filter(|_| !(local_matches && peer_matches)) {
-            let mut cause = Vec::new();
-            let micros = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
-            Cause::StaleCookie { staleness_us: micros }.encode(&mut cause);
-            self.queue(self.reply_path(path), Control::Error(cause));
-            return false;
-        }
         match (local_matches, peer_matches) {
             // Action A: the peer restarted.
             (false, false) if ties_match => {

@@ -275,16 +275,14 @@ impl Endpoint {
         let existing = self
             .find_association(arrival.remote, header, &[contents.remote])
             .or_else(|| self.find_association(contents.remote, header, &contents.addresses));
-        if let Some(id) = existing {
-            let association = self.get_mut(id)?;
-            // req: rfc9260 5.1.5 "the procedures in Section 5.2 SHOULD be"
-            if association.on_cookie_echo(now, &contents, stale, arrived) {
-                association.handle_packet(now, *arrival, packet, true, batch);
-            }
-            return Some(id);
-        }
+        // A cookie with the tags of the association that there is counts however old it is.
+        let current = existing
+            .and_then(|id| self.get_mut(id))
+            .is_some_and(|known| known.has_tags(contents.local_tag, contents.peer_tag));
         // req: rfc9260 4 "the receiver MUST send back an ERROR chunk"
-        if let Some(by) = stale {
+        // req: rfc9260 5.2.4 "If the State Cookie is older than the lifespan"
+        // req: rfc9260 5.2.4 "MUST transmit an ERROR chunk with a"
+        if let Some(by) = stale.filter(|_| !current) {
             let mut cause = Vec::new();
             let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
             Cause::StaleCookie { staleness_us }.encode(&mut cause);
@@ -293,6 +291,14 @@ impl Endpoint {
                 packet.chunk(&Chunk::Error(Error { causes: Causes::new(&cause) }))
             });
             return None;
+        }
+        if let Some(id) = existing {
+            let association = self.get_mut(id)?;
+            // req: rfc9260 5.1.5 "the procedures in Section 5.2 SHOULD be"
+            if association.on_cookie_echo(now, &contents, arrived) {
+                association.handle_packet(now, *arrival, packet, true, batch);
+            }
+            return Some(id);
         }
         // A repetition for an association that has ended. Its peer learns so, if it does not
         // know: it might still wait for the COOKIE ACK.

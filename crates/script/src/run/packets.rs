@@ -34,7 +34,7 @@ impl World {
     pub(crate) fn inject(&mut self, spec: &PacketSpec) -> Result<(), Failure> {
         let (local, remote) = self.path(&spec.place, spec.route)?;
         let (source, destination) = spec.ports.unwrap_or((self.ports.1, self.ports.0));
-        let (body, tag) = self.body(spec, (local, remote))?;
+        let (body, tag, text) = self.body(spec, (local, remote))?;
         let mut bytes = Vec::with_capacity(body.len() + 12);
         bytes.extend(source.to_be_bytes());
         bytes.extend(destination.to_be_bytes());
@@ -60,6 +60,7 @@ impl World {
             remote_udp_port,
             ecn: spec.ecn,
             bytes: bytes.clone(),
+            text: Some(text),
         });
         self.endpoint.handle_batch(self.now, &received, bytes);
         self.drain();
@@ -71,12 +72,12 @@ impl World {
         &mut self,
         spec: &PacketSpec,
         path: (IpAddr, IpAddr),
-    ) -> Result<(Vec<u8>, u32), Failure> {
+    ) -> Result<(Vec<u8>, u32, String), Failure> {
         let items = match &spec.body {
             Body::Chunks(items) => items,
             Body::Bytes(bytes) => {
                 let tag = self.tag(spec.tag, bytes.first() == Some(&kind::INIT), false);
-                return Ok((bytes.clone(), tag));
+                return Ok((bytes.clone(), tag, Value::Bytes(bytes.clone()).to_string()));
             }
         };
         let nodes: Vec<&Node> = items
@@ -98,7 +99,9 @@ impl World {
         }
         let explicit = spec.tag.and_then(|tag| self.identities.of_script_tag(tag));
         identity = explicit.unwrap_or(identity);
-        if has("COOKIE_ECHO") {
+        // Once its cookie has been echoed, the association has these numbers; with a tag written
+        // out the script says that it means another one.
+        if has("COOKIE_ECHO") && spec.tag.is_none() {
             self.identities.current = identity;
         }
         let reflected = nodes.iter().any(|node| {
@@ -125,7 +128,8 @@ impl World {
                 self.peer_tags.push(tag as u32);
             }
         }
-        Ok((bytes, tag))
+        let shown: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+        Ok((bytes, tag, shown.join("; ")))
     }
 
     fn tag(&self, explicit: Option<u64>, is_init: bool, reflected: bool) -> u32 {

@@ -47,6 +47,8 @@ pub(crate) struct Seen {
     pub(crate) remote_udp_port: u16,
     pub(crate) ecn: Option<Ecn>,
     pub(crate) bytes: Bytes,
+    /// The chunks as the script wrote them.
+    pub(crate) text: Option<String>,
 }
 
 impl World {
@@ -95,6 +97,7 @@ impl World {
                     remote_udp_port: transmit.remote_udp_port,
                     ecn: transmit.ecn,
                     bytes: packet,
+                    text: None,
                 };
                 self.note_heartbeats(&seen);
                 self.history.push(seen.clone());
@@ -142,12 +145,13 @@ impl World {
         let path = self.path_name(seen.local, seen.remote);
         let text = match Packet::parse(&seen.bytes) {
             Ok(packet) => {
-                let identities = seen.out.then_some(&self.identities);
-                let nodes: Vec<_> =
-                    chunks(&packet, identities).iter().map(ToString::to_string).collect();
                 let tag = packet.header().verification_tag;
                 let tag = if seen.out { u64::from(tag) } else { self.identities.script_tag(tag) };
-                format!("sctp(tag={tag}): {}", nodes.join("; "))
+                let text = seen.text.clone().unwrap_or_else(|| {
+                    let nodes = chunks(&packet, Some(&self.identities));
+                    nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+                });
+                format!("sctp(tag={tag}): {text}")
             }
             Err(error) => format!("sctp: {error}"),
         };
