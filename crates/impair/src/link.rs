@@ -6,7 +6,7 @@ use crate::discipline::Manager;
 use crate::loss::LossState;
 use crate::transmitter::{Job, QueueIntegral, Transmitter};
 use crate::wire::Wire;
-use crate::{ConfigError, Cut, LinkConfig, LinkStats, Packet, QueueLimit, Rng};
+use crate::{ConfigError, Cut, LinkConfig, LinkStats, Packet, Probability, QueueLimit, Rng};
 
 /// What became of a packet at the door of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -280,9 +280,11 @@ impl<T: Packet> Link<T> {
         let Some(mut packet) = job.packet else {
             return;
         };
-        let twice = self.draws.duplicate.chance(self.config.duplicate);
+        // Most links do none of this, and then nothing is drawn for it.
+        let twice = happens(&mut self.draws.duplicate, self.config.duplicate);
         let copy = if twice { packet.duplicate() } else { None };
-        if self.draws.corrupt.chance(self.config.corrupt) && packet.corrupt(&mut self.draws.corrupt)
+        if happens(&mut self.draws.corrupt, self.config.corrupt)
+            && packet.corrupt(&mut self.draws.corrupt)
         {
             self.stats.corrupted += 1;
         }
@@ -294,9 +296,12 @@ impl<T: Packet> Link<T> {
     }
 
     fn launch(&mut self, at: u64, number: u64, packet: T) {
-        let jitter = self.draws.jitter.below(nanos(self.config.jitter).saturating_add(1));
-        let mut due = at.saturating_add(nanos(self.config.delay)).saturating_add(jitter);
-        if self.draws.reorder.chance(self.config.reorder) {
+        let mut due = at.saturating_add(nanos(self.config.delay));
+        if !self.config.jitter.is_zero() {
+            let jitter = self.draws.jitter.below(nanos(self.config.jitter).saturating_add(1));
+            due = due.saturating_add(jitter);
+        }
+        if happens(&mut self.draws.reorder, self.config.reorder) {
             due = due.saturating_add(nanos(self.config.reorder_delay));
         } else if self.config.keep_order {
             due = due.max(self.last_due);
@@ -338,6 +343,11 @@ impl Schedule {
         }
         self.down = !self.down;
     }
+}
+
+/// A draw with probability `p`, if there is anything to draw.
+fn happens(rng: &mut Rng, p: Probability) -> bool {
+    p > Probability::ZERO && rng.chance(p)
 }
 
 /// Whole nanoseconds of a span, which validation keeps below a day.
