@@ -21,6 +21,8 @@ mod error_queue;
 mod errors;
 #[cfg(feature = "runtime-tokio")]
 mod fragmentation;
+#[cfg(feature = "impair")]
+mod impaired;
 #[cfg(feature = "runtime-tokio")]
 mod neighbours;
 #[cfg(feature = "runtime-tokio")]
@@ -32,6 +34,8 @@ mod tokio;
 #[cfg(feature = "runtime-tokio")]
 mod udp;
 
+#[cfg(feature = "impair")]
+pub use self::impaired::{ImpairedRuntime, LinkReport};
 #[cfg(feature = "runtime-tokio")]
 pub use self::tokio::TokioRuntime;
 

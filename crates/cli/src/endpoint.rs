@@ -14,6 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::failure::Failure;
+use crate::impairment;
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, refuse};
 use crate::report::{PathEvent, PathReport, SctpPath};
@@ -55,6 +56,9 @@ impl Binding<'_> {
             .udp_port(self.udp_port.unwrap_or(udp_port));
         if let Some(capture) = &self.options.capture {
             builder = builder.capture(capture);
+        }
+        if let Some(file) = &self.options.impair {
+            builder = builder.runtime(impairment::runtime(file)?);
         }
         builder.bind().map_err(Failure::failed)
     }

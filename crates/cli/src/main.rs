@@ -6,8 +6,11 @@
 
 mod address;
 mod commands;
+#[cfg(target_os = "linux")]
+mod emulate;
 mod endpoint;
 mod failure;
+mod impairment;
 mod interrupt;
 mod options;
 mod output;

@@ -78,6 +78,10 @@ pub(crate) struct SctpOptions {
     /// way [default: of the profile]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) receive_buffer: Option<usize>,
+    /// Spoil packets on purpose as this TOML file says: rate, queue, delay, loss, cuts; 'local' is
+    /// this side's address and times count from the start
+    #[arg(long, value_name = "FILE")]
+    pub(crate) impair: Option<PathBuf>,
     /// Write all packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pub(crate) capture: Option<PathBuf>,
@@ -94,6 +98,7 @@ impl SctpOptions {
             ("--rto-max", self.rto_max.is_some()),
             ("--send-buffer", self.send_buffer.is_some()),
             ("--receive-buffer", self.receive_buffer.is_some()),
+            ("--impair", self.impair.is_some()),
             ("--capture", self.capture.is_some()),
         ]
         .into_iter()

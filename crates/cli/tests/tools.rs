@@ -175,6 +175,38 @@ fn both_sides_can_be_interrupted() {
 }
 
 #[test]
+fn impaired_sockets_lose_what_they_are_told_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let lossy = file(
+        "lossy.toml",
+        "seed = 1\n[[path]]\nloss_percent = 2\ndelay_ms = 2\nrate_mbit = 100\n\
+         queue_packets = 1000",
+    );
+    let server = start(&["perf", "server"], "127.0.0.1");
+    let options = ["--impair", &lossy, "--mode", "both", "--bytes", "1M"];
+    let spoiled = summary(&perf(&server, "127.0.0.1", &options));
+    assert_eq!(
+        (&spoiled["sent"]["bytes"], &spoiled["received"]["bytes"]),
+        (&1_000_000.into(), &1_000_000.into())
+    );
+    assert!(spoiled["paths"][0]["retransmitted_chunks"].as_u64().unwrap() > 0);
+    assert!(spoiled["paths"][0]["srtt_seconds"].as_f64().unwrap() >= 0.004);
+
+    let cut = file("cut.toml", "[[path]]\ncut_at_s = 0");
+    let options = ["--impair", &cut, "--connect-timeout", "100ms"];
+    let refused = perf(&server, "127.0.0.1", &options);
+    refused.failed_with(1, "no answer within 100ms");
+    let wrong = file("wrong.toml", "[[path]]\nloss_percent = 200");
+    perf(&server, "127.0.0.1", &["--impair", &wrong]).failed_with(2, "wrong.toml, line 2: loss");
+    perf(&server, "127.0.0.1", &["--impair", "/no/such"]).failed_with(1, "/no/such cannot be read");
+}
+
+#[test]
 fn wrong_usage_is_one_sentence() {
     let directory = Path::new("/");
     for (arguments, sentence) in [

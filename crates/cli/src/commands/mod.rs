@@ -2,6 +2,8 @@
 
 mod discard;
 mod echo;
+#[cfg(target_os = "linux")]
+mod emulate;
 mod get;
 mod lab;
 mod perf;
@@ -20,6 +22,8 @@ pub(crate) enum Command {
     Perf(perf::Perf),
     Echo(echo::Echo),
     Discard(discard::Discard),
+    #[cfg(target_os = "linux")]
+    Emulate(emulate::Emulate),
     Lab(lab::Lab),
     Script(script::Script),
 }
@@ -32,6 +36,8 @@ impl Command {
             Self::Perf(command) => command.run().await,
             Self::Echo(command) => command.run().await,
             Self::Discard(command) => command.run().await,
+            #[cfg(target_os = "linux")]
+            Self::Emulate(command) => command.run().await,
             Self::Lab(command) => command.run().await,
             Self::Script(command) => command.run(),
         }

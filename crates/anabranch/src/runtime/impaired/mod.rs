@@ -1,0 +1,105 @@
+//! A runtime that spoils what its sockets send and receive, as an impairment file says.
+
+mod socket;
+#[cfg(all(test, feature = "runtime-tokio"))]
+mod tests;
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::SystemTime;
+
+use anabranch_impair::LinkStats;
+use anabranch_impair::file::{Direction, ImpairmentFile};
+use anabranch_proto::Instant;
+
+use self::socket::{ImpairedSocket, Links};
+use super::{Binding, PacketSocket, Runtime, Timer};
+
+/// Another runtime whose packets go through the links that an [`ImpairmentFile`] describes: late,
+/// reordered, or not at all. For both encapsulations; a packet counts with its IP header.
+///
+/// The times of cuts count from the making of this runtime. Its timers decide how punctual a
+/// delay is; with tokio's, packets arrive up to a millisecond late.
+#[derive(Debug)]
+pub struct ImpairedRuntime {
+    inner: Arc<dyn Runtime>,
+    file: Arc<ImpairmentFile>,
+    /// Of all links, when the file has none.
+    seed: u64,
+    origin: Instant,
+    sockets: Mutex<Vec<Weak<Mutex<Links>>>>,
+}
+
+/// What the link of one direction of one path did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkReport {
+    /// Name of the entry in the file.
+    pub name: Option<String>,
+    /// Local address.
+    pub local: IpAddr,
+    /// Remote address.
+    pub remote: IpAddr,
+    /// Direction, seen from here.
+    pub direction: Direction,
+    /// Its counters.
+    pub statistics: LinkStats,
+}
+
+impl ImpairedRuntime {
+    /// Spoils what `inner` carries. Without a seed in the file, the links have `seed`.
+    pub fn new(inner: Arc<dyn Runtime>, file: ImpairmentFile, seed: u64) -> Self {
+        let origin = inner.now();
+        Self { inner, file: Arc::new(file), seed, origin, sockets: Mutex::default() }
+    }
+
+    /// What the links of all open sockets did so far.
+    pub fn links(&self) -> Vec<LinkReport> {
+        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reports = Vec::new();
+        for links in sockets.iter().filter_map(Weak::upgrade) {
+            let links = links.lock().unwrap_or_else(PoisonError::into_inner);
+            reports.extend(links.reports());
+        }
+        reports
+    }
+}
+
+impl Runtime for ImpairedRuntime {
+    fn now(&self) -> Instant {
+        self.inner.now()
+    }
+
+    fn wall_clock(&self) -> SystemTime {
+        self.inner.wall_clock()
+    }
+
+    fn timer(self: Arc<Self>) -> Box<dyn Timer> {
+        self.inner.clone().timer()
+    }
+
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.inner.spawn(task);
+    }
+
+    fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>> {
+        let socket = self.inner.bind(binding)?;
+        let links = Links::new(self.file.clone(), self.seed, binding.encapsulation);
+        let links = Arc::new(Mutex::new(links));
+        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        sockets.retain(|links| links.strong_count() > 0);
+        sockets.push(Arc::downgrade(&links));
+        let runtime = self.inner.clone();
+        Ok(Box::new(ImpairedSocket::new(socket, links, runtime, self.origin)))
+    }
+
+    fn local_addresses(&self) -> io::Result<Vec<IpAddr>> {
+        self.inner.local_addresses()
+    }
+
+    fn kernel_has_sctp(&self) -> bool {
+        self.inner.kernel_has_sctp()
+    }
+}

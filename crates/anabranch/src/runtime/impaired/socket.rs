@@ -1,0 +1,403 @@
+//! A socket with links before and behind it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use anabranch_impair::file::{Direction, ImpairmentFile};
+use anabranch_impair::{Link, Packet, Rng, SendOutcome};
+use anabranch_proto::{Ecn, Encapsulation, Instant};
+use bytes::Bytes;
+
+use super::LinkReport;
+use crate::runtime::{
+    Batch, Datagrams, NetworkError, NetworkErrorKind, PacketSocket, Runtime, Timer, TransmitError,
+};
+
+/// Datagrams in one link, or waiting to be taken, at the most; more are lost.
+const MOST_HELD: usize = 1 << 18;
+
+/// Pairs of addresses that have links of their own at the most: a flood from forged addresses
+/// must not fill the memory. Others share what is not impaired.
+const MOST_PATHS: usize = 4096;
+
+/// Buffers that the inner socket fills at a time, and their size: what a GRO batch can hold.
+const BUFFERS: usize = 4;
+const BUFFER_SIZE: usize = 65_535;
+
+/// Times that the inner socket is asked before other tasks have their turn.
+const ROUNDS: usize = 64;
+
+/// A packet in a link or waiting for one of the two ends.
+#[derive(Clone, Debug)]
+struct Datagram {
+    /// Source of what is sent, destination of what was received, where known.
+    here: Option<IpAddr>,
+    there: SocketAddr,
+    ecn: Option<Ecn>,
+    may_fragment: bool,
+    /// Bytes of the IP packet; of what may be fragmented, no more than the link's MTU.
+    size: usize,
+    bytes: Bytes,
+}
+
+impl Packet for Datagram {
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn corrupt(&mut self, rng: &mut Rng) -> bool {
+        self.bytes.corrupt(rng)
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+}
+
+/// The links of one socket, by local and remote address.
+#[derive(Debug)]
+pub(super) struct Links {
+    file: Arc<ImpairmentFile>,
+    seed: u64,
+    encapsulation: Encapsulation,
+    paths: BTreeMap<(IpAddr, IpAddr), Path>,
+}
+
+#[derive(Debug)]
+struct Path {
+    send: Option<Link<Datagram>>,
+    receive: Option<Link<Datagram>>,
+}
+
+impl Path {
+    fn link(&mut self, direction: Direction) -> Option<&mut Link<Datagram>> {
+        match direction {
+            Direction::Send => self.send.as_mut(),
+            Direction::Receive => self.receive.as_mut(),
+        }
+    }
+
+    fn links(&self) -> impl Iterator<Item = (Direction, &Link<Datagram>)> {
+        let both = [(Direction::Send, &self.send), (Direction::Receive, &self.receive)];
+        both.into_iter().filter_map(|(direction, link)| Some((direction, link.as_ref()?)))
+    }
+}
+
+/// What became of a datagram at the door of the links.
+enum Offered {
+    /// A link has it, or has lost it.
+    Taken,
+    /// No link is for it.
+    Free(Datagram),
+    /// It is larger than the link's MTU, and this is the largest IP packet.
+    TooBig(usize),
+}
+
+impl Links {
+    pub(super) fn new(file: Arc<ImpairmentFile>, seed: u64, encapsulation: Encapsulation) -> Self {
+        Self { file, seed, encapsulation, paths: BTreeMap::new() }
+    }
+
+    pub(super) fn reports(&self) -> impl Iterator<Item = LinkReport> {
+        let file = &self.file;
+        self.paths.iter().flat_map(move |(&(local, remote), path)| {
+            path.links().map(move |(direction, link)| {
+                let entry = file.find(local, remote, direction);
+                let name = entry.and_then(|entry| entry.name.clone());
+                LinkReport { name, local, remote, direction, statistics: *link.stats() }
+            })
+        })
+    }
+
+    /// Offers a datagram to the link of its path and direction.
+    fn offer(
+        &mut self,
+        now: u64,
+        local: IpAddr,
+        direction: Direction,
+        mut datagram: Datagram,
+    ) -> Offered {
+        let remote = datagram.there.ip();
+        if !self.paths.contains_key(&(local, remote)) && self.paths.len() < MOST_PATHS {
+            // The file was checked when it was read, so that links can be made of it.
+            let link = |direction| self.file.link(local, remote, direction, self.seed).ok()?;
+            let path = Path { send: link(Direction::Send), receive: link(Direction::Receive) };
+            self.paths.insert((local, remote), path);
+        }
+        let link = self.paths.get_mut(&(local, remote)).and_then(|path| path.link(direction));
+        let Some(link) = link else {
+            return Offered::Free(datagram);
+        };
+        datagram.size = datagram.bytes.len() + self.encapsulation.overhead(remote);
+        if let (true, Some(mtu)) = (datagram.may_fragment, link.config().mtu) {
+            datagram.size = datagram.size.min(mtu.saturating_sub(link.config().overhead));
+        }
+        if link.in_transit() >= MOST_HELD {
+            return Offered::Taken;
+        }
+        match link.send(now, datagram) {
+            SendOutcome::TooBig { mtu } => Offered::TooBig(mtu),
+            SendOutcome::Accepted | SendOutcome::Lost(_) | SendOutcome::QueueFull => Offered::Taken,
+        }
+    }
+
+    /// Moves what has arrived at the end of the links of a direction.
+    fn collect(&mut self, now: u64, direction: Direction, arrived: &mut VecDeque<Datagram>) {
+        for path in self.paths.values_mut() {
+            let Some(link) = path.link(direction) else {
+                continue;
+            };
+            while let Some(datagram) = link.poll(now) {
+                if arrived.len() < MOST_HELD {
+                    arrived.push_back(datagram);
+                }
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        let links = self.paths.values().flat_map(Path::links);
+        links.filter_map(|(_, link)| link.next_deadline()).min()
+    }
+}
+
+/// A socket whose packets go through links.
+#[derive(Debug)]
+pub(super) struct ImpairedSocket {
+    inner: Box<dyn PacketSocket>,
+    runtime: Arc<dyn Runtime>,
+    /// Where the links' time begins.
+    origin: Instant,
+    links: Arc<Mutex<Links>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    timer: Box<dyn Timer>,
+    /// Behind the links, for the inner socket and for the endpoint.
+    outbox: VecDeque<Datagram>,
+    inbox: VecDeque<Datagram>,
+    errors: VecDeque<NetworkError>,
+    buffers: Vec<Vec<u8>>,
+}
+
+impl ImpairedSocket {
+    pub(super) fn new(
+        inner: Box<dyn PacketSocket>,
+        links: Arc<Mutex<Links>>,
+        runtime: Arc<dyn Runtime>,
+        origin: Instant,
+    ) -> Self {
+        let state = State {
+            timer: runtime.clone().timer(),
+            outbox: VecDeque::new(),
+            inbox: VecDeque::new(),
+            errors: VecDeque::new(),
+            buffers: vec![vec![0; BUFFER_SIZE]; BUFFERS],
+        };
+        Self { inner, runtime, origin, links, state: Mutex::new(state) }
+    }
+
+    fn lock(&self) -> (MutexGuard<'_, State>, MutexGuard<'_, Links>) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state, self.links.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn now(&self) -> u64 {
+        let elapsed = self.runtime.now().saturating_since(self.origin);
+        u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The local end of a path.
+    fn local(&self, known: Option<IpAddr>) -> IpAddr {
+        known.unwrap_or(self.inner.local_address().ip())
+    }
+
+    /// Hands what has left the links to the inner socket, as far as it takes it.
+    fn send_out(&self, state: &mut State, links: &mut Links, now: u64) {
+        links.collect(now, Direction::Send, &mut state.outbox);
+        while let Some(first) = state.outbox.pop_front() {
+            // A packet at a time: they are spaced out, and each has its own fate.
+            let datagrams = Datagrams {
+                source: first.here,
+                destination: first.there,
+                ecn: first.ecn,
+                segment_size: first.bytes.len(),
+                may_fragment: first.may_fragment,
+                contents: &first.bytes,
+            };
+            // As on a network: of other errors the inner socket tells later.
+            if let Err(TransmitError::WouldBlock) = self.inner.try_send(&datagrams) {
+                state.outbox.push_front(first);
+                return;
+            }
+        }
+    }
+
+    /// Gives what the inner socket has received to the links. Pending if there is nothing.
+    fn take_in(
+        &self,
+        state: &mut State,
+        links: &mut Links,
+        cx: &mut Context<'_>,
+        now: u64,
+    ) -> Poll<io::Result<()>> {
+        let mut batches = [Batch::default(); BUFFERS];
+        let mut buffers: Vec<_> =
+            state.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+        let count = match self.inner.poll_receive(cx, &mut buffers, &mut batches) {
+            Poll::Ready(Ok(count)) => count,
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            Poll::Pending => return Poll::Pending,
+        };
+        for (batch, buffer) in batches.iter().zip(&state.buffers).take(count) {
+            let contents = buffer.get(..batch.len).unwrap_or_default();
+            let size = if batch.segment_size == 0 { batch.len } else { batch.segment_size };
+            for bytes in contents.chunks(size.max(1)) {
+                let datagram = Datagram {
+                    here: batch.destination,
+                    there: batch.source,
+                    ecn: batch.ecn,
+                    may_fragment: false,
+                    size: 0,
+                    bytes: Bytes::copy_from_slice(bytes),
+                };
+                let local = self.local(batch.destination);
+                match links.offer(now, local, Direction::Receive, datagram) {
+                    Offered::Free(datagram) if state.inbox.len() < MOST_HELD => {
+                        state.inbox.push_back(datagram);
+                    }
+                    // The sender is far away and would learn of its mistake by ICMP.
+                    Offered::Free(_) | Offered::Taken | Offered::TooBig(_) => {}
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Puts datagrams into the caller's buffers, one in each. Returns how many.
+fn deliver(
+    inbox: &mut VecDeque<Datagram>,
+    buffers: &mut [IoSliceMut<'_>],
+    batches: &mut [Batch],
+) -> usize {
+    let mut count = 0;
+    for (buffer, batch) in buffers.iter_mut().zip(batches) {
+        let Some(datagram) = inbox.pop_front() else {
+            break;
+        };
+        let len = datagram.bytes.len().min(buffer.len());
+        for (to, from) in buffer.iter_mut().zip(&datagram.bytes) {
+            *to = *from;
+        }
+        *batch = Batch {
+            source: datagram.there,
+            destination: datagram.here,
+            ecn: datagram.ecn,
+            segment_size: len,
+            len,
+        };
+        count += 1;
+    }
+    count
+}
+
+impl PacketSocket for ImpairedSocket {
+    fn local_address(&self) -> SocketAddr {
+        self.inner.local_address()
+    }
+
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.inner.poll_writable(cx)
+    }
+
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
+        let (mut state, mut links) = self.lock();
+        let now = self.now();
+        let local = self.local(datagrams.source);
+        let mut taken = 0;
+        for bytes in datagrams.contents.chunks(datagrams.segment_size.max(1)) {
+            let datagram = Datagram {
+                here: datagrams.source,
+                there: datagrams.destination,
+                ecn: datagrams.ecn,
+                may_fragment: datagrams.may_fragment,
+                size: 0,
+                bytes: Bytes::copy_from_slice(bytes),
+            };
+            match links.offer(now, local, Direction::Send, datagram) {
+                Offered::Taken => taken += bytes.len(),
+                Offered::Free(_) if taken > 0 => break,
+                Offered::Free(_) => return self.inner.try_send(datagrams),
+                Offered::TooBig(mtu) => {
+                    // All have the same size but the last, which is smaller.
+                    state.errors.push_back(NetworkError {
+                        destination: datagrams.destination,
+                        source: datagrams.source,
+                        kind: NetworkErrorKind::LocalMtu(u16::try_from(mtu).unwrap_or(u16::MAX)),
+                        quoted: Bytes::new(),
+                    });
+                    return Err(TransmitError::TooBig);
+                }
+            }
+        }
+        self.send_out(&mut state, &mut links, now);
+        Ok(taken)
+    }
+
+    fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        let (mut state, mut links) = self.lock();
+        let state = &mut *state;
+        for _ in 0..ROUNDS {
+            let now = self.now();
+            self.send_out(state, &mut links, now);
+            let received = self.take_in(state, &mut links, cx, now);
+            links.collect(now, Direction::Receive, &mut state.inbox);
+            let count = deliver(&mut state.inbox, buffers, batches);
+            if count > 0 {
+                return Poll::Ready(Ok(count));
+            }
+            match received {
+                Poll::Ready(Ok(())) => continue,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {}
+            }
+            if !state.outbox.is_empty() && self.inner.poll_writable(cx).is_ready() {
+                continue;
+            }
+            let Some(deadline) = links.next_deadline() else {
+                return Poll::Pending;
+            };
+            let after = deadline.saturating_add(self.origin.as_nanos());
+            state.timer.reset(Instant::from_nanos(after));
+            if state.timer.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn max_segments(&self) -> usize {
+        self.inner.max_segments()
+    }
+
+    fn has_neighbours(&self) -> bool {
+        self.inner.has_neighbours()
+    }
+
+    fn next_error(&self) -> Option<NetworkError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.errors.pop_front().or_else(|| self.inner.next_error())
+    }
+}

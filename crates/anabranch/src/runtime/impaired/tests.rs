@@ -1,0 +1,132 @@
+use std::future::poll_fn;
+use std::io::IoSliceMut;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anabranch_impair::file::Direction;
+
+use super::*;
+use crate::runtime::{
+    Batch, Datagrams, NetworkErrorKind, PacketSocket, TokioRuntime, TransmitError,
+};
+
+fn runtime(file: &str) -> Arc<ImpairedRuntime> {
+    let inner = Arc::new(TokioRuntime::current().unwrap());
+    Arc::new(ImpairedRuntime::new(inner, file.parse().unwrap(), 1))
+}
+
+fn bind(runtime: &dyn Runtime, last: u8) -> Box<dyn PacketSocket> {
+    runtime.bind(&Binding::udp(([127, 0, 0, last], 0).into())).unwrap()
+}
+
+async fn send(
+    socket: &dyn PacketSocket,
+    destination: SocketAddr,
+    contents: &[u8],
+    segment_size: usize,
+) -> Result<usize, TransmitError> {
+    let (source, ecn, may_fragment) = (None, None, false);
+    poll_fn(|cx| socket.poll_writable(cx)).await.unwrap();
+    socket.try_send(&Datagrams { source, destination, ecn, segment_size, may_fragment, contents })
+}
+
+/// Receives so many datagrams.
+async fn receive(socket: &dyn PacketSocket, count: usize) -> Vec<Vec<u8>> {
+    let mut received = Vec::new();
+    while received.len() < count {
+        let mut buffers = vec![vec![0; 2000]; 2];
+        let mut batches = [Batch::default(); 2];
+        let filled = poll_fn(|cx| {
+            let mut slices: Vec<_> = buffers.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+            socket.poll_receive(cx, &mut slices, &mut batches)
+        });
+        let limit = std::time::Duration::from_secs(30);
+        let filled = tokio::time::timeout(limit, filled).await.expect("hangs").unwrap();
+        for (batch, buffer) in batches.iter().zip(&buffers).take(filled) {
+            received.extend(buffer[..batch.len].chunks(batch.segment_size).map(<[u8]>::to_vec));
+        }
+    }
+    received
+}
+
+#[tokio::test]
+async fn what_the_file_says_is_lost_and_the_rest_arrives_in_order() {
+    let plain = TokioRuntime::current().unwrap();
+    let sender = runtime(
+        "[[path]]\nname = \"x\"\nlose_packets = [2, 3]\ndelay_ms = 5\ndirection = \"send\"",
+    );
+    let (from, to) = (bind(&*sender, 1), bind(&plain, 2));
+    let contents: Vec<u8> = (0..10).flat_map(|n| [n; 100]).collect();
+    let begun = plain.now();
+    assert_eq!(send(&*from, to.local_address(), &contents, 100).await.unwrap(), 1000);
+    // Nobody else drives the links.
+    let (arrived, ()) = tokio::join!(receive(&*to, 8), async {
+        let mut buffer = [0; 10];
+        let mut batches = [Batch::default()];
+        let nothing =
+            poll_fn(|cx| from.poll_receive(cx, &mut [IoSliceMut::new(&mut buffer)], &mut batches));
+        let patience = std::time::Duration::from_secs(2);
+        assert!(tokio::time::timeout(patience, nothing).await.is_err());
+    });
+    assert!(plain.now() >= begun + std::time::Duration::from_millis(5));
+    let expected: Vec<_> = [0, 3, 4, 5, 6, 7, 8, 9].iter().map(|n| vec![*n; 100]).collect();
+    assert_eq!(arrived, expected);
+    let links = sender.links();
+    assert_eq!(links.len(), 1);
+    assert_eq!((links[0].name.as_deref(), links[0].direction), (Some("x"), Direction::Send));
+    let statistics = &links[0].statistics;
+    assert_eq!((statistics.offered, statistics.lost_model, statistics.delivered), (10, 2, 8));
+    // IP and UDP headers count.
+    assert_eq!(statistics.offered_bytes, 1280);
+    drop(from);
+    assert_eq!(sender.links(), []);
+}
+
+#[tokio::test]
+async fn received_packets_go_through_their_links_too() {
+    let plain = TokioRuntime::current().unwrap();
+    let receiver = runtime(
+        "[[path]]\nremote = \"127.0.0.1\"\ndirection = \"receive\"\nduplicate_percent = 100",
+    );
+    let (impaired, other) = (bind(&plain, 1), bind(&plain, 3));
+    let to = bind(&*receiver, 2);
+    send(&*impaired, to.local_address(), &[1; 200], 100).await.unwrap();
+    assert_eq!(receive(&*to, 4).await, vec![vec![1; 100]; 4]);
+    send(&*other, to.local_address(), &[2; 200], 100).await.unwrap();
+    assert_eq!(receive(&*to, 2).await, vec![vec![2; 100]; 2]);
+    // What no entry is for is sent as it is.
+    send(&*to, impaired.local_address(), &[3; 50], 50).await.unwrap();
+    assert_eq!(receive(&*impaired, 1).await, [[3; 50]]);
+    assert_eq!(receiver.links().len(), 1);
+}
+
+#[tokio::test]
+async fn packets_above_the_mtu_are_refused_with_it() {
+    let plain = TokioRuntime::current().unwrap();
+    let sender = runtime("[[path]]\nmtu_bytes = 1000");
+    let (from, to) = (bind(&*sender, 1), bind(&plain, 2));
+    let refused = send(&*from, to.local_address(), &[0; 973], 973).await;
+    assert!(matches!(refused, Err(TransmitError::TooBig)));
+    let error = from.next_error().unwrap();
+    assert_eq!(error.kind, NetworkErrorKind::LocalMtu(1000));
+    assert!(from.next_error().is_none());
+    assert_eq!(send(&*from, to.local_address(), &[0; 972], 972).await.unwrap(), 972);
+    // What IP may fragment fits any link.
+    let (source, ecn, may_fragment) = (None, None, true);
+    let (destination, segment_size, contents) = (to.local_address(), 1500, &[7; 1500][..]);
+    let large = Datagrams { source, destination, ecn, segment_size, may_fragment, contents };
+    assert_eq!(from.try_send(&large).unwrap(), 1500);
+    assert_eq!(receive(&*to, 2).await[1].len(), 1500);
+}
+
+#[tokio::test]
+async fn a_cut_link_carries_nothing() {
+    let plain = TokioRuntime::current().unwrap();
+    let sender = runtime("[[path]]\nlocal = \"127.0.0.1\"\ncut_at_s = 0");
+    let (cut, whole) = (bind(&*sender, 1), bind(&*sender, 3));
+    let to = bind(&plain, 2);
+    assert_eq!(send(&*cut, to.local_address(), &[1; 10], 10).await.unwrap(), 10);
+    assert_eq!(send(&*whole, to.local_address(), &[2; 10], 10).await.unwrap(), 10);
+    assert_eq!(receive(&*to, 1).await, [[2; 10]]);
+    assert_eq!(sender.links()[0].statistics.lost_down, 1);
+}

@@ -1,0 +1,62 @@
+//! TUN devices in network namespaces.
+
+use std::fs::File;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use nix::sched::{CloneFlags, setns};
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use super::EndAddress;
+use crate::failure::Failure;
+
+/// Where ip-netns keeps the namespaces it names.
+const NAMESPACES: &str = "/run/netns";
+
+/// Packets that the kernel keeps until they are read: a burst of a window's size.
+const QUEUE: u32 = 5000;
+
+/// Makes the device of one end, with its address, up and not blocking. It goes when it is
+/// dropped.
+pub(crate) fn create(end: &EndAddress, mtu: u16) -> Result<SyncDevice, Failure> {
+    let failed = |error: io::Error| {
+        let hint = match error.kind() {
+            io::ErrorKind::PermissionDenied => ": run as root or with CAP_NET_ADMIN",
+            _ => "",
+        };
+        Failure::failed(format!("cannot make the device of {end}: {error}{hint}"))
+    };
+    let namespace = match &end.namespace {
+        None => None,
+        Some(name) => Some(File::open(Path::new(NAMESPACES).join(name)).map_err(|error| {
+            Failure::failed(match error.kind() {
+                io::ErrorKind::NotFound => format!("there is no network namespace '{name}'"),
+                _ => format!("the network namespace '{name}' cannot be entered: {error}"),
+            })
+        })?),
+    };
+    // A thread moves to the namespace alone; the device stays there, and its descriptor works
+    // everywhere.
+    let built = std::thread::scope(|scope| {
+        let building = scope.spawn(|| {
+            if let Some(namespace) = namespace {
+                setns(namespace, CloneFlags::CLONE_NEWNET)?;
+            }
+            build(end, mtu)
+        });
+        building.join().unwrap_or_else(|_| Err(io::Error::other("the attempt failed")))
+    });
+    built.map_err(failed)
+}
+
+fn build(end: &EndAddress, mtu: u16) -> io::Result<SyncDevice> {
+    let builder = DeviceBuilder::new().name(&end.device).mtu(mtu).tx_queue_len(QUEUE);
+    let builder = match end.address {
+        IpAddr::V4(address) => builder.ipv4(address, end.prefix, None),
+        IpAddr::V6(address) => builder.ipv6(address, end.prefix),
+    };
+    let device = builder.build_sync()?;
+    device.set_nonblocking(true)?;
+    Ok(device)
+}

@@ -1,0 +1,31 @@
+//! Impairment files, as `--impair` and `emulate` take them.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::Path;
+use std::sync::Arc;
+
+use anabranch::runtime::{ImpairedRuntime, Runtime, TokioRuntime};
+use anabranch_impair::file::ImpairmentFile;
+
+use crate::failure::Failure;
+
+/// Reads an impairment file.
+pub(crate) fn read(path: &Path) -> Result<ImpairmentFile, Failure> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::failed(format!("the file {name} cannot be read: {error}")))?;
+    text.parse().map_err(|error| Failure::usage(format!("{name}, {error}")))
+}
+
+/// A seed for links whose file has none.
+pub(crate) fn seed() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// A runtime whose sockets do as the file says.
+pub(crate) fn runtime(path: &Path) -> Result<Arc<dyn Runtime>, Failure> {
+    let file = read(path)?;
+    let tokio = TokioRuntime::current()
+        .ok_or_else(|| Failure::failed("there is no runtime for impaired sockets"))?;
+    Ok(Arc::new(ImpairedRuntime::new(Arc::new(tokio), file, seed())))
+}
