@@ -81,6 +81,7 @@ impl Association {
     // req: rfc9260 7.2.4 "MUST be applied first"
     // req: rfc9260 7.2.1 "SHOULD update its cwnd (or cwnds) apportioned"
     fn grow_windows(&mut self, now: Instant) {
+        let base = self.outstanding.base();
         for (index, path) in self.paths.iter_mut().enumerate() {
             let ack = &self.summary.paths[index];
             if let Some(rtt) = ack.rtt {
@@ -98,7 +99,8 @@ impl Association {
                 flight_before: path.flight_before.1.max(ack.flight_before),
                 all_acked: !self.outstanding.in_flight(index),
                 cumulative_advanced: self.summary.cumulative_advanced,
-                in_fast_recovery: path.recovery_exit.is_some(),
+                // The acknowledgement that reaches the exit point ends it, and counts.
+                in_fast_recovery: path.recovery_exit.is_some_and(|exit| base <= exit),
             });
             if ack.large {
                 path.mtu.on_full_size_acked();

@@ -2,6 +2,7 @@
 
 mod failures;
 mod network;
+mod rules;
 mod transfers;
 mod watching;
 
