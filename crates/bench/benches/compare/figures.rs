@@ -276,6 +276,14 @@ pub(crate) const ALL: &[Figure] = &[
         what: What::Ends(Task::Bulk { message: 64 }),
     },
     Figure {
+        key: "loopback_native",
+        title: "16 KB messages over IP protocol 132 (needs CAP_NET_RAW)",
+        unit: "MB/s",
+        entries: &[two("IP protocol 132", Ends::Wire("native")), ANABRANCH],
+        target: Target::None,
+        what: What::Ends(Task::Bulk { message: 16384 }),
+    },
+    Figure {
         key: "ping_p50",
         title: "round trip of 64 bytes, median, each process on a CPU of its own",
         unit: "us",

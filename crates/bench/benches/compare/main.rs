@@ -46,15 +46,17 @@ fn main() -> ExitCode {
         }
     }
     let mut outcomes = Vec::new();
+    let mut failed = false;
     for figure in figures::ALL.iter().filter(|f| options.wants(f.key)) {
         match figure.run(&options) {
             Ok(outcome) => {
                 report::print(figure, &outcome);
                 outcomes.push((figure, outcome));
             }
+            // The others are still worth having.
             Err(message) => {
                 eprintln!("compare: {}: {message}", figure.key);
-                return ExitCode::FAILURE;
+                failed = true;
             }
         }
     }
@@ -62,7 +64,7 @@ fn main() -> ExitCode {
         && let Err(error) = file.write_all(report::json(&outcomes).as_bytes())
     {
         eprintln!("compare: cannot write {}: {error}", path.display());
-        return ExitCode::FAILURE;
+        failed = true;
     }
-    ExitCode::SUCCESS
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

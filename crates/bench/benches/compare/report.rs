@@ -59,13 +59,14 @@ pub(crate) fn print(figure: &Figure, outcome: &Outcome) {
         let ratio = spread(outcome.ratios(index)).map_or(String::new(), |r| {
             format!("  x {:5.2} ({:.2} to {:.2})", r.median, r.min, r.max)
         });
-        let range = format!("({:.1} to {:.1})", value.min, value.max);
+        let digits = if value.max < 10.0 { 3 } else { 1 };
+        let range = format!("({:.digits$} to {:.digits$})", value.min, value.max);
         let notes: String = notes(samples)
             .into_iter()
             .map(|(name, value)| format!("  {name} {value:.3}"))
             .collect();
         println!(
-            "  {:<15} {:>11.1} {range:<24} {cpu:>7.2} CPU s{ratio}{notes}",
+            "  {:<15} {:>11.digits$} {range:<24} {cpu:>7.2} CPU s{ratio}{notes}",
             entry.name, value.median
         );
     }

@@ -337,6 +337,7 @@ impl Association {
                 first = self.finish(packet);
                 break;
             }
+            let repairs = self.outstanding.lost_chunks() > 0;
             let sends_data = self.state.sends_data() && self.data_may_follow(now, path);
             let answers = self.sack_wanted(path, sends_data);
             let mut stamp = 0;
@@ -361,7 +362,10 @@ impl Association {
                 }
                 // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
                 mixed |= self.write_retransmissions(now, path, number, &mut packet);
-                self.write_new_data(now, path, number, &mut budget, &mut packet);
+                // Without repairs new data is what may follow; after them it is another question.
+                if !repairs || (path == self.active && self.may_send_new(now, path)) {
+                    self.write_new_data(now, path, number, &mut budget, &mut packet);
+                }
             }
             if packet.len() == bare {
                 packet.cancel();
@@ -537,6 +541,7 @@ impl Association {
         any
     }
 
+    /// Puts new data into a packet, which [`may_send_new`](Self::may_send_new) said may leave.
     fn write_new_data(
         &mut self,
         now: Instant,
@@ -545,7 +550,7 @@ impl Association {
         budget: &mut Budget,
         packet: &mut PacketWriter<'_>,
     ) {
-        if path != self.active || !self.may_send_new(now, path) || !self.pace(now, path, budget) {
+        if !self.pace(now, path, budget) {
             return;
         }
         if budget.packets == 0 {
@@ -566,7 +571,6 @@ impl Association {
             if self.outstanding.len() >= MAX_OUTSTANDING {
                 break;
             }
-            self.expire_messages(now);
             let Some(length) = self.send.peek(room, largest, !in_packet) else { break };
             // A chunk is never cut to fit into what is left of the window.
             // req: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"

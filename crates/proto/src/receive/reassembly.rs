@@ -159,18 +159,26 @@ impl Reassembly {
     // req: rfc9260 6 "they MUST be implemented by the data receiver"
     pub(crate) fn insert(&mut self, fragment: Fragment) -> Result<Option<Assembled>, Violation> {
         self.charge += fragment.charge as usize;
-        let joins_recent = match &self.recent {
-            Some(recent) => recent.next == fragment.tsn && !recent.end && !fragment.begin,
-            None => false,
-        };
-        if joins_recent && self.others.is_empty() {
-            if let Some(recent) = &mut self.recent {
+        // Bulk data comes above all that is incomplete, where there is nothing else to join.
+        let highest = self.others.last_key_value();
+        match &mut self.recent {
+            Some(recent)
+                if recent.next == fragment.tsn
+                    && !recent.end
+                    && !fragment.begin
+                    && highest.is_none_or(|(&first, _)| first < fragment.tsn) =>
+            {
                 recent.push(fragment)?;
                 if recent.is_complete() {
                     return Ok(self.recent.take().map(|run| self.complete(run)));
                 }
+                return Ok(None);
             }
-            return Ok(None);
+            None if highest.is_none_or(|(_, run)| run.next < fragment.tsn) => {
+                self.recent = Some(Run::new(fragment));
+                return Ok(None);
+            }
+            _ => {}
         }
         if let Some(recent) = self.recent.take() {
             self.others.insert(recent.first, recent);

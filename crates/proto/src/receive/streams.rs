@@ -13,9 +13,8 @@ const KEPT: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     next: Pages<u16>,
-    /// Complete messages behind one that is not, by stream and SSN.
-    held: BTreeMap<(u16, u16), Message>,
-    held_charge: usize,
+    /// Complete messages behind one that is not there yet.
+    held: Held,
     ready: VecDeque<Message>,
 }
 
@@ -44,11 +43,7 @@ impl Streams {
             if first_tsn <= cumulative + u64::from(ahead) {
                 return Err("a stream sequence number that was used before or is too far ahead");
             }
-            self.held_charge += message.charge as usize;
-            return match self.held.insert((stream, ssn), message) {
-                None => Ok(()),
-                Some(_) => Err("two messages with one stream sequence number"),
-            };
+            return self.held.insert(ssn, message);
         }
         self.ready.push_back(message);
         let next = self.next.entry(stream);
@@ -56,10 +51,10 @@ impl Streams {
         if self.held.is_empty() {
             return Ok(());
         }
-        while let Some(message) = self.held.remove(&(stream, *next)) {
-            self.held_charge -= message.charge as usize;
-            self.ready.push_back(message);
-            *next = next.wrapping_add(1);
+        while let Some(run) = self.held.take(stream, *next) {
+            // A run has no more messages than there are SSNs.
+            *next = next.wrapping_add(run.len() as u16);
+            self.ready.extend(run);
         }
         Ok(())
     }
@@ -85,7 +80,7 @@ impl Streams {
 
     /// What messages that wait for earlier ones are charged.
     pub(crate) fn held_charge(&self) -> usize {
-        self.held_charge
+        self.held.charge
     }
 
     /// What messages that can be taken are charged.
@@ -97,8 +92,7 @@ impl Streams {
     /// All streams start anew. What can be delivered already stays.
     pub(crate) fn restart(&mut self) {
         self.next = Pages::default();
-        self.held.clear();
-        self.held_charge = 0;
+        self.held = Held::default();
     }
 
     /// Gives back memory that nothing is in.
@@ -106,6 +100,66 @@ impl Streams {
         if self.ready.is_empty() {
             self.ready = VecDeque::new();
         }
+    }
+}
+
+/// Messages that wait for earlier ones of their streams, in runs of consecutive SSNs.
+///
+/// While one packet of a large window is missing, all that follow it come here, nearly always in
+/// their order: each is put behind the one before, and the search is among as many runs as there
+/// are gaps, not among as many messages as the window holds.
+#[derive(Debug, Default)]
+struct Held {
+    /// By stream and the SSN of the run's first message. A run ends at SSN 65535 at the latest.
+    runs: BTreeMap<(u16, u16), VecDeque<Message>>,
+    charge: usize,
+}
+
+impl Held {
+    fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Keeps a message.
+    fn insert(&mut self, ssn: u16, message: Message) -> Result<(), Violation> {
+        let stream = message.stream;
+        let charge = message.charge as usize;
+        // The run that follows, if this message stands right before it.
+        let follower = ssn.checked_add(1).and_then(|next| self.runs.remove(&(stream, next)));
+        let mut run = follower.unwrap_or_default();
+        let before = self.runs.range_mut((stream, 0)..=(stream, ssn)).next_back();
+        match before {
+            Some((&(_, first), before)) if usize::from(ssn - first) < before.len() => {
+                return Err("two messages with one stream sequence number");
+            }
+            Some((&(_, first), before)) if usize::from(ssn - first) == before.len() => {
+                before.push_back(message);
+                if before.len() >= run.len() {
+                    before.append(&mut run);
+                } else {
+                    // The shorter one moves, so that joining costs little whatever the order.
+                    while let Some(message) = before.pop_back() {
+                        run.push_front(message);
+                    }
+                    *before = run;
+                }
+            }
+            _ => {
+                // A message between two that are missing is charged for no more than itself.
+                run.reserve_exact(usize::from(run.is_empty()));
+                run.push_front(message);
+                self.runs.insert((stream, ssn), run);
+            }
+        }
+        self.charge += charge;
+        Ok(())
+    }
+
+    /// Takes the run of a stream that begins with this SSN.
+    fn take(&mut self, stream: u16, ssn: u16) -> Option<VecDeque<Message>> {
+        let run = self.runs.remove(&(stream, ssn))?;
+        self.charge -= run.iter().map(|message| message.charge as usize).sum::<usize>();
+        Some(run)
     }
 }
 
@@ -198,6 +252,43 @@ mod tests {
         streams.deliver(message(0, 0, 100), 100 + 0xffff).unwrap();
         assert_eq!(ready(&mut streams).len(), 65_536);
         assert!(streams.is_next(0, 0));
+    }
+
+    #[test]
+    fn messages_are_held_in_whatever_order_they_come() {
+        // All orders of six messages behind the one that is missing, across a wrap of the SSNs.
+        let mut order: Vec<u16> = (1..=6).collect();
+        let mut orders = Vec::new();
+        permute(&mut order, 0, &mut orders);
+        assert_eq!(orders.len(), 720);
+        for order in orders {
+            let mut streams = Streams::default();
+            *streams.next.entry(7) = 65_532;
+            let ssn = |ahead: u16| 65_532_u16.wrapping_add(ahead);
+            for ahead in &order {
+                let tsn = 10 + u64::from(*ahead);
+                streams.deliver(message(7, ssn(*ahead), tsn), 9).unwrap();
+                assert!(streams.deliver(message(7, ssn(*ahead), tsn + 10), 9).is_err(), "twice");
+            }
+            assert_eq!(streams.held_charge(), 6);
+            assert!(!streams.is_ready());
+            streams.deliver(message(7, ssn(0), 10), 9).unwrap();
+            let expected: Vec<_> = (0..=6).map(|ahead| (7, ssn(ahead))).collect();
+            assert_eq!(ready(&mut streams), expected, "{order:?}");
+            assert_eq!(streams.held_charge(), 0);
+            assert!(streams.held.is_empty());
+        }
+    }
+
+    fn permute(order: &mut Vec<u16>, from: usize, all: &mut Vec<Vec<u16>>) {
+        if from == order.len() {
+            all.push(order.clone());
+        }
+        for at in from..order.len() {
+            order.swap(from, at);
+            permute(order, from + 1, all);
+            order.swap(from, at);
+        }
     }
 
     #[test]

@@ -402,6 +402,10 @@ impl Outstanding {
 
     /// What is known of a chunk's retransmissions; `None` if it was sent once.
     pub(crate) fn retransmission(&self, tsn: u64) -> Option<Retransmission> {
+        // Most chunks that are acknowledged are newer than all that were sent again.
+        if self.retransmissions.last_key_value().is_none_or(|(&last, _)| last < tsn) {
+            return None;
+        }
         self.retransmissions.get(&tsn).copied()
     }
 
@@ -416,8 +420,8 @@ impl Outstanding {
             return None;
         }
         self.leave(self.base);
-        if !self.retransmissions.is_empty() {
-            self.retransmissions.remove(&self.base);
+        if self.retransmissions.first_key_value().is_some_and(|(&first, _)| first == self.base) {
+            self.retransmissions.pop_first();
         }
         let slot = self.slots.pop_front();
         if let Some(context) = self.contexts.remove(&self.base) {

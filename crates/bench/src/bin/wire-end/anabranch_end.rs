@@ -4,20 +4,25 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, AssociationConfig, ConnectOptions, Endpoint, OutgoingMessage, Ppid};
+use anabranch::{
+    Association, AssociationConfig, ConnectOptions, Encapsulation, Endpoint, OutgoingMessage, Ppid,
+};
 use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::measure::{self, Meter, Pings};
-use crate::options::Options;
+use crate::options::{Options, Transport};
 use crate::{IP_MTU, Result};
 
 /// The server's SCTP port.
 const PORT: u16 = 7;
 
-const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The client has another address: a raw socket gets all packets for its address.
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 /// Handshakes that a client with many associations has under way at a time.
 const HANDSHAKES: usize = 256;
@@ -28,8 +33,13 @@ const EACH: usize = 10_000;
 /// How long the CPU time of idle associations is counted.
 const IDLE: Duration = Duration::from_secs(5);
 
-fn endpoint() -> Result<Endpoint> {
-    Ok(Endpoint::builder().local_addresses([LOCAL]).udp_port(0).bind()?)
+fn endpoint(address: IpAddr, transport: Transport) -> Result<Endpoint> {
+    let builder = Endpoint::builder().local_addresses([address]).udp_port(0);
+    let builder = match transport {
+        Transport::Native => builder.encapsulation(Encapsulation::Ip),
+        _ => builder,
+    };
+    Ok(builder.bind()?)
 }
 
 fn config() -> AssociationConfig {
@@ -41,7 +51,7 @@ fn config() -> AssociationConfig {
 async fn connect(endpoint: &Endpoint, options: &Options) -> Result<Association> {
     let mut connect = ConnectOptions::from(config());
     connect.remote_udp_port = options.port;
-    Ok(endpoint.connect((LOCAL, PORT), connect).await?)
+    Ok(endpoint.connect((SERVER, PORT), connect).await?)
 }
 
 /// How many datagrams one system call carried.
@@ -56,7 +66,7 @@ fn batching(endpoint: &Endpoint) -> serde_json::Value {
 
 /// Takes everything that so many associations send.
 pub(crate) async fn sink(options: &Options) -> Result<()> {
-    let endpoint = endpoint()?;
+    let endpoint = endpoint(SERVER, options.transport)?;
     let listener = endpoint.listen(PORT, config())?;
     measure::listening(endpoint.udp_port())?;
     let mut all = JoinSet::new();
@@ -93,7 +103,7 @@ fn jain(rates: &[f64]) -> f64 {
 
 /// Sends messages for a while on so many associations at once.
 pub(crate) async fn source(options: &Options) -> Result<()> {
-    let endpoint = endpoint()?;
+    let endpoint = endpoint(CLIENT, options.transport)?;
     let mut associations = Vec::new();
     for _ in 0..options.associations {
         associations.push(connect(&endpoint, options).await?);
@@ -126,7 +136,7 @@ pub(crate) async fn source(options: &Options) -> Result<()> {
 
 /// Returns every message of every association until one of them ends.
 pub(crate) async fn echo() -> Result<()> {
-    let endpoint = endpoint()?;
+    let endpoint = endpoint(SERVER, Transport::Anabranch)?;
     let listener = endpoint.listen(PORT, config())?;
     measure::listening(endpoint.udp_port())?;
     let mut all = JoinSet::new();
@@ -164,7 +174,7 @@ async fn many(endpoint: &Endpoint, options: &Options) -> Result<Vec<Association>
         connect.remote_udp_port = options.port;
         let (endpoint, data) = (endpoint.clone(), data.clone());
         all.spawn(async move {
-            let association = endpoint.connect((LOCAL, PORT), connect).await?;
+            let association = endpoint.connect((SERVER, PORT), connect).await?;
             association.send(OutgoingMessage::new(0, Ppid(0), data)).await?;
             let mut left = EACH;
             while left > 0 {
@@ -184,7 +194,7 @@ async fn many(endpoint: &Endpoint, options: &Options) -> Result<Vec<Association>
 
 /// Measures the time, the memory and the idling of many associations.
 pub(crate) async fn crowd(options: &Options) -> Result<()> {
-    let endpoint = endpoint()?;
+    let endpoint = endpoint(CLIENT, options.transport)?;
     let meter = Meter::started();
     let associations = many(&endpoint, options).await?;
     let seconds = meter.elapsed().as_secs_f64();
@@ -197,7 +207,7 @@ pub(crate) async fn crowd(options: &Options) -> Result<()> {
 
 /// Measures round trips, beside so many idle associations.
 pub(crate) async fn ping(options: &Options) -> Result<()> {
-    let endpoint = endpoint()?;
+    let endpoint = endpoint(CLIENT, options.transport)?;
     let others = Options { associations: options.associations - 1, ..*options };
     let idle = many(&endpoint, &others).await?;
     let association = connect(&endpoint, options).await?;

@@ -56,8 +56,12 @@ fn run(options: &Options) -> Result<()> {
         (Transport::Tcp, Role::Source) => tcp::source(options),
         (transport, role) => runtime(options)?.block_on(async {
             match (transport, role) {
-                (Transport::Anabranch, Role::Sink) => anabranch_end::sink(options).await,
-                (Transport::Anabranch, Role::Source) => anabranch_end::source(options).await,
+                (Transport::Anabranch | Transport::Native, Role::Sink) => {
+                    anabranch_end::sink(options).await
+                }
+                (Transport::Anabranch | Transport::Native, Role::Source) => {
+                    anabranch_end::source(options).await
+                }
                 (Transport::Anabranch, Role::Echo) => anabranch_end::echo().await,
                 (Transport::Anabranch, Role::Ping) => anabranch_end::ping(options).await,
                 (Transport::Anabranch, Role::Crowd) => anabranch_end::crowd(options).await,

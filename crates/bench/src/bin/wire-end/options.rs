@@ -25,7 +25,10 @@ pub(crate) enum Role {
 /// What carries the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
+    /// This project's SCTP over UDP.
     Anabranch,
+    /// The same as IP protocol 132, which needs the capability CAP_NET_RAW.
+    Native,
     Quinn,
     Tcp,
     /// UDP on blocking sockets, for latency.
@@ -110,13 +113,15 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Options
     };
     options.transport = match words.next() {
         Some("anabranch") => Transport::Anabranch,
+        Some("native") => Transport::Native,
         Some("quinn") => Transport::Quinn,
         Some("tcp") => Transport::Tcp,
         Some("udp") => Transport::Udp,
         Some("tokio-udp") => Transport::TokioUdp,
         Some("limit") => Transport::Limit,
         _ => {
-            return Err("the second word is anabranch, quinn, tcp, udp, tokio-udp or limit".into());
+            let known = "anabranch, native, quinn, tcp, udp, tokio-udp or limit";
+            return Err(format!("the second word is {known}").into());
         }
     };
     if matches!(options.role, Role::Source | Role::Ping | Role::Crowd) {
