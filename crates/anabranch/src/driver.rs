@@ -15,9 +15,9 @@ use bytes::{Bytes, BytesMut};
 
 use crate::buffers::BufferPool;
 use crate::capture::Capture;
-use crate::runtime::{Batch, NetworkErrorKind, Timer};
+use crate::runtime::{AddressWatch, Batch, NetworkErrorKind, Timer};
 use crate::shared::{Guard, Shared};
-use crate::sockets::{Problem, SocketSet};
+use crate::sockets::{Changes, Problem, SocketSet};
 
 /// Batches taken from a socket with one call.
 const BATCHES: usize = 8;
@@ -58,6 +58,7 @@ pub(crate) struct Driver {
     /// Failed attempts to receive since the last success.
     receive_errors: u32,
     timer: Box<dyn Timer>,
+    address_watch: Option<Box<dyn AddressWatch>>,
     /// What the timer is set to.
     armed: Option<Instant>,
     /// Transmits taken from the engine, and their bytes one after the other.
@@ -70,6 +71,7 @@ impl Driver {
         let mut pool = BufferPool::default();
         let receive_buffers = std::array::from_fn(|_| pool.take());
         let timer = shared.runtime.clone().timer();
+        let address_watch = shared.runtime.watch_addresses();
         let span = tracing::debug_span!("endpoint", udp_port = sockets.udp_port());
         Self {
             shared,
@@ -81,6 +83,7 @@ impl Driver {
             batches: [Batch::default(); BATCHES],
             receive_errors: 0,
             timer,
+            address_watch,
             armed: None,
             taken: Vec::new(),
             bytes: Vec::new(),
@@ -155,6 +158,31 @@ impl Driver {
         taken.clear();
         bytes.clear();
         (self.taken, self.bytes) = (taken, bytes);
+    }
+
+    /// Tells the engine which addresses have gone and come, if the host says that some have.
+    fn follow_addresses(&mut self, cx: &mut Context<'_>, now: Instant) {
+        let changed = |watch: &mut Box<dyn AddressWatch>| watch.poll_changed(cx).is_ready();
+        if !self.address_watch.as_mut().is_some_and(changed) {
+            return;
+        }
+        let runtime = self.shared.runtime.clone();
+        let changes = self.sockets.look_at_addresses(&*runtime);
+        if changes == Changes::default() {
+            return;
+        }
+        tracing::debug!(name: "connectivity:addresses_changed", ?changes);
+        let addresses = self.sockets.addresses().to_vec();
+        self.drain(now, |guard| {
+            let ips: Vec<_> = addresses.iter().map(|address| address.ip).collect();
+            guard.engine.set_local_addresses(now, &ips);
+            guard.addresses = addresses;
+            for (ips, usable) in [(changes.lost, false), (changes.gained, true)] {
+                for ip in ips {
+                    guard.engine.handle_local_address(now, ip, usable);
+                }
+            }
+        });
     }
 
     /// Tells the engine of what went wrong in sending. Returns whether there was anything.
@@ -310,6 +338,7 @@ impl Future for Driver {
                     guard.engine.handle_timeout(now);
                 }
             });
+            this.follow_addresses(cx, now);
             let retry = this.sockets.flush(cx);
             let arrivals = this.receive(cx, now);
             let reported = this.sockets.poll_errors(cx);

@@ -1,7 +1,7 @@
 //! The endpoint: owner of sockets, engine and associations.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Poll;
@@ -16,7 +16,7 @@ use crate::listener::Listener;
 use crate::options::{ConnectOptions, LINGER, ListenOptions, Remotes};
 use crate::runtime::Runtime;
 use crate::shared::{ListenerState, Shared, State};
-use crate::sockets::SocketSet;
+use crate::sockets::{SocketSet, Wanted};
 use crate::state::{AssociationState, Phase};
 use crate::wakers::Key;
 
@@ -39,6 +39,8 @@ pub struct Builder {
     seed: Option<[u8; 32]>,
     capture: Option<PathBuf>,
     runtime: Option<Arc<dyn Runtime>>,
+    interface: Option<String>,
+    opened: Vec<Arc<UdpSocket>>,
 }
 
 impl Builder {
@@ -47,6 +49,26 @@ impl Builder {
     #[must_use]
     pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         self.local_addresses.extend(addresses);
+        self
+    }
+
+    /// Sends and receives over this network interface only, whatever the routes are, and with no
+    /// local addresses given uses all of the interface, the link-local ones among them.
+    ///
+    /// Linux ties sockets to interfaces (SO_BINDTODEVICE); elsewhere binding fails.
+    #[must_use]
+    pub fn interface(mut self, name: impl Into<String>) -> Self {
+        self.interface = Some(name.into());
+        self
+    }
+
+    /// Adds a socket that was opened already, for instance by somebody who has the privilege for
+    /// raw sockets: a UDP socket, or with [`Encapsulation::Ip`] a raw socket for protocol 132.
+    /// Any descriptor becomes a `std::net::UdpSocket` with `From<OwnedFd>`. With such sockets no
+    /// local addresses are needed.
+    #[must_use]
+    pub fn socket(mut self, socket: UdpSocket) -> Self {
+        self.opened.push(Arc::new(socket));
         self
     }
 
@@ -113,8 +135,18 @@ impl Builder {
             }
         };
         let encapsulation = self.config.encapsulation;
-        let sockets =
-            SocketSet::bind(&*runtime, encapsulation, &self.local_addresses, self.udp_port)?;
+        let mut opened = Vec::with_capacity(self.opened.len());
+        for socket in &self.opened {
+            opened.push(socket.try_clone().map_err(BindError::Opened)?);
+        }
+        let wanted = Wanted {
+            encapsulation,
+            addresses: self.local_addresses,
+            port: self.udp_port,
+            interface: self.interface,
+            opened,
+        };
+        let sockets = SocketSet::bind(&*runtime, wanted)?;
         let clocks = (runtime.wall_clock(), runtime.now());
         let capture = match self.capture {
             Some(path) => match Capture::create(&path, encapsulation, clocks) {
@@ -124,11 +156,12 @@ impl Builder {
             None => None,
         };
         let mut engine = anabranch_proto::Endpoint::new(self.config, seed);
-        engine.set_local_addresses(runtime.now(), sockets.addresses());
-        let local_addresses = sockets.addresses().to_vec();
+        let addresses: Vec<IpAddr> = sockets.addresses().iter().map(|a| a.ip).collect();
+        engine.set_local_addresses(runtime.now(), &addresses);
         let shared = Arc::new(Shared::new(engine, runtime.clone(), sockets.udp_port()));
+        shared.lock().addresses = sockets.addresses().to_vec();
         runtime.spawn(Box::pin(Driver::new(shared.clone(), sockets, capture)));
-        Ok(Endpoint { inner: Arc::new(EndpointRef { shared, local_addresses }) })
+        Ok(Endpoint { inner: Arc::new(EndpointRef { shared }) })
     }
 }
 
@@ -174,9 +207,10 @@ impl Endpoint {
         self.inner.shared.udp_port
     }
 
-    /// The local addresses.
-    pub fn local_addresses(&self) -> &[IpAddr] {
-        &self.inner.local_addresses
+    /// The local addresses that new associations use; without any given to the builder they
+    /// follow those of the host.
+    pub fn local_addresses(&self) -> Vec<IpAddr> {
+        self.inner.shared.lock().engine.local_addresses().to_vec()
     }
 
     /// Accepts associations on an SCTP port.
@@ -222,6 +256,11 @@ impl Endpoint {
         if let Some(other) = remotes.iter().find(|remote| remote.port() != port) {
             return Err(ConnectError::PortsDiffer(port, other.port()));
         }
+        // A scope says which link a link-local address is on.
+        let scope = remotes.iter().find_map(|remote| match remote {
+            SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => Some(v6.scope_id()),
+            _ => None,
+        });
         let ips = remotes.iter().map(SocketAddr::ip).collect();
         let mut request = ConnectRequest::new(ips, port);
         let shared = &self.inner.shared;
@@ -235,6 +274,9 @@ impl Endpoint {
             let mut guard = shared.lock();
             if guard.closing {
                 return Err(ConnectError::EndpointClosed);
+            }
+            if let Some(scope) = scope.filter(|scope| *scope != 0) {
+                request.locals = Some(guard.within_link(scope));
             }
             let id = guard.engine.connect(now, request).map_err(ConnectError::Refused)?;
             guard.associations.insert(id, AssociationState::new(options.linger));
@@ -329,7 +371,6 @@ impl Drop for IdleTurn<'_> {
 #[derive(Debug)]
 struct EndpointRef {
     shared: Arc<Shared>,
-    local_addresses: Vec<IpAddr>,
 }
 
 impl Drop for EndpointRef {

@@ -27,6 +27,12 @@ pub enum BindError {
     },
     /// The host's interfaces could not be listed.
     Interfaces(io::Error),
+    /// The host has no interface of this name that is up and has an address.
+    NoInterface(String),
+    /// Several interfaces have this link-local address.
+    AmbiguousLinkLocal(IpAddr),
+    /// A socket that was opened already cannot be used.
+    Opened(io::Error),
     /// The host has no usable address at all.
     NoAddress,
     /// The same local address was given twice.
@@ -83,6 +89,14 @@ impl fmt::Display for BindError {
             Self::Interfaces(source) => {
                 write!(f, "cannot list this host's addresses: {source}: name the local ones")
             }
+            Self::NoInterface(name) => write!(
+                f,
+                "there is no interface '{name}' that is up and has an address: see 'ip address'"
+            ),
+            Self::AmbiguousLinkLocal(ip) => {
+                write!(f, "several interfaces have the address {ip}: name one with --interface")
+            }
+            Self::Opened(source) => write!(f, "the socket given cannot be used: {source}"),
             Self::NoAddress => f.write_str("this host has no usable IP address: check its links"),
             Self::DuplicateAddress(ip) => write!(f, "the local address {ip} is given twice"),
             Self::Capture { path, source } => {
@@ -100,7 +114,7 @@ impl std::error::Error for BindError {
             Self::Socket { source, .. }
             | Self::Raw { source, .. }
             | Self::Capture { source, .. } => Some(source),
-            Self::Interfaces(source) => Some(source),
+            Self::Interfaces(source) | Self::Opened(source) => Some(source),
             _ => None,
         }
     }

@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -23,6 +23,8 @@ mod errors;
 mod fragmentation;
 #[cfg(feature = "impair")]
 mod impaired;
+#[cfg(feature = "runtime-tokio")]
+mod interfaces;
 #[cfg(feature = "runtime-tokio")]
 mod neighbours;
 #[cfg(feature = "runtime-tokio")]
@@ -60,11 +62,30 @@ pub trait Runtime: Debug + Send + Sync {
     /// As the operating system says.
     fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>>;
 
-    /// The addresses of this host's interfaces, for endpoints that are not bound to some of them.
+    /// Makes a socket for packets of a socket that was opened already; it is bound, or gets what
+    /// comes for all addresses.
+    ///
+    /// # Errors
+    /// As the operating system says, or the runtime has no use for sockets of the system.
+    fn adopt(
+        &self,
+        _encapsulation: Encapsulation,
+        _socket: UdpSocket,
+    ) -> io::Result<Box<dyn PacketSocket>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The addresses of this host's interfaces that are up.
     ///
     /// # Errors
     /// As the operating system says.
-    fn local_addresses(&self) -> io::Result<Vec<IpAddr>>;
+    fn local_addresses(&self) -> io::Result<Vec<LocalAddress>>;
+
+    /// Tells when [`local_addresses`](Self::local_addresses) may have changed; `None` if they
+    /// never do.
+    fn watch_addresses(&self) -> Option<Box<dyn AddressWatch>> {
+        None
+    }
 
     /// Whether this host's kernel has SCTP of its own, which answers in place of a raw socket.
     fn kernel_has_sctp(&self) -> bool {
@@ -81,6 +102,23 @@ pub trait Timer: Debug + Send {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
+/// An address of an interface of this host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LocalAddress {
+    /// The address.
+    pub ip: IpAddr,
+    /// Name of the interface.
+    pub interface: String,
+    /// Number of the interface: the scope of link-local addresses.
+    pub index: u32,
+}
+
+/// Notices that addresses or links of this host change.
+pub trait AddressWatch: Debug + Send {
+    /// Ready when something may have changed since the last time.
+    fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
 /// What a socket is to be bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -90,17 +128,23 @@ pub struct Binding {
     /// Local address and UDP port; port 0 means any free one, and nothing to IP protocol 132.
     /// A link-local IPv6 address has its interface's index as its scope.
     pub address: SocketAddr,
+    /// The interface that all packets take, whatever the routes are.
+    pub interface: Option<String>,
 }
 
 impl Binding {
     /// A UDP socket on this address.
     pub fn udp(address: SocketAddr) -> Self {
-        Self { encapsulation: Encapsulation::Udp, address }
+        Self { encapsulation: Encapsulation::Udp, address, interface: None }
     }
 
     /// A raw socket for IP protocol 132 on this address.
     pub fn ip(address: IpAddr) -> Self {
-        Self { encapsulation: Encapsulation::Ip, address: SocketAddr::new(address, 0) }
+        Self {
+            encapsulation: Encapsulation::Ip,
+            address: SocketAddr::new(address, 0),
+            interface: None,
+        }
     }
 }
 
@@ -153,6 +197,9 @@ pub trait PacketSocket: Debug + Send {
     fn poll_error(&self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
+
+    /// Forgets what failures have taught while the socket's address was gone.
+    fn refresh(&self) {}
 
     /// The next of the errors that the network reported for what was sent, oldest first.
     fn next_error(&self) -> Option<NetworkError> {

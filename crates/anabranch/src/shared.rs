@@ -4,6 +4,7 @@
 //! Wakers collected within are woken after the lock is released.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -15,7 +16,7 @@ use crate::endpoint::EndpointStatistics;
 use crate::error::AssociationError;
 use crate::inbound::Pushed;
 use crate::notification::Notification;
-use crate::runtime::Runtime;
+use crate::runtime::{LocalAddress, Runtime};
 use crate::state::{AssociationState, Phase};
 use crate::wakers::WakerSet;
 
@@ -46,6 +47,8 @@ pub(crate) struct State {
     /// Those who wait for `live` to become 0, or for the driver to go.
     pub(crate) idle: WakerSet,
     pub(crate) statistics: EndpointStatistics,
+    /// The endpoint's addresses, with their interfaces.
+    pub(crate) addresses: Vec<LocalAddress>,
     driver: Option<Waker>,
     /// The driver has been woken and has not looked since.
     driver_woken: bool,
@@ -111,6 +114,7 @@ impl Shared {
             driver_gone: false,
             idle: WakerSet::default(),
             statistics: EndpointStatistics::default(),
+            addresses: Vec::new(),
             driver: None,
             driver_woken: false,
             wakes: Vec::new(),
@@ -146,6 +150,18 @@ impl State {
     /// Wakes these when the lock is released.
     pub(crate) fn wake(&mut self, wakers: impl IntoIterator<Item = Waker>) {
         self.wakes.extend(wakers);
+    }
+
+    /// The endpoint's addresses without link-local ones of other interfaces than this.
+    pub(crate) fn within_link(&self, interface: u32) -> Vec<IpAddr> {
+        let within = |address: &&LocalAddress| {
+            let is_link_local = match address.ip {
+                IpAddr::V4(v4) => v4.is_link_local(),
+                IpAddr::V6(v6) => v6.is_unicast_link_local(),
+            };
+            !is_link_local || address.index == interface
+        };
+        self.addresses.iter().filter(within).map(|address| address.ip).collect()
     }
 
     /// Whether the driver has nothing to do any more.

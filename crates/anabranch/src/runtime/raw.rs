@@ -14,7 +14,7 @@ use quinn_udp::{RecvMeta, UdpSocketState};
 use super::polled::{Look, Polled};
 use super::{
     Batch, Binding, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError,
-    error_queue, errors, fragmentation, neighbours, udp,
+    error_queue, errors, fragmentation, interfaces, neighbours, udp,
 };
 
 /// SCTP's number among the protocols above IP.
@@ -34,9 +34,27 @@ impl Socket {
         let domain = socket2::Domain::for_address(binding.address);
         let protocol = socket2::Protocol::from(i32::from(SCTP.0));
         let socket = socket2::Socket::new(domain, socket2::Type::RAW, Some(protocol))?;
+        interfaces::bind_to(&socket, binding)?;
         let mut address = binding.address;
         address.set_port(0);
         socket.bind(&address.into())?;
+        Self::new(socket, address)
+    }
+
+    /// Takes a raw socket that somebody with the privilege has opened.
+    pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Self> {
+        let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "not a raw socket for SCTP");
+        if socket.r#type()? != socket2::Type::RAW {
+            return Err(wrong());
+        }
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if rustix::net::sockopt::socket_protocol(&socket)?.map(|p| p.as_raw().get())
+            != Some(u32::from(SCTP.0))
+        {
+            return Err(wrong());
+        }
+        let mut address = socket.local_addr()?.as_socket().ok_or_else(wrong)?;
+        address.set_port(0);
         Self::new(socket, address)
     }
 

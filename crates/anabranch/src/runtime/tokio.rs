@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
+use std::net::UdpSocket;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,7 +12,9 @@ use anabranch_proto::{Encapsulation, Instant};
 
 #[cfg(unix)]
 use super::raw;
-use super::{Binding, PacketSocket, Runtime, Timer, neighbours, udp};
+use super::{
+    AddressWatch, Binding, LocalAddress, PacketSocket, Runtime, Timer, interfaces, neighbours, udp,
+};
 
 /// tokio's sockets, timers and tasks.
 #[derive(Clone, Debug)]
@@ -64,11 +66,28 @@ impl Runtime for TokioRuntime {
         neighbours::kernel_has_sctp()
     }
 
-    fn local_addresses(&self) -> io::Result<Vec<IpAddr>> {
-        let interfaces = if_addrs::get_if_addrs()?;
-        // A link-local address means nothing without its interface.
-        let usable = interfaces.into_iter().filter(|i| i.is_oper_up() || i.is_loopback());
-        Ok(usable.filter(|i| !i.is_link_local()).map(|i| i.ip()).collect())
+    fn adopt(
+        &self,
+        encapsulation: Encapsulation,
+        socket: UdpSocket,
+    ) -> io::Result<Box<dyn PacketSocket>> {
+        let _context = self.handle.enter();
+        match encapsulation {
+            Encapsulation::Udp => Ok(Box::new(udp::Socket::adopt(socket.into())?)),
+            #[cfg(unix)]
+            Encapsulation::Ip => Ok(Box::new(raw::Socket::adopt(socket.into())?)),
+            #[cfg(not(unix))]
+            Encapsulation::Ip => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn local_addresses(&self) -> io::Result<Vec<LocalAddress>> {
+        interfaces::addresses()
+    }
+
+    fn watch_addresses(&self) -> Option<Box<dyn AddressWatch>> {
+        let _context = self.handle.enter();
+        interfaces::watch()
     }
 }
 

@@ -1,5 +1,6 @@
 //! SCTP in UDP datagrams (RFC 6951): sockets with segmentation and receive offload.
 
+use std::cell::RefCell;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -10,18 +11,21 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 use super::polled::{Look, Polled};
 use super::{
     Batch, Binding, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError,
-    error_queue, errors, fragmentation,
+    error_queue, errors, fragmentation, interfaces,
 };
 
 /// A UDP socket that carries SCTP.
 #[derive(Debug)]
 pub(super) struct Socket {
     io: Polled,
-    state: UdpSocketState,
+    /// What quinn-udp has learnt of the system: it gives segmentation up for ever after some
+    /// errors.
+    state: RefCell<UdpSocketState>,
     address: SocketAddr,
 }
 
 impl Socket {
+    /// Opens a socket.
     pub(super) fn bind(binding: &Binding) -> io::Result<Self> {
         let address = binding.address;
         let kind = socket2::Type::DGRAM;
@@ -29,7 +33,16 @@ impl Socket {
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
+        interfaces::bind_to(&socket, binding)?;
         socket.bind(&address.into())?;
+        Self::adopt(socket)
+    }
+
+    /// Takes a socket that is bound.
+    pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Self> {
+        if socket.r#type()? != socket2::Type::DGRAM {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a UDP socket"));
+        }
         let state = UdpSocketState::new((&socket).into())?;
         // Best effort: small buffers cost throughput only, and without an error queue path MTU
         // discovery does without ICMP.
@@ -40,7 +53,7 @@ impl Socket {
         socket.set_nonblocking(true)?;
         let io = Polled::new(socket.into())?;
         let address = io.get().local_addr()?;
-        Ok(Self { io, state, address })
+        Ok(Self { io, state: RefCell::new(state), address })
     }
 }
 
@@ -56,7 +69,7 @@ impl PacketSocket for Socket {
     fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
         let transmit = transmit(datagrams);
         let send = || {
-            let send = || self.state.try_send(self.io.get().into(), &transmit);
+            let send = || self.state.borrow().try_send(self.io.get().into(), &transmit);
             if datagrams.may_fragment {
                 return fragmentation::allowed(self.io.get(), self.address.is_ipv4(), send);
             }
@@ -84,7 +97,7 @@ impl PacketSocket for Socket {
         let most = buffers.len().min(batches.len()).min(metas.len());
         self.io.poll_receive(cx, || {
             let (buffers, metas) = (&mut buffers[..most], &mut metas[..most]);
-            let count = self.state.recv(self.io.get().into(), buffers, metas)?;
+            let count = self.state.borrow().recv(self.io.get().into(), buffers, metas)?;
             for (batch, meta) in batches.iter_mut().zip(&metas[..count]) {
                 *batch = from_meta(meta);
             }
@@ -93,7 +106,15 @@ impl PacketSocket for Socket {
     }
 
     fn max_segments(&self) -> usize {
-        self.state.max_gso_segments()
+        self.state.borrow().max_gso_segments()
+    }
+
+    fn refresh(&self) {
+        if let Ok(state) = UdpSocketState::new(self.io.get().into()) {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            let _ = state.enable_transport_errors(self.io.get().into());
+            self.state.replace(state);
+        }
     }
 
     fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {

@@ -2,121 +2,230 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
 use anabranch_proto::Encapsulation;
 
 use super::{Answers, Socket, SocketSet};
 use crate::endpoint::EndpointStatistics;
 use crate::error::BindError;
-use crate::runtime::{Binding, Runtime};
+use crate::runtime::{Binding, LocalAddress, PacketSocket, Runtime};
 
 /// Attempts to find a UDP port that is free on all local addresses.
 const PORT_ATTEMPTS: usize = 16;
 
+/// What an endpoint is to be bound to.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// What carries the packets.
+    pub(crate) encapsulation: Encapsulation,
+    /// Each gets a socket of its own; none means all of the host, or of the interface.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// UDP port; 0 means any free one.
+    pub(crate) port: u16,
+    /// All packets take this interface.
+    pub(crate) interface: Option<String>,
+    /// Sockets that were opened already, in place of addresses.
+    pub(crate) opened: Vec<UdpSocket>,
+}
+
 impl SocketSet {
     /// Opens one socket for each local address, or for each family if there are none; all have
     /// the same UDP port, unless they carry IP protocol 132.
-    pub(crate) fn bind(
-        runtime: &dyn Runtime,
-        encapsulation: Encapsulation,
-        addresses: &[IpAddr],
-        port: u16,
-    ) -> Result<Self, BindError> {
+    pub(crate) fn bind(runtime: &dyn Runtime, wanted: Wanted) -> Result<Self, BindError> {
+        let Wanted { encapsulation, addresses, port, interface, opened } = wanted;
         for (index, address) in addresses.iter().enumerate() {
             if addresses[..index].contains(address) {
                 return Err(BindError::DuplicateAddress(*address));
             }
         }
-        // A wildcard socket for a family that the host lacks is no loss.
-        let wildcards = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
-        let (bound, all_needed) =
-            if addresses.is_empty() { (&wildcards[..], false) } else { (addresses, true) };
-        let mut attempt = 0;
-        let sockets = loop {
-            attempt += 1;
-            match bind_all(runtime, encapsulation, bound, port, all_needed) {
-                Ok(sockets) => break sockets,
-                // The port that was free on the first address is taken on another one.
-                Err(BindError::Socket { source, .. })
-                    if port == 0
-                        && source.kind() == io::ErrorKind::AddrInUse
-                        && attempt < PORT_ATTEMPTS => {}
-                Err(error) => return Err(error),
+        let mut present = runtime.local_addresses().map_err(BindError::Interfaces)?;
+        if let Some(name) = &interface {
+            present.retain(|address| address.interface == *name);
+            if present.is_empty() {
+                return Err(BindError::NoInterface(name.clone()));
             }
+        }
+        let sockets = if opened.is_empty() {
+            let plan = Plan::new(encapsulation, &addresses, interface.as_deref(), &present)?;
+            plan.open(runtime, port)?
+        } else {
+            adopt(runtime, encapsulation, opened)?
         };
         // All have the same one.
         let udp_port = sockets.first().map_or(0, |socket| socket.io.local_address().port());
-        let addresses = if all_needed {
-            addresses.to_vec()
-        } else {
-            let mut found = runtime.local_addresses().map_err(BindError::Interfaces)?;
-            found.retain(|ip| sockets.iter().any(|s| s.bound.is_ipv4() == ip.is_ipv4()));
-            found
-        };
-        if addresses.is_empty() {
-            return Err(BindError::NoAddress);
-        }
         if encapsulation == Encapsulation::Ip && runtime.kernel_has_sctp() {
             tracing::warn!(
                 "this kernel has SCTP loaded, which answers with ABORT what is meant for this \
                  program: unload it (modprobe -r sctp), or use SCTP over UDP"
             );
         }
-        let statistics = EndpointStatistics::default();
-        Ok(Self {
+        let mut set = Self {
             sockets,
-            addresses,
+            addresses: Vec::new(),
+            interface,
             encapsulation,
             udp_port,
             problems: Vec::new(),
             answers: Answers::default(),
-            statistics,
-        })
+            statistics: EndpointStatistics::default(),
+        };
+        set.addresses = set.usable(&present);
+        if set.addresses.is_empty() {
+            return Err(BindError::NoAddress);
+        }
+        Ok(set)
+    }
+
+    /// The addresses of this endpoint, given those that the host has now. One that a socket is
+    /// bound to stays when it is gone, as one of interface 0.
+    pub(super) fn usable(&self, present: &[LocalAddress]) -> Vec<LocalAddress> {
+        let here = |address: &&LocalAddress| {
+            self.interface.as_ref().is_none_or(|name| *name == address.interface)
+        };
+        let mut usable: Vec<LocalAddress> = Vec::new();
+        for socket in &self.sockets {
+            let mut found = present.iter().filter(here);
+            if !socket.bound.is_unspecified() {
+                let found = found.find(|address| address.ip == socket.bound).cloned();
+                let gone = || LocalAddress { ip: socket.bound, interface: String::new(), index: 0 };
+                usable.push(found.unwrap_or_else(gone));
+                continue;
+            }
+            for address in found.filter(|address| address.ip.is_ipv4() == socket.bound.is_ipv4()) {
+                // Without an interface a link-local address means nothing.
+                let means_something = self.interface.is_some() || !is_link_local(address.ip);
+                if means_something && usable.iter().all(|other| other.ip != address.ip) {
+                    usable.push(address.clone());
+                }
+            }
+        }
+        usable
     }
 }
 
-fn bind_all(
-    runtime: &dyn Runtime,
-    encapsulation: Encapsulation,
-    addresses: &[IpAddr],
-    port: u16,
+/// The bindings of an endpoint.
+struct Plan {
+    bindings: Vec<Binding>,
+    /// Each is needed; else a family that the host lacks is no loss.
     all_needed: bool,
-) -> Result<Vec<Socket>, BindError> {
-    let mut port = port;
-    let mut sockets: Vec<Socket> = Vec::with_capacity(addresses.len());
-    let mut first_error = None;
-    for &ip in addresses {
-        let binding = match encapsulation {
-            Encapsulation::Udp => Binding::udp(SocketAddr::new(ip, port)),
-            Encapsulation::Ip => Binding::ip(ip),
-        };
-        match runtime.bind(&binding) {
-            Ok(io) => {
-                port = io.local_address().port();
-                sockets.push(Socket {
-                    io,
-                    bound: ip,
-                    waiting: VecDeque::new(),
-                    waiting_bytes: 0,
-                    false_alarms: 0,
-                });
-            }
-            Err(source) => {
-                let in_use = source.kind() == io::ErrorKind::AddrInUse;
-                let error = match encapsulation {
-                    Encapsulation::Udp => BindError::Socket { address: binding.address, source },
-                    Encapsulation::Ip => BindError::Raw { address: ip, source },
-                };
-                if all_needed || in_use {
-                    return Err(error);
+}
+
+impl Plan {
+    fn new(
+        encapsulation: Encapsulation,
+        addresses: &[IpAddr],
+        interface: Option<&str>,
+        present: &[LocalAddress],
+    ) -> Result<Self, BindError> {
+        let wildcards = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
+        let (wanted, all_needed) =
+            if addresses.is_empty() { (&wildcards[..], false) } else { (addresses, true) };
+        let mut bindings = Vec::with_capacity(wanted.len());
+        for &ip in wanted {
+            let mut address = SocketAddr::new(ip, 0);
+            if let IpAddr::V6(v6) = ip
+                && v6.is_unicast_link_local()
+            {
+                let mut scopes = present.iter().filter(|other| other.ip == ip).map(|a| a.index);
+                let scope = scopes.next().unwrap_or(0);
+                if scopes.next().is_some() {
+                    return Err(BindError::AmbiguousLinkLocal(ip));
                 }
-                first_error.get_or_insert(error);
+                address = SocketAddrV6::new(v6, 0, 0, scope).into();
+            }
+            bindings.push(Binding {
+                encapsulation,
+                address,
+                interface: interface.map(str::to_owned),
+            });
+        }
+        Ok(Self { bindings, all_needed })
+    }
+
+    fn open(&self, runtime: &dyn Runtime, port: u16) -> Result<Vec<Socket>, BindError> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match self.open_all(runtime, port) {
+                // The port that was free on the first address is taken on another one.
+                Err(BindError::Socket { source, .. })
+                    if port == 0
+                        && source.kind() == io::ErrorKind::AddrInUse
+                        && attempt < PORT_ATTEMPTS => {}
+                result => return result,
             }
         }
     }
-    match first_error {
-        Some(error) if sockets.is_empty() => Err(error),
-        _ => Ok(sockets),
+
+    fn open_all(&self, runtime: &dyn Runtime, mut port: u16) -> Result<Vec<Socket>, BindError> {
+        let mut sockets: Vec<Socket> = Vec::with_capacity(self.bindings.len());
+        let mut first_error = None;
+        for binding in &self.bindings {
+            let mut binding = binding.clone();
+            binding.address.set_port(port);
+            match runtime.bind(&binding) {
+                Ok(io) => {
+                    port = io.local_address().port();
+                    binding.address.set_port(port);
+                    sockets.push(Socket::new(io, Some(binding)));
+                }
+                Err(source) => {
+                    let in_use = source.kind() == io::ErrorKind::AddrInUse;
+                    let address = binding.address;
+                    let error = match binding.encapsulation {
+                        Encapsulation::Udp => BindError::Socket { address, source },
+                        Encapsulation::Ip => BindError::Raw { address: address.ip(), source },
+                    };
+                    if self.all_needed || in_use {
+                        return Err(error);
+                    }
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        match first_error {
+            Some(error) if sockets.is_empty() => Err(error),
+            _ => Ok(sockets),
+        }
+    }
+}
+
+/// Sockets that somebody else has opened.
+fn adopt(
+    runtime: &dyn Runtime,
+    encapsulation: Encapsulation,
+    opened: Vec<UdpSocket>,
+) -> Result<Vec<Socket>, BindError> {
+    let mut sockets: Vec<Socket> = Vec::with_capacity(opened.len());
+    for socket in opened {
+        let io = runtime.adopt(encapsulation, socket).map_err(BindError::Opened)?;
+        let (ip, port) = (io.local_address().ip(), io.local_address().port());
+        if let Some(first) = sockets.first()
+            && first.io.local_address().port() != port
+        {
+            let different = "the sockets of an endpoint have one UDP port";
+            return Err(BindError::Opened(io::Error::new(io::ErrorKind::InvalidInput, different)));
+        }
+        if sockets.iter().any(|socket| socket.bound == ip) {
+            return Err(BindError::DuplicateAddress(ip));
+        }
+        sockets.push(Socket::new(io, None));
+    }
+    Ok(sockets)
+}
+
+impl Socket {
+    fn new(io: Box<dyn PacketSocket>, binding: Option<Binding>) -> Self {
+        let bound = io.local_address().ip();
+        let waiting = VecDeque::new();
+        Self { io, bound, binding, waiting, waiting_bytes: 0, false_alarms: 0 }
+    }
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
     }
 }

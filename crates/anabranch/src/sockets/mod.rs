@@ -1,15 +1,21 @@
 //! The sockets of an endpoint: sending without ever waiting, and what the network says of it.
 
 mod bind;
+mod changes;
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::task::Context;
 
 use anabranch_proto::{Encapsulation, Instant, Transmit};
 
+pub(crate) use bind::Wanted;
+pub(crate) use changes::Changes;
+
 use crate::endpoint::EndpointStatistics;
-use crate::runtime::{Datagrams, NetworkError, NetworkErrorKind, PacketSocket, TransmitError};
+use crate::runtime::{
+    Binding, Datagrams, LocalAddress, NetworkError, NetworkErrorKind, PacketSocket, TransmitError,
+};
 
 /// Bytes that wait for a blocked socket at the most; what comes beyond is lost, as in a full
 /// queue of a network device.
@@ -28,7 +34,10 @@ const MOST_BYTES: usize = 65_535 - 40 - 8;
 #[derive(Debug)]
 pub(crate) struct SocketSet {
     sockets: Vec<Socket>,
-    addresses: Vec<IpAddr>,
+    /// What there is of the addresses that were asked for.
+    addresses: Vec<LocalAddress>,
+    /// All packets take this interface.
+    interface: Option<String>,
     encapsulation: Encapsulation,
     udp_port: u16,
     /// What the engine is to be told, in order.
@@ -41,6 +50,8 @@ pub(crate) struct SocketSet {
 struct Socket {
     io: Box<dyn PacketSocket>,
     bound: IpAddr,
+    /// How it was opened, if not by somebody else.
+    binding: Option<Binding>,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     /// Times in a row that the socket said it could be written to and then could not.
@@ -103,8 +114,21 @@ pub(crate) enum Problem {
 
 impl SocketSet {
     /// The endpoint's local addresses.
-    pub(crate) fn addresses(&self) -> &[IpAddr] {
+    pub(crate) fn addresses(&self) -> &[LocalAddress] {
         &self.addresses
+    }
+
+    /// Where a packet goes: a link-local address is one on the link of the local address.
+    fn destination(&self, transmit: &Transmit) -> SocketAddr {
+        let port = transmit.remote_udp_port;
+        match transmit.remote {
+            IpAddr::V6(remote) if remote.is_unicast_link_local() => {
+                let local = self.addresses.iter().find(|address| address.ip == transmit.local);
+                let scope = local.map_or(0, |local| local.index);
+                SocketAddrV6::new(remote, port, 0, scope).into()
+            }
+            remote => SocketAddr::new(remote, port),
+        }
     }
 
     /// Whether an answer to a packet that belongs to nobody here may be sent from this address:
@@ -216,6 +240,7 @@ impl SocketSet {
         let mut done = 0;
         let mut one_by_one = false;
         let mut retried = false;
+        let destination = self.destination(transmit);
         while done < bytes.len() {
             let Some(socket) = self.sockets.get(index) else {
                 return bytes.len();
@@ -226,7 +251,7 @@ impl SocketSet {
             let contents = &bytes[done..end];
             let datagrams = Datagrams {
                 source: socket.bound.is_unspecified().then_some(transmit.local),
-                destination: SocketAddr::new(transmit.remote, transmit.remote_udp_port),
+                destination,
                 ecn: transmit.ecn,
                 segment_size,
                 may_fragment: !transmit.dont_fragment,

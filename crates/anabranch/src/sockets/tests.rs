@@ -10,11 +10,14 @@ use bytes::Bytes;
 
 use super::*;
 use crate::error::BindError;
-use crate::runtime::{Batch, Binding, Runtime, Timer};
+use crate::runtime::{Batch, Binding, LocalAddress, Runtime, Timer};
 
 /// What a test lets its sockets do, and what they did.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct World {
+    present: Vec<LocalAddress>,
+    /// Bindings asked for.
+    bindings: Vec<Binding>,
     taken_ports: HashSet<SocketAddr>,
     next_port: u16,
     segments: usize,
@@ -25,6 +28,31 @@ struct World {
     errors: VecDeque<NetworkError>,
     /// Source and datagrams of each send call.
     sent: Vec<(IpAddr, Vec<u8>)>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        let address =
+            |ip: IpAddr, name: &str, index| LocalAddress { ip, interface: name.to_owned(), index };
+        let link_local: IpAddr = "fe80::1".parse().unwrap();
+        Self {
+            present: vec![
+                address(ip(1), "eth0", 2),
+                address(ip(2), "eth1", 3),
+                address(Ipv6Addr::LOCALHOST.into(), "lo", 1),
+                address(link_local, "eth0", 2),
+            ],
+            bindings: Vec::new(),
+            taken_ports: HashSet::new(),
+            next_port: 0,
+            segments: 0,
+            blocked: HashSet::new(),
+            always_writable: false,
+            failures: VecDeque::new(),
+            errors: VecDeque::new(),
+            sent: Vec::new(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -56,6 +84,7 @@ impl Runtime for Fake {
     fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>> {
         let mut address = binding.address;
         let mut world = self.0.lock().unwrap();
+        world.bindings.push(binding.clone());
         if address.port() == 0 {
             world.next_port += 1;
             address.set_port(world.next_port);
@@ -69,8 +98,8 @@ impl Runtime for Fake {
         Ok(Box::new(FakeSocket { world: self.0.clone(), address }))
     }
 
-    fn local_addresses(&self) -> io::Result<Vec<IpAddr>> {
-        Ok(vec![ip(1), ip(2), Ipv6Addr::LOCALHOST.into()])
+    fn local_addresses(&self) -> io::Result<Vec<LocalAddress>> {
+        Ok(self.world().present.clone())
     }
 }
 
@@ -147,7 +176,27 @@ impl Fake {
 }
 
 fn bind(fake: &Fake, addresses: &[IpAddr], port: u16) -> Result<SocketSet, BindError> {
-    SocketSet::bind(fake, Encapsulation::Udp, addresses, port)
+    bind_to(fake, addresses, port, None)
+}
+
+fn bind_to(
+    fake: &Fake,
+    addresses: &[IpAddr],
+    port: u16,
+    interface: Option<&str>,
+) -> Result<SocketSet, BindError> {
+    let wanted = Wanted {
+        encapsulation: Encapsulation::Udp,
+        addresses: addresses.to_vec(),
+        port,
+        interface: interface.map(str::to_owned),
+        opened: Vec::new(),
+    };
+    SocketSet::bind(fake, wanted)
+}
+
+fn ips(sockets: &SocketSet) -> Vec<IpAddr> {
+    sockets.addresses().iter().map(|address| address.ip).collect()
 }
 
 fn flush(sockets: &mut SocketSet) -> bool {
@@ -172,7 +221,7 @@ fn a_port_free_on_all_addresses_is_found() {
 fn a_family_that_the_host_lacks_is_done_without() {
     let sockets = bind(&Fake::default(), &[], 0).unwrap();
     assert_eq!(sockets.len(), 1);
-    assert_eq!(sockets.addresses(), [ip(1), ip(2)]);
+    assert_eq!(ips(&sockets), [ip(1), ip(2)]);
     assert!(bind(&Fake::default(), &[Ipv6Addr::UNSPECIFIED.into()], 0).is_err());
 }
 
@@ -302,4 +351,66 @@ fn an_error_of_an_earlier_datagram_does_not_cost_this_one() {
     assert!(fake.calls().is_empty());
     let problems = sockets.take_problems();
     assert!(matches!(problems[..], [Problem::TooBig { mtu: 900, .. }]), "{problems:?}");
+}
+
+#[test]
+fn an_interface_has_its_own_addresses() {
+    let fake = Fake::default();
+    let sockets = bind_to(&fake, &[], 0, Some("eth1")).unwrap();
+    assert_eq!(ips(&sockets), [ip(2)]);
+    assert!(fake.world().bindings.iter().all(|b| b.interface.as_deref() == Some("eth1")));
+    let error = bind_to(&fake, &[], 0, Some("eth7")).unwrap_err();
+    assert!(matches!(error, BindError::NoInterface(name) if name == "eth7"));
+}
+
+#[test]
+fn link_local_addresses_have_their_link() {
+    let fake = Fake::default();
+    let link_local: IpAddr = "fe80::1".parse().unwrap();
+    let sockets = bind(&fake, &[link_local], 7).unwrap();
+    let expected: SocketAddr = "[fe80::1%2]:7".parse().unwrap();
+    assert_eq!(fake.world().bindings[0].address, expected);
+    let remote = Transmit { remote: "fe80::9".parse().unwrap(), ..transmit(link_local, 1, 1) };
+    assert_eq!(sockets.destination(&remote), "[fe80::9%2]:9899".parse().unwrap());
+    let elsewhere = LocalAddress { ip: link_local, interface: "eth1".to_owned(), index: 3 };
+    fake.world().present.push(elsewhere);
+    assert!(matches!(bind(&fake, &[link_local], 7), Err(BindError::AmbiguousLinkLocal(_))));
+    // On one of the interfaces there is no doubt.
+    let sockets = bind_to(&fake, &[link_local], 7, Some("eth1")).unwrap();
+    assert_eq!(sockets.destination(&remote), "[fe80::9%3]:9899".parse().unwrap());
+}
+
+#[test]
+fn addresses_go_and_come() {
+    let fake = Fake::default();
+    let link_local: IpAddr = "fe80::1".parse().unwrap();
+    let unknown = IpAddr::from([127, 0, 0, 9]);
+    let mut sockets = bind(&fake, &[ip(1), unknown, link_local], 7).unwrap();
+    assert_eq!(sockets.look_at_addresses(&fake), Changes::default());
+    let all = std::mem::take(&mut fake.world().present);
+    let changes = sockets.look_at_addresses(&fake);
+    assert_eq!(changes, Changes { lost: vec![ip(1), link_local], gained: vec![] });
+    assert_eq!(ips(&sockets), [ip(1), unknown, link_local]);
+    assert_eq!(sockets.look_at_addresses(&fake), Changes::default());
+    // They come back, on another interface: what was tied to the old one is opened anew.
+    fake.world().bindings.clear();
+    fake.world().present = all;
+    fake.world().present.iter_mut().for_each(|address| address.index = 9);
+    let changes = sockets.look_at_addresses(&fake);
+    assert_eq!(changes, Changes { lost: vec![], gained: vec![ip(1), link_local] });
+    let addresses: Vec<_> = fake.world().bindings.iter().map(|b| b.address).collect();
+    assert_eq!(addresses, ["[fe80::1%9]:7".parse().unwrap()]);
+}
+
+#[test]
+fn an_endpoint_on_all_addresses_follows_them() {
+    let fake = Fake::default();
+    let mut sockets = bind(&fake, &[], 0).unwrap();
+    let removed = fake.world().present.remove(0);
+    let changes = sockets.look_at_addresses(&fake);
+    assert_eq!(changes, Changes { lost: vec![ip(1)], gained: vec![] });
+    assert_eq!(ips(&sockets), [ip(2)]);
+    fake.world().present.push(removed);
+    let changes = sockets.look_at_addresses(&fake);
+    assert_eq!(changes, Changes { lost: vec![], gained: vec![ip(1)] });
 }

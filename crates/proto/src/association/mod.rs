@@ -39,7 +39,7 @@ use crate::config::{AssociationConfig, Encapsulation, Routes};
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, PathId, PathState};
 use crate::message::{Message, OutgoingMessage, Payload};
-use crate::path::Path;
+use crate::path::{Path, address};
 use crate::policy::failover::{Input, Phase};
 use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
@@ -64,6 +64,19 @@ pub(crate) struct Surroundings {
     pub(crate) initial_tsn: Option<u32>,
     #[cfg(feature = "invariants")]
     pub(crate) buggify: u32,
+}
+
+impl Surroundings {
+    /// What an association needs to know that a peer began at `local`: link-local addresses of
+    /// other links do not reach that peer.
+    pub(crate) fn within_link_of(&self, local: IpAddr) -> Self {
+        let mut own = self.clone();
+        if address::is_link_local(local) {
+            let locals = self.locals.iter().copied();
+            own.locals = locals.filter(|l| *l == local || !address::is_link_local(*l)).collect();
+        }
+        own
+    }
 }
 
 /// An SCTP association.

@@ -200,6 +200,12 @@ impl Association {
         path.loss.on_probe(true);
         // req: rfc9260 8.3 "SHOULD also perform an RTT"
         path.rtt.on_measurement(rtt);
+        // A timer from before the interface came back may have been backed off for long.
+        if std::mem::take(&mut path.regained)
+            && let Some(t3) = &mut path.t3
+        {
+            *t3 = (*t3).min(now + path.rtt.rto());
+        }
         // req: rfc9260 8.3 "SHOULD clear the error counter of the"
         path.error_count = 0;
         // req: rfc9260 8.3 "SHOULD also clear the association overall error count"
@@ -262,6 +268,42 @@ impl Association {
             self.on_t3(now, index);
         } else if self.is_established() {
             self.count_path_error(now, index);
+        }
+    }
+
+    /// A local address can no longer be used, or again.
+    ///
+    /// Its paths do not wait for timeouts then, as long as there is another path: what is not
+    /// acknowledged goes there. When it can be used again, its paths are probed at once.
+    pub(crate) fn on_local_address(&mut self, now: Instant, local: IpAddr, usable: bool) {
+        if !self.is_established() {
+            return;
+        }
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            if path.local != local {
+                continue;
+            }
+            if usable {
+                if self.state.heartbeats() {
+                    path.heartbeat.demand(now);
+                    path.regained = true;
+                }
+                continue;
+            }
+            let alternative =
+                self.paths.iter().any(|other| other.local != local && other.is_active());
+            if alternative && self.paths[index].is_active() {
+                self.paths[index].error_count = self.config.path_max_retrans;
+                if self.outstanding.in_flight(index) {
+                    self.on_t3(now, index);
+                } else {
+                    self.count_path_error(now, index);
+                }
+                if self.is_closed() {
+                    return;
+                }
+            }
         }
     }
 

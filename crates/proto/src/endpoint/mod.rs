@@ -109,6 +109,8 @@ pub struct ConnectRequest {
     pub remote_udp_port: u16,
     /// SCTP port of this side; `None` takes a fresh one.
     pub local_port: Option<u16>,
+    /// The local addresses to use; `None` means all of the endpoint.
+    pub locals: Option<Vec<IpAddr>>,
     /// Options of the association.
     pub config: Arc<AssociationConfig>,
 }
@@ -121,6 +123,7 @@ impl ConnectRequest {
             remote_port,
             remote_udp_port: 9899,
             local_port: None,
+            locals: None,
             config: Arc::new(AssociationConfig::default()),
         }
     }
@@ -204,6 +207,19 @@ impl Endpoint {
         self.surroundings.locals = Arc::from(addresses);
     }
 
+    /// A local address went away (its interface is down, or it was removed) or came back.
+    ///
+    /// What goes away is no longer used while there are other paths; what comes back is tried at
+    /// once. [`set_local_addresses`](Self::set_local_addresses) says what new associations use.
+    pub fn handle_local_address(&mut self, now: Instant, local: IpAddr, usable: bool) {
+        let ids: Vec<AssociationId> = self.associations().collect();
+        for id in ids {
+            let Some(association) = self.get_mut(id) else { continue };
+            association.on_local_address(now, local, usable);
+            self.after(now, id);
+        }
+    }
+
     /// Addresses of this host.
     pub fn local_addresses(&self) -> &[IpAddr] {
         &self.surroundings.locals
@@ -241,7 +257,8 @@ impl Endpoint {
         now: Instant,
         request: ConnectRequest,
     ) -> Result<AssociationId, ConnectError> {
-        let ConnectRequest { remotes, remote_port, remote_udp_port, local_port, config } = request;
+        let ConnectRequest { remotes, remote_port, remote_udp_port, local_port, locals, config } =
+            request;
         let first = *remotes.first().ok_or(ConnectError::NoAddress)?;
         // req: rfc9260 3.1 "Destination Port Number 0 MUST NOT be used"
         if remote_port == 0 || local_port == Some(0) {
@@ -266,9 +283,13 @@ impl Endpoint {
             udp_port: remote_udp_port,
             config,
         };
-        let association =
-            Association::initiate(now, initiation, self.surroundings.clone(), self.rng.fork())
-                .ok_or(ConnectError::Unreachable(first))?;
+        let mut surroundings = self.surroundings.clone();
+        if let Some(wanted) = locals {
+            let locals = surroundings.locals.iter().copied();
+            surroundings.locals = locals.filter(|local| wanted.contains(local)).collect();
+        }
+        let association = Association::initiate(now, initiation, surroundings, self.rng.fork())
+            .ok_or(ConnectError::Unreachable(first))?;
         Ok(self.insert(now, association))
     }
 

@@ -200,8 +200,9 @@ impl Endpoint {
         remotes.push(arrival.remote);
         // req: rfc9260 3.3.3 "value MUST NOT be greater than the MIS"
         let streams = (outbound, config.inbound_streams);
+        let surroundings = self.surroundings.within_link_of(arrival.local);
         let value =
-            init_value(tag, initial_tsn, streams, config, &self.surroundings, &remotes, |value| {
+            init_value(tag, initial_tsn, streams, config, &surroundings, &remotes, |value| {
                 // req: rfc9260 3.3.3.1.1 "MUST contain all the necessary state and"
                 Parameter::StateCookie(&cookie).encode(value);
                 for unknown in &peer.unrecognized {
@@ -320,7 +321,7 @@ impl Endpoint {
             &contents,
             arrived,
             config,
-            self.surroundings.clone(),
+            self.surroundings.within_link_of(contents.local),
             self.rng.fork(),
         );
         let id = self.insert(now, association);

@@ -48,6 +48,11 @@ pub(crate) fn may_be_listed(address: IpAddr, remote: IpAddr) -> bool {
     }
 }
 
+/// Whether an address means something on its own link only.
+pub(crate) fn is_link_local(address: IpAddr) -> bool {
+    scope(address) == Scope::LinkLocal
+}
+
 /// Whether packets may come from or go to this address at all.
 // req: rfc9260 8.4 "MUST silently discard the OOTB packet"
 pub(crate) fn is_unicast(address: IpAddr) -> bool {

@@ -60,6 +60,8 @@ pub(crate) struct Path {
     pub(crate) last_data: Instant,
     /// When something was sent last whose answer measures the RTT.
     pub(crate) last_probe: Instant,
+    /// Its interface came back, and the path has not answered since.
+    pub(crate) regained: bool,
     /// The path failed to send and may be told so again only after this.
     pub(crate) next_send_error: Instant,
     pub(crate) stats: PathCounters,
@@ -121,6 +123,7 @@ impl Path {
             timed: None,
             last_data: now,
             last_probe: now,
+            regained: false,
             next_send_error: now,
             stats: PathCounters::default(),
         }

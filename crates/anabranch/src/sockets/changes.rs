@@ -1,0 +1,85 @@
+//! Addresses and links that change while an endpoint lives.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::{Socket, SocketSet};
+use crate::runtime::{Binding, LocalAddress, Runtime};
+
+/// What became of an endpoint's addresses.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    /// No longer there.
+    pub(crate) lost: Vec<IpAddr>,
+    /// There again, or for the first time.
+    pub(crate) gained: Vec<IpAddr>,
+}
+
+impl SocketSet {
+    /// Looks at the host's addresses anew, and opens the sockets again that were tied to an
+    /// interface which is another one now.
+    pub(crate) fn look_at_addresses(&mut self, runtime: &dyn Runtime) -> Changes {
+        let Ok(present) = runtime.local_addresses() else {
+            return Changes::default();
+        };
+        let now = self.usable(&present);
+        let before = std::mem::take(&mut self.addresses);
+        let index_in = |list: &[LocalAddress], ip| {
+            list.iter().find(|address| address.ip == ip).map_or(0, |address| address.index)
+        };
+        let mut changes = Changes::default();
+        for address in before.iter().filter(|address| address.index != 0) {
+            if index_in(&now, address.ip) == 0 {
+                changes.lost.push(address.ip);
+            }
+        }
+        for address in now.iter().filter(|address| address.index != 0) {
+            if index_in(&before, address.ip) != address.index {
+                changes.gained.push(address.ip);
+            }
+        }
+        self.addresses = now;
+        for &ip in &changes.gained {
+            let index = index_in(&self.addresses, ip);
+            let Some(at) = self.index_of(ip) else {
+                continue;
+            };
+            if let Some(socket) = self.sockets.get_mut(at) {
+                socket.come_back(runtime, index);
+            }
+        }
+        changes
+    }
+}
+
+impl Socket {
+    /// Its address is there again, on the interface with this number.
+    fn come_back(&mut self, runtime: &dyn Runtime, index: u32) {
+        self.io.refresh();
+        let Some(binding) = &mut self.binding else {
+            return;
+        };
+        if !binding.follow(index) {
+            return;
+        }
+        match runtime.bind(binding) {
+            Ok(io) => self.io = io,
+            Err(error) => {
+                tracing::warn!(local = %self.bound, %error, "a socket cannot be opened again");
+            }
+        }
+    }
+}
+
+impl Binding {
+    /// Takes the number of the interface. Returns whether a socket must be opened anew for it.
+    fn follow(&mut self, index: u32) -> bool {
+        match &mut self.address {
+            SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => {
+                let other = v6.scope_id() != index;
+                v6.set_scope_id(index);
+                other || self.interface.is_some()
+            }
+            _ => self.interface.is_some(),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Local addresses that go away and come back, and links that do not mix.
+
+use std::time::Duration;
+
+use anabranch_harness::Pair;
+use anabranch_proto::{AssociationConfig, PathState};
+
+fn config() -> AssociationConfig {
+    let mut config = AssociationConfig::rfc9260();
+    config.mtu.discovery = false;
+    config
+}
+
+fn states(pair: &Pair) -> Vec<PathState> {
+    pair.statistics(0).paths.iter().map(|path| path.state).collect()
+}
+
+/// Takes the first path's local address from node 0, on the network, too, or gives it back.
+fn set_local(pair: &mut Pair, usable: bool) {
+    let (a, b) = (pair.addresses[0][0], pair.addresses[1][0]);
+    pair.net.set_up(a, b, usable);
+    pair.net.set_up(b, a, usable);
+    let now = pair.net.now();
+    pair.net.node_mut(0).endpoint.handle_local_address(now, a, usable);
+    pair.take();
+}
+
+#[test]
+fn a_lost_address_is_left_at_once_and_taken_again_when_it_is_back() {
+    let mut pair = Pair::connected(2, config());
+    assert!(pair.send(0, 0, vec![1; 20_000]));
+    set_local(&mut pair, false);
+    assert_eq!(states(&pair), [PathState::Inactive, PathState::Active]);
+    // No six timeouts of Path.Max.Retrans 5.
+    pair.run(Duration::from_secs(3));
+    assert_eq!(pair.received_len(1), 20_000);
+    set_local(&mut pair, true);
+    // No wait for the next heartbeat.
+    pair.run(Duration::from_secs(1));
+    assert_eq!(states(&pair), [PathState::Active; 2]);
+    assert_eq!(pair.closed, [None, None]);
+}
+
+#[test]
+fn the_only_address_is_kept_and_goes_on_when_it_is_back() {
+    let mut pair = Pair::connected(1, config());
+    set_local(&mut pair, false);
+    assert_eq!(states(&pair), [PathState::Active]);
+    assert!(pair.send(0, 0, vec![1; 20_000]));
+    pair.run(Duration::from_secs(40));
+    assert_eq!(pair.received_len(1), 0);
+    // The timer is backed off for longer than this.
+    set_local(&mut pair, true);
+    pair.run(Duration::from_secs(3));
+    assert_eq!(pair.received_len(1), 20_000);
+    assert_eq!(pair.closed, [None, None]);
+}
