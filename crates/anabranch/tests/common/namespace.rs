@@ -26,8 +26,78 @@ pub(crate) fn in_namespace<T>(future: impl Future<Output = T>) -> Option<T> {
     Some(runtime.block_on(limited).expect("the test does not end"))
 }
 
+fn output(command: &mut Command) -> String {
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
 /// Runs `ip` of iproute2 in the namespace.
 pub(crate) fn ip(arguments: &str) {
     let status = Command::new("ip").args(arguments.split_whitespace()).status();
     assert!(status.expect("iproute2 is installed").success(), "ip {arguments}");
+}
+
+/// A network of two hosts: the one that a test's client is in, and its server's.
+pub(crate) struct Network {
+    server: String,
+}
+
+impl Network {
+    /// A link with an interface `c{number}` here and `s{number}` at the server.
+    pub(crate) fn link(&self, number: u8) {
+        ip(&format!("link add c{number} type veth peer name s{number} netns {}", self.server));
+        ip(&format!("link set c{number} addrgenmode none up"));
+        self.ip_there(&format!("link set s{number} addrgenmode none up"));
+        // A link has its carrier a moment after it was set up.
+        while !output(Command::new("ip").args(["link", "show", &format!("c{number}")]))
+            .contains("state UP")
+        {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Addresses 10.77.{number}.1 here and .2 there, and fe80::1 and ::2.
+    pub(crate) fn addresses(&self, number: u8) {
+        ip(&format!("address add 10.77.{number}.1/24 dev c{number}"));
+        ip(&format!("address add fe80::1/64 dev c{number} nodad"));
+        self.ip_there(&format!("address add 10.77.{number}.2/24 dev s{number}"));
+        self.ip_there(&format!("address add fe80::2/64 dev s{number} nodad"));
+    }
+
+    fn ip_there(&self, arguments: &str) {
+        let namespace = format!("--net=/proc/{}/ns/net", self.server);
+        let words = ["ip"].into_iter().chain(arguments.split_whitespace());
+        let status = Command::new("nsenter").arg(namespace).args(words).status();
+        assert!(status.expect("util-linux is installed").success(), "there: ip {arguments}");
+    }
+}
+
+/// Runs a server and a client in namespaces of their own, with links of these numbers between
+/// them. The server gives what the client needs to know when it is ready. Skips as
+/// [`in_namespace`] does.
+pub(crate) fn in_two_namespaces<T: Send + 'static, S: Future<Output = ()>, C: Future>(
+    links: &[u8],
+    server: impl FnOnce(tokio::sync::oneshot::Sender<T>) -> S + Send + 'static,
+    client: impl FnOnce(Network, T) -> C,
+) {
+    let (tell_thread, thread) = std::sync::mpsc::channel();
+    let (go, going) = std::sync::mpsc::channel();
+    let (tell_client, told) = tokio::sync::oneshot::channel();
+    let there = std::thread::spawn(move || {
+        in_namespace(async move {
+            tell_thread.send(nix::unistd::gettid().to_string()).unwrap();
+            going.recv().unwrap();
+            server(tell_client).await;
+        });
+    });
+    in_namespace(async move {
+        let network = Network { server: thread.recv().unwrap() };
+        for number in links {
+            network.link(*number);
+            network.addresses(*number);
+        }
+        go.send(()).unwrap();
+        let told = told.await.unwrap();
+        client(network, told).await
+    });
+    there.join().unwrap();
 }
