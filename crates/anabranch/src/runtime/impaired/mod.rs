@@ -6,17 +6,17 @@ mod tests;
 
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
 use anabranch_impair::LinkStats;
 use anabranch_impair::file::{Direction, ImpairmentFile};
-use anabranch_proto::Instant;
+use anabranch_proto::{Encapsulation, Instant};
 
 use self::socket::{ImpairedSocket, Links};
-use super::{Binding, PacketSocket, Runtime, Timer};
+use super::{AddressWatch, Binding, LocalAddress, PacketSocket, Runtime, Timer};
 
 /// Another runtime whose packets go through the links that an [`ImpairmentFile`] describes: late,
 /// reordered, or not at all. For both encapsulations; a packet counts with its IP header.
@@ -65,6 +65,21 @@ impl ImpairedRuntime {
         }
         reports
     }
+
+    /// Puts links around a socket.
+    fn impair(
+        &self,
+        socket: Box<dyn PacketSocket>,
+        encapsulation: Encapsulation,
+    ) -> Box<dyn PacketSocket> {
+        let links = Links::new(self.file.clone(), self.seed, encapsulation);
+        let links = Arc::new(Mutex::new(links));
+        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        sockets.retain(|links| links.strong_count() > 0);
+        sockets.push(Arc::downgrade(&links));
+        let runtime = self.inner.clone();
+        Box::new(ImpairedSocket::new(socket, links, runtime, self.origin))
+    }
 }
 
 impl Runtime for ImpairedRuntime {
@@ -85,18 +100,23 @@ impl Runtime for ImpairedRuntime {
     }
 
     fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>> {
-        let socket = self.inner.bind(binding)?;
-        let links = Links::new(self.file.clone(), self.seed, binding.encapsulation);
-        let links = Arc::new(Mutex::new(links));
-        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        sockets.retain(|links| links.strong_count() > 0);
-        sockets.push(Arc::downgrade(&links));
-        let runtime = self.inner.clone();
-        Ok(Box::new(ImpairedSocket::new(socket, links, runtime, self.origin)))
+        Ok(self.impair(self.inner.bind(binding)?, binding.encapsulation))
     }
 
-    fn local_addresses(&self) -> io::Result<Vec<IpAddr>> {
+    fn adopt(
+        &self,
+        encapsulation: Encapsulation,
+        socket: UdpSocket,
+    ) -> io::Result<Box<dyn PacketSocket>> {
+        Ok(self.impair(self.inner.adopt(encapsulation, socket)?, encapsulation))
+    }
+
+    fn local_addresses(&self) -> io::Result<Vec<LocalAddress>> {
         self.inner.local_addresses()
+    }
+
+    fn watch_addresses(&self) -> Option<Box<dyn AddressWatch>> {
+        self.inner.watch_addresses()
     }
 
     fn kernel_has_sctp(&self) -> bool {

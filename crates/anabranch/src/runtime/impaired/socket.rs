@@ -396,6 +396,15 @@ impl PacketSocket for ImpairedSocket {
         self.inner.has_neighbours()
     }
 
+    fn refresh(&self) {
+        self.inner.refresh();
+    }
+
+    fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.errors.is_empty() { self.inner.poll_error(cx) } else { Poll::Ready(()) }
+    }
+
     fn next_error(&self) -> Option<NetworkError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.errors.pop_front().or_else(|| self.inner.next_error())
