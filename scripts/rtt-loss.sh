@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Goodput over round-trip time and loss: anabranch beside the kernel's TCP with reno and cubic, all
+# through the same forwarder (anabranch emulate) between two network namespaces. Prints a table;
+# docs/rtt-loss.txt is a snapshot of it.
+#
+# Usage (as root): scripts/rtt-loss.sh
+#   Settings by environment: RTTS (ms), LOSSES (percent, in each direction), RATE (Mb/s), SECONDS_EACH,
+#   TRANSPORT (sctp-udp or sctp), ANABRANCH (the program, built here if not given).
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rtts=${RTTS:-2 20 50 100 300}
+losses=${LOSSES:-0 0.1 1}
+rate=${RATE:-100}
+seconds=${SECONDS_EACH:-10}
+transport=${TRANSPORT:-sctp-udp}
+
+fail() {
+    echo "rtt-loss.sh: $*" >&2
+    exit 1
+}
+[ "$(id -u)" = 0 ] || fail "needs root, for network namespaces"
+for tool in ip iperf3 jq; do
+    command -v "$tool" >/dev/null || fail "$tool is missing: run scripts/setup"
+done
+if [ -z "${ANABRANCH:-}" ]; then
+    cargo build --quiet --release -p anabranch-cli
+    ANABRANCH=${CARGO_TARGET_DIR:-target}/release/anabranch
+fi
+
+work=$(mktemp -d)
+left=anabranch-left-$$
+right=anabranch-right-$$
+started=()
+cleanup() {
+    for process in "${started[@]}"; do
+        kill "$process" 2>/dev/null || :
+    done
+    wait
+    ip netns delete "$left" 2>/dev/null || :
+    ip netns delete "$right" 2>/dev/null || :
+    rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+for namespace in "$left" "$right"; do
+    ip netns add "$namespace"
+    ip -n "$namespace" link set lo up
+    # Buffers must not be what limits: 16 MB is more than four times the largest product here.
+    ip netns exec "$namespace" sh -c '
+        echo "4096 131072 16777216" >/proc/sys/net/ipv4/tcp_rmem
+        echo "4096 131072 16777216" >/proc/sys/net/ipv4/tcp_wmem
+        echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save' || :
+done
+
+# start LOG COMMAND...: in the background, until the first line of its output.
+start() {
+    local log=$1
+    shift
+    : >"$log"
+    "$@" >"$log" 2>&1 &
+    started+=($!)
+    for _ in $(seq 200); do
+        [ -s "$log" ] && return
+        kill -0 "$!" 2>/dev/null || break
+        sleep 0.05
+    done
+    cat "$log" >&2
+    fail "$1 does not start"
+}
+
+megabits() { jq -r "$1 / 1e6 | . * 10 | round / 10"; }
+
+printf 'Goodput in Mb/s of one connection, %s s each, over %s Mb/s with a queue of one product of\n' "$seconds" "$rate"
+printf 'rate and round-trip time (at least 50 packets), by round-trip time and loss in each direction.\n\n'
+printf '%8s %8s %12s %10s %10s\n' 'RTT ms' 'loss %' 'anabranch' 'TCP reno' 'TCP cubic'
+for rtt in $rtts; do
+    for loss in $losses; do
+        queue=$(awk -v rate="$rate" -v rtt="$rtt" 'BEGIN { q = rate * rtt * 1000 / 8 / 1500; print int(q < 50 ? 50 : q) }')
+        cat >"$work/line.toml" <<LINE
+seed = 1
+[[path]]
+rate_mbit = $rate
+delay_ms = $(awk -v rtt="$rtt" 'BEGIN { print rtt / 2 }')
+queue_packets = $queue
+loss_percent = $loss
+LINE
+        started=()
+        start "$work/emulate" "$ANABRANCH" emulate --impair "$work/line.toml" \
+            --line "$left:w0:10.98.0.1/24=$right:w0:10.98.0.2/24"
+        start "$work/server" ip netns exec "$right" "$ANABRANCH" perf server \
+            --listen 10.98.0.2:5201 --transport "$transport" --receive-buffer 16Mi
+        ours=$(ip netns exec "$left" "$ANABRANCH" perf client 10.98.0.2:5201 --json --interval 0s \
+            --transport "$transport" --time "${seconds}s" --send-buffer 16Mi --streams 1 |
+            tail -n 1 | megabits .sent.bits_per_second)
+        start "$work/iperf" ip netns exec "$right" iperf3 -s -p 5301 --forceflush
+        theirs=()
+        for control in reno cubic; do
+            theirs+=("$(ip netns exec "$left" iperf3 -c 10.98.0.2 -p 5301 -C "$control" -t "$seconds" -J |
+                megabits .end.sum_received.bits_per_second)")
+        done
+        printf '%8s %8s %12s %10s %10s\n' "$rtt" "$loss" "$ours" "${theirs[@]}"
+        for process in "${started[@]}"; do
+            kill -INT "$process" 2>/dev/null || :
+        done
+        wait
+    done
+done
