@@ -333,7 +333,11 @@ impl Endpoint {
         self.wait(|state| state.driver_gone).await;
     }
 
-    async fn wait(&self, done: impl Fn(&State) -> bool) {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.inner.shared
+    }
+
+    pub(crate) async fn wait(&self, done: impl Fn(&State) -> bool) {
         let mut turn = IdleTurn { shared: &self.inner.shared, key: None };
         std::future::poll_fn(|cx| {
             let mut guard = turn.shared.lock();

@@ -60,7 +60,12 @@ impl Binding<'_> {
         if let Some(file) = &self.options.impair {
             builder = builder.runtime(impairment::runtime(file)?);
         }
-        builder.bind().map_err(Failure::failed)
+        let endpoint = builder.bind().map_err(Failure::failed)?;
+        #[cfg(unix)]
+        crate::control::offer(&endpoint, self.options.control.as_deref())?;
+        #[cfg(not(unix))]
+        refuse(self.options.control.iter().map(|_| "--control"), self.transport)?;
+        Ok(endpoint)
     }
 }
 

@@ -31,6 +31,8 @@ impl Interrupt {
                 }
             }
             signals.next().await;
+            #[cfg(unix)]
+            crate::control::remove_sockets();
             std::process::exit(130);
         });
         Ok(Self(receiver))

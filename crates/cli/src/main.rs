@@ -6,6 +6,8 @@
 
 mod address;
 mod commands;
+#[cfg(unix)]
+mod control;
 #[cfg(target_os = "linux")]
 mod emulate;
 mod endpoint;
@@ -60,6 +62,8 @@ fn run(program: Program) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::failed(format!("no runtime can be started: {error}")))?;
     let result = runtime.block_on(program.command.run());
+    #[cfg(unix)]
+    control::remove_sockets();
     // A blocked disk must not keep the program from ending.
     runtime.shutdown_background();
     result

@@ -82,6 +82,10 @@ pub(crate) struct SctpOptions {
     /// this side's address and times count from the start
     #[arg(long, value_name = "FILE")]
     pub(crate) impair: Option<PathBuf>,
+    /// Unix socket that 'anabranch inspect' asks, for this user only [default: one in the
+    /// directory XDG_RUNTIME_DIR, if there is such a directory]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<PathBuf>,
     /// Write all packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pub(crate) capture: Option<PathBuf>,
@@ -99,6 +103,7 @@ impl SctpOptions {
             ("--send-buffer", self.send_buffer.is_some()),
             ("--receive-buffer", self.receive_buffer.is_some()),
             ("--impair", self.impair.is_some()),
+            ("--control", self.control.is_some()),
             ("--capture", self.capture.is_some()),
         ]
         .into_iter()

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anabranch_http::StreamTotals;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::options::Transport;
 use crate::output::{grouped, table};
@@ -12,7 +12,7 @@ use crate::output::{grouped, table};
 const SHOWN: usize = 32;
 
 /// One path: a pair of addresses.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct PathReport {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
@@ -29,7 +29,7 @@ pub(crate) struct PathReport {
 }
 
 /// What SCTP knows about a path.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct SctpPath {
     pub(crate) packets_received: u64,
     pub(crate) packets_sent: u64,

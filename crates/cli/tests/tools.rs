@@ -235,3 +235,66 @@ fn wrong_usage_is_one_sentence() {
         .failed_with(1, "0 is not a valid SCTP port");
     run(&["discard", "--listen", "192.0.2.1:7"], directory).failed_with(1, "192.0.2.1");
 }
+
+#[test]
+#[cfg(unix)]
+fn running_endpoints_can_be_inspected() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let control = directory.path().join("control.sock");
+    let control = control.to_str().unwrap();
+    let inspect = |options: &[&str]| {
+        let all = [&["inspect", "--once"], options].concat();
+        let mut command = anabranch(&all, Path::new("/"));
+        Ended::from(command.env("XDG_RUNTIME_DIR", directory.path()).output().unwrap())
+    };
+    inspect(&["--control", control]).failed_with(1, "there is no control socket");
+    inspect(&[]).failed_with(1, "no endpoint runs");
+    // What a killed process left behind is replaced.
+    drop(std::os::unix::net::UnixListener::bind(control).unwrap());
+    inspect(&["--control", control]).failed_with(1, "nobody listens to the control socket");
+    let listen = ["--listen", "127.0.0.1:5201", "--udp-port", "0", "--control", control];
+    let server = Server::start_command(&["perf", "server"], &listen, Path::new("/"));
+    assert_eq!(std::fs::metadata(control).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let mut client = anabranch(
+        &[
+            "perf",
+            "client",
+            "127.0.0.1:5201",
+            "--remote-udp-port",
+            &server.udp_port(),
+            "--json",
+            "--time",
+            "1h",
+        ],
+        Path::new("/"),
+    );
+    let client = client.env("XDG_RUNTIME_DIR", directory.path()).stdout(Stdio::piped());
+    let mut client = client.stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("connected"));
+    let seen = inspect(&["--control", control, "--json"]).json();
+    assert_eq!(seen["udp_port"].to_string(), server.udp_port());
+    let association = &seen["associations"][0];
+    assert_eq!(
+        (&association["local_port"], &association["incoming"]),
+        (&5201.into(), &true.into())
+    );
+    assert_eq!(association["paths"][0]["remote"], "127.0.0.1");
+    // The client's is found by itself.
+    let found = inspect(&["--json"]).json();
+    assert_eq!(found["associations"][0]["remote_port"], 5201);
+    assert_eq!(found["process"], client.id());
+    let table = inspect(&[]);
+    assert!(table.stdout.contains("127.0.0.1 -> 127.0.0.1"), "{}", table.stdout);
+    // One socket is for one endpoint.
+    run(&[&["echo"], &listen[..]].concat(), Path::new("/")).failed_with(1, "is in use");
+
+    interrupt(&client);
+    client.wait().unwrap();
+    assert_eq!(server.interrupt(), Some(0));
+    assert!(!Path::new(control).exists());
+    let left = std::fs::read_dir(directory.path().join("anabranch")).unwrap().count();
+    assert_eq!(left, 0);
+}

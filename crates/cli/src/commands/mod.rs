@@ -5,6 +5,8 @@ mod echo;
 #[cfg(target_os = "linux")]
 mod emulate;
 mod get;
+#[cfg(unix)]
+mod inspect;
 mod lab;
 mod perf;
 mod script;
@@ -22,6 +24,8 @@ pub(crate) enum Command {
     Perf(perf::Perf),
     Echo(echo::Echo),
     Discard(discard::Discard),
+    #[cfg(unix)]
+    Inspect(inspect::Inspect),
     #[cfg(target_os = "linux")]
     Emulate(emulate::Emulate),
     Lab(lab::Lab),
@@ -36,6 +40,8 @@ impl Command {
             Self::Perf(command) => command.run().await,
             Self::Echo(command) => command.run().await,
             Self::Discard(command) => command.run().await,
+            #[cfg(unix)]
+            Self::Inspect(command) => command.run().await,
             #[cfg(target_os = "linux")]
             Self::Emulate(command) => command.run().await,
             Self::Lab(command) => command.run().await,

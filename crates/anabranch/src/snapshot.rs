@@ -1,0 +1,77 @@
+//! An endpoint and all its associations at one moment.
+
+use std::net::IpAddr;
+
+use anabranch_proto::Statistics;
+
+use crate::endpoint::{Endpoint, EndpointStatistics};
+
+/// An endpoint at one moment, from [`Endpoint::snapshot`]. Serialisable with the feature `serde`.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct EndpointSnapshot {
+    /// The UDP port of all local addresses; 0 for IP protocol 132.
+    pub udp_port: u16,
+    /// The local addresses.
+    pub local_addresses: Vec<IpAddr>,
+    /// Totals.
+    pub statistics: EndpointStatistics,
+    /// The associations that have not ended, in the order in which they came to be.
+    pub associations: Vec<AssociationSnapshot>,
+}
+
+/// An association at one moment.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct AssociationSnapshot {
+    /// Names it for as long as the endpoint lives.
+    pub id: String,
+    /// The peer took the first step.
+    pub incoming: bool,
+    /// SCTP port of this side.
+    pub local_port: u16,
+    /// SCTP port of the peer.
+    pub remote_port: u16,
+    /// Streams this side can send on.
+    pub outbound_streams: u16,
+    /// Streams the peer can send on.
+    pub inbound_streams: u16,
+    /// Counters and paths.
+    pub statistics: Statistics,
+}
+
+impl Endpoint {
+    /// The endpoint and its associations as they are now. With many associations this takes its
+    /// time, and the endpoint waits meanwhile.
+    pub fn snapshot(&self) -> EndpointSnapshot {
+        let shared = self.shared();
+        let guard = shared.lock();
+        let mut ids: Vec<_> = guard.associations.keys().copied().collect();
+        ids.sort_unstable();
+        let associations = ids.into_iter().filter_map(|id| {
+            let (engine, state) = (guard.engine.association(id)?, guard.associations.get(&id)?);
+            Some(AssociationSnapshot {
+                id: id.to_string(),
+                incoming: state.incoming,
+                local_port: engine.local_port(),
+                remote_port: engine.remote_port(),
+                outbound_streams: state.outbound_streams,
+                inbound_streams: state.inbound_streams,
+                statistics: engine.statistics(),
+            })
+        });
+        EndpointSnapshot {
+            udp_port: shared.udp_port,
+            local_addresses: self.local_addresses().to_vec(),
+            statistics: EndpointStatistics { associations: guard.live, ..guard.statistics },
+            associations: associations.collect(),
+        }
+    }
+
+    /// Waits until the endpoint is closed and its sockets with it. Cancel-safe.
+    pub async fn closed(&self) {
+        self.wait(|state| state.driver_gone).await;
+    }
+}

@@ -1,0 +1,190 @@
+//! `anabranch inspect`.
+
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::control::{AssociationView, Control, View, directory};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::duration;
+use crate::output::{grouped, print, print_json, table};
+use crate::report::Traffic;
+
+/// Associations whose paths are shown; JSON has all of them.
+const SHOWN: usize = 50;
+
+/// Clears a terminal and goes to its first line.
+const CLEAR: &str = "\x1b[2J\x1b[H";
+
+/// Watch the associations and paths of running endpoints
+///
+/// Asks the control sockets of all programs of this user that carry SCTP, or the one given, until
+/// they end or Ctrl-C. Keys of --json are those of the summaries of get and perf, one document a
+/// line for each endpoint.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch inspect
+  anabranch inspect --once --json
+  anabranch inspect --control /run/user/1000/my.sock --interval 5s")]
+pub(crate) struct Inspect {
+    /// The control socket of one endpoint [default: all in the directory XDG_RUNTIME_DIR]
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// Look once
+    #[arg(long)]
+    once: bool,
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    interval: Duration,
+    /// Print JSON, one document a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Inspect {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        if self.interval.is_zero() {
+            return Err(Failure::usage("an interval is above zero"));
+        }
+        let interrupt = Interrupt::install()?;
+        let mut open = self.connect().await?;
+        let mut ticks = tokio::time::interval(self.interval);
+        while !open.is_empty() {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = interrupt.wait() => return Ok(()),
+            }
+            let mut views = Vec::new();
+            let mut still_open = Vec::new();
+            for mut control in open {
+                // An endpoint that has ended is no failure.
+                if let Ok(view) = control.view().await {
+                    views.push(view);
+                    still_open.push(control);
+                }
+            }
+            open = still_open;
+            self.tell(&views)?;
+            if self.once {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The sockets that there are, or the one that was given.
+    async fn connect(&self) -> Result<Vec<Control>, Failure> {
+        if let Some(path) = &self.control {
+            let control = Control::connect(path).await.map_err(|error| refused(path, &error))?;
+            return Ok(vec![control]);
+        }
+        let nowhere = || Failure::failed("there is no directory XDG_RUNTIME_DIR: give --control");
+        let directory = directory().ok_or_else(nowhere)?;
+        let mut open = Vec::new();
+        for path in sockets(&directory) {
+            // Left behind by a program that was killed, or not for this user.
+            if let Ok(control) = Control::connect(&path).await {
+                open.push(control);
+            }
+        }
+        if open.is_empty() {
+            return Err(Failure::failed(format!(
+                "no endpoint runs that {} knows of",
+                directory.display()
+            )));
+        }
+        Ok(open)
+    }
+
+    fn tell(&self, views: &[View]) -> Result<(), Failure> {
+        if self.json {
+            return views.iter().try_for_each(print_json);
+        }
+        let mut text: String = views.iter().map(text).collect();
+        if !self.once && io::stdout().is_terminal() {
+            text.insert_str(0, CLEAR);
+        }
+        print(&text)
+    }
+}
+
+fn refused(path: &Path, error: &io::Error) -> Failure {
+    let name = path.display();
+    Failure::failed(match error.kind() {
+        io::ErrorKind::NotFound => format!("there is no control socket {name}"),
+        io::ErrorKind::ConnectionRefused => format!("nobody listens to the control socket {name}"),
+        io::ErrorKind::PermissionDenied => {
+            format!("the control socket {name} belongs to another user")
+        }
+        _ => format!("the control socket {name} cannot be used: {error}"),
+    })
+}
+
+/// The sockets in a directory, by name.
+fn sockets(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "sock"));
+    paths.sort_unstable();
+    paths
+}
+
+fn text(view: &View) -> String {
+    let carrier = match view.udp_port {
+        0 => "IP protocol 132".to_owned(),
+        port => format!("UDP port {port}"),
+    };
+    let addresses: Vec<_> = view.local_addresses.iter().map(ToString::to_string).collect();
+    let mut text = format!(
+        "process {} on {} over {carrier}: {} associations, {} datagrams out, {} in, {} dropped, {} errors\n",
+        view.process,
+        addresses.join(", "),
+        view.associations.len(),
+        grouped(view.datagrams_sent),
+        grouped(view.datagrams_received),
+        grouped(view.datagrams_dropped),
+        grouped(view.send_errors),
+    );
+    for association in view.associations.iter().take(SHOWN) {
+        text.push_str(&association_text(association));
+    }
+    if let Some(more) = view.associations.len().checked_sub(SHOWN).filter(|&more| more > 0) {
+        text.push_str(&format!("and {more} associations more\n"));
+    }
+    text
+}
+
+fn association_text(association: &AssociationView) -> String {
+    let direction = if association.incoming { "accepted" } else { "connected" };
+    let heading = [
+        "association",
+        "ports",
+        "state",
+        "streams out/in",
+        "messages out",
+        "in",
+        "queued",
+        "outstanding",
+        "peer window",
+        "unread",
+    ];
+    let row = [
+        format!("{} {direction}", association.id),
+        format!("{} -> {}", association.local_port, association.remote_port),
+        association.state.clone(),
+        format!("{}/{}", association.outbound_streams, association.inbound_streams),
+        grouped(association.messages_sent),
+        grouped(association.messages_received),
+        grouped(association.send_queue_bytes as u64),
+        grouped(association.outstanding_bytes as u64),
+        grouped(association.peer_rwnd.into()),
+        grouped(association.receive_buffer_used as u64),
+    ];
+    let mut text = table(&[heading.map(str::to_owned).to_vec(), row.to_vec()]);
+    let paths = association.paths.clone();
+    text.push_str(&Traffic { paths, ..Traffic::default() }.tables());
+    text
+}

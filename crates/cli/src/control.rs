@@ -1,0 +1,266 @@
+//! The control socket: how `inspect` looks at the endpoint of another process.
+//!
+//! A Unix socket that only its owner (and root) may use. Each line that comes is a request in
+//! JSON, `{"get":"endpoint"}`, and is answered with one line: a [`View`], or `{"error": "..."}`.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anabranch::{AssociationSnapshot, Endpoint};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+
+use crate::endpoint::paths;
+use crate::failure::Failure;
+use crate::report::PathReport;
+
+/// Longest request.
+const MOST_REQUEST: u64 = 1024;
+
+/// Longest answer that is read: an endpoint with very many associations.
+const MOST_ANSWER: u64 = 1 << 30;
+
+/// Connections served at the same time.
+const MOST_CONNECTIONS: usize = 8;
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(tag = "get", rename_all = "snake_case", deny_unknown_fields)]
+enum Request {
+    Endpoint,
+}
+
+/// An endpoint as the control socket shows it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct View {
+    /// Process that it belongs to.
+    pub(crate) process: u32,
+    /// 0 for IP protocol 132.
+    pub(crate) udp_port: u16,
+    pub(crate) local_addresses: Vec<IpAddr>,
+    pub(crate) datagrams_sent: u64,
+    pub(crate) datagrams_received: u64,
+    pub(crate) datagrams_dropped: u64,
+    pub(crate) send_errors: u64,
+    pub(crate) associations: Vec<AssociationView>,
+}
+
+/// An association as the control socket shows it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct AssociationView {
+    pub(crate) id: String,
+    /// The peer took the first step.
+    pub(crate) incoming: bool,
+    pub(crate) state: String,
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+    pub(crate) outbound_streams: u16,
+    pub(crate) inbound_streams: u16,
+    pub(crate) messages_sent: u64,
+    pub(crate) messages_received: u64,
+    pub(crate) send_queue_bytes: usize,
+    pub(crate) outstanding_bytes: usize,
+    pub(crate) peer_rwnd: u32,
+    pub(crate) receive_buffer_used: usize,
+    pub(crate) paths: Vec<PathReport>,
+}
+
+impl View {
+    fn of(endpoint: &Endpoint) -> Self {
+        let snapshot = endpoint.snapshot();
+        let totals = snapshot.statistics;
+        Self {
+            process: std::process::id(),
+            udp_port: snapshot.udp_port,
+            local_addresses: snapshot.local_addresses,
+            datagrams_sent: totals.datagrams_sent,
+            datagrams_received: totals.datagrams_received,
+            datagrams_dropped: totals.datagrams_dropped,
+            send_errors: totals.send_errors,
+            associations: snapshot.associations.iter().map(AssociationView::of).collect(),
+        }
+    }
+}
+
+impl AssociationView {
+    fn of(association: &AssociationSnapshot) -> Self {
+        let statistics = &association.statistics;
+        Self {
+            id: association.id.clone(),
+            incoming: association.incoming,
+            state: statistics.state.to_owned(),
+            local_port: association.local_port,
+            remote_port: association.remote_port,
+            outbound_streams: association.outbound_streams,
+            inbound_streams: association.inbound_streams,
+            messages_sent: statistics.counters.messages_sent,
+            messages_received: statistics.counters.messages_received,
+            send_queue_bytes: statistics.send_queue_bytes,
+            outstanding_bytes: statistics.outstanding_bytes,
+            peer_rwnd: statistics.peer_rwnd,
+            receive_buffer_used: statistics.receive_buffer_used,
+            paths: paths(statistics),
+        }
+    }
+}
+
+/// Sockets of this process, to be removed when it ends.
+static SOCKETS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes the sockets of this process.
+pub(crate) fn remove_sockets() {
+    for path in SOCKETS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        // Somebody else may have been faster.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// The directory of the sockets that were not given a path, if the system has a place for it.
+pub(crate) fn directory() -> Option<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
+    (runtime.is_absolute() && runtime.is_dir()).then(|| runtime.join("anabranch"))
+}
+
+/// Lets others look at an endpoint: through the socket at `path`, or else through one where
+/// `inspect` looks for it.
+pub(crate) fn offer(endpoint: &Endpoint, path: Option<&Path>) -> Result<(), Failure> {
+    match path {
+        Some(path) => listen(endpoint, path).map_err(|error| {
+            let name = path.display();
+            Failure::failed(match error.kind() {
+                io::ErrorKind::AddrInUse => format!("the control socket {name} is in use"),
+                _ => format!("the control socket {name} cannot be made: {error}"),
+            })
+        }),
+        None => {
+            // Nobody asked for it: a directory that cannot be written to is no reason to fail.
+            if let Err(error) = listen_in_directory(endpoint) {
+                tracing::debug!(%error, "no control socket");
+            }
+            Ok(())
+        }
+    }
+}
+
+fn listen_in_directory(endpoint: &Endpoint) -> io::Result<()> {
+    let Some(directory) = directory() else {
+        return Ok(());
+    };
+    match DirBuilder::new().mode(0o700).create(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let id = std::process::id();
+    let name = match endpoint.udp_port() {
+        0 => format!("{id}.sock"),
+        port => format!("{id}-{port}.sock"),
+    };
+    listen(endpoint, &directory.join(name))
+}
+
+fn listen(endpoint: &Endpoint, path: &Path) -> io::Result<()> {
+    let listener = match UnixListener::bind(path) {
+        // What a process left behind that was killed is in nobody's way.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_behind(path) => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        bound => bound?,
+    };
+    SOCKETS.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    tokio::spawn(serve(endpoint.clone(), listener));
+    Ok(())
+}
+
+/// Whether nobody listens to a socket any more.
+fn is_left_behind(path: &Path) -> bool {
+    let connected = std::os::unix::net::UnixStream::connect(path);
+    connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+async fn serve(endpoint: Endpoint, listener: UnixListener) {
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = endpoint.closed() => return,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Out of descriptors, most likely.
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            continue;
+        };
+        // Beyond that many, and for others than the owner, the connection just ends.
+        if let (true, Ok(place)) = (is_trusted(&stream), places.clone().try_acquire_owned()) {
+            let endpoint = endpoint.clone();
+            tokio::spawn(async move {
+                let _place = place;
+                // Who goes away in the middle gets no answer.
+                let _ = tokio::select! {
+                    answered = answer(&endpoint, stream) => answered,
+                    () = endpoint.closed() => Ok(()),
+                };
+            });
+        }
+    }
+}
+
+/// Whether the other side belongs to this user, or to root.
+fn is_trusted(stream: &UnixStream) -> bool {
+    let own = nix::unistd::getuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
+}
+
+async fn answer(endpoint: &Endpoint, stream: UnixStream) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    loop {
+        let mut line = Vec::new();
+        (&mut reader).take(MOST_REQUEST).read_until(b'\n', &mut line).await?;
+        if line.is_empty() {
+            return Ok(());
+        }
+        let mut answer = match serde_json::from_slice(&line) {
+            Ok(Request::Endpoint) => serde_json::to_vec(&View::of(endpoint))?,
+            Err(error) => serde_json::to_vec(&serde_json::json!({ "error": error.to_string() }))?,
+        };
+        answer.push(b'\n');
+        writer.write_all(&answer).await?;
+        // What follows a line that is too long makes no sense.
+        if line.last() != Some(&b'\n') {
+            return Ok(());
+        }
+    }
+}
+
+/// A connection to the control socket of another process.
+#[derive(Debug)]
+pub(crate) struct Control {
+    stream: BufReader<UnixStream>,
+}
+
+impl Control {
+    pub(crate) async fn connect(path: &Path) -> io::Result<Self> {
+        Ok(Self { stream: BufReader::new(UnixStream::connect(path).await?) })
+    }
+
+    /// The endpoint as it is now.
+    pub(crate) async fn view(&mut self) -> io::Result<View> {
+        let mut request = serde_json::to_vec(&Request::Endpoint)?;
+        request.push(b'\n');
+        self.stream.write_all(&request).await?;
+        let mut line = Vec::new();
+        (&mut self.stream).take(MOST_ANSWER).read_until(b'\n', &mut line).await?;
+        if line.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(serde_json::from_slice(&line)?)
+    }
+}
