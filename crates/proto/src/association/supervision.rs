@@ -120,10 +120,8 @@ impl Association {
         let path = &mut self.paths[index];
         // req: rfc9260 8.2 "SHOULD keep an error counter for each"
         path.error_count = path.error_count.saturating_add(1);
-        if path.state == PathState::Inactive {
-            self.fail_over(now, Input::TimedOut(index));
         // req: rfc9260 8.3 "SHOULD mark the corresponding destination address as"
-        } else if path.error_count > self.config.path_max_retrans {
+        if path.state != PathState::Inactive && path.error_count > self.config.path_max_retrans {
             self.set_path_state(index, PathState::Inactive);
             if self.repeats_heartbeats_at_once() {
                 self.paths[index].heartbeat.demand(now);

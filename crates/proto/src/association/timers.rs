@@ -3,6 +3,7 @@
 use super::Association;
 use super::state::State;
 use crate::event::PathState;
+use crate::policy::failover::Input;
 use crate::policy::{self, RetransmissionPolicy};
 use crate::send::LostBy;
 use crate::time::Instant;
@@ -129,6 +130,9 @@ impl Association {
             self.count_association_error();
             if self.is_closed() {
                 return;
+            }
+            if self.paths[index].state == PathState::Inactive {
+                self.fail_over(now, Input::TimedOut(index));
             }
             self.count_path_error(now, index);
             self.heartbeat_after_rto(now, index);

@@ -1,0 +1,427 @@
+//! The policies of multihoming between two endpoints, one by one.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_harness::{Pair, Verdict, craft};
+use anabranch_impair::{LinkConfig, Loss, Probability};
+use anabranch_proto::{
+    AssociationConfig, CloseReason, ConnectRequest, DormantBehaviour, Event, InitiationOrder,
+    PathState, RetransmissionPolicy, RetransmissionPrecedence,
+};
+use anabranch_wire::{Chunk, Packet, kind};
+
+const LONG: Duration = Duration::from_secs(2000);
+
+fn config() -> AssociationConfig {
+    let mut config = AssociationConfig::rfc2960();
+    config.retransmission = RetransmissionPolicy::FrSameRtoAlt;
+    config.mtu.discovery = false;
+    config
+}
+
+fn cut(pair: &mut Pair, path: usize, up: bool) {
+    let (a, b) = (pair.addresses[0][path], pair.addresses[1][path]);
+    pair.net.set_up(a, b, up);
+    pair.net.set_up(b, a, up);
+}
+
+/// Paths on which node 0 sent packets with this kind of chunk, in order.
+fn paths_of(pair: &Pair, wanted: u8) -> Vec<usize> {
+    let from = &pair.addresses[0];
+    let kept = pair.net.trace.kept().iter().filter(|(_, packet)| craft::has(&packet.bytes, wanted));
+    kept.filter_map(|(_, packet)| from.iter().position(|local| *local == packet.from)).collect()
+}
+
+fn failovers(pair: &Pair) -> Vec<String> {
+    pair.events[0]
+        .iter()
+        .filter_map(|event| match event {
+            Event::FailedOver { from, to, permanent, .. } => {
+                let how = if *permanent { "for good" } else { "for now" };
+                Some(format!("{} to {} {how}", from.index(), to.index()))
+            }
+            Event::Dormant => Some("dormant".to_owned()),
+            Event::Recovered { path, .. } => Some(format!("{} recovered", path.index())),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_heartbeat_follows_a_timeout_with_har_and_never_with_all_rtx_same() {
+    for (har, policy, expected) in [
+        (false, RetransmissionPolicy::FrSameRtoAlt, 0),
+        (true, RetransmissionPolicy::FrSameRtoAlt, 1),
+        (true, RetransmissionPolicy::AllRtxAlt, 1),
+        (true, RetransmissionPolicy::AllRtxSame, 0),
+    ] {
+        let mut config = config();
+        config.retransmission = policy;
+        config.heartbeat_after_rto = har;
+        let mut pair = Pair::connected(2, config);
+        let first = pair.addresses[0][0];
+        pair.net.script(move |sight| match sight.from == first && sight.has(kind::DATA) {
+            true => Verdict::Drop,
+            false => Verdict::Pass,
+        });
+        assert!(pair.send(0, 0, vec![1; 500]));
+        assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.t3_timeouts == 1));
+        pair.run(Duration::from_millis(500));
+        let beats = paths_of(&pair, kind::HEARTBEAT);
+        assert_eq!(beats, vec![0; expected], "{har} {policy}");
+        let rto = pair.statistics(0).paths[0].rto;
+        let expected = if expected == 1 { 1 } else { 2 };
+        assert_eq!(rto.as_secs(), expected, "the answer ends the back-off");
+    }
+}
+
+#[test]
+fn timestamps_are_used_if_both_sides_want_them() {
+    for (client, server) in [(true, true), (true, false), (false, true), (false, false)] {
+        let with = |timestamps| {
+            let mut config = config();
+            config.timestamps = timestamps;
+            config
+        };
+        let mut pair = Pair::new(1, with(server));
+        pair.connect(with(client));
+        assert!(pair.run_until(LONG, |pair| pair.both_up()));
+        assert!(pair.send(0, 0, vec![1; 5000]));
+        pair.run(Duration::from_secs(1));
+        assert_eq!(pair.received_len(1), 5000);
+        let stamped = [0, 1].map(|node| pair.count(node, kind::TIMESTAMP));
+        if client && server {
+            let data = pair.count(0, kind::DATA);
+            assert_eq!(stamped, [data, pair.count(1, kind::SACK)]);
+        } else {
+            assert_eq!(stamped, [0, 0], "{client} {server}");
+        }
+    }
+}
+
+#[test]
+fn with_timestamps_a_retransmission_is_measured_and_credits_its_own_path() {
+    for timestamps in [false, true] {
+        let mut config = config();
+        config.timestamps = timestamps;
+        config.credit_retransmissions = true;
+        config.heartbeat_interval = None;
+        let mut pair = Pair::connected(2, config);
+        // The data arrives after the retransmission that took the other path was sent, and its
+        // acknowledgements are lost until then.
+        let first = pair.addresses[1][0];
+        cut(&mut pair, 0, false);
+        assert!(pair.send(0, 0, vec![1; 500]));
+        assert!(pair.run_until(LONG, |pair| !pair.received[1].is_empty()));
+        pair.run(Duration::from_secs(1));
+        let statistics = pair.statistics(0);
+        assert_eq!(statistics.paths[0].error_count, 1, "nothing came over {first}");
+        assert_eq!(statistics.paths[1].srtt.is_some(), timestamps, "Karn's algorithm");
+        assert_eq!(statistics.counters.spurious_retransmissions, 0);
+    }
+}
+
+#[test]
+fn timestamps_find_retransmissions_that_were_not_needed() {
+    let mut config = config();
+    config.timestamps = true;
+    config.heartbeat_interval = None;
+    let mut pair = Pair::connected(2, config);
+    // Acknowledgements are late by an RTO: what times out had arrived, and the first answer to
+    // come is still that to the first transmission.
+    let first = pair.addresses[1][0];
+    pair.net.script(move |sight| match sight.from == first && sight.has(kind::SACK) {
+        true => Verdict::Delay(Duration::from_millis(990)),
+        false => Verdict::Pass,
+    });
+    assert!(pair.send(0, 0, vec![1; 500]));
+    assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.t3_timeouts == 1));
+    pair.run(Duration::from_secs(3));
+    let statistics = pair.statistics(0);
+    assert_eq!(statistics.counters.spurious_retransmissions, 1);
+    assert_eq!(statistics.paths[0].error_count, 0, "the first path had worked");
+}
+
+#[test]
+fn pmr_0_fails_over_at_the_first_timeout_and_returns_with_the_first_answer() {
+    let mut config = config();
+    config.path_max_retrans = 0;
+    let mut pair = Pair::connected(2, config);
+    cut(&mut pair, 0, false);
+    for _ in 0..10 {
+        assert!(pair.send(0, 0, vec![1; 1000]));
+    }
+    pair.run(Duration::from_millis(1500));
+    assert_eq!(pair.statistics(0).active, 1);
+    assert_eq!(failovers(&pair), ["0 to 1 for now"]);
+    cut(&mut pair, 0, true);
+    // Heartbeats go on with the timeouts: 2 s after the first one the next.
+    pair.run(Duration::from_secs(3));
+    assert_eq!(pair.statistics(0).active, 0);
+    assert_eq!(failovers(&pair), ["0 to 1 for now", "0 recovered"]);
+    assert_eq!(pair.received_len(1), 10_000);
+    assert!(pair.statistics(0).paths[0].cwnd <= 1460, "back in slow start");
+}
+
+#[test]
+fn dormant_paths_are_tried_as_the_policy_says() {
+    for behaviour in DormantBehaviour::ALL {
+        let mut config = config();
+        config.path_max_retrans = 0;
+        config.association_max_retrans = 100;
+        config.dormant = *behaviour;
+        let mut pair = Pair::connected(3, config);
+        for path in 0..3 {
+            cut(&mut pair, path, false);
+        }
+        pair.forget();
+        assert!(pair.send(0, 0, vec![1; 500]));
+        pair.run(Duration::from_secs(200));
+        assert_eq!(
+            pair.statistics(0).paths.iter().filter(|p| p.state == PathState::Inactive).count(),
+            3
+        );
+        assert_eq!(failovers(&pair).last().map(String::as_str), Some("dormant"), "{behaviour}");
+        let data = paths_of(&pair, kind::DATA);
+        assert_eq!(data[..3], [0, 1, 2], "each active path has its turn");
+        let after = &data[3..];
+        assert!(after.len() >= 3, "{data:?}");
+        let expected: Vec<usize> = match behaviour {
+            DormantBehaviour::LastDest => vec![2; after.len()],
+            DormantBehaviour::Primary => vec![0; after.len()],
+            DormantBehaviour::Hop => (0..after.len()).map(|n| n % 3).collect(),
+        };
+        assert_eq!(after, expected, "{behaviour}");
+        cut(&mut pair, 1, true);
+        pair.run(Duration::from_secs(200));
+        assert_eq!(pair.received_len(1), 500, "{behaviour}");
+        assert_eq!(failovers(&pair).last().map(String::as_str), Some("1 recovered"));
+    }
+}
+
+#[test]
+fn the_change_primary_threshold_makes_failover_permanent() {
+    for (threshold, permanent_after) in [(Some(0), 1), (Some(2), 3), (None, u32::MAX)] {
+        let mut config = config();
+        config.path_max_retrans = 0;
+        config.change_primary_threshold = threshold;
+        let mut pair = Pair::connected(2, config);
+        cut(&mut pair, 0, false);
+        assert!(pair.send(0, 0, vec![1; 500]));
+        assert!(pair.run_until(LONG, |pair| pair.statistics(0).paths[0].error_count == 1));
+        let primary = |pair: &Pair| pair.statistics(0).primary;
+        assert_eq!(primary(&pair), usize::from(permanent_after == 1), "{threshold:?}");
+        assert!(pair.run_until(LONG, |pair| pair.statistics(0).paths[0].error_count == 3));
+        assert_eq!(primary(&pair), usize::from(permanent_after <= 3), "{threshold:?}");
+        cut(&mut pair, 0, true);
+        pair.run(Duration::from_secs(200));
+        let statistics = pair.statistics(0);
+        let expected = usize::from(threshold.is_some());
+        assert_eq!((statistics.active, statistics.primary), (expected, expected));
+        let last = failovers(&pair).pop().unwrap();
+        assert_eq!(last, if threshold.is_some() { "0 to 1 for good" } else { "0 recovered" });
+    }
+}
+
+#[test]
+fn an_informed_choice_needs_a_better_path() {
+    for (alternate_loss, expected) in [(0, 1), (60, 0)] {
+        let mut config = config();
+        config.path_max_retrans = 0;
+        config.change_primary_threshold = Some(0);
+        config.informed_failover = true;
+        // A delayed acknowledgement of a message now and then would be taken for a long path.
+        config.sack_frequency = 1;
+        config.association_max_retrans = 1000;
+        let mut pair = Pair::connected(2, config);
+        let lossy = |percent| {
+            let loss = Loss::Uniform(Probability::percent(percent));
+            LinkConfig::new().delay(Pair::DELAY).loss(loss)
+        };
+        for (path, percent) in [(0, 10), (1, alternate_loss)] {
+            let (a, b) = (pair.addresses[0][path], pair.addresses[1][path]);
+            pair.net.set_link(a, b, lossy(percent));
+            pair.net.set_link(b, a, lossy(percent));
+        }
+        // Heartbeats measure the loss of the idle path, data that of the other one.
+        for _ in 0..600 {
+            assert!(pair.send(0, 0, vec![1; 500]));
+            pair.run(Duration::from_millis(100));
+        }
+        let loss = pair.statistics(0).paths.iter().map(|p| p.loss.unwrap()).collect::<Vec<_>>();
+        assert_eq!(loss[1] < loss[0], expected == 1, "{loss:?}");
+        assert_eq!(pair.statistics(0).primary, expected, "{loss:?}");
+        let kept = failovers(&pair).iter().any(|line| line.ends_with("for good"));
+        assert!(kept || expected == 0);
+    }
+}
+
+#[test]
+fn new_data_waits_for_retransmissions_on_all_paths_or_on_its_own() {
+    for precedence in RetransmissionPrecedence::ALL {
+        let mut config = config();
+        config.retransmission_precedence = *precedence;
+        config.initial_cwnd = anabranch_proto::config::InitialCwnd::Mtus(1);
+        config.idle_cwnd = anabranch_proto::config::IdleCwnd::Keep;
+        config.missing_reports = 255;
+        let mut pair = Pair::connected(2, config);
+        // Several packets are outstanding when the path fails, and the alternate one carries one
+        // at a time.
+        for _ in 0..40 {
+            assert!(pair.send(0, 0, vec![1; 1100]));
+        }
+        assert!(pair.run_until(LONG, |pair| pair.statistics(0).outstanding_chunks >= 5));
+        cut(&mut pair, 0, false);
+        pair.run(Duration::from_millis(500));
+        cut(&mut pair, 0, true);
+        pair.forget();
+        assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.t3_timeouts == 1));
+        pair.run(Duration::from_millis(5));
+        let data = paths_of(&pair, kind::DATA);
+        let primary = data.iter().filter(|path| **path == 0).count();
+        match precedence {
+            RetransmissionPrecedence::AllPaths => assert_eq!(primary, 0, "{data:?}"),
+            RetransmissionPrecedence::SamePath => assert!(primary >= 1, "{data:?}"),
+        }
+        assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 44_000));
+    }
+}
+
+/// A network with a client and servers at these addresses, each a host of its own.
+fn hosts(servers: &[&[IpAddr]], listening: &[bool]) -> anabranch_harness::Network {
+    use anabranch_proto::EndpointConfig;
+    let mut net = anabranch_harness::Network::new(LinkConfig::new().delay(Pair::DELAY), 1);
+    net.trace.keep_packets();
+    net.add_node(EndpointConfig::default(), [9; 32], &[[10, 0, 0, 1].into()]);
+    for (number, (addresses, listens)) in servers.iter().zip(listening).enumerate() {
+        let node = net.add_node(EndpointConfig::default(), [number as u8; 32], addresses);
+        if *listens {
+            let server = Arc::new(AssociationConfig::default());
+            net.node_mut(node).endpoint.listen(Pair::PORT, server).unwrap();
+        }
+    }
+    net
+}
+
+#[test]
+fn initiation_takes_the_first_answer_of_hosts_that_may_differ() {
+    let a: IpAddr = [10, 0, 0, 2].into();
+    let (b, b2): (IpAddr, IpAddr) = ([10, 0, 0, 3].into(), [10, 0, 0, 33].into());
+    let c: IpAddr = [10, 0, 0, 4].into();
+    for order in InitiationOrder::ALL {
+        // A refuses, B answers late under two addresses, C at once.
+        let mut net = hosts(&[&[a], &[b, b2], &[c]], &[false, true, true]);
+        let client: IpAddr = [10, 0, 0, 1].into();
+        net.set_link(client, b, LinkConfig::new().delay(Duration::from_millis(100)));
+        let mut config = AssociationConfig::default();
+        config.initiation = *order;
+        let mut request = ConnectRequest::new(vec![a, b, c], Pair::PORT);
+        request.config = Arc::new(config);
+        let now = net.now();
+        let id = net.node_mut(0).endpoint.connect(now, request).unwrap();
+        net.run(Duration::from_secs(5));
+        let association = net.node(0).endpoint.association(id).unwrap();
+        assert!(association.is_established(), "{order}");
+        let remotes: Vec<IpAddr> = association.paths().map(|(_, _, remote, _)| remote).collect();
+        let expected = match order {
+            InitiationOrder::Sequential => vec![b, b2],
+            InitiationOrder::Parallel => vec![c],
+        };
+        assert_eq!(remotes, expected, "{order}: the addresses that the peer reports");
+        assert_eq!(association.statistics().primary, 0);
+        let inits = net.trace.kept().iter().filter(|(_, p)| craft::has(&p.bytes, kind::INIT));
+        let asked: Vec<IpAddr> = inits.map(|(_, packet)| packet.to).collect();
+        let expected: &[IpAddr] = match order {
+            InitiationOrder::Sequential => &[a, b],
+            InitiationOrder::Parallel => &[a, b, c],
+        };
+        assert_eq!(asked, expected, "{order}");
+        // Nobody else keeps anything, or is left with half an association.
+        for node in 1..net.nodes() {
+            let associations = net.node(node).endpoint.associations().count();
+            let winner = net.node(node).addresses.contains(&remotes[0]);
+            assert_eq!(associations, usize::from(winner), "{order}: host {node}");
+        }
+    }
+}
+
+#[test]
+fn all_candidates_refuse_or_stay_silent() {
+    let (a, b): (IpAddr, IpAddr) = ([10, 0, 0, 2].into(), [10, 0, 0, 3].into());
+    for order in InitiationOrder::ALL {
+        for silent in [false, true] {
+            let mut net = hosts(&[&[a], &[b]], &[false, false]);
+            if silent {
+                net.script(|_| Verdict::Drop);
+            }
+            let mut config = AssociationConfig::default();
+            config.initiation = *order;
+            let mut request = ConnectRequest::new(vec![a, b], Pair::PORT);
+            request.config = Arc::new(config);
+            let now = net.now();
+            net.node_mut(0).endpoint.connect(now, request).unwrap();
+            net.run(LONG);
+            let closed = net.node(0).events.iter().find_map(|(_, event)| match event {
+                Event::Closed(reason) => Some(reason.clone()),
+                _ => None,
+            });
+            match closed {
+                Some(CloseReason::ConnectTimeout) => assert!(silent),
+                Some(CloseReason::PeerAbort { .. }) => assert!(!silent),
+                other => panic!("{order}, silent {silent}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn mfr_needs_reports_from_above_what_was_outstanding() {
+    // TSN 3 of 8 is lost twice. After its fast retransmission the acknowledgements of what was
+    // outstanding say nothing about it; those of later chunks do (caro 2.4.3).
+    for mfr in [false, true] {
+        let mut config = config();
+        config.multiple_fast_retransmit = mfr;
+        let mut pair = Pair::connected(1, config);
+        let mut seen = std::collections::BTreeMap::new();
+        let mut base = None;
+        pair.net.script(move |sight| {
+            for chunk in sight.packet.chunks().map_while(Result::ok) {
+                if let Ok(Chunk::Data(data)) = chunk.decode() {
+                    let first = *base.get_or_insert(data.tsn.0);
+                    let count = seen.entry(data.tsn.0).or_insert(0);
+                    *count += 1;
+                    if data.tsn.0 == first + 12 && *count <= 2 {
+                        return Verdict::Drop;
+                    }
+                }
+            }
+            Verdict::Pass
+        });
+        for _ in 0..60 {
+            assert!(pair.send(0, 0, vec![1; 1100]));
+        }
+        assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 66_000));
+        let counters = pair.statistics(0).counters;
+        assert_eq!(counters.t3_timeouts, u64::from(!mfr));
+        assert_eq!(counters.fast_retransmitted_chunks, if mfr { 2 } else { 1 });
+        let sent = pair.sent(0);
+        let tsn = |bytes: &[u8]| {
+            let packet = Packet::parse(bytes).unwrap();
+            packet.chunks().find_map(|chunk| match chunk.unwrap().decode().unwrap() {
+                Chunk::Data(data) => Some(data.tsn.0),
+                _ => None,
+            })
+        };
+        let tsns: Vec<u32> = sent.iter().filter_map(|(_, bytes)| tsn(bytes)).collect();
+        let lost = tsns[0] + 12;
+        let times: Vec<usize> =
+            tsns.iter().enumerate().filter(|(_, tsn)| **tsn == lost).map(|(i, _)| i).collect();
+        let highest = tsns[..times[1]].iter().max().unwrap();
+        if mfr {
+            let above = tsns[times[1]..times[2]].iter().filter(|tsn| *tsn > highest).count();
+            assert!(above >= 4, "four reports from above {highest}");
+        }
+    }
+}
