@@ -6,6 +6,7 @@
 //! results that do not depend on how many there are. `docs/lab.md` shows how to write one.
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod formula;
 pub mod metrics;
 pub mod reference;

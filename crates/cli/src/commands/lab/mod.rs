@@ -1,5 +1,7 @@
 //! `anabranch lab`: experiments described in files.
 
+mod check;
+mod expect;
 mod list;
 mod progress;
 mod run;
@@ -30,6 +32,8 @@ enum Command {
     List(list::List),
     Show(show::Show),
     Run(run::Run),
+    Check(check::Check),
+    Expect(expect::Expect),
 }
 
 impl Lab {
@@ -39,6 +43,8 @@ impl Lab {
             Command::List(command) => command.run(&library),
             Command::Show(command) => command.run(&library),
             Command::Run(command) => command.run(library).await,
+            Command::Check(command) => command.run(library).await,
+            Command::Expect(command) => command.run(&library),
         }
     }
 }

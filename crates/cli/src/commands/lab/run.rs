@@ -1,6 +1,6 @@
 //! `anabranch lab run`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anabranch_lab::runner::Results;
 use anabranch_lab::scenario::{Library, Override, Scenario};
@@ -95,16 +95,10 @@ fn show(
 }
 
 /// One scenario is a document of its own; several are a list.
-fn write_json(file: &std::path::Path, documents: &[Value]) -> Result<(), Failure> {
+fn write_json(file: &Path, documents: &[Value]) -> Result<(), Failure> {
     let value = match documents {
         [one] => one.clone(),
         several => Value::from(several.to_vec()),
     };
-    if file.as_os_str() == "-" {
-        return output::print_json(&value);
-    }
-    let text = serde_json::to_string_pretty(&value)
-        .map_err(|error| Failure::failed(format!("the results cannot be written: {error}")))?;
-    std::fs::write(file, text + "\n")
-        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", file.display())))
+    session::write_json(file, &value)
 }

@@ -8,10 +8,12 @@ use anabranch_lab::runner::{RunError, Runner, Store};
 use anabranch_lab::scenario::{Library, Override, Scenario, ScenarioError};
 use anabranch_lab::simulation::Simulation;
 use clap::Args;
+use serde_json::Value;
 
 use super::progress::Progress;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::output;
 
 /// Options of commands that carry out runs.
 #[derive(Debug, Args)]
@@ -83,6 +85,17 @@ pub(super) fn store(out: Option<&Path>) -> Result<Option<Store>, Failure> {
     let build = Store::this_build()
         .map_err(|error| Failure::failed(format!("this program's file cannot be read: {error}")))?;
     Store::open(directory, &build).map(Some).map_err(Failure::failed)
+}
+
+/// Writes a document to a file, or to standard output if it is called '-'.
+pub(super) fn write_json(file: &Path, value: &Value) -> Result<(), Failure> {
+    if file.as_os_str() == "-" {
+        return output::print_json(value);
+    }
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::failed(format!("the results cannot be written: {error}")))?;
+    std::fs::write(file, text + "\n")
+        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", file.display())))
 }
 
 impl RunOptions {
