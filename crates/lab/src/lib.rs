@@ -6,10 +6,12 @@
 //! results that do not depend on how many there are. `docs/lab.md` shows how to write one.
 #![forbid(unsafe_code)]
 
+pub mod chart;
 pub mod check;
 pub mod formula;
 pub mod metrics;
 pub mod reference;
+pub mod report;
 pub mod runner;
 pub mod scenario;
 pub mod setup;

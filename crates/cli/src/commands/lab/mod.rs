@@ -4,6 +4,7 @@ mod check;
 mod expect;
 mod list;
 mod progress;
+mod report;
 mod run;
 mod session;
 mod show;
@@ -34,6 +35,7 @@ enum Command {
     Run(run::Run),
     Check(check::Check),
     Expect(expect::Expect),
+    Report(report::Report),
 }
 
 impl Lab {
@@ -44,6 +46,7 @@ impl Lab {
             Command::Show(command) => command.run(&library),
             Command::Run(command) => command.run(library).await,
             Command::Check(command) => command.run(library).await,
+            Command::Report(command) => command.run(library).await,
             Command::Expect(command) => command.run(&library),
         }
     }

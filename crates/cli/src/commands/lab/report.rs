@@ -1,0 +1,91 @@
+//! `anabranch lab report`.
+
+use std::path::PathBuf;
+
+use anabranch_lab::check::{self, Mode};
+use anabranch_lab::reference;
+use anabranch_lab::report::{self, Section};
+use anabranch_lab::scenario::Library;
+use clap::Args;
+
+use super::session::{self, RunOptions};
+use crate::failure::Failure;
+use crate::output;
+
+/// Write one HTML page with charts, claims and reference numbers
+///
+/// What is missing is run first: every point as often as the scenario says, or --seeds times, or
+/// with --decided only what the verdicts take. With --out, results that are kept there are used.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch lab report caro --out results --html report.html
+  anabranch lab report caro/2.5 --seeds 10 --html figure.html")]
+pub(crate) struct Report {
+    /// Documents, scenarios or files [default: all]
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    #[command(flatten)]
+    options: RunOptions,
+    /// Run only what the verdicts of the claims take
+    #[arg(long, conflicts_with = "seeds")]
+    decided: bool,
+    /// The page to write
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    html: PathBuf,
+}
+
+impl Report {
+    pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
+        let ids = if self.ids.is_empty() {
+            library.ids().map_err(session::refused)?
+        } else {
+            self.ids.clone()
+        };
+        let scenarios = session::load(&library, &ids, &[])?;
+        let seeds = self.options.seeds.map(|seeds| seeds as usize);
+        let decided = self.decided;
+        let sections = self
+            .options
+            .with_runner(move |runner, progress| {
+                let mut sections = Vec::new();
+                for scenario in scenarios {
+                    progress.title(&scenario.id);
+                    let references = reference::load(&scenario).map_err(session::refused)?;
+                    let changes = check::changes(&scenario).map_err(Failure::failed)?;
+                    let mut results = runner.load(&scenario).map_err(session::failed)?;
+                    let mode = match (decided, seeds) {
+                        (true, _) => Mode::Sequential,
+                        (false, Some(seeds)) => Mode::Fixed(seeds),
+                        (false, None) => Mode::Full,
+                    };
+                    let done = match decided {
+                        true => Ok(()),
+                        false => runner.complete(&scenario, &mut results, seeds),
+                    };
+                    let judged =
+                        done.and_then(|()| check::check(runner, &scenario, &mut results, mode));
+                    progress.finish();
+                    let judgements = judged.map_err(session::failed)?;
+                    let agreement = match references.is_empty() {
+                        true => None,
+                        false => Some(check::agreement(&results, &references)),
+                    };
+                    sections.push(Section {
+                        scenario,
+                        results,
+                        references,
+                        agreement,
+                        judgements,
+                        changes,
+                    });
+                }
+                Ok(sections)
+            })
+            .await?;
+        let page = report::html(&sections);
+        std::fs::write(&self.html, page).map_err(|error| {
+            Failure::failed(format!("{} cannot be written: {error}", self.html.display()))
+        })?;
+        output::print(&format!("{} scenarios in {}\n", sections.len(), self.html.display()))
+    }
+}
