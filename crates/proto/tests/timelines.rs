@@ -18,7 +18,7 @@ fn config(policy: RetransmissionPolicy, pmr: u32) -> AssociationConfig {
     config.initial_cwnd = InitialCwnd::Mtus(1);
     config.idle_cwnd = IdleCwnd::Keep;
     config.send_buffer = 64 << 20;
-    config.receive_buffer = 72_000;
+    config.receive_buffer = 120_000;
     config.retransmission = policy;
     // The document lets the retransmission of TSN 1 time out although later TSNs are acknowledged
     // meanwhile; by RFC 2960 the fourth of these would retransmit it.
