@@ -17,6 +17,16 @@ use crate::wakers::{Key, WakerSet};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Notification {
+    /// The association is up: COMMUNICATION UP of RFC 9260 section 11.2. The first of all, of an
+    /// association that was connected to or accepted.
+    Up {
+        /// The peer took the first step.
+        incoming: bool,
+        /// Streams this side may send on.
+        outbound_streams: u16,
+        /// Streams the peer may send on.
+        inbound_streams: u16,
+    },
     /// A path changed its state.
     PathChanged {
         /// Its local address.
@@ -75,6 +85,9 @@ impl Notification {
     /// The notification that an engine's event is, if it is one.
     pub(crate) fn of(event: Event) -> Option<Self> {
         Some(match event {
+            Event::Connected { incoming, outbound_streams, inbound_streams } => {
+                Self::Up { incoming, outbound_streams, inbound_streams }
+            }
             Event::PathChanged { local, remote, state, .. } => {
                 Self::PathChanged { local, remote, state }
             }

@@ -185,6 +185,7 @@ impl State {
             Event::Connected { incoming: true, outbound_streams, inbound_streams } => {
                 tracing::debug!(name: "connectivity:association_accepted", association = %id);
                 self.queue_incoming(now, id, outbound_streams, inbound_streams);
+                self.notify(id, event);
             }
             Event::Connected { incoming: false, outbound_streams, inbound_streams } => {
                 tracing::debug!(name: "connectivity:association_connected", association = %id);
@@ -193,6 +194,7 @@ impl State {
                     state.connected(outbound_streams, inbound_streams);
                     wakes.extend(state.connecting.drain());
                 }
+                self.notify(id, event);
             }
             Event::Readable => self.take_in(now, id),
             Event::Writable => self.make_use_of_room(now, id),
@@ -214,10 +216,18 @@ impl State {
                     }
                     _ => {}
                 }
-                if let Some(notification) = Notification::of(other) {
-                    wakes.extend(state.notifications.push(notification));
-                }
+                self.notify(id, other);
             }
+        }
+    }
+
+    /// Keeps an event for those who want to know of it.
+    fn notify(&mut self, id: AssociationId, event: Event) {
+        let Self { associations, wakes, .. } = self;
+        if let (Some(state), Some(notification)) =
+            (associations.get_mut(&id), Notification::of(event))
+        {
+            wakes.extend(state.notifications.push(notification));
         }
     }
 

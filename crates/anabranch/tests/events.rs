@@ -14,6 +14,13 @@ async fn paths_are_told_when_they_are_confirmed() {
         let pair = Pair::new(&[loopback(1), loopback(2)]).await;
         // The client knows its peer's addresses from its user, the server has to probe them.
         let mut events = pair.far.events();
+        let up = events.next().await;
+        assert!(matches!(up, Some(Notification::Up { incoming: true, .. })), "{up:?}");
+        let up = pair.near.events().next().await;
+        let Some(Notification::Up { incoming: false, outbound_streams, .. }) = up else {
+            panic!("{up:?}");
+        };
+        assert_eq!(outbound_streams, pair.near.outbound_streams());
         let mut confirmed = Vec::new();
         while confirmed.is_empty() {
             if let Some(Notification::PathChanged { local, remote, state }) = events.next().await {

@@ -261,17 +261,3 @@ fn associations_end_with_their_runtime() {
         pair.server.close().await;
     }));
 }
-
-#[tokio::test]
-async fn a_thousand_endpoints_come_and_go() {
-    soon(async {
-        for _ in 0..1000 {
-            drop(endpoint(&[V4]));
-        }
-        // Their tasks see that they are not needed.
-        while tokio::runtime::Handle::current().metrics().num_alive_tasks() > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
