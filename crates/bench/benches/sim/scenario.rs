@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use anabranch_proto::{AssociationConfig, MtuConfig, RetransmissionPolicy};
 use anabranch_sim::{
-    Action, Direction, Instant, LinkConfig, Loss, Network, Outcome, Probability, QueueLimit,
-    SimError, Transfer,
+    Instant, LinkConfig, Loss, Network, Outcome, Probability, QueueLimit, SimError, Transfer,
 };
 
 /// One point of the study: losses in percent, and a policy.
@@ -69,17 +68,9 @@ fn simulate(
         let (left, right) = (network.add_router("left"), network.add_router("right"));
         let edge = link(100_000_000, 10);
         network.connect_both(sender, left, edge.clone())?;
-        let core = network.connect_both(left, right, link(10_000_000, 25))?;
+        let core = link(10_000_000, 25).loss(Loss::Uniform(Probability::percent(loss)));
+        network.connect_both(left, right, core)?;
         network.connect_both(right, receiver, edge)?;
-        // Losses begin with the data: what the handshake does is not what is compared.
-        network.schedule(
-            Instant::from_millis(185),
-            Action::SetLoss {
-                link: core,
-                direction: Direction::Both,
-                loss: Loss::Uniform(Probability::percent(loss)),
-            },
-        )?;
     }
     network.routes_by_hops();
     let (from, to) = (network.add_endpoint(sender)?, network.add_endpoint(receiver)?);
