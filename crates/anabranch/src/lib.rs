@@ -58,6 +58,7 @@ mod sockets;
 mod state;
 mod wakers;
 
+pub use anabranch_proto::config::OutOfTheBlue;
 pub use anabranch_proto::{
     AssociationConfig, CloseReason, Counters, DormantBehaviour, Encapsulation, EndpointConfig,
     InitiationOrder, Message, OutgoingMessage, PathState, PathStatistics, Payload, Ppid,

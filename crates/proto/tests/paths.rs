@@ -312,10 +312,15 @@ fn icmp_with_a_wrong_tag_is_ignored() {
 }
 
 #[test]
-// test: rfc9260 10 "MUST treat this message as an abort with"
 fn protocol_unreachable_is_an_abort() {
     let mut pair = Pair::connected(1, config(5));
     let header = pair.header(0);
+    pair.net.script(|_| Verdict::Drop);
+    for _ in 0..2 {
+        icmp(&mut pair, IcmpKind::ProtocolUnreachable, header, &[0; 8]);
+        assert_eq!(pair.closed[0], None);
+    }
+    pair.run(Duration::from_secs(2));
     icmp(&mut pair, IcmpKind::ProtocolUnreachable, header, &[0; 8]);
     assert_eq!(pair.closed[0], Some(CloseReason::NoSctp));
     // For an INIT it counts in COOKIE-WAIT only, and with the right initiate tag.

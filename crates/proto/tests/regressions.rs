@@ -1,11 +1,12 @@
-//! Bugs that the swarm found, each as its smallest case.
+//! Bugs that the swarm and other implementations found, each as its smallest case.
 
 use std::time::Duration;
 
 use anabranch_harness::{Datagram, Pair, Verdict, craft};
 use anabranch_proto::config::InitialCwnd;
 use anabranch_proto::{
-    AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, OutgoingMessage, Ppid,
+    AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, IcmpKind, IcmpMessage,
+    OutgoingMessage, Ppid,
 };
 use anabranch_wire::{Chunk, Header, Heartbeat, Packet, kind};
 
@@ -156,6 +157,30 @@ fn a_restart_forgets_what_the_old_peer_was_asked() {
     pair.run(Duration::from_secs(5));
     assert!(pair.events[1].iter().any(|event| matches!(event, Event::Restarted)));
     assert_eq!(pair.statistics(1).paths[0].error_count, 0);
+}
+
+#[test]
+fn a_host_whose_socket_was_full_for_a_moment_has_sctp() {
+    let mut pair = Pair::connected(1, AssociationConfig::rfc9260());
+    let header = pair.header(0);
+    let mut quoted = Vec::new();
+    quoted.extend_from_slice(&header.source_port.to_be_bytes());
+    quoted.extend_from_slice(&header.destination_port.to_be_bytes());
+    quoted.extend_from_slice(&header.verification_tag.to_be_bytes());
+    let (local, remote) = (pair.addresses[0][0], pair.addresses[1][0]);
+    // Linux answers so for every packet that finds a raw socket's buffer full. The peer is heard
+    // in between.
+    for round in 1..6 {
+        let kind = IcmpKind::ProtocolUnreachable;
+        let message = IcmpMessage { local, remote, kind, quoted: &quoted };
+        let now = pair.net.now();
+        pair.net.node_mut(0).endpoint.handle_icmp(now, &message);
+        pair.take();
+        assert!(pair.send(0, 0, vec![round; 100]));
+        pair.run(Duration::from_secs(3));
+    }
+    assert_eq!(pair.closed[0], None);
+    assert_eq!(pair.received_bytes(1).len(), 500);
 }
 
 #[test]

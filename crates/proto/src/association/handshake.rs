@@ -114,6 +114,7 @@ impl Association {
             phase: Phase::Primary,
             error_count: 0,
             adaptation: None,
+            no_sctp_since: None,
             send: SendQueue::new(&config),
             outstanding,
             acknowledged: Acknowledged::default(),

@@ -83,6 +83,7 @@ impl Association {
             return;
         }
         let Some(path) = self.path_of(arrival.local, arrival.remote) else { return };
+        self.no_sctp_since = None;
         let state = &mut self.paths[path];
         // The tag was right: the port is the peer's, also behind a NAT that changed it.
         // RFC 6951 section 5.4.
@@ -218,6 +219,10 @@ impl Association {
     /// A chunk that is not DATA; `false` ends the reading of the packet.
     fn on_control(&mut self, now: Instant, path: usize, raw: RawChunk<'_>, batch: &Bytes) -> bool {
         let Ok(chunk) = raw.decode() else {
+            // pion/sctp asks for an acknowledgement in this way. It says and wants nothing.
+            if raw.kind == anabranch_wire::kind::HEARTBEAT && raw.value.is_empty() {
+                return true;
+            }
             let mut cause = Vec::new();
             Cause::ProtocolViolation(b"malformed chunk").encode(&mut cause);
             let reason = CloseReason::ProtocolViolation("a malformed chunk");

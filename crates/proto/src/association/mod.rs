@@ -104,6 +104,8 @@ pub struct Association {
     error_count: u32,
     /// The adaptation layer that the peer announced, until the user has been told.
     adaptation: Option<u32>,
+    /// Since when ICMP has said, and no packet of the peer has denied, that it has no SCTP.
+    no_sctp_since: Option<Instant>,
     send: SendQueue,
     outstanding: Outstanding,
     acknowledged: Acknowledged,

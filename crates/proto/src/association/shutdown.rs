@@ -6,6 +6,7 @@ use super::state::{Repeat, State};
 use super::{Association, Control};
 use crate::event::{CloseReason, Event};
 use crate::time::Instant;
+use crate::tsn;
 
 /// T5-shutdown-guard, in RTO.Max.
 const GUARD: u32 = 5;
@@ -136,9 +137,14 @@ impl Association {
         self.advance_shutdown(now);
     }
 
-    /// The cumulative TSN of a SHUTDOWN acknowledges like that of a SACK without a window.
+    /// The cumulative TSN of a SHUTDOWN acknowledges like that of a SACK without a window. Unlike
+    /// there, a TSN that was never sent is passed over: pion/sctp and those made after it put
+    /// one of their own TSNs there.
     // req: rfc9260 3.3.8 "MUST NOT interpret the lack of a Gap"
     fn on_shutdown_ack_point(&mut self, now: Instant, path: usize, cumulative: Tsn) {
+        if tsn::unwrap(self.outstanding.base(), cumulative.0) >= self.outstanding.next_tsn() {
+            return;
+        }
         let outstanding = u32::try_from(self.outstanding.payload_in_flight()).unwrap_or(u32::MAX);
         let window = self.peer_rwnd.saturating_add(outstanding);
         self.on_acknowledgement(now, path, cumulative, window, std::iter::empty(), false);

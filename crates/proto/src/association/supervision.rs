@@ -353,7 +353,10 @@ impl Association {
         self.refused(now, (local, remote), CloseReason::PortUnreachable);
     }
 
-    /// A validated ICMP message says that the peer has no SCTP.
+    /// A validated ICMP message says that the peer has no SCTP. Once the peer has answered INIT,
+    /// it is believed only if it is repeated an RTO later and the peer was not heard in between:
+    /// a host whose SCTP is a process sends it, too, for a packet that found that process's
+    /// socket full.
     pub(crate) fn on_protocol_unreachable(
         &mut self,
         now: Instant,
@@ -362,6 +365,10 @@ impl Association {
     ) {
         if quotes_init {
             self.refused(now, pair, CloseReason::NoSctp);
+            return;
+        }
+        let since = *self.no_sctp_since.get_or_insert(now);
+        if now < since + self.paths[self.active].rtt.rto() {
             return;
         }
         self.control.clear();
