@@ -3,8 +3,9 @@
  * `echo` returns every message on its stream, with its identifier and its order, and obeys
  * messages that begin with "#!interop ":
  *   source COUNT SIZE STREAMS SEED   sends messages of its own (odd streams unordered)
+ *   sink                             returns nothing from now on
  *   pause MS                         takes nothing more for so long
- *   shutdown                         ends gracefully
+ *   shutdown                         ends gracefully, once its sources are done
  *   abort                            ends at once
  * `sink` takes and counts; `source` sends for --seconds or --count; `ping` sends one message at a
  * time to an echoing peer and times it. */
@@ -172,7 +173,26 @@ static void pattern(unsigned char *bytes, size_t length, uint64_t seed, uint64_t
 struct association {
     stack_socket socket;
     uint16_t port;
+    /* Of all messages that were no commands, in the order in which they were taken. */
+    unsigned long long bytes;
+    uint64_t hash;
 };
+
+/* FNV-1a. */
+static uint64_t hash_of(uint64_t hash, const char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static struct association *new_association(void)
+{
+    struct association *a = allocate(sizeof *a);
+    memset(a, 0, sizeof *a);
+    a->hash = 0xcbf29ce484222325u;
+    return a;
+}
 
 struct source {
     stack_socket socket;
@@ -187,7 +207,7 @@ static void *run_source(void *argument)
     struct source *s = argument;
     unsigned char *bytes = allocate(s->size);
     for (long i = 0; i < s->count; i++) {
-        struct message m = {.stream = (uint16_t)(i % s->streams), .ppid = (uint32_t)i};
+        struct message m = {.stream = (uint16_t)(i % s->streams), .ppid = (uint32_t)(1000 + i)};
         m.unordered = m.stream % 2;
         pattern(bytes, s->size, s->seed, (uint64_t)i);
         if (stack_send(s->socket, bytes, s->size, &m) != 0)
@@ -198,7 +218,7 @@ static void *run_source(void *argument)
     return NULL;
 }
 
-static void start_source(stack_socket socket, const char *arguments)
+static void start_source(stack_socket socket, const char *arguments, pthread_t *thread)
 {
     struct source *s = allocate(sizeof *s);
     unsigned long long size, seed;
@@ -206,15 +226,12 @@ static void start_source(stack_socket socket, const char *arguments)
     if (sscanf(arguments, "%ld %llu %d %llu", &s->count, &size, &s->streams, &seed) != 4 ||
         size == 0 || size > BUFFER || s->streams < 1) {
         fprintf(stderr, "peer: source COUNT SIZE STREAMS SEED\n");
-        free(s);
-        return;
+        exit(2);
     }
     s->size = size;
     s->seed = seed;
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, run_source, s) != 0)
+    if (pthread_create(thread, NULL, run_source, s) != 0)
         fail("thread");
-    pthread_detach(thread);
 }
 
 /* Closing with a linger time of zero is ABORT. */
@@ -235,35 +252,50 @@ static const char *command(const char *bytes, size_t length, const char *name)
 }
 
 /* Returns every message; 1: it was aborted here and the socket is closed. */
-static int run_echo(stack_socket s, ssize_t *end)
+static int run_echo(struct association *a, ssize_t *end)
 {
+    stack_socket s = a->socket;
     char *buffer = allocate(BUFFER + 1);
     size_t held = 0;
     struct message m;
     ssize_t n;
-    int aborted = 0;
-    while ((n = stack_receive(s, buffer + held, BUFFER - held, &m)) > 0) {
+    int aborted = 0, sink = 0, sourcing = 0;
+    pthread_t source;
+    while (!aborted && (n = stack_receive(s, buffer + held, BUFFER - held, &m)) > 0) {
         held += (size_t)n;
         if (!m.whole && held < BUFFER)
             continue;
         buffer[held] = 0;
         const char *arguments;
         if ((arguments = command(buffer, held, "source "))) {
-            start_source(s, arguments);
+            start_source(s, arguments, &source);
+            sourcing = 1;
+        } else if (command(buffer, held, "sink")) {
+            sink = 1;
         } else if ((arguments = command(buffer, held, "pause "))) {
             usleep((useconds_t)(atol(arguments) * 1000));
         } else if (command(buffer, held, "shutdown")) {
+            if (sourcing)
+                pthread_join(source, NULL);
+            sourcing = 0;
             stack_shutdown(s);
         } else if (command(buffer, held, "abort")) {
             abort_association(s);
             aborted = 1;
-            break;
-        } else if (stack_send(s, buffer, held, &m) != 0) {
-            n = -1;
-            break;
+        } else {
+            a->bytes += held;
+            a->hash = hash_of(a->hash, buffer, held);
+            if (!sink && stack_send(s, buffer, held, &m) != 0) {
+                n = -1;
+                break;
+            }
         }
         held = 0;
     }
+    int error = errno;
+    if (sourcing)
+        pthread_join(source, NULL);
+    errno = error;
     free(buffer);
     *end = n;
     return aborted;
@@ -356,7 +388,7 @@ static void *serve(void *argument)
     printf("up port=%u\n", a->port);
     int closed = 0;
     if (options.mode == ECHO) {
-        closed = run_echo(a->socket, &end);
+        closed = run_echo(a, &end);
     } else {
         if (options.mode == SOURCE)
             send_for_a_while(a->socket);
@@ -369,7 +401,7 @@ static void *serve(void *argument)
     const char *how = closed ? "aborted" : end == 0 ? "shutdown" : strerror(errno);
     if (!closed)
         stack_close(a->socket);
-    printf("end port=%u how=%s\n", a->port, how);
+    printf("end bytes=%llu hash=%016llx how=%s\n", a->bytes, (unsigned long long)a->hash, how);
     free(a);
     return NULL;
 }
@@ -382,7 +414,7 @@ static void listen_and_serve(stack_socket s)
         fail("listen");
     printf("ready port=%u\n", options.port);
     while (options.associations == 0 || served < options.associations) {
-        struct association *a = allocate(sizeof *a);
+        struct association *a = new_association();
         a->socket = stack_accept(s, &a->port);
         if (!a->socket) {
             free(a);
@@ -496,7 +528,7 @@ int main(int argc, char **argv)
         listen_and_serve(s);
         stack_close(s);
     } else {
-        struct association *a = allocate(sizeof *a);
+        struct association *a = new_association();
         read_addresses(options.remote, family, options.port, &remote);
         if (stack_connect(s, &remote) != 0)
             fail("connect");

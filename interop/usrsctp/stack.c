@@ -34,7 +34,11 @@ void stack_finish(void)
 
 stack_socket stack_open(int family)
 {
-    return (stack_socket)usrsctp_socket(family, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
+    struct socket *s = usrsctp_socket(family, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
+    int on = 1;
+    if (s)
+        usrsctp_setsockopt(s, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on);
+    return (stack_socket)s;
 }
 
 int stack_option(stack_socket s, int level, int name, const void *value, socklen_t length)
@@ -62,7 +66,19 @@ int stack_connect(stack_socket s, struct addresses *remote)
         return usrsctp_connect(US(s), first, length);
     }
     sctp_assoc_t id = 0;
-    return usrsctp_connectx(US(s), first, remote->count, &id);
+    if (usrsctp_connectx(US(s), first, remote->count, &id) != 0)
+        return -1;
+    /* Other than usrsctp_connect it does not wait. */
+    for (;;) {
+        struct sctp_status status;
+        socklen_t length = sizeof status;
+        memset(&status, 0, sizeof status);
+        if (usrsctp_getsockopt(US(s), IPPROTO_SCTP, SCTP_STATUS, &status, &length) != 0)
+            return -1;
+        if (status.sstat_state == SCTP_ESTABLISHED)
+            return 0;
+        usleep(2000);
+    }
 }
 
 int stack_listen(stack_socket s)
@@ -76,6 +92,9 @@ stack_socket stack_accept(stack_socket s, uint16_t *port)
     socklen_t length = sizeof from;
     memset(&from, 0, sizeof from);
     struct socket *accepted = usrsctp_accept(US(s), (struct sockaddr *)&from, &length);
+    int on = 1;
+    if (accepted)
+        usrsctp_setsockopt(accepted, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on);
     *port = ntohs(((struct sockaddr_in *)&from)->sin_port); /* at the same place for both families */
     return (stack_socket)accepted;
 }

@@ -1,0 +1,74 @@
+//! Messages of all kinds, there and back.
+
+use std::time::Duration;
+
+use super::meeting::Meeting;
+use crate::lane::Lane;
+use crate::peer::Kind;
+use crate::plan::{self, Expected, Planned};
+use crate::side::{self, Setting};
+
+/// A few messages of all lengths on two streams.
+fn some() -> Vec<Planned> {
+    plan::messages(plan::mixed_lengths().take(16), 1, |index| (index / 4) as u16)
+}
+
+pub(super) async fn connect(lane: &Lane, slot: u16) -> Result<(), String> {
+    let meeting = Meeting::ours(lane, slot, Setting::default()).await?;
+    side::echo(lane, &meeting.association, &some()).await?;
+    meeting.part().await
+}
+
+pub(super) async fn accept(lane: &Lane, slot: u16) -> Result<(), String> {
+    let meeting = Meeting::theirs(lane, slot, Setting::default()).await?;
+    side::echo(lane, &meeting.association, &some()).await?;
+    meeting.part().await
+}
+
+pub(super) async fn lengths(lane: &Lane, slot: u16) -> Result<(), String> {
+    let decades = [1, 2, 3, 4, 5, 10, 100, 1000, 10_000, 100_000, 1_000_000];
+    let around_a_packet = 1400..=1460;
+    let all = decades.into_iter().chain(around_a_packet).chain([999_999]);
+    let meeting = Meeting::ours(lane, slot, Setting::default()).await?;
+    side::echo(lane, &meeting.association, &plan::messages(all, 2, |_| 0)).await?;
+    meeting.part().await
+}
+
+pub(super) async fn one_stream(lane: &Lane, slot: u16, stream: u16) -> Result<(), String> {
+    let plan = plan::messages(plan::mixed_lengths().take(200), 3, |_| stream);
+    let meeting = Meeting::ours(lane, slot, Setting::default()).await?;
+    side::echo(lane, &meeting.association, &plan).await?;
+    meeting.part().await
+}
+
+pub(super) async fn streams(lane: &Lane, slot: u16) -> Result<(), String> {
+    let lengths = (0..1200).map(|index| 1 + index % 400);
+    let plan = plan::messages(lengths, 4, |index| (index % 400) as u16);
+    let meeting = Meeting::ours(lane, slot, Setting::default()).await?;
+    side::echo(lane, &meeting.association, &plan).await?;
+    meeting.part().await
+}
+
+/// The peer sends on streams 0 to 15 what this side asks for, and returns what comes on others.
+pub(super) async fn both(lane: &Lane, slot: u16, impaired: bool) -> Result<(), String> {
+    const SEED: u64 = 6;
+    const SIZE: usize = 5000;
+    const STREAMS: u64 = 16;
+    // pion sends a packet at a time for long after a loss.
+    let count = if impaired { 100 } else { 300 };
+    let ours = plan::messages(plan::mixed_lengths().take(count), 5, |i| 100 + (i % 8) as u16);
+    let mut wanted =
+        plan::messages(std::iter::repeat_n(SIZE, count), SEED, |i| (i % STREAMS) as u16);
+    wanted.extend_from_slice(&ours);
+    let mut setting = Setting { impaired, ..Setting::default() };
+    if impaired && lane.kind == Kind::Pion {
+        // Each packet of these would wait for a delayed SACK.
+        setting.config.sack_delay = Duration::from_millis(10);
+    }
+    let meeting = Meeting::ours(lane, slot, setting).await?;
+    let command = format!("source {count} {SIZE} {STREAMS} {SEED}");
+    side::command(&meeting.association, &command).await?;
+    let expected = Expected::new(lane.kind.returns_ppid());
+    side::exchange(&meeting.association, &ours, expected, &wanted).await?;
+    meeting.part().await
+}

@@ -1,0 +1,62 @@
+//! An association with a peer, from its beginning to its end.
+
+use std::time::Duration;
+
+use anabranch::{Association, Listener};
+
+use crate::lane::Lane;
+use crate::peer::Peer;
+use crate::side::{self, Setting, Side};
+
+/// Both sides and what is between them.
+pub(super) struct Meeting {
+    pub(super) side: Side,
+    pub(super) peer: Peer,
+    pub(super) association: Association,
+    /// Kept while the peer may come back.
+    pub(super) listener: Option<Listener>,
+}
+
+impl Meeting {
+    /// The association begins here.
+    pub(super) async fn ours(lane: &Lane, slot: u16, setting: Setting<'_>) -> Result<Self, String> {
+        let peer = setting.start(lane, slot, true).start().await?;
+        let side = Side::new(lane, slot, &setting)?;
+        let association = side.connect().await?;
+        Ok(Self { side, peer, association, listener: None })
+    }
+
+    /// The peer begins the association.
+    pub(super) async fn theirs(
+        lane: &Lane,
+        slot: u16,
+        setting: Setting<'_>,
+    ) -> Result<Self, String> {
+        let side = Side::new(lane, slot, &setting)?;
+        let listener = side.listen()?;
+        let peer = setting.start(lane, slot, false).start().await?;
+        let accepted = tokio::time::timeout(Duration::from_secs(20), listener.accept()).await;
+        let accepted = accepted.map_err(|_| "the peer does not connect")?;
+        let association = accepted.ok_or("the endpoint closed")?;
+        Ok(Self { side, peer, association, listener: Some(listener) })
+    }
+
+    /// Ends the association gracefully and checks that the peer saw it so.
+    pub(super) async fn part(mut self) -> Result<(), String> {
+        side::close(&self.association).await?;
+        let end = self.peer.end().await?;
+        if end.how != "shutdown" {
+            return Err(format!("the peer saw no graceful end but '{}'", end.how));
+        }
+        self.leave().await;
+        Ok(())
+    }
+
+    /// Ends everything.
+    pub(super) async fn leave(mut self) {
+        self.peer.kill().await;
+        drop(self.listener);
+        drop(self.association);
+        self.side.endpoint.close().await;
+    }
+}

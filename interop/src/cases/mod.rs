@@ -1,0 +1,150 @@
+//! What anabranch and a peer do together.
+
+mod data;
+mod ends;
+mod meeting;
+mod paths;
+mod patience;
+mod restarts;
+
+use clap::ValueEnum;
+
+use crate::lane::{Lane, Transport};
+use crate::peer::Kind;
+
+/// One thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Case {
+    /// The association begins here; messages are returned; graceful end.
+    Connect,
+    /// The same, begun by the peer.
+    Accept,
+    /// Messages of 1 byte to 1 MB, among them every length around a full packet.
+    Lengths,
+    /// Ordered messages of mixed lengths on one stream.
+    Ordered,
+    /// Unordered messages of mixed lengths on one stream.
+    Unordered,
+    /// Three messages on each of 400 streams, every other stream unordered.
+    Streams,
+    /// Both sides send at once.
+    Both,
+    /// The same with 1 % of the packets lost each way and a round trip of 20 ms.
+    Loss,
+    /// Two paths, each cut for a while and repaired in turn, while messages go both ways.
+    Paths,
+    /// The peer is killed and comes back from the same addresses and ports.
+    Restart,
+    /// This side vanishes and comes back from the same addresses and ports.
+    Restarted,
+    /// This side shuts down with messages on their way.
+    Close,
+    /// The peer shuts down with messages on their way.
+    Closed,
+    /// This side aborts in the middle of a transfer.
+    Abort,
+    /// The peer aborts in the middle of a transfer.
+    Aborted,
+    /// Each side in turn takes nothing until the other's window is closed, and then all.
+    Window,
+    /// 30 s with heartbeats only.
+    Idle,
+}
+
+impl Case {
+    pub(crate) const ALL: [Case; 17] = [
+        Case::Connect,
+        Case::Accept,
+        Case::Lengths,
+        Case::Ordered,
+        Case::Unordered,
+        Case::Streams,
+        Case::Both,
+        Case::Loss,
+        Case::Paths,
+        Case::Restart,
+        Case::Restarted,
+        Case::Close,
+        Case::Closed,
+        Case::Abort,
+        Case::Aborted,
+        Case::Window,
+        Case::Idle,
+    ];
+
+    /// The name in tables and on command lines.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Case::Connect => "connect",
+            Case::Accept => "accept",
+            Case::Lengths => "lengths",
+            Case::Ordered => "ordered",
+            Case::Unordered => "unordered",
+            Case::Streams => "streams",
+            Case::Both => "both",
+            Case::Loss => "loss",
+            Case::Paths => "paths",
+            Case::Restart => "restart",
+            Case::Restarted => "restarted",
+            Case::Close => "close",
+            Case::Closed => "closed",
+            Case::Abort => "abort",
+            Case::Aborted => "aborted",
+            Case::Window => "window",
+            Case::Idle => "idle",
+        }
+    }
+
+    /// Only waits, so that it may run beside others. Not so with usrsctp on IP protocol 132:
+    /// several processes on one host share all packets, and each new one answers those of the
+    /// others with ABORT until it is told not to.
+    pub(crate) fn is_quiet(self, lane: &Lane) -> bool {
+        self == Case::Idle && (lane.kind, lane.transport) != (Kind::Usrsctp, Transport::Native)
+    }
+
+    /// Ports of its own for each case.
+    fn slot(self) -> u16 {
+        self as u16
+    }
+
+    /// Why the case cannot be run with this peer, if so.
+    pub(crate) fn exclusion(self, lane: &Lane) -> Option<&'static str> {
+        match (self, lane.kind) {
+            (Case::Paths, kind) if kind.is_webrtc() => Some("the peer has a single path"),
+            (Case::Aborted, Kind::SctpProto) => {
+                Some("sctp-proto 0.10 has no call that sends ABORT")
+            }
+            (Case::Aborted, Kind::Pion) => Some(
+                "pion 1.9.0 lets its reader end the writer that is to send ABORT, so that it mostly \
+                 sends none",
+            ),
+            (Case::Restarted, Kind::Pion) => {
+                Some("pion 1.9.0 does not handle INIT for an association that it has")
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) async fn run(self, lane: &Lane) -> Result<(), String> {
+        let slot = self.slot();
+        match self {
+            Case::Connect => data::connect(lane, slot).await,
+            Case::Accept => data::accept(lane, slot).await,
+            Case::Lengths => data::lengths(lane, slot).await,
+            Case::Ordered => data::one_stream(lane, slot, 4).await,
+            Case::Unordered => data::one_stream(lane, slot, 5).await,
+            Case::Streams => data::streams(lane, slot).await,
+            Case::Both => data::both(lane, slot, false).await,
+            Case::Loss => data::both(lane, slot, true).await,
+            Case::Paths => paths::cut_each(lane, slot).await,
+            Case::Restart => restarts::of_the_peer(lane, slot).await,
+            Case::Restarted => restarts::of_ours(lane, slot).await,
+            Case::Close => ends::close(lane, slot).await,
+            Case::Closed => ends::closed(lane, slot).await,
+            Case::Abort => ends::abort(lane, slot).await,
+            Case::Aborted => ends::aborted(lane, slot).await,
+            Case::Window => patience::window(lane, slot).await,
+            Case::Idle => patience::idle(lane, slot).await,
+        }
+    }
+}

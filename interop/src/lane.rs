@@ -1,0 +1,190 @@
+//! One peer over one transport and IP version.
+
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::Selection;
+use crate::cases::Case;
+use crate::net;
+use crate::peer::{Guest, Kind};
+
+/// How long a case may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The environment variable that tells a lane what its peer's build script printed.
+pub(crate) const PROGRAM: &str = "ANABRANCH_INTEROP_PROGRAM";
+
+/// The environment variable with a directory for captures of our endpoints, one a case.
+pub(crate) const CAPTURES: &str = "ANABRANCH_INTEROP_CAPTURES";
+
+/// How SCTP packets travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    /// RFC 6951.
+    Udp,
+    /// IP protocol 132.
+    Native,
+}
+
+impl Transport {
+    pub(crate) const ALL: [Transport; 2] = [Transport::Udp, Transport::Native];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Transport::Udp => "udp",
+            Transport::Native => "native",
+        }
+    }
+}
+
+/// IP version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    pub(crate) const ALL: [Family; 2] = [Family::V4, Family::V6];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Family::V4 => "v4",
+            Family::V6 => "v6",
+        }
+    }
+}
+
+/// One peer over one transport and IP version.
+#[derive(Clone)]
+pub(crate) struct Lane {
+    pub(crate) kind: Kind,
+    pub(crate) transport: Transport,
+    pub(crate) family: Family,
+    /// What the peer's build script printed.
+    pub(crate) program: String,
+    pub(crate) guest: Option<Guest>,
+}
+
+impl Lane {
+    /// The SCTP port of both sides in a case.
+    pub(crate) fn sctp_port(&self, slot: u16) -> u16 {
+        if self.kind.is_webrtc() { 5000 } else { 5000 + slot }
+    }
+
+    pub(crate) fn our_udp_port(&self, slot: u16) -> u16 {
+        match self.transport {
+            Transport::Udp => 9700 + slot,
+            Transport::Native => 0,
+        }
+    }
+
+    pub(crate) fn peer_udp_port(&self, slot: u16) -> u16 {
+        match (self.transport, self.kind) {
+            (Transport::Native, _) => 0,
+            (Transport::Udp, Kind::Linux) => crate::peer::GUEST_UDP_PORT,
+            (Transport::Udp, _) => 9800 + slot,
+        }
+    }
+
+    /// Cuts a link in both directions, without either side being told, or repairs it.
+    pub(crate) async fn set_cut(&self, link: u8, cut: bool) -> Result<(), String> {
+        net::ip(&net::near_side(self.family, link, cut)).await?;
+        match &self.guest {
+            Some(guest) => {
+                let words = net::far_side(self.family, link, cut, &format!("vec{link}"));
+                guest.shell(&format!("/bin/ip {words}")).await.map(|_| ())
+            }
+            None => {
+                let words = net::far_side(self.family, link, cut, &format!("b{link}"));
+                net::ip(&format!("-n peer {words}")).await
+            }
+        }
+    }
+}
+
+/// What came of one case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) peer: String,
+    pub(crate) transport: String,
+    pub(crate) family: String,
+    pub(crate) case: String,
+    pub(crate) outcome: Outcome,
+    /// What went wrong, or why it was left out.
+    pub(crate) detail: String,
+    pub(crate) seconds: f64,
+}
+
+/// How a case went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// As it should.
+    Ok,
+    /// Not as it should.
+    Failed,
+    /// Left out for a reason that lies with the peer.
+    Excluded,
+}
+
+/// Runs the only lane of the selection, within namespaces of its own, and prints a report a case.
+pub(crate) fn run(selection: &Selection) -> Result<(), String> {
+    let (&[kind], &[transport], &[family]) =
+        (&selection.peer[..], &selection.transport[..], &selection.family[..])
+    else {
+        return Err("a lane has one peer, transport and IP version".into());
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| e.to_string())?;
+    runtime.block_on(async {
+        let program = std::env::var(PROGRAM).unwrap_or_default();
+        let mut lane = Lane { kind, transport, family, program, guest: None };
+        net::make(kind == Kind::Linux).await?;
+        if kind == Kind::Linux {
+            lane.guest = Some(Guest::boot(&lane.program, transport).await?);
+        }
+        net::wait(family).await?;
+        // What only waits runs beside the others, on a link that is never cut.
+        let (quiet, busy): (Vec<Case>, Vec<Case>) =
+            selection.case.iter().partition(|case| case.is_quiet(&lane));
+        tokio::join!(run_in_turn(&lane, &quiet), run_in_turn(&lane, &busy));
+        Ok(())
+    })
+}
+
+async fn run_in_turn(lane: &Lane, cases: &[Case]) {
+    for &case in cases {
+        let begun = Instant::now();
+        let (outcome, detail) = match case.exclusion(lane) {
+            Some(reason) => (Outcome::Excluded, reason.to_string()),
+            None => match tokio::time::timeout(LIMIT, case.run(lane)).await {
+                Ok(Ok(())) => (Outcome::Ok, String::new()),
+                Ok(Err(error)) => (Outcome::Failed, error),
+                Err(_) => (Outcome::Failed, "takes more than a minute".into()),
+            },
+        };
+        if !case.is_quiet(lane) {
+            // However it ended, the next one finds all links whole; most were not cut.
+            for link in [0, 1] {
+                let _ = lane.set_cut(link, false).await;
+            }
+        }
+        let report = Report {
+            peer: lane.kind.name().into(),
+            transport: lane.transport.name().into(),
+            family: lane.family.name().into(),
+            case: case.name().into(),
+            outcome,
+            detail,
+            seconds: begun.elapsed().as_secs_f64(),
+        };
+        if let Ok(line) = serde_json::to_string(&report) {
+            println!("{line}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! anabranch with other SCTP implementations over real sockets: every peer, transport, IP version
+//! and case, as a table.
+//!
+//! Each column of work, a *lane* (one peer over one transport and IP version), runs in network,
+//! mount and process namespaces of its own: two hosts with three links between them. What a lane
+//! starts ends with it.
+#![forbid(unsafe_code)]
+
+mod cases;
+mod engine;
+mod lane;
+mod net;
+mod peer;
+mod plan;
+mod run;
+mod side;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::cases::Case;
+use crate::lane::{Family, Transport};
+use crate::peer::Kind;
+
+/// Runs interoperability cases and prints a table of them.
+#[derive(Parser)]
+struct Options {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    selection: Selection,
+    /// Print one line of JSON a case instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// Lanes that run at once.
+    #[arg(long, default_value_t = 6)]
+    jobs: usize,
+}
+
+/// What is run; by default everything.
+#[derive(Args, Clone)]
+pub(crate) struct Selection {
+    /// Only these peers.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    peer: Vec<Kind>,
+    /// Only these transports.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    transport: Vec<Transport>,
+    /// Only these IP versions.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    family: Vec<Family>,
+    /// Only these cases.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    case: Vec<Case>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs one lane within namespaces of its own. Used by the program itself.
+    #[command(hide = true)]
+    Lane {
+        #[command(flatten)]
+        selection: Selection,
+    },
+    /// Runs an engine from crates.io on a UDP socket. Used by the program itself.
+    #[command(hide = true)]
+    Engine(engine::Options),
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let result = match options.command {
+        Some(Command::Engine(options)) => engine::run(&options).map(|()| true),
+        Some(Command::Lane { selection }) => lane::run(&selection).map(|()| true),
+        None => run::run(&options.selection, options.jobs, options.json),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("interop: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

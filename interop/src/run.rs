@@ -1,0 +1,169 @@
+//! Builds the peers, runs the lanes side by side and gathers what they report.
+
+use std::process::Stdio;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+use tokio::sync::Semaphore;
+
+use crate::cases::Case;
+use crate::lane::{Family, Outcome, PROGRAM, Report, Transport};
+use crate::peer::Kind;
+use crate::{Selection, net, table};
+
+/// A lane that is still to be run.
+struct Planned {
+    kind: Kind,
+    transport: Transport,
+    family: Family,
+    program: String,
+}
+
+/// Runs what is selected; whether nothing failed.
+pub(crate) fn run(selection: &Selection, jobs: usize, json: bool) -> Result<bool, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| e.to_string())?;
+    runtime.block_on(async {
+        let cases = or_all(&selection.case, &Case::ALL);
+        let (lanes, missing) = plan(selection).await?;
+        let places = Arc::new(Semaphore::new(jobs.max(1)));
+        let mut running = Vec::new();
+        for lane in lanes {
+            let (places, cases) = (places.clone(), cases.clone());
+            running.push(tokio::spawn(async move {
+                let _place = places.acquire_owned().await;
+                run_lane(&lane, &cases, json).await
+            }));
+        }
+        let mut reports = Vec::new();
+        for lane in running {
+            reports.extend(lane.await.map_err(|e| e.to_string())?);
+        }
+        if !json {
+            print!("{}", table::render(&reports, &cases));
+        }
+        for what in &missing {
+            eprintln!("skipped: {what}");
+        }
+        let required = std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|value| value == "1");
+        let failed = reports.iter().any(|report| report.outcome == Outcome::Failed);
+        Ok(!failed && (missing.is_empty() || !required))
+    })
+}
+
+fn or_all<T: Clone>(some: &[T], all: &[T]) -> Vec<T> {
+    if some.is_empty() { all.to_vec() } else { some.to_vec() }
+}
+
+/// The lanes to run, and what is missing for others.
+async fn plan(selection: &Selection) -> Result<(Vec<Planned>, Vec<String>), String> {
+    let (mut lanes, mut missing) = (Vec::new(), Vec::new());
+    if let Err(error) = net::run("unshare", &["-n", "-m", "true"]).await {
+        return Ok((lanes, vec![format!("no namespaces here (they need root): {error}")]));
+    }
+    for kind in or_all(&selection.peer, &Kind::ALL) {
+        let program = match kind.build_script() {
+            None => String::new(),
+            Some(script) => match net::run(script, &[]).await {
+                Ok(output) => output.lines().last().unwrap_or_default().to_string(),
+                Err(error) => {
+                    missing.push(format!("{}: {error}", kind.name()));
+                    continue;
+                }
+            },
+        };
+        for transport in or_all(&selection.transport, &Transport::ALL) {
+            if transport == Transport::Native && kind.is_webrtc() {
+                continue;
+            }
+            for family in or_all(&selection.family, &Family::ALL) {
+                lanes.push(Planned { kind, transport, family, program: program.clone() });
+            }
+        }
+    }
+    Ok((lanes, missing))
+}
+
+/// Runs a lane in namespaces of its own. What it started ends with it.
+async fn run_lane(lane: &Planned, cases: &[Case], json: bool) -> Vec<Report> {
+    let mut reports = Vec::new();
+    let error = match gather(lane, cases, json, &mut reports).await {
+        Ok(()) => "the lane ended early".to_string(),
+        Err(error) => error,
+    };
+    for case in cases {
+        if !reports.iter().any(|report| report.case == case.name()) {
+            reports.push(Report {
+                peer: lane.kind.name().into(),
+                transport: lane.transport.name().into(),
+                family: lane.family.name().into(),
+                case: case.name().into(),
+                outcome: Outcome::Failed,
+                detail: error.clone(),
+                seconds: 0.0,
+            });
+        }
+    }
+    reports
+}
+
+async fn gather(
+    lane: &Planned,
+    cases: &[Case],
+    json: bool,
+    reports: &mut Vec<Report>,
+) -> Result<(), String> {
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    command.arg(own).arg("lane");
+    for (name, value) in [
+        ("--peer", lane.kind.to_possible_value()),
+        ("--transport", lane.transport.to_possible_value()),
+        ("--family", lane.family.to_possible_value()),
+    ] {
+        command.arg(name).arg(value.ok_or("no such value")?.get_name());
+    }
+    let cases: Vec<&str> = cases.iter().map(|case| case.name()).collect();
+    let mut child = command
+        .args(["--case", &cases.join(",")])
+        .env(PROGRAM, &lane.program)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| format!("unshare: {e}"))?;
+    let output = child.stdout.take().ok_or("no output")?;
+    let errors = child.stderr.take().ok_or("no output")?;
+    let (transport, family) = (lane.transport.name(), lane.family.name());
+    let label = format!("{} {transport} {family}", lane.kind.name());
+    let listen = async {
+        let mut lines = BufReader::new(output).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            if let Ok(report) = serde_json::from_str::<Report>(&line) {
+                if report.outcome == Outcome::Failed {
+                    eprintln!("{label}, {}: {}", report.case, report.detail);
+                }
+                if json {
+                    println!("{line}");
+                }
+                reports.push(report);
+            }
+        }
+    };
+    let complain = async {
+        let mut last = String::new();
+        let mut lines = BufReader::new(errors).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            eprintln!("{label}: {line}");
+            last = line;
+        }
+        last
+    };
+    let ((), last) = tokio::join!(listen, complain);
+    let status = child.wait().await.map_err(|e| e.to_string())?;
+    if status.success() { Ok(()) } else { Err(last) }
+}

@@ -1,0 +1,174 @@
+//! Our side: endpoints, and messages sent and checked.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::{
+    Association, AssociationConfig, ConnectOptions, Encapsulation, Endpoint, EndpointConfig,
+    Listener, OutOfTheBlue, OutgoingMessage, Ppid,
+};
+
+use anabranch::runtime::{ImpairedRuntime, TokioRuntime};
+
+use crate::lane::{CAPTURES, Lane, Transport};
+use crate::net;
+use crate::peer::Start;
+use crate::plan::{Expected, Planned};
+
+/// Our end of one case.
+pub(crate) struct Side {
+    pub(crate) endpoint: Endpoint,
+    config: AssociationConfig,
+    links: Vec<u8>,
+    lane: Lane,
+    slot: u16,
+}
+
+/// Timers that are short enough for a test. The peers get the same.
+pub(crate) const RTO_MIN: Duration = Duration::from_millis(200);
+pub(crate) const HEARTBEAT: Duration = Duration::from_millis(1000);
+
+/// What happens to the packets of both directions if they are to be impaired.
+const IMPAIRMENT: &str = "[[path]]\ndelay_ms = 10\nloss_percent = 1\n";
+
+/// The options of our associations.
+pub(crate) fn config() -> AssociationConfig {
+    let mut config = AssociationConfig::default();
+    config.rto_initial = Duration::from_millis(500);
+    config.rto_min = RTO_MIN;
+    config.rto_max = Duration::from_secs(3);
+    config.heartbeat_interval = Some(HEARTBEAT);
+    config
+}
+
+/// What a case needs to be special.
+pub(crate) struct Setting<'a> {
+    pub(crate) links: &'a [u8],
+    /// Bytes of the peer's socket buffers.
+    pub(crate) buffer: usize,
+    pub(crate) config: AssociationConfig,
+    /// Packets are lost and delayed.
+    pub(crate) impaired: bool,
+}
+
+impl Default for Setting<'_> {
+    fn default() -> Self {
+        Self { links: &[0], buffer: 4 << 20, config: config(), impaired: false }
+    }
+}
+
+impl Setting<'_> {
+    /// How the peer is started for this.
+    pub(crate) fn start<'a>(&'a self, lane: &'a Lane, slot: u16, listens: bool) -> Start<'a> {
+        let path_max_retrans = self.config.path_max_retrans;
+        Start { lane, slot, listens, links: self.links, buffer: self.buffer, path_max_retrans }
+    }
+}
+
+impl Side {
+    /// An endpoint on the links of a setting.
+    pub(crate) fn new(lane: &Lane, slot: u16, setting: &Setting<'_>) -> Result<Self, String> {
+        let addresses = setting.links.iter().map(|&link| net::near(lane.family, link));
+        let mut config = EndpointConfig::default();
+        if lane.transport == Transport::Native {
+            config.encapsulation = Encapsulation::Ip;
+            // The case that idles beside the others has an endpoint of its own.
+            config.out_of_the_blue = OutOfTheBlue::Silent;
+        }
+        let mut builder = Endpoint::builder()
+            .local_addresses(addresses)
+            .udp_port(lane.our_udp_port(slot))
+            .config(config);
+        if let Some(directory) = std::env::var_os(CAPTURES) {
+            let (peer, transport) = (lane.kind.name(), lane.transport.name());
+            let file = format!("{peer}-{transport}-{}-{slot}.pcapng", lane.family.name());
+            builder = builder.capture(Path::new(&directory).join(file));
+        }
+        if setting.impaired {
+            let inner = TokioRuntime::current().ok_or("no runtime")?;
+            let file = IMPAIRMENT.parse().map_err(|e| format!("impairment: {e}"))?;
+            let runtime = ImpairedRuntime::new(Arc::new(inner), file, u64::from(slot));
+            builder = builder.runtime(Arc::new(runtime));
+        }
+        let endpoint = builder.bind().map_err(|e| e.to_string())?;
+        let (links, config) = (setting.links.to_vec(), setting.config.clone());
+        Ok(Self { endpoint, config, links, lane: lane.clone(), slot })
+    }
+
+    /// Waits for the peer's associations.
+    pub(crate) fn listen(&self) -> Result<Listener, String> {
+        let port = self.lane.sctp_port(self.slot);
+        self.endpoint.listen(port, self.config.clone()).map_err(|e| e.to_string())
+    }
+
+    /// Connects to the peer.
+    pub(crate) async fn connect(&self) -> Result<Association, String> {
+        let port = self.lane.sctp_port(self.slot);
+        let remote = |link: &u8| SocketAddr::new(net::far(self.lane.family, *link), port);
+        let remotes: Vec<SocketAddr> = self.links.iter().map(remote).collect();
+        let mut options = ConnectOptions::from(self.config.clone());
+        options.local_port = Some(port);
+        options.linger = Duration::ZERO;
+        if self.lane.transport == Transport::Udp {
+            options.remote_udp_port = self.lane.peer_udp_port(self.slot);
+        }
+        self.endpoint.connect(remotes, options).await.map_err(|e| e.to_string())
+    }
+}
+
+/// Sends everything and waits for all of it, returned.
+pub(crate) async fn echo(
+    lane: &Lane,
+    association: &Association,
+    plan: &[Planned],
+) -> Result<(), String> {
+    exchange(association, plan, Expected::new(lane.kind.returns_ppid()), plan).await
+}
+
+/// Sends a plan and waits for another one.
+pub(crate) async fn exchange(
+    association: &Association,
+    plan: &[Planned],
+    mut expected: Expected,
+    wanted: &[Planned],
+) -> Result<(), String> {
+    expected.add(wanted);
+    let send = async {
+        for planned in plan {
+            association.send(planned.outgoing()).await.map_err(|e| format!("send: {e}"))?;
+        }
+        Ok::<(), String>(())
+    };
+    let (sent, received) = tokio::join!(send, receive(association, &mut expected));
+    sent?;
+    received
+}
+
+/// Receives until nothing is missing.
+pub(crate) async fn receive(
+    association: &Association,
+    expected: &mut Expected,
+) -> Result<(), String> {
+    while expected.missing() > 0 {
+        let missing = expected.missing();
+        match association.recv().await {
+            Ok(Some(message)) => expected.take(message)?,
+            Ok(None) => return Err(format!("shut down with {missing} messages missing")),
+            Err(error) => return Err(format!("{error}, with {missing} messages missing")),
+        }
+    }
+    Ok(())
+}
+
+/// Tells the peer's program what to do.
+pub(crate) async fn command(association: &Association, text: &str) -> Result<(), String> {
+    let text = format!("#!interop {text}");
+    association.send(OutgoingMessage::new(0, Ppid(0), text)).await.map_err(|e| e.to_string())
+}
+
+/// Ends an association gracefully.
+pub(crate) async fn close(association: &Association) -> Result<(), String> {
+    association.close().await.map_err(|e| format!("close: {e}"))
+}
