@@ -134,6 +134,21 @@ pub(crate) enum Outcome {
 
 /// Runs the only lane of the selection, within namespaces of its own, and prints a report a case.
 pub(crate) fn run(selection: &Selection) -> Result<(), String> {
+    within(selection, async |lane| {
+        // What only waits runs beside the others, on a link that is never cut.
+        let (quiet, busy): (Vec<Case>, Vec<Case>) =
+            selection.case.iter().partition(|case| case.is_quiet(&lane));
+        tokio::join!(run_in_turn(&lane, &quiet), run_in_turn(&lane, &busy));
+        Ok(())
+    })
+}
+
+/// Makes the hosts of the only lane of the selection in the namespaces of this process, and runs
+/// something between them.
+pub(crate) fn within<T>(
+    selection: &Selection,
+    work: impl AsyncFnOnce(Lane) -> Result<T, String>,
+) -> Result<T, String> {
     let (&[kind], &[transport], &[family]) =
         (&selection.peer[..], &selection.transport[..], &selection.family[..])
     else {
@@ -149,11 +164,7 @@ pub(crate) fn run(selection: &Selection) -> Result<(), String> {
             lane.guest = Some(Guest::boot(&lane.program, transport).await?);
         }
         net::wait(family).await?;
-        // What only waits runs beside the others, on a link that is never cut.
-        let (quiet, busy): (Vec<Case>, Vec<Case>) =
-            selection.case.iter().partition(|case| case.is_quiet(&lane));
-        tokio::join!(run_in_turn(&lane, &quiet), run_in_turn(&lane, &busy));
-        Ok(())
+        work(lane).await
     })
 }
 

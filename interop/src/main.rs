@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod cases;
+mod chart;
 mod engine;
+mod failover;
 mod lane;
 mod net;
 mod peer;
@@ -64,6 +66,28 @@ enum Command {
         #[command(flatten)]
         selection: Selection,
     },
+    /// Cuts and repairs each of two paths in turn while data goes both ways, for
+    /// Path.Max.Retrans 0, 1 and 5, and draws the throughput.
+    Failover {
+        /// The peer: linux or usrsctp.
+        #[arg(long, value_enum, default_value = "linux")]
+        peer: Kind,
+        /// How packets travel.
+        #[arg(long, value_enum, default_value = "native")]
+        transport: Transport,
+        /// Where the chart goes.
+        #[arg(long, default_value = "docs/failover.svg")]
+        svg: std::path::PathBuf,
+    },
+    /// One run of `failover`, within namespaces of its own. Used by the program itself.
+    #[command(hide = true)]
+    FailoverLane {
+        #[command(flatten)]
+        selection: Selection,
+        /// Path.Max.Retrans of both sides.
+        #[arg(long)]
+        pmr: u32,
+    },
     /// Runs an engine from crates.io on a UDP socket. Used by the program itself.
     #[command(hide = true)]
     Engine(engine::Options),
@@ -74,6 +98,12 @@ fn main() -> ExitCode {
     let result = match options.command {
         Some(Command::Engine(options)) => engine::run(&options).map(|()| true),
         Some(Command::Lane { selection }) => lane::run(&selection).map(|()| true),
+        Some(Command::Failover { peer, transport, svg }) => {
+            failover::run(peer, transport, &svg).map(|()| true)
+        }
+        Some(Command::FailoverLane { selection, pmr }) => {
+            failover::lane(&selection, pmr).map(|()| true)
+        }
         None => run::run(&options.selection, options.jobs, options.json),
     };
     match result {

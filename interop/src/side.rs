@@ -62,8 +62,9 @@ impl Default for Setting<'_> {
 impl Setting<'_> {
     /// How the peer is started for this.
     pub(crate) fn start<'a>(&'a self, lane: &'a Lane, slot: u16, listens: bool) -> Start<'a> {
-        let path_max_retrans = self.config.path_max_retrans;
-        Start { lane, slot, listens, links: self.links, buffer: self.buffer, path_max_retrans }
+        let (path_max_retrans, rto_max) = (self.config.path_max_retrans, self.config.rto_max);
+        let (links, buffer) = (self.links, self.buffer);
+        Start { lane, slot, listens, links, buffer, path_max_retrans, rto_max }
     }
 }
 

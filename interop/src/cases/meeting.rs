@@ -9,17 +9,17 @@ use crate::peer::Peer;
 use crate::side::{self, Setting, Side};
 
 /// Both sides and what is between them.
-pub(super) struct Meeting {
-    pub(super) side: Side,
-    pub(super) peer: Peer,
-    pub(super) association: Association,
+pub(crate) struct Meeting {
+    pub(crate) side: Side,
+    pub(crate) peer: Peer,
+    pub(crate) association: Association,
     /// Kept while the peer may come back.
-    pub(super) listener: Option<Listener>,
+    pub(crate) listener: Option<Listener>,
 }
 
 impl Meeting {
     /// The association begins here.
-    pub(super) async fn ours(lane: &Lane, slot: u16, setting: Setting<'_>) -> Result<Self, String> {
+    pub(crate) async fn ours(lane: &Lane, slot: u16, setting: Setting<'_>) -> Result<Self, String> {
         let peer = setting.start(lane, slot, true).start().await?;
         let side = Side::new(lane, slot, &setting)?;
         let association = side.connect().await?;
@@ -27,7 +27,7 @@ impl Meeting {
     }
 
     /// The peer begins the association.
-    pub(super) async fn theirs(
+    pub(crate) async fn theirs(
         lane: &Lane,
         slot: u16,
         setting: Setting<'_>,
@@ -42,7 +42,7 @@ impl Meeting {
     }
 
     /// Ends the association gracefully and checks that the peer saw it so.
-    pub(super) async fn part(mut self) -> Result<(), String> {
+    pub(crate) async fn part(mut self) -> Result<(), String> {
         side::close(&self.association).await?;
         let end = self.peer.end().await?;
         if end.how != "shutdown" {
@@ -53,7 +53,7 @@ impl Meeting {
     }
 
     /// Ends everything.
-    pub(super) async fn leave(mut self) {
+    pub(crate) async fn leave(mut self) {
         self.peer.kill().await;
         drop(self.listener);
         drop(self.association);

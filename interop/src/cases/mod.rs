@@ -2,8 +2,8 @@
 
 mod data;
 mod ends;
-mod meeting;
-mod paths;
+pub(crate) mod meeting;
+pub(crate) mod paths;
 mod patience;
 mod restarts;
 

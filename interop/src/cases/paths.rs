@@ -12,7 +12,7 @@ use crate::side::{self, Setting};
 
 /// Both paths, each cut for a while and repaired in turn, while messages are returned all the
 /// time.
-pub(super) async fn cut_each(lane: &Lane, slot: u16) -> Result<(), String> {
+pub(crate) async fn cut_each(lane: &Lane, slot: u16) -> Result<(), String> {
     let mut config = side::config();
     config.path_max_retrans = 1;
     let setting = Setting { links: &[0, 1], config, ..Setting::default() };
@@ -54,7 +54,7 @@ pub(super) async fn cut_each(lane: &Lane, slot: u16) -> Result<(), String> {
 }
 
 /// Waits until the path over a link is in a state.
-async fn state(
+pub(crate) async fn state(
     lane: &Lane,
     association: &Association,
     link: u8,

@@ -80,6 +80,7 @@ pub(crate) struct Start<'a> {
     /// Bytes of its socket buffers.
     pub(crate) buffer: usize,
     pub(crate) path_max_retrans: u32,
+    pub(crate) rto_max: Duration,
 }
 
 impl Start<'_> {
@@ -106,7 +107,7 @@ impl Start<'_> {
         }
         add("heartbeat", HEARTBEAT.as_millis().to_string());
         add("rto-min", RTO_MIN.as_millis().to_string());
-        add("rto-max", "3000".into());
+        add("rto-max", self.rto_max.as_millis().to_string());
         add("buffer", self.buffer.to_string());
         add("pmr", self.path_max_retrans.to_string());
         if lane.transport == Transport::Native {

@@ -1,0 +1,112 @@
+//! Throughput over time as a picture.
+
+use std::fmt::Write;
+
+use crate::failover::Run;
+
+const WIDTH: f64 = 900.0;
+const LEFT: f64 = 60.0;
+const RIGHT: f64 = 20.0;
+const TOP: f64 = 60.0;
+const PANEL: f64 = 150.0;
+const GAP: f64 = 50.0;
+
+/// Out and in over path 0, out and in over path 1: names, colours and dashes.
+const SERIES: [(&str, &str, &str); 4] = [
+    ("path 0, sent", "#1f6fb4", "none"),
+    ("path 0, received", "#1f6fb4", "4 3"),
+    ("path 1, sent", "#d1601f", "none"),
+    ("path 1, received", "#d1601f", "4 3"),
+];
+
+/// One panel a run, one below the other, with the times of the cuts shaded.
+pub(crate) fn draw(title: &str, runs: &[Run]) -> String {
+    let values = runs.iter().flat_map(|run| run.samples.iter().flatten());
+    let most = values.copied().fold(1.0, f64::max).ceil();
+    let longest = runs.iter().map(|run| run.samples.len()).max().unwrap_or(1).max(2);
+    let seconds = longest as f64 / 10.0;
+    let height = TOP + runs.len() as f64 * (PANEL + GAP);
+    let x = |t: f64| LEFT + t / seconds * (WIDTH - LEFT - RIGHT);
+    let mut svg = format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' \
+         font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' fill='white'/>\n\
+         <text x='{LEFT}' y='20' font-size='15'>Data both ways while each path is cut and repaired: \
+         {title}</text>\n"
+    );
+    for (number, (name, colour, dashes)) in SERIES.iter().enumerate() {
+        let at = LEFT + 180.0 * number as f64;
+        let (line_end, text) = (at + 30.0, at + 36.0);
+        let _ = writeln!(
+            svg,
+            "<line x1='{at}' y1='38' x2='{line_end}' y2='38' stroke='{colour}' stroke-width='2' \
+             stroke-dasharray='{dashes}'/><text x='{text}' y='42'>{name}</text>"
+        );
+    }
+    for (number, run) in runs.iter().enumerate() {
+        let top = TOP + 10.0 + number as f64 * (PANEL + GAP);
+        let bottom = top + PANEL;
+        let y = |rate: f64| bottom - rate.min(most) / most * PANEL;
+        for cut in &run.cuts {
+            let (from, width) = (x(cut.at), x(cut.repaired) - x(cut.at));
+            let (label, link) = (top + 13.0, cut.link);
+            let _ = writeln!(
+                svg,
+                "<rect x='{from:.1}' y='{top}' width='{width:.1}' height='{PANEL}' fill='#eee'/>\
+                 <text x='{:.1}' y='{label}' fill='#666'>path {link} cut; longest pause {:.2} s</text>",
+                from + 4.0,
+                cut.pause
+            );
+        }
+        let _ = writeln!(
+            svg,
+            "<path d='M{LEFT} {top}V{bottom}H{}' fill='none' stroke='black'/>\
+             <text x='{LEFT}' y='{}'>Path.Max.Retrans {}</text>\
+             <text x='{}' y='{}' text-anchor='end'>{most} MB/s</text>\
+             <text x='{}' y='{bottom}' text-anchor='end'>0</text>",
+            WIDTH - RIGHT,
+            top - 4.0,
+            run.limit,
+            LEFT - 4.0,
+            top + 8.0,
+            LEFT - 4.0
+        );
+        for second in (0..=seconds as usize).step_by(2) {
+            let (at, below) = (x(second as f64), bottom + 15.0);
+            let _ = writeln!(
+                svg,
+                "<text x='{at:.1}' y='{below}' text-anchor='middle'>{second} s</text>"
+            );
+        }
+        for (index, (_, colour, dashes)) in SERIES.iter().enumerate() {
+            let mut points = String::new();
+            for (sample, rates) in run.samples.iter().enumerate() {
+                let rate = rates.get(index).copied().unwrap_or(0.0);
+                let _ = write!(points, "{:.1},{:.1} ", x(sample as f64 / 10.0), y(rate));
+            }
+            let _ = writeln!(
+                svg,
+                "<polyline points='{}' fill='none' stroke='{colour}' stroke-width='1.3' \
+                 stroke-dasharray='{dashes}'/>",
+                points.trim_end()
+            );
+        }
+    }
+    svg + "</svg>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failover::Cut;
+
+    #[test]
+    fn a_picture_has_a_line_a_series_and_a_shade_a_cut() {
+        let cut = Cut { link: 0, at: 0.1, repaired: 0.2, pause: 0.05, inactive: 0.1, active: 0.1 };
+        let samples = vec![[1.0, 2.0, 0.0, 0.0]; 4];
+        let run = Run { limit: 1, samples, cuts: vec![cut], messages: 1 };
+        let svg = draw("test", &[run]);
+        assert_eq!(svg.matches("<polyline").count(), 4);
+        assert_eq!(svg.matches("path 0 cut").count(), 1);
+        assert!(svg.contains("Path.Max.Retrans 1") && svg.ends_with("</svg>\n"));
+    }
+}
