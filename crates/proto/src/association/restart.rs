@@ -105,6 +105,16 @@ impl Association {
         if let Some(begun) = begun {
             self.fail_queued(part, begun);
         }
+        // An address that the new incarnation does not name is not one of its own: whoever is there
+        // must not learn its tag.
+        let named = |remote: IpAddr| {
+            remote == cookie.remote || remote == arrived.1 || cookie.addresses.contains(&remote)
+        };
+        if self.paths.iter().any(|path| named(path.remote)) {
+            self.paths.retain(|path| named(path.remote));
+            (self.active, self.primary, self.sack_path) = (0, 0, 0);
+            self.paths_changed = true;
+        }
         self.outstanding = Outstanding::new(tsn::first(cookie.local_initial_tsn));
         self.outstanding.set_paths(self.paths.len());
         self.acknowledged = Acknowledged::default();
