@@ -25,6 +25,9 @@
 //! # }
 //! ```
 //!
+//! Over IP protocol 132, as kernels have it, an endpoint runs with
+//! [`Builder::encapsulation`]; that needs raw sockets, and so root or the capability CAP_NET_RAW.
+//!
 //! An [`Endpoint`] owns the sockets of one UDP port; nothing is shared between endpoints, and a
 //! process may have any number of them. It [connects](Endpoint::connect) to peers and
 //! [listens](Endpoint::listen) on any number of SCTP ports. An [`Association`] carries messages,

@@ -54,6 +54,9 @@ impl Binding<'_> {
             .encapsulation(encapsulation)
             .local_addresses(self.addresses.iter().copied())
             .udp_port(self.udp_port.unwrap_or(udp_port));
+        if let Some(interface) = &self.options.interface {
+            builder = builder.interface(interface);
+        }
         if let Some(capture) = &self.options.capture {
             builder = builder.capture(capture);
         }

@@ -78,6 +78,10 @@ pub(crate) struct SctpOptions {
     /// way [default: of the profile]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) receive_buffer: Option<usize>,
+    /// Send and receive over this network interface only, whatever the routes are; its link-local
+    /// IPv6 addresses can be used then (Linux)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
     /// Spoil packets on purpose as this TOML file says: rate, queue, delay, loss, cuts; 'local' is
     /// this side's address and times count from the start
     #[arg(long, value_name = "FILE")]
@@ -102,6 +106,7 @@ impl SctpOptions {
             ("--rto-max", self.rto_max.is_some()),
             ("--send-buffer", self.send_buffer.is_some()),
             ("--receive-buffer", self.receive_buffer.is_some()),
+            ("--interface", self.interface.is_some()),
             ("--impair", self.impair.is_some()),
             ("--control", self.control.is_some()),
             ("--capture", self.capture.is_some()),

@@ -331,3 +331,167 @@ mod send {
         state.try_send(socket.into(), &transmit).map(|()| len)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[cfg(target_os = "linux")]
+    use crate::runtime::{Runtime, TokioRuntime};
+
+    /// A whole IPv4 packet.
+    fn packet(protocol: IpNumber, payload: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(payload.len()).unwrap();
+        let header =
+            etherparse::Ipv4Header::new(length, 64, protocol, [10, 0, 0, 1], [10, 0, 0, 2]);
+        [&header.unwrap().to_bytes()[..], payload].concat()
+    }
+
+    #[test]
+    fn headers_are_checked_and_removed() {
+        let good = packet(SCTP, b"sctp packet");
+        assert_eq!(strip_ipv4(&good), Some(20..31));
+        // What a link added is no part of it.
+        assert_eq!(strip_ipv4(&[&good[..], &[0; 9]].concat()), Some(20..31));
+        // A total length that makes no sense.
+        let mut odd = good.clone();
+        odd[2..4].copy_from_slice(&[0, 5]);
+        assert_eq!(strip_ipv4(&odd), Some(20..31));
+        // With options.
+        let mut options = [&good[..20], &[1, 1, 1, 0], &good[20..]].concat();
+        options[0] = 0x46;
+        options[3] = 35;
+        assert_eq!(strip_ipv4(&options), Some(24..35));
+        assert_eq!(strip_ipv4(&packet(IpNumber::UDP, b"sctp packet")), None);
+        for (at, value) in [(0, 0x65), (0, 0x41), (0, 0x4f), (6, 0x20), (7, 3)] {
+            let mut bad = good.clone();
+            bad[at] = value;
+            assert_eq!(strip_ipv4(&bad), None, "byte {at} is {value}");
+        }
+        (0..20).for_each(|len| assert_eq!(strip_ipv4(&good[..len]), None));
+    }
+
+    /// What `merge` makes of packets from these sources with these payloads.
+    fn merged(has_header: bool, packets: &[(u8, &[u8])]) -> Vec<(u8, usize, Vec<u8>)> {
+        let mut buffers: Vec<Vec<u8>> = Vec::new();
+        let mut metas = Vec::new();
+        for (source, payload) in packets {
+            let bytes = if has_header { packet(SCTP, payload) } else { payload.to_vec() };
+            let mut meta = RecvMeta::default();
+            meta.addr = ([10, 0, 0, *source], 132).into();
+            meta.len = bytes.len();
+            metas.push(meta);
+            buffers.push([bytes, vec![0; 100]].concat());
+        }
+        let mut batches = vec![Batch::default(); packets.len()];
+        let mut slices: Vec<_> = buffers.iter_mut().map(|b| IoSliceMut::new(b)).collect();
+        let count = merge(has_header, &mut slices, &metas, &mut batches);
+        let found = batches[..count].iter().zip(&buffers).map(|(batch, buffer)| {
+            assert_eq!(batch.source.port(), 0);
+            let std::net::IpAddr::V4(source) = batch.source.ip() else { panic!("IPv4") };
+            (source.octets()[3], batch.segment_size, buffer[..batch.len].to_vec())
+        });
+        found.collect()
+    }
+
+    #[test]
+    fn packets_of_one_sender_come_together() {
+        for has_header in [false, true] {
+            let found = merged(has_header, &[(1, b"aaaa"), (1, b"bbbb"), (1, b"cc"), (1, b"dd")]);
+            assert_eq!(found, [(1, 4, b"aaaabbbbcc".to_vec()), (1, 2, b"dd".to_vec())]);
+            let found = merged(has_header, &[(1, b"aa"), (2, b"bb"), (1, b"cc"), (1, b"dddd")]);
+            let apart = [(1, 2, "aa"), (2, 2, "bb"), (1, 2, "cc"), (1, 4, "dddd")];
+            assert_eq!(found, apart.map(|(s, size, text)| (s, size, text.as_bytes().to_vec())));
+            assert_eq!(merged(has_header, &[(1, b""), (1, b"aa")]), [(1, 2, b"aa".to_vec())]);
+            // More than a buffer holds.
+            let long = [7; 90];
+            let found = merged(has_header, &[(1, &long), (1, &long), (1, &long)]);
+            assert_eq!(found.iter().map(|batch| batch.2.len()).collect::<Vec<_>>(), [180, 90]);
+        }
+    }
+
+    /// Two raw sockets in a network of their own, if the test may have such.
+    #[cfg(target_os = "linux")]
+    fn pair(address: &str) -> Option<[Box<dyn PacketSocket>; 2]> {
+        if let Err(error) = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET) {
+            let required = std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|all| all == "1");
+            assert!(!required, "no network namespace can be made: {error}");
+            eprintln!("skipped: no network namespace can be made: {error}");
+            return None;
+        }
+        let up = ["link", "set", "lo", "up"];
+        assert!(std::process::Command::new("ip").args(up).status().unwrap().success());
+        let runtime = TokioRuntime::current().unwrap();
+        let bind = || runtime.bind(&Binding::ip(address.parse().unwrap())).unwrap();
+        Some([bind(), bind()])
+    }
+
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn packets_arrive_with_their_addresses_and_ecn() {
+        use anabranch_proto::Ecn;
+        for address in ["127.0.0.1", "::1"] {
+            let Some([from, to]) = pair(address) else { return };
+            let ip = address.parse().unwrap();
+            let mut sent = Vec::new();
+            for (ecn, may_fragment) in [(Some(Ecn::Ect1), false), (Some(Ecn::Ce), true)] {
+                // A checksum that is wrong: no SCTP stack makes anything of them.
+                let contents: Vec<u8> = (0..2500_u32).map(|i| (i % 251) as u8).collect();
+                let destination = SocketAddr::new(ip, 0);
+                let segment_size = 1000;
+                let datagrams = Datagrams {
+                    source: None,
+                    destination,
+                    ecn,
+                    segment_size,
+                    may_fragment,
+                    contents: &contents,
+                };
+                let mut done = 0;
+                while done < contents.len() {
+                    let contents = &contents[done..];
+                    done += from.try_send(&Datagrams { contents, ..datagrams }).unwrap();
+                }
+                sent.push((ecn, contents));
+            }
+            let mut received: Vec<(Option<Ecn>, Vec<u8>)> = Vec::new();
+            while received.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 5000 {
+                let mut buffers = vec![vec![0; 65_535]; 8];
+                let mut batches = [Batch::default(); 8];
+                let count = std::future::poll_fn(|cx| {
+                    let mut slices: Vec<_> =
+                        buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+                    to.poll_receive(cx, &mut slices, &mut batches)
+                });
+                let count = count.await.unwrap();
+                for (batch, buffer) in batches[..count].iter().zip(&buffers) {
+                    assert_eq!((batch.source, batch.destination), ((ip, 0).into(), Some(ip)));
+                    match received.last_mut() {
+                        Some((ecn, bytes)) if *ecn == batch.ecn => {
+                            bytes.extend(&buffer[..batch.len]);
+                        }
+                        _ => received.push((batch.ecn, buffer[..batch.len].to_vec())),
+                    }
+                }
+            }
+            assert_eq!(received, sent);
+            assert!(from.has_neighbours());
+        }
+    }
+
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn only_what_may_be_fragmented_exceeds_the_interface() {
+        let Some([from, _to]) = pair("127.0.0.1") else { return };
+        // The loopback interface takes 65,536 bytes, and no IPv4 packet is as long as this.
+        let contents = [0; 65_520];
+        let datagrams = Datagrams {
+            source: None,
+            destination: from.local_address(),
+            ecn: None,
+            segment_size: contents.len(),
+            may_fragment: false,
+            contents: &contents,
+        };
+        assert!(matches!(from.try_send(&datagrams), Err(TransmitError::TooBig)));
+    }
+}
