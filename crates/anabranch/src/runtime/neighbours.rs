@@ -1,5 +1,6 @@
 //! Other stacks on this host that get the packets of our raw sockets, too.
 
+#[cfg(unix)]
 use std::net::IpAddr;
 
 /// The kernel's own SCTP, if it is loaded: it answers with ABORT what our raw sockets get.
@@ -28,7 +29,7 @@ pub(super) fn share<S: std::os::fd::AsFd>(socket: &S, address: IpAddr) -> bool {
 }
 
 /// Where the system does not say, each is alone.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 pub(super) fn share<S>(_socket: &S, _address: IpAddr) -> bool {
     false
 }
