@@ -6,6 +6,7 @@
 //! results that do not depend on how many there are. `docs/lab.md` shows how to write one.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod chart;
 pub mod check;
 pub mod formula;
@@ -18,5 +19,6 @@ pub mod setup;
 pub mod simulation;
 pub mod stats;
 pub mod summary;
+pub mod timeout_model;
 pub mod tree;
 pub mod units;

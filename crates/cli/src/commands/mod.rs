@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod advise;
 mod discard;
 mod echo;
 #[cfg(target_os = "linux")]
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     Emulate(emulate::Emulate),
     Lab(lab::Lab),
+    Advise(advise::Advise),
     Script(script::Script),
 }
 
@@ -45,6 +47,7 @@ impl Command {
             #[cfg(target_os = "linux")]
             Self::Emulate(command) => command.run().await,
             Self::Lab(command) => command.run().await,
+            Self::Advise(command) => command.run(),
             Self::Script(command) => command.run(),
         }
     }

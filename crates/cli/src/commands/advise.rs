@@ -1,0 +1,245 @@
+//! `anabranch advise`.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anabranch_lab::advise::{Advice, Conditions, Routing, advise};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::options::duration;
+use crate::output;
+
+/// Say which retransmission policy and failover threshold suit a network
+///
+/// Walks through the decision tree of the study of multihoming (caro Figs 4.8, 4.11, 6.1) with
+/// what is known of the network, from options or from the statistics of a live association, and
+/// shows the way through it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch advise --loss 1%
+  anabranch advise --loss 5% --primary-rtt 90ms --alternate-rtt 120ms --routing proactive
+  anabranch get sctp://a,b:8080/file --json | anabranch advise --statistics - --routing proactive")]
+pub(crate) struct Advise {
+    /// Share of packets that the primary path loses, such as 2.5%
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    loss: Option<f64>,
+    /// RTT of the primary path
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "alternate_rtt")]
+    primary_rtt: Option<Duration>,
+    /// RTT of the slowest alternate path
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "primary_rtt")]
+    alternate_rtt: Option<Duration>,
+    /// How routes are found: in advance, or when a packet needs one
+    #[arg(long, value_enum)]
+    routing: Option<How>,
+    /// With reactive routing: how long an idle route is remembered
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    route_cache: Option<Duration>,
+    /// With reactive routing: how long a discovery takes
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    route_discovery: Option<Duration>,
+    /// Take loss and RTTs from a JSON report with paths, as 'get --json' prints it; '-' reads
+    /// standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["loss", "primary_rtt"])]
+    statistics: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How routes are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum How {
+    /// In advance
+    Proactive,
+    /// When a packet needs one
+    Reactive,
+}
+
+impl Advise {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let conditions = self.conditions()?;
+        let advice = advise(&conditions);
+        if self.json {
+            return output::print_json(&report(&conditions, &advice));
+        }
+        output::print(&text(&advice))
+    }
+
+    fn conditions(&self) -> Result<Conditions, Failure> {
+        let routing = match self.routing {
+            Some(How::Reactive) => {
+                Some(Routing::Reactive { cache: self.route_cache, discovery: self.route_discovery })
+            }
+            how if self.route_cache.or(self.route_discovery).is_some() => {
+                let what = if how.is_some() { "proactive" } else { "unknown" };
+                return Err(Failure::usage(format!(
+                    "--route-cache and --route-discovery mean nothing with {what} routing: add \
+                     --routing reactive"
+                )));
+            }
+            Some(How::Proactive) => Some(Routing::Proactive),
+            None => None,
+        };
+        let (loss, rtt_ratio) = match &self.statistics {
+            Some(file) => measured(&read(file)?)?,
+            None => {
+                let rtts = self.alternate_rtt.zip(self.primary_rtt);
+                if rtts.is_some_and(|(_, primary)| primary.is_zero()) {
+                    return Err(Failure::usage("--primary-rtt must be above zero".to_owned()));
+                }
+                (
+                    self.loss,
+                    rtts.map(|(other, primary)| other.as_secs_f64() / primary.as_secs_f64()),
+                )
+            }
+        };
+        Ok(Conditions { loss, rtt_ratio, routing })
+    }
+}
+
+/// A share such as `2.5%`.
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').ok_or("a share has a percent sign, as in 2.5%")?;
+    let percent: f64 = number.trim().parse().map_err(|_| format!("'{number}' is no number"))?;
+    if (0.0..=100.0).contains(&percent) {
+        Ok(percent / 100.0)
+    } else {
+        Err(format!("{percent} % lies outside 0 % to 100 %"))
+    }
+}
+
+fn read(file: &PathBuf) -> Result<Value, Failure> {
+    let mut text = String::new();
+    let (read, name) = if file.as_os_str() == "-" {
+        (std::io::stdin().read_to_string(&mut text), "standard input".to_owned())
+    } else {
+        let read = std::fs::read_to_string(file).map(|content| text = content);
+        (read.map(|()| 0), file.display().to_string())
+    };
+    read.map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::failed(format!("{name} is no JSON document: {error}")))
+}
+
+/// Loss of the primary path, and RTT of the slowest other path in those of the primary one.
+fn measured(report: &Value) -> Result<(Option<f64>, Option<f64>), Failure> {
+    let nothing = || {
+        Failure::failed("the report has no paths with an RTT: was there an association?".to_owned())
+    };
+    let (owner, paths) = find_paths(report).ok_or_else(nothing)?;
+    let marked = paths.iter().position(|path| path["primary"] == Value::Bool(true));
+    let numbered = || owner["primary"].as_u64().and_then(|n| usize::try_from(n).ok());
+    let primary = paths.get(marked.or_else(numbered).unwrap_or(0)).ok_or_else(nothing)?;
+    let others = paths.iter().filter(|path| !std::ptr::eq(*path, primary)).filter_map(rtt);
+    let ratio = rtt(primary)
+        .filter(|primary| *primary > 0.0)
+        .and_then(|primary| others.reduce(f64::max).map(|other| other / primary));
+    Ok((loss(primary), ratio))
+}
+
+/// The first list of paths with measurements anywhere in a report, and what holds it.
+fn find_paths(value: &Value) -> Option<(&Value, &Vec<Value>)> {
+    let here = value["paths"].as_array().filter(|paths| paths.iter().any(|p| rtt(p).is_some()));
+    if let Some(paths) = here {
+        return Some((value, paths));
+    }
+    match value {
+        Value::Array(items) => items.iter().find_map(find_paths),
+        Value::Object(fields) => fields.values().find_map(find_paths),
+        _ => None,
+    }
+}
+
+/// A field of a path, which `get` keeps one level deeper.
+fn field<'v>(path: &'v Value, name: &str) -> &'v Value {
+    if path[name].is_null() { &path["sctp"][name] } else { &path[name] }
+}
+
+fn loss(path: &Value) -> Option<f64> {
+    field(path, "loss").as_f64().filter(|loss| (0.0..=1.0).contains(loss))
+}
+
+/// Seconds, as a number or as the engine's statistics have them.
+fn rtt(path: &Value) -> Option<f64> {
+    let duration = field(path, "srtt");
+    let parts = || Some(duration["secs"].as_f64()? + duration["nanos"].as_f64()? / 1e9);
+    field(path, "srtt_seconds").as_f64().or_else(parts)
+}
+
+fn report(conditions: &Conditions, advice: &Advice) -> Value {
+    json!({
+        "conditions": {
+            "loss": conditions.loss,
+            "rtt_ratio": conditions.rtt_ratio,
+            "routing": conditions.routing.map(|routing| match routing {
+                Routing::Proactive => "proactive",
+                Routing::Reactive { .. } => "reactive",
+            }),
+        },
+        "recommendation": advice.choice.map(|choice| json!({
+            "retransmission": choice.retransmission.name(),
+            "pmr": choice.path_max_retrans,
+            "extensions": choice.extensions,
+        })),
+        "path": advice.path,
+    })
+}
+
+fn text(advice: &Advice) -> String {
+    let mut text: String = advice.path.iter().map(|line| format!("- {line}\n")).collect();
+    text.push_str(&match advice.choice {
+        Some(choice) => format!(
+            "= recommended: --retransmission {} --pmr {} --{}\n",
+            choice.retransmission,
+            choice.path_max_retrans,
+            choice.extensions.join(" --"),
+        ),
+        None => "= no recommendation\n".to_owned(),
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_have_a_percent_sign() {
+        assert_eq!(share("2.5%"), Ok(0.025));
+        for wrong in ["2.5", "%", "-1%", "101%", "NaN%", "x%"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn reports_of_any_depth_are_read() {
+        let get = json!({ "connections": [{ "paths": [
+            { "primary": false, "sctp": { "srtt_seconds": 0.2, "loss": 0.5 } },
+            { "primary": true, "sctp": { "srtt_seconds": 0.1, "loss": 0.04 } },
+            { "primary": false, "sctp": { "srtt_seconds": 0.15, "loss": null } },
+        ] }] });
+        assert_eq!(measured(&get), Ok((Some(0.04), Some(2.0))));
+        let engine = json!({ "primary": 0, "paths": [
+            { "srtt": { "secs": 1, "nanos": 0 }, "loss": null },
+            { "srtt": null, "loss": 0.1 },
+        ] });
+        assert_eq!(measured(&engine), Ok((None, None)));
+        for nothing in [json!({}), json!([1, "x"]), json!({ "paths": [{}] }), Value::Null] {
+            assert!(measured(&nothing).is_err(), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn the_answer_names_the_options() {
+        let advice = advise(&Conditions { loss: Some(0.01), ..Conditions::default() });
+        let text = text(&advice);
+        assert!(text.contains("--retransmission fr-same-rto-alt --pmr 0 --mfr"), "{text}");
+        let value = report(&Conditions::default(), &advise(&Conditions::default()));
+        assert_eq!(value["recommendation"]["retransmission"], "all-rtx-same");
+        assert_eq!(value["recommendation"]["pmr"], 1);
+    }
+}
