@@ -35,7 +35,7 @@ fn what_is_not_understood_is_named_with_its_place() {
         ("+x < sctp: SACK[]", "t.pkt:1:2: expected a time in seconds, found 'x'"),
         ("/* no end", "t.pkt:1:3: a comment does not end"),
         ("+0 < sctp: ?", "t.pkt:1:12: '?' means nothing here"),
-        ("#endif", "t.pkt:1:7: no #ifdef belongs to this"),
+        ("#endif", "t.pkt:1:1: no #ifdef belongs to this"),
         ("include \"x.inc\"", "t.pkt:1:1: only scripts that are files can include others"),
     ];
     for (text, expected) in cases {
