@@ -10,6 +10,7 @@ mod cases;
 mod chart;
 mod engine;
 mod failover;
+mod flood;
 mod lane;
 mod net;
 mod peer;
@@ -79,6 +80,18 @@ enum Command {
         #[arg(long, default_value = "docs/failover.svg")]
         svg: std::path::PathBuf,
     },
+    /// Measures what an association carries while its endpoint is flooded with INIT, random
+    /// bytes and wrong verification tags.
+    Flood,
+    /// The floods over one transport, within namespaces of its own. Used by the program itself.
+    #[command(hide = true)]
+    FloodLane {
+        #[command(flatten)]
+        selection: Selection,
+    },
+    /// Sends a flood. Used by the program itself.
+    #[command(hide = true)]
+    Flooder(flood::Options),
     /// One run of `failover`, within namespaces of its own. Used by the program itself.
     #[command(hide = true)]
     FailoverLane {
@@ -104,6 +117,9 @@ fn main() -> ExitCode {
         Some(Command::FailoverLane { selection, pmr }) => {
             failover::lane(&selection, pmr).map(|()| true)
         }
+        Some(Command::Flood) => flood::run().map(|()| true),
+        Some(Command::FloodLane { selection }) => flood::lane(&selection).map(|()| true),
+        Some(Command::Flooder(options)) => flood::send(&options).map(|()| true),
         None => run::run(&options.selection, options.jobs, options.json),
     };
     match result {
