@@ -55,7 +55,10 @@ impl Pacer {
         self.refilled = now;
         // Waiting for half a quantum keeps the number of wake-ups down.
         let wanted = (capacity / 2).max(packet).min(capacity);
-        if self.tokens >= packet && (self.tokens >= wanted || elapsed == 0) {
+        // What is left of a burst may follow it at once, but no packet or two by themselves: they
+        // would cost a send call of their own.
+        let rest = (capacity / 8).max(packet);
+        if self.tokens >= wanted || (elapsed == 0 && self.tokens >= rest) {
             return Ok(self.tokens as usize);
         }
         let missing = u128::from(wanted - self.tokens.min(wanted)) * u128::from(rtt);
@@ -103,6 +106,22 @@ mod tests {
     fn nothing_is_paced_before_the_first_measurement() {
         let mut pacer = Pacer::new(4);
         assert_eq!(pacer.allowance(Instant::ZERO, None, 10, true, 1000), Ok(usize::MAX));
+    }
+
+    #[test]
+    fn the_rest_of_a_burst_follows_at_once_unless_it_is_small() {
+        let mut pacer = Pacer::new(16);
+        let now = Instant::from_nanos(5_000_000_000);
+        // The quantum, at a low rate.
+        assert_eq!(pacer.allowance(now, RTT, 10_000, false, 1000), Ok(16_000));
+        pacer.sent(13_000);
+        assert_eq!(pacer.allowance(now, RTT, 10_000, false, 1000), Ok(3000));
+        pacer.sent(1500);
+        assert!(pacer.allowance(now, RTT, 10_000, false, 1000).is_err(), "under an eighth");
+        // It is not lost: half a quantum is there that much earlier, at 1.25 bytes a microsecond.
+        let until = pacer.allowance(now, RTT, 10_000, false, 1000).unwrap_err();
+        assert_eq!(until, now + Duration::from_micros(5200));
+        assert_eq!(pacer.allowance(until, RTT, 10_000, false, 1000), Ok(8000));
     }
 
     #[test]
