@@ -65,7 +65,9 @@ impl Library {
     /// # Errors
     /// An argument that is neither.
     pub fn expand(&self, arguments: &[String]) -> Result<Vec<String>, ScenarioError> {
-        let ids = self.ids()?;
+        // A file needs no directory of scenarios.
+        let files = arguments.iter().all(|argument| argument.ends_with(".toml"));
+        let ids = if files { Vec::new() } else { self.ids()? };
         let mut wanted: Vec<String> = Vec::new();
         for argument in arguments {
             let name = argument.trim_end_matches('/');

@@ -9,8 +9,8 @@ use anabranch_proto::EndpointConfig;
 use anabranch_proto::config::Routes;
 use anabranch_proto::{Encapsulation, Instant};
 use anabranch_sim::{
-    Action, CrossTraffic, Direction, LinkId, Network, NodeId, RouteCache, SimError, Then,
-    TrafficPattern, Transfer, TransferId, Workload,
+    Action, CrossTraffic, Direction, EndpointId, LinkId, Network, NodeId, RouteCache, SimError,
+    Then, TrafficPattern, Transfer, TransferId, Workload,
 };
 
 use crate::setup::{Change, Channel, Cross, CrossKind, Event, Flow, Queue, Setup, When};
@@ -21,6 +21,9 @@ pub(super) struct Built {
     /// The links in the setup's order.
     pub(super) links: Vec<LinkId>,
     pub(super) transfers: Vec<TransferId>,
+    pub(super) sender: EndpointId,
+    /// The receiver's address on each path.
+    pub(super) remotes: Vec<IpAddr>,
 }
 
 /// Stream of random numbers for the delays of cross-traffic's links.
@@ -82,7 +85,7 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
             schedule(&mut net, &links, event, Instant::ZERO + at)?;
         }
     }
-    Ok(Built { net, links, transfers })
+    Ok(Built { net, links, transfers, sender, remotes })
 }
 
 /// Cannot happen with a setup that was read from a file.

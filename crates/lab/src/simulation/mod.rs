@@ -2,12 +2,14 @@
 
 mod build;
 mod measure;
+mod trace;
 
 use std::time::Duration;
 
 use anabranch_sim::{Instant, Network, Outcome};
 
 use build::Built;
+pub use trace::{Trace, trace};
 
 use crate::metrics::Metrics;
 use crate::runner::Experiment;

@@ -8,6 +8,7 @@ mod report;
 mod run;
 mod session;
 mod show;
+mod trace;
 
 use std::path::PathBuf;
 
@@ -36,6 +37,7 @@ enum Command {
     Check(check::Check),
     Expect(expect::Expect),
     Report(report::Report),
+    Trace(trace::Trace),
 }
 
 impl Lab {
@@ -46,6 +48,7 @@ impl Lab {
             Command::Show(command) => command.run(&library),
             Command::Run(command) => command.run(library).await,
             Command::Check(command) => command.run(library).await,
+            Command::Trace(command) => command.run(&library),
             Command::Report(command) => command.run(library).await,
             Command::Expect(command) => command.run(&library),
         }

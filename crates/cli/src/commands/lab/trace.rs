@@ -1,0 +1,84 @@
+//! `anabranch lab trace`.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+use anabranch_lab::metrics::METRICS;
+use anabranch_lab::runner;
+use anabranch_lab::scenario::{Library, Override, Scenario};
+use anabranch_lab::simulation;
+use clap::Args;
+
+use super::session;
+use crate::failure::Failure;
+use crate::output;
+
+/// Look at one run: its packets, and a chart of sequence numbers, windows and timeouts
+///
+/// The point is the first one of the scenario, or the first one that --set leaves. Its run number
+/// N is the one that 'lab run' counts as the N-th, from 0.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch lab trace caro/2.5 --set policy=AllRtxAlt --set 'alternate_loss=10 %' --seed 7 \\
+      --pcap run.pcapng --html run.html")]
+pub(crate) struct Trace {
+    /// A scenario, or a file
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Number of the run
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u32,
+    /// Change a field, or choose a value of an axis
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = session::change)]
+    changes: Vec<Override>,
+    /// Write the sender's packets to this file, for Wireshark
+    #[arg(long, value_name = "FILE.pcapng")]
+    pcap: Option<PathBuf>,
+    /// Write the charts to this file
+    #[arg(long, value_name = "FILE.html")]
+    html: Option<PathBuf>,
+}
+
+impl Trace {
+    pub(super) fn run(self, library: &Library) -> Result<(), Failure> {
+        let scenario = library.load(&self.id, &self.changes).map_err(session::refused)?;
+        let Some(point) = scenario.points.first() else {
+            return Err(Failure::usage(format!("{} has no points", self.id)));
+        };
+        let seed = runner::seed(&scenario.id, &point.seed_key, self.seed as usize);
+        let create = |file: &PathBuf| {
+            File::create(file).map(BufWriter::new).map_err(|error| {
+                Failure::failed(format!("{} cannot be written: {error}", file.display()))
+            })
+        };
+        let capture = self.pcap.as_ref().map(create).transpose()?;
+        let trace = simulation::trace(point, seed, capture).map_err(Failure::failed)?;
+        let mut text = format!("{} at {}, run {}\n", scenario.id, point.key, self.seed);
+        let mut rows = vec![vec!["metric".to_owned(), "value".to_owned()]];
+        for metric in METRICS {
+            if let Some(value) = trace.metrics.get(metric.name) {
+                rows.push(vec![metric.name.to_owned(), format!("{value}")]);
+            }
+        }
+        text.push_str(&output::table(&rows));
+        text.push_str(&format!("fingerprint of all packets: {:016x}\n", trace.hash));
+        if let Some(file) = &self.html {
+            let title = format!("{} at {}", scenario.id, point.key);
+            let page = trace.html(&title, &self.command(&scenario));
+            std::fs::write(file, page).map_err(|error| {
+                Failure::failed(format!("{} cannot be written: {error}", file.display()))
+            })?;
+        }
+        output::print(&text)
+    }
+
+    /// What to type to see it again.
+    fn command(&self, scenario: &Scenario) -> String {
+        let mut command = format!("anabranch lab trace {} --seed {}", scenario.id, self.seed);
+        for change in &self.changes {
+            command.push_str(&format!(" --set '{}={}'", change.key, change.value));
+        }
+        command
+    }
+}

@@ -1,0 +1,116 @@
+//! `anabranch lab` as users call it.
+
+use std::fs;
+use std::process::{Command, Output};
+
+const SCENARIO: &str = r#"
+title = "Small"
+[run]
+seeds = 3
+[network]
+shape = "dumbbells"
+core_rate = "10 Mb/s"
+core_delay = "25 ms"
+edge_rate = "100 Mb/s"
+edge_delay = "10 ms"
+queue = "2 BDP"
+[path.primary]
+[path.alternate]
+[association]
+profile = "rfc9260"
+[traffic.file]
+size = "100 kB"
+message = "1452 B"
+[axis.loss]
+set = "path.primary.loss"
+values = ["0 %", "5 %"]
+[[claim]]
+id = "slower"
+text = "losses take time"
+formula = "transfer_time_s[loss=5 %] - transfer_time_s[loss=0 %]"
+unit = "s"
+at_least = 0
+source = "common sense"
+"#;
+
+fn lab(dir: &std::path::Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .current_dir(dir)
+        .arg("lab")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("my.toml");
+    fs::write(&file, SCENARIO).unwrap();
+    let shown = lab(dir.path(), &["show", "my.toml"]);
+    assert!(text(&shown.stdout).contains("losses take time"), "{shown:?}");
+    let run = |jobs: &str| {
+        let run =
+            lab(dir.path(), &["run", "my.toml", "--jobs", jobs, "--json", "-", "--out", "kept"]);
+        assert!(run.status.success(), "{run:?}");
+        run.stdout
+    };
+    let first = run("1");
+    // The second run takes what the first one has kept.
+    assert_eq!(run("4"), first);
+    let json: serde_json::Value = serde_json::from_slice(&first).unwrap();
+    assert_eq!(json["scenario"], "my");
+    assert_eq!(json["points"][1]["params"]["loss"], "5 %");
+    assert_eq!(json["points"][1]["metrics"]["transfer_time_s"]["n"], 3);
+
+    let checked = lab(dir.path(), &["check", "my.toml", "--json", "-"]);
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(text(&checked.stderr).contains("expectations log"), "{checked:?}");
+    let logged = lab(dir.path(), &["expect", "my.toml", "--why", "a test"]);
+    assert_eq!(text(&logged.stdout), "1 expectations written\n");
+    let checked = lab(dir.path(), &["check", "my.toml", "--json", "-"]);
+    assert!(checked.status.success(), "{checked:?}");
+    let json: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(json["claims"][0]["verdict"], "holds");
+    assert_eq!(json["mode"], "sequential");
+
+    let report = lab(dir.path(), &["report", "my.toml", "--html", "r.html"]);
+    assert!(report.status.success(), "{report:?}");
+    assert!(fs::read_to_string(dir.path().join("r.html")).unwrap().contains("<svg"));
+    let trace = lab(
+        dir.path(),
+        &["trace", "my.toml", "--set", "loss=5 %", "--pcap", "t.pcapng", "--html", "t.html"],
+    );
+    assert!(text(&trace.stdout).contains("fingerprint"), "{trace:?}");
+    assert!(fs::metadata(dir.path().join("t.pcapng")).unwrap().len() > 10_000);
+}
+
+#[test]
+fn what_makes_no_sense_is_one_sentence_and_nothing_is_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("my.toml");
+    let broken = SCENARIO.replace("\"10 ms\"", "\"-10 ms\"");
+    fs::write(&file, broken).unwrap();
+    let failed = lab(dir.path(), &["run", "my.toml"]);
+    assert_eq!(failed.status.code(), Some(1));
+    let sentence = text(&failed.stderr);
+    assert!(sentence.starts_with("anabranch: my.toml:10: network.edge_delay is"), "{sentence}");
+    assert_eq!(sentence.lines().count(), 1);
+    fs::write(&file, SCENARIO).unwrap();
+    let cases: [&[&str]; 5] = [
+        &["run", "caro/9.9"],
+        &["run", "my.toml", "--seeds", "0"],
+        &["run", "my.toml", "--set", "pmr"],
+        &["run", "my.toml", "--set", "loss=x"],
+        &["show", "none.toml"],
+    ];
+    for arguments in cases {
+        let failed = lab(dir.path(), arguments);
+        assert!(!failed.status.success(), "{arguments:?}");
+        assert_eq!(text(&failed.stderr).lines().count(), 1, "{failed:?}");
+    }
+}

@@ -1,0 +1,250 @@
+//! One run, looked at closely: packets, windows and timeouts over time.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anabranch_sim::{Capture, Instant, Network, Point as Place, SeriesId, Sight, Tap as _};
+use anabranch_wire::{Chunk, Packet};
+
+use super::{build, measure};
+use crate::chart::{Chart, Curve, Dot, Style, escape};
+use crate::metrics::Metrics;
+use crate::report::page;
+use crate::scenario::Point;
+
+/// How often windows and timeouts are read.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// Marks of a chart at the most; of more, every second, third and so on is drawn.
+const MAX_DOTS: usize = 6000;
+
+/// What one run shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// What every run measures.
+    pub metrics: Metrics,
+    /// Fingerprint of all packets.
+    pub hash: u64,
+    /// Name of each path.
+    pub paths: Vec<String>,
+    /// Chunks that the sender sent: time in seconds, TSN counted from 0, index of the path, and
+    /// whether it had been sent before.
+    pub sent: Vec<(f64, u32, usize, bool)>,
+    /// Cumulative acknowledgements that reached the sender: time and TSN.
+    pub acknowledged: Vec<(f64, u32)>,
+    /// Congestion window of each path over time, in bytes.
+    pub cwnd: Vec<Vec<(f64, f64)>>,
+    /// Retransmission timeout of each path over time, in seconds.
+    pub rto: Vec<Vec<(f64, f64)>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    first: Option<u32>,
+    known: HashSet<u32>,
+    sent: Vec<(f64, u32, usize, bool)>,
+    acknowledged: Vec<(f64, u32)>,
+}
+
+/// Carries out one run and writes the sender's packets as pcapng.
+///
+/// # Errors
+/// A network that cannot be built, or a capture that cannot be written.
+pub fn trace<W: Write + 'static>(
+    point: &Point,
+    seed: u64,
+    capture: Option<W>,
+) -> Result<Trace, String> {
+    let setup = &point.setup;
+    let mut built = build::build(setup, seed).map_err(|error| error.to_string())?;
+    let unwritable = |error: std::io::Error| format!("the capture cannot be written: {error}");
+    let capture = capture.map(Capture::new).transpose().map_err(unwritable)?;
+    let capture = Rc::new(RefCell::new(capture));
+    let seen = Rc::new(RefCell::new(Seen::default()));
+    let remotes = built.remotes.clone();
+    let (writer, eyes) = (capture.clone(), seen.clone());
+    built.net.tap(Some(built.sender), move |sight: &Sight<'_>| {
+        if let Some(capture) = writer.borrow_mut().as_mut() {
+            capture.packet(sight);
+        }
+        eyes.borrow_mut().look(sight, &remotes);
+    });
+    let count = setup.network.paths.len();
+    let Some(id) = built.transfers.first().copied() else { return Err("nothing is sent".into()) };
+    let mut gauge = |path: usize, read: fn(&anabranch_proto::PathStatistics) -> f64| {
+        built.net.record(INTERVAL, move |net: &mut Network| {
+            net.sender(id)?.statistics().paths.get(path).map(read)
+        })
+    };
+    let cwnd: Vec<SeriesId> = (0..count).map(|path| gauge(path, |p| p.cwnd as f64)).collect();
+    let rto: Vec<SeriesId> = (0..count).map(|path| gauge(path, |p| p.rto.as_secs_f64())).collect();
+    super::advance(setup, &mut built, None)?;
+    let metrics = measure::metrics(&built, None);
+    let series = |ids: &[SeriesId]| {
+        ids.iter()
+            .map(|id| built.net.series(*id).iter().map(|(at, y)| (seconds(*at), *y)).collect())
+            .collect()
+    };
+    let (cwnd, rto) = (series(&cwnd), series(&rto));
+    let hash = built.net.trace_hash();
+    drop(built);
+    if let Some(capture) = capture.borrow_mut().take() {
+        capture.finish().map_err(unwritable)?;
+    }
+    let seen = std::mem::take(&mut *seen.borrow_mut());
+    let paths = setup.network.paths.iter().map(|path| path.name.clone()).collect();
+    let (sent, acknowledged) = (seen.sent, seen.acknowledged);
+    Ok(Trace { metrics, hash, paths, sent, acknowledged, cwnd, rto })
+}
+
+fn seconds(at: Instant) -> f64 {
+    at.as_nanos() as f64 * 1e-9
+}
+
+impl Seen {
+    fn look(&mut self, sight: &Sight<'_>, remotes: &[std::net::IpAddr]) {
+        let Ok(packet) = Packet::parse(sight.bytes) else { return };
+        let now = seconds(sight.now);
+        for chunk in packet.chunks().flatten() {
+            match (chunk.decode(), sight.point) {
+                (Ok(Chunk::Data(data)), Place::Sent) => {
+                    let first = *self.first.get_or_insert(data.tsn.0);
+                    let number = data.tsn.0.wrapping_sub(first);
+                    let path = remotes.iter().position(|remote| *remote == sight.to).unwrap_or(0);
+                    let again = !self.known.insert(number);
+                    self.sent.push((now, number, path, again));
+                }
+                (Ok(Chunk::Sack(sack)), Place::Received) => {
+                    if let Some(first) = self.first {
+                        let number = sack.cumulative_tsn_ack.0.wrapping_sub(first);
+                        // What comes before the first chunk wraps to the other end.
+                        if number < u32::MAX / 2 {
+                            self.acknowledged.push((now, number));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Trace {
+    /// The charts as an HTML page.
+    pub fn html(&self, title: &str, command: &str) -> String {
+        let mut body = String::new();
+        // Writing to a string does not fail.
+        let _ = writeln!(body, "<h1>{}</h1><pre>{}</pre>", escape(title), escape(command));
+        let _ = writeln!(body, "<p>fingerprint of all packets: {:016x}</p>", self.hash);
+        for chart in self.charts() {
+            let caption = escape(&chart.title);
+            let svg = chart.svg();
+            let _ = writeln!(body, "<figure><figcaption>{caption}</figcaption>{svg}</figure>");
+        }
+        page(title, &body)
+    }
+
+    fn charts(&self) -> [Chart; 3] {
+        let chart = |title: &str, y_label: &str, curves| Chart {
+            title: title.to_owned(),
+            x_label: "time (s)".to_owned(),
+            x_names: None,
+            y_label: y_label.to_owned(),
+            curves,
+            from_zero: true,
+        };
+        [
+            chart("Time and sequence", "chunk", self.sequence()),
+            chart("Congestion windows", "cwnd (bytes)", self.series(&self.cwnd)),
+            chart("Retransmission timeouts", "RTO (s)", self.series(&self.rto)),
+        ]
+    }
+
+    fn sequence(&self) -> Vec<Curve> {
+        let mut curves = Vec::new();
+        for (path, name) in self.paths.iter().enumerate() {
+            for (again, what) in [(false, "sent"), (true, "sent again")] {
+                let all: Vec<Dot> = self
+                    .sent
+                    .iter()
+                    .filter(|(_, _, on, known)| *on == path && *known == again)
+                    .map(|(x, number, _, _)| dot(*x, f64::from(*number)))
+                    .collect();
+                if !all.is_empty() {
+                    // A chunk sent again is what one looks for: all of them are drawn.
+                    let dots = if again { all } else { thinned(all) };
+                    curves.push(Curve {
+                        name: format!("{what}, {name}"),
+                        color: 2 * path + usize::from(again),
+                        style: Style::Points,
+                        dots,
+                    });
+                }
+            }
+        }
+        let acknowledged =
+            self.acknowledged.iter().map(|(x, number)| dot(*x, f64::from(*number))).collect();
+        curves.push(Curve {
+            name: "acknowledged".to_owned(),
+            color: 7,
+            style: Style::Steps,
+            dots: thinned(acknowledged),
+        });
+        curves
+    }
+
+    fn series(&self, values: &[Vec<(f64, f64)>]) -> Vec<Curve> {
+        values
+            .iter()
+            .zip(&self.paths)
+            .enumerate()
+            .map(|(path, (values, name))| Curve {
+                name: name.clone(),
+                color: 2 * path,
+                style: Style::Steps,
+                dots: thinned(values.iter().map(|(x, y)| dot(*x, *y)).collect()),
+            })
+            .collect()
+    }
+}
+
+fn dot(x: f64, y: f64) -> Dot {
+    Dot { x, y, half: None }
+}
+
+fn thinned(dots: Vec<Dot>) -> Vec<Dot> {
+    let every = dots.len().div_ceil(MAX_DOTS).max(1);
+    dots.into_iter().step_by(every).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::Experiment as _;
+    use crate::scenario::tests::{read, text};
+    use crate::simulation::{Simulation, trace_hash};
+
+    #[test]
+    fn a_run_is_the_same_whether_it_is_watched_or_not() {
+        let scenario = read(&text().replace("\"4 MiB\"", "\"200 kB\""), &[]).unwrap();
+        let point = &scenario.points[2];
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t.pcapng");
+        let trace = trace(point, 3, Some(std::fs::File::create(&file).unwrap())).unwrap();
+        assert_eq!(trace.hash, trace_hash(point, 3).unwrap());
+        let metrics = Simulation.run(point, 3).unwrap();
+        assert_eq!(metrics.get("transfer_time_s"), trace.metrics.get("transfer_time_s"));
+        // 138 chunks of 1452 bytes, each one sent for the first time once.
+        assert_eq!(trace.sent.iter().filter(|(_, _, _, again)| !again).count(), 138);
+        // The run ends before the last acknowledgement is back.
+        assert!(trace.acknowledged.last().is_some_and(|(_, number)| (100..138).contains(number)));
+        assert!(trace.cwnd[0].iter().any(|(_, cwnd)| *cwnd > 2000.0));
+        let capture = std::fs::read(&file).unwrap();
+        assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+        let html = trace.html("t", "anabranch lab trace t");
+        assert_eq!(html.matches("<svg").count(), 3);
+    }
+}

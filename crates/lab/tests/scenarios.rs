@@ -1,0 +1,70 @@
+//! The scenario files of this repository.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use anabranch_lab::runner::{Nobody, Results, Runner};
+use anabranch_lab::scenario::{Library, Override, Scenario};
+use anabranch_lab::simulation::Simulation;
+use anabranch_lab::{check, reference, summary};
+
+fn library() -> Library {
+    Library::find(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+#[test]
+fn every_scenario_can_be_read_and_its_expectations_are_logged() {
+    let library = library();
+    let ids = library.ids().unwrap();
+    assert!(ids.contains(&"caro/2.5".to_owned()));
+    for id in ids {
+        let scenario = library.load(&id, &[]).unwrap_or_else(|error| panic!("{error}"));
+        let references = reference::load(&scenario).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(references.is_empty(), scenario.reference.is_none(), "{id}");
+        assert_eq!(check::unrecorded(&scenario).unwrap(), [] as [&str; 0], "{id}");
+    }
+}
+
+/// A corner of a figure, run with so many threads.
+fn corner(jobs: usize) -> (Scenario, Results) {
+    let change = |key: &str, value: &str| Override { key: key.into(), value: value.into() };
+    let changes = [
+        change("profile", "rfc2960"),
+        change("primary_loss", "5 %"),
+        change("alternate_loss", "0,10"),
+    ];
+    let scenario = library().load("caro/2.5", &changes).unwrap();
+    let stop = AtomicBool::new(false);
+    let runner =
+        Runner { experiment: &Simulation, jobs, stop: &stop, observer: &Nobody, store: None };
+    let mut results = Results::default();
+    runner.complete(&scenario, &mut results, Some(3)).unwrap();
+    (scenario, results)
+}
+
+#[test]
+fn the_number_of_threads_changes_no_result() {
+    let json = |jobs| {
+        let (scenario, results) = corner(jobs);
+        let references = reference::load(&scenario).unwrap();
+        serde_json::to_string(&summary::json(&scenario, &results, &references)).unwrap()
+    };
+    let one = json(1);
+    assert_eq!(one, json(3));
+    assert!(one.contains("\"reference\""), "{one}");
+}
+
+/// With no loss on the alternate path AllRtxAlt beats AllRtxSame, and with 10 % it loses by far:
+/// what Fig 2.5 of the study is about.
+#[test]
+fn the_alternate_paths_loss_decides_what_retransmissions_there_are_worth() {
+    let (scenario, results) = corner(2);
+    let time = |policy: &str, loss: &str| {
+        let key =
+            format!("profile=rfc2960, policy={policy}, primary_loss=5 %, alternate_loss={loss}");
+        let point = scenario.points.iter().position(|point| point.key == key).unwrap();
+        summary::estimate(&scenario, &results, point, 0).unwrap().value
+    };
+    assert!(time("AllRtxAlt", "0 %") < time("AllRtxSame", "0 %"));
+    assert!(time("AllRtxAlt", "10 %") > 1.4 * time("AllRtxSame", "10 %"));
+}
