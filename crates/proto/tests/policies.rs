@@ -425,3 +425,20 @@ fn mfr_needs_reports_from_above_what_was_outstanding() {
         }
     }
 }
+
+#[test]
+fn a_window_is_counted_in_packets_that_leave_room_for_timestamps() {
+    for (timestamps, payload) in [(false, 1444), (true, 1432)] {
+        let mut config = config();
+        config.timestamps = timestamps;
+        config.mtu = anabranch_proto::MtuConfig::fixed(1500);
+        let mut pair = Pair::connected(1, config);
+        pair.forget();
+        for _ in 0..10 {
+            assert!(pair.send(0, 0, vec![1; payload]));
+        }
+        pair.net.settle();
+        assert_eq!(pair.count(0, kind::DATA), 2, "an initial window of two packets");
+        assert_eq!(pair.statistics(0).paths[0].cwnd, 2 * (payload + 16));
+    }
+}

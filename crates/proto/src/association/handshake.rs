@@ -399,6 +399,7 @@ impl Association {
         self.state = State::Established;
         self.error_count = 0;
         self.phase = Phase::Primary;
+        self.reserve_timestamps();
         self.last_user_data = now;
         self.control.retain(|(_, control)| !matches!(control, Control::Init | Control::CookieEcho));
         if !was_up {

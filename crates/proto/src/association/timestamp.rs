@@ -95,6 +95,12 @@ impl Association {
         }
     }
 
+    /// Makes room for timestamps in the packets of all paths, before anything is sent.
+    pub(super) fn reserve_timestamps(&mut self) {
+        let bytes = if self.timestamps.in_use { Timestamp::LEN } else { 0 };
+        self.paths.iter_mut().for_each(|path| path.reserve(bytes));
+    }
+
     /// Writes the timestamp of a packet with data or, if `answers`, an acknowledgement. Returns
     /// its length.
     pub(super) fn write_timestamp(

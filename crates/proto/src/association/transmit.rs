@@ -1,7 +1,7 @@
 //! Filling packets: what is sent next, on which path, and what goes into one packet.
 
 use anabranch_wire::{
-    Causes, Chunk, Data, Error, HEADER_LEN, Header, Heartbeat, PacketWriter, Timestamp, Tsn, kind,
+    Causes, Chunk, Data, Error, HEADER_LEN, Header, Heartbeat, PacketWriter, Tsn, kind,
 };
 
 use super::state::State;
@@ -200,8 +200,7 @@ impl Association {
     // req: rfc9260 6 "SHOULD be smaller than or equal to the"
     // req: rfc9260 6.9 "SHOULD choose a size of DATA chunks"
     fn amdcs(&self) -> usize {
-        let pmdcs = self.paths.iter().map(crate::path::Path::pmdcs).min().unwrap_or(512);
-        pmdcs - if self.timestamps.in_use { Timestamp::LEN } else { 0 }
+        self.paths.iter().map(crate::path::Path::pmdcs).min().unwrap_or(512)
     }
 
     /// Whether a packet is larger than what every path is expected to carry.

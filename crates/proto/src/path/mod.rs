@@ -33,6 +33,8 @@ pub(crate) struct Path {
     pub(crate) remote_udp_port: u16,
     /// Bytes of an IP packet that are not SCTP's.
     overhead: u16,
+    /// Bytes that every packet with data has beside DATA chunks.
+    reserved: u16,
     pub(crate) state: PathState,
     /// Errors in a row.
     pub(crate) error_count: u32,
@@ -102,6 +104,7 @@ impl Path {
             remote,
             remote_udp_port,
             overhead: overhead as u16,
+            reserved: 0,
             state: PathState::Unconfirmed,
             error_count: 0,
             rtt: RttEstimator::new(config),
@@ -136,7 +139,17 @@ impl Path {
 
     /// Path Maximum DATA Chunk Size (RFC 9260 section 1.3), chunk header included.
     pub(crate) fn pmdcs(&self) -> usize {
-        self.packet_size() - COMMON_HEADER
+        self.packet_size() - COMMON_HEADER - usize::from(self.reserved)
+    }
+
+    /// From now on every packet with data has `bytes` for something else. A window of so many
+    /// packets is a smaller one then; nothing has been sent yet.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        if usize::from(self.reserved) != bytes {
+            self.reserved = bytes as u16;
+            self.mtu_changed();
+            self.congestion.reinitialize();
+        }
     }
 
     /// Bytes of an IP packet that are not SCTP's.
