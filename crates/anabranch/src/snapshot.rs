@@ -64,7 +64,7 @@ impl Endpoint {
         });
         EndpointSnapshot {
             udp_port: shared.udp_port,
-            local_addresses: self.local_addresses().to_vec(),
+            local_addresses: guard.engine.local_addresses().to_vec(),
             statistics: EndpointStatistics { associations: guard.live, ..guard.statistics },
             associations: associations.collect(),
         }

@@ -83,6 +83,8 @@ fn many_associations_at_once() {
     assert_eq!(summary["paths"][0]["associations"], 40);
     let fairness = summary["fairness"].as_f64().unwrap();
     assert!(fairness > 0.0 && fairness <= 1.0, "{fairness}");
+    let association = &summary["associations"][39];
+    assert!(association["seconds"].as_f64().unwrap() > 0.0, "{association}");
 }
 
 #[test]

@@ -54,6 +54,14 @@ struct Member {
     watch: Watch,
 }
 
+/// How an exchange over one association went.
+struct Done {
+    /// What the peer received, if it tells.
+    report: Option<Report>,
+    /// From the request until everything had arrived.
+    seconds: f64,
+}
+
 impl Measurement {
     pub(crate) async fn run(&self) -> Result<(), Failure> {
         let interrupt = Interrupt::install()?;
@@ -173,14 +181,13 @@ impl Measurement {
         }
     }
 
-    /// Does what is asked for over one association, and ends it. Returns what the peer received,
-    /// if it tells.
+    /// Does what is asked for over one association, and ends it.
     async fn exchange(
         &self,
         member: &Member,
         meter: &Meter,
         cpu: Option<f64>,
-    ) -> Result<Option<Report>, String> {
+    ) -> Result<Done, String> {
         let association = &member.association;
         let exchange = Exchange {
             association,
@@ -201,8 +208,9 @@ impl Measurement {
         } else {
             exchange.run().await
         };
+        let seconds = member.counts.seconds();
         match report {
-            Ok(report) => end(association).await.map(|()| report),
+            Ok(report) => end(association).await.map(|()| Done { report, seconds }),
             Err(error) => {
                 association.abort(error.as_bytes());
                 Err(error)
@@ -240,18 +248,14 @@ impl Measurement {
         }
     }
 
-    fn report(
-        &self,
-        member: Member,
-        result: Option<Result<Option<Report>, String>>,
-    ) -> AssociationReport {
+    fn report(&self, member: Member, result: Option<Result<Done, String>>) -> AssociationReport {
         let totals = member.counts.totals();
-        let (seen, error) = match result {
-            Some(Ok(seen)) => (seen, None),
-            Some(Err(error)) => (None, Some(error)),
+        let (seen, seconds, error) = match result {
+            Some(Ok(done)) => (done.report, Some(done.seconds), None),
+            Some(Err(error)) => (None, None, Some(error)),
             None => {
                 member.association.abort(b"interrupted by the user");
-                (None, Some("interrupted".to_owned()))
+                (None, None, Some("interrupted".to_owned()))
             }
         };
         // Of a peer that speaks no perf it is known that it has all once it has shut down.
@@ -269,16 +273,15 @@ impl Measurement {
             seconds: member.counts.receiving_seconds(),
             cpu_seconds: None,
         });
-        AssociationReport { sent, received, error, events: member.watch.stop() }
+        AssociationReport { sent, received, seconds, error, events: member.watch.stop() }
     }
 }
 
-/// Bytes per second of an association, both directions together.
+/// Bytes per second of an association, both directions together, as long as this side saw it: the
+/// other side's time of a few packets that came at once is next to nothing.
 fn rate(report: &AssociationReport) -> f64 {
-    let of = |report: &Report| {
-        if report.seconds > 0.0 { report.bytes as f64 / report.seconds } else { 0.0 }
-    };
-    [&report.sent, &report.received].into_iter().flatten().map(of).sum()
+    let bytes: u64 = [&report.sent, &report.received].into_iter().flatten().map(|r| r.bytes).sum();
+    report.seconds.filter(|seconds| *seconds > 0.0).map_or(0.0, |seconds| bytes as f64 / seconds)
 }
 
 /// Processor time of the peer's process, as far as it tells.

@@ -69,6 +69,8 @@ pub(crate) struct AssociationReport {
     pub(crate) sent: Option<Report>,
     /// What this side received.
     pub(crate) received: Option<Report>,
+    /// From the request until this side knew that everything had arrived.
+    pub(crate) seconds: Option<f64>,
     pub(crate) error: Option<String>,
     pub(crate) events: Vec<PathEvent>,
 }
