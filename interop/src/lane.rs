@@ -93,7 +93,17 @@ impl Lane {
 
     /// Cuts a link in both directions, without either side being told, or repairs it.
     pub(crate) async fn set_cut(&self, link: u8, cut: bool) -> Result<(), String> {
-        net::ip(&net::near_side(self.family, link, cut)).await?;
+        self.set_cut_near(link, cut).await?;
+        self.set_cut_far(link, cut).await
+    }
+
+    /// The same for what this side sends.
+    pub(crate) async fn set_cut_near(&self, link: u8, cut: bool) -> Result<(), String> {
+        net::ip(&net::near_side(self.family, link, cut)).await
+    }
+
+    /// The same for what the peer sends.
+    pub(crate) async fn set_cut_far(&self, link: u8, cut: bool) -> Result<(), String> {
         match &self.guest {
             Some(guest) => {
                 let words = net::far_side(self.family, link, cut, &format!("vec{link}"));
@@ -182,7 +192,8 @@ async fn run_in_turn(lane: &Lane, cases: &[Case]) {
         if !case.is_quiet(lane) {
             // However it ended, the next one finds all links whole; most were not cut.
             for link in [0, 1] {
-                let _ = lane.set_cut(link, false).await;
+                let _ = lane.set_cut_near(link, false).await;
+                let _ = lane.set_cut_far(link, false).await;
             }
         }
         let report = Report {

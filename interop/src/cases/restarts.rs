@@ -18,15 +18,20 @@ pub(super) async fn of_the_peer(lane: &Lane, slot: u16) -> Result<(), String> {
     let mut events = meeting.association.events();
     if lane.kind == Kind::Linux {
         // A kernel says goodbye for its processes; here nobody hears it.
-        side::command(&meeting.association, "pause 2000").await?;
+        lane.set_cut_far(0, true).await?;
         side::command(&meeting.association, "abort").await?;
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        lane.set_cut(0, true).await?;
         meeting.peer.end().await?;
-        lane.set_cut(0, false).await?;
+        // Nor may it answer what this side sends to an association that it no longer has, before
+        // it begins the new one.
+        lane.set_cut_near(0, true).await?;
+        lane.set_cut_far(0, false).await?;
     }
     meeting.peer.kill().await;
     meeting.peer = Setting::default().start(lane, slot, false).start().await?;
+    if lane.kind == Kind::Linux {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        lane.set_cut_near(0, false).await?;
+    }
     let restarted = async {
         while let Some(event) = events.next().await {
             if matches!(event, Notification::Restarted) {
