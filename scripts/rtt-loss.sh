@@ -5,7 +5,7 @@
 #
 # Usage (as root): scripts/rtt-loss.sh
 #   Settings by environment: RTTS (ms), LOSSES (percent, in each direction), RATE (Mb/s), SECONDS_EACH,
-#   TRANSPORT (sctp-udp or sctp), ANABRANCH (the program, built here if not given).
+#   TRANSPORT (sctp-udp or sctp), CONTROLS (of TCP), ANABRANCH (the program, built here if not given).
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -71,7 +71,8 @@ start() {
     fail "$1 does not start"
 }
 
-megabits() { jq -r "$1 / 1e6 | . * 10 | round / 10"; }
+# megabits KEY: of a JSON document, or a dash if the measurement failed.
+megabits() { jq -r "$1 // empty | . / 1e5 | round / 10" 2>/dev/null | grep . || echo -; }
 
 printf 'Goodput in Mb/s of one connection, %s s each, over %s Mb/s with a queue of one product of\n' "$seconds" "$rate"
 printf 'rate and round-trip time (at least 50 packets), by round-trip time and loss in each direction.\n\n'
@@ -92,16 +93,24 @@ LINE
             --line "$left:w0:10.98.0.1/24=$right:w0:10.98.0.2/24"
         start "$work/server" ip netns exec "$right" "$ANABRANCH" perf server \
             --listen 10.98.0.2:5201 --transport "$transport" --receive-buffer 16Mi
-        ours=$(ip netns exec "$left" "$ANABRANCH" perf client 10.98.0.2:5201 --json --interval 0s \
-            --transport "$transport" --time "${seconds}s" --send-buffer 16Mi --streams 1 |
-            tail -n 1 | megabits .sent.bits_per_second)
+        # What has been acknowledged after that time: a full send buffer takes much longer to drain
+        # over a slow path, and TCP's is not waited for either.
+        start "$work/client" ip netns exec "$left" "$ANABRANCH" perf client 10.98.0.2:5201 --json \
+            --interval "${seconds}s" --transport "$transport" --time 1h --send-buffer 16Mi
+        for _ in $(seq $((seconds * 20 + 100))); do
+            grep -q '"event":"interval"' "$work/client" && break
+            sleep 0.1
+        done
+        ours=$(grep -m 1 '"event":"interval"' "$work/client" |
+            megabits '(.bytes_sent * 8 / (.to_seconds - .from_seconds))')
+        kill -INT "${started[-1]}"
         start "$work/iperf" ip netns exec "$right" iperf3 -s -p 5301 --forceflush
         theirs=()
-        for control in reno cubic; do
+        for control in ${CONTROLS-reno cubic}; do
             theirs+=("$(ip netns exec "$left" iperf3 -c 10.98.0.2 -p 5301 -C "$control" -t "$seconds" -J |
                 megabits .end.sum_received.bits_per_second)")
         done
-        printf '%8s %8s %12s %10s %10s\n' "$rtt" "$loss" "$ours" "${theirs[@]}"
+        printf '%8s %8s %12s %10s %10s\n' "$rtt" "$loss" "$ours" "${theirs[@]:-}"
         for process in "${started[@]}"; do
             kill -INT "$process" 2>/dev/null || :
         done

@@ -620,3 +620,37 @@ fn message_sizes_from_one_byte_to_a_megabyte() {
         }
     }
 }
+
+#[test]
+fn an_overshoot_of_slow_start_does_not_become_a_storm() {
+    // Buffers far beyond rate times round-trip time: slow start ends where the queue is full.
+    let mut config = AssociationConfig::default();
+    config.receive_buffer = 8 << 20;
+    config.send_buffer = 8 << 20;
+    config.idle_cwnd = IdleCwnd::Keep;
+    let mut pair = Pair::connected(1, config);
+    let link = LinkConfig::new()
+        .rate(50_000_000)
+        .delay(Duration::from_millis(50))
+        .queue(QueueLimit::Packets(416));
+    pair.net.set_links(link);
+    const MESSAGE: usize = 100_000;
+    const MESSAGES: usize = 120;
+    let data = Bytes::from(numbered(MESSAGE));
+    let mut sent = 0;
+    while sent < MESSAGES && pair.send(0, 0, data.clone()) {
+        sent += 1;
+    }
+    let arrived = pair.run_until(LONG, |pair| {
+        while sent < MESSAGES && pair.send(0, 0, data.clone()) {
+            sent += 1;
+        }
+        pair.received_len(1) == MESSAGES * MESSAGE
+    });
+    assert!(arrived);
+    // What the full queue dropped is sent again, not each time that an acknowledgement comes.
+    let path = pair.statistics(0).paths[0];
+    let needed = (MESSAGES * MESSAGE) as u64;
+    assert!(path.retransmitted_chunks > 0, "there was no overshoot");
+    assert!(path.data_bytes_sent < 2 * needed, "{path:?}");
+}

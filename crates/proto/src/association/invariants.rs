@@ -46,7 +46,8 @@ impl Association {
             }
             timers += usize::from(path.t3.is_some());
         }
-        if !self.outstanding.is_empty() && timers == 0 {
+        // What is lost may wait for its turn by pacing.
+        if !self.outstanding.is_empty() && timers == 0 && self.paced_until.is_none() {
             return Err(format!(
                 "{} chunks outstanding, {} of them lost, and no timer runs",
                 self.outstanding.len(),

@@ -115,7 +115,7 @@ impl Association {
             return Some(Turn::Data(self.sack_path));
         }
         if self.outstanding.lost_chunks() > 0 {
-            let ready = (0..self.paths.len()).find(|path| self.may_retransmit(*path));
+            let ready = (0..self.paths.len()).find(|path| self.may_retransmit(now, *path));
             if ready.is_some() {
                 return ready.map(Turn::Data);
             }
@@ -125,10 +125,12 @@ impl Association {
 
     /// Whether a packet of retransmissions may leave on a path.
     // req: rfc9260 6.1 "The breach of cwnd MUST constitute one packet"
-    fn may_retransmit(&self, path: usize) -> bool {
+    fn may_retransmit(&self, now: Instant, path: usize) -> bool {
         let state = &self.paths[path];
+        let paced = self.paced_until.is_some_and(|until| until > now);
         self.outstanding.first_lost(path).is_some()
-            && (state.retransmit_at_once || self.outstanding.flight(path) < state.congestion.cwnd())
+            && (state.retransmit_at_once
+                || (!paced && self.outstanding.flight(path) < state.congestion.cwnd()))
     }
 
     /// Whether a packet with new data may leave on a path.
@@ -360,7 +362,7 @@ impl Association {
                     return (self.send_oversized(now, path, header, number, buf), true);
                 }
                 // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
-                mixed |= self.write_retransmissions(now, path, number, &mut packet);
+                mixed |= self.write_retransmissions(now, path, number, &mut budget, &mut packet);
                 // Without repairs new data is what may follow; after them it is another question.
                 if !repairs || (path == self.active && self.may_send_new(now, path)) {
                     self.write_new_data(now, path, number, &mut budget, &mut packet);
@@ -446,7 +448,7 @@ impl Association {
     }
 
     fn data_may_follow(&mut self, now: Instant, path: usize) -> bool {
-        (self.outstanding.lost_chunks() > 0 && self.may_retransmit(path))
+        (self.outstanding.lost_chunks() > 0 && self.may_retransmit(now, path))
             || (path == self.active && self.may_send_new(now, path))
     }
 
@@ -520,22 +522,32 @@ impl Association {
     }
 
     /// Lost chunks of a path, as many as fit; whether there was one.
+    ///
+    /// They are paced as new data is. The many that a full queue dropped would fill it again at
+    /// once, and each acknowledgement would tell that most of them are lost again.
     fn write_retransmissions(
         &mut self,
         now: Instant,
         path: usize,
         number: u64,
+        budget: &mut Budget,
         packet: &mut PacketWriter<'_>,
     ) -> bool {
         let mut any = false;
-        if !self.may_retransmit(path) {
+        if !self.may_retransmit(now, path) {
             return any;
         }
+        // The first one after a loss waits for nothing (RFC 9260 section 7.2.4, step 3).
+        if !self.paths[path].retransmit_at_once && !self.pace(now, path, budget) {
+            return any;
+        }
+        let before = packet.len();
         while self.write_one_retransmission(now, path, number, packet) {
             any = true;
         }
         if any {
             self.paths[path].retransmit_at_once = false;
+            budget.bytes += packet.len() - before;
         }
         any
     }
@@ -665,7 +677,7 @@ impl Association {
     }
 }
 
-/// New data that leaves in one call.
+/// Data that leaves in one call.
 #[derive(Debug, Default)]
 struct Budget {
     packets: usize,
