@@ -19,7 +19,7 @@ pub mod transfer;
 
 pub use config::{Config, Kind, Role, Tuning};
 pub use engine::{Body, Engine, Packets, Received};
-pub use pair::{Application, Network, PacketCounts, Pair, Stalled};
+pub use pair::{Application, Carriage, Network, PacketCounts, Pair, Stalled};
 
 /// One millisecond in the nanoseconds that every time in this crate is given in.
 pub const MILLISECOND: u64 = 1_000_000;

@@ -60,9 +60,13 @@ impl std::error::Error for Stalled {}
 /// with the number of the end (0 is the client), the time and the engine.
 pub type Application<'a> = &'a mut dyn FnMut(usize, u64, &mut dyn Engine);
 
+/// What is done with packets where they enter the network and where they leave it.
+pub type Carriage = Box<dyn FnMut(Packets) -> Packets>;
+
 /// Two engines, the network between them, and a clock.
 pub struct Pair {
     ends: [Box<dyn Engine>; 2],
+    carriage: Option<Carriage>,
     /// Packets under way to each end, by arrival.
     wires: [VecDeque<(u64, Packets)>; 2],
     counts: [PacketCounts; 2],
@@ -77,6 +81,7 @@ impl Pair {
     pub fn new(client: Box<dyn Engine>, server: Box<dyn Engine>, network: Network) -> Self {
         Pair {
             ends: [client, server],
+            carriage: None,
             wires: [VecDeque::new(), VecDeque::new()],
             counts: [PacketCounts::default(); 2],
             random: Rng::with_seed(network.seed),
@@ -109,6 +114,12 @@ impl Pair {
         })?;
         self.lossy = self.network.loss > 0.0;
         Ok(())
+    }
+
+    /// From now on packets pass through `carriage` when they enter and when they leave the
+    /// network; without it the receiver gets the very memory that the sender filled.
+    pub fn set_carriage(&mut self, carriage: Carriage) {
+        self.carriage = Some(carriage);
     }
 
     /// Loses no more packets from now on, so that a run can come to its end.
@@ -179,12 +190,10 @@ impl Pair {
                 if count > room {
                     let rest = packets.range(room, count);
                     self.wires[end].push_front((self.now, rest));
-                    self.ends[end].handle(self.now, packets.range(0, room));
-                    taken = self.network.burst;
-                } else {
-                    self.ends[end].handle(self.now, packets);
-                    taken += count;
                 }
+                let packets = carried(&mut self.carriage, packets.range(0, room));
+                self.ends[end].handle(self.now, packets);
+                taken += count.min(room);
             }
             if taken == 0 {
                 return;
@@ -199,7 +208,9 @@ impl Pair {
         let wire = &mut self.wires[end ^ 1];
         let counts = &mut self.counts[end];
         let (random, lossy, loss) = (&mut self.random, self.lossy, self.network.loss);
+        let carriage = &mut self.carriage;
         self.ends[end].transmit(self.now, &mut |packets| {
+            let packets = carried(carriage, packets);
             let count = packets.count();
             counts.sent += count as u64;
             counts.bytes += packets.data.len() as u64;
@@ -224,6 +235,13 @@ impl Pair {
                 wire.push_back((arrival, packets.range(from, count)));
             }
         });
+    }
+}
+
+fn carried(carriage: &mut Option<Carriage>, packets: Packets) -> Packets {
+    match carriage {
+        Some(carriage) => carriage(packets),
+        None => packets,
     }
 }
 

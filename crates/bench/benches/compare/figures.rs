@@ -6,7 +6,7 @@ use anabranch_peers::transfer::Load;
 use anabranch_peers::{Config, Kind, Network, Tuning};
 
 use crate::ends::{self, Ends, MANY, SHARED, Task};
-use crate::measure::{self, Sample};
+use crate::measure::{self, Copies, Sample};
 use crate::options::Options;
 
 /// One figure.
@@ -125,7 +125,7 @@ enum What {
     Megabytes { message: usize, network: Wire },
     /// Messages per CPU second.
     Messages { message: usize, network: Wire },
-    /// CPU nanoseconds per packet that the sender sends.
+    /// CPU nanoseconds per packet that the sender sends, without those of a network that copies.
     PerPacket { message: usize, network: Wire },
     /// Megabytes per virtual second.
     Rate { message: usize },
@@ -411,13 +411,21 @@ impl Figure {
         }
         let load = Load { ordered: entry.ordered, ..Load::messages_of(message) };
         let seconds = if options.quick { 0.05 } else { 0.5 };
-        let work = measure::work(entry.kind, &config, network, &load, seconds)?;
+        let copies = match self.what {
+            What::PerPacket { .. } => Copies::Uncounted,
+            _ => Copies::None,
+        };
+        let work = measure::work(entry.kind, &config, network, copies, &load, seconds)?;
+        let mut notes = Vec::new();
+        if copies == Copies::Uncounted {
+            notes.push(("copying_ns", work.copying * 1e9 / work.packets as f64));
+        }
         let value = match self.what {
             What::Messages { .. } => work.messages as f64 / work.cpu,
             What::PerPacket { .. } => work.cpu * 1e9 / work.packets as f64,
             _ => work.bytes as f64 / 1e6 / work.cpu,
         };
-        Ok(Sample { value, cpu: work.cpu, notes: Vec::new() })
+        Ok(Sample { value, cpu: work.cpu, notes })
     }
 }
 

@@ -1,10 +1,13 @@
 //! One measurement of one engine.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anabranch_peers::transfer::{self, Load};
-use anabranch_peers::{Config, Kind, Network, Pair, Role, SECOND};
+use anabranch_peers::{Config, Kind, Network, Packets, Pair, Role, SECOND};
+use bytes::Bytes;
 
 use crate::cpu::Stopwatch;
 
@@ -28,6 +31,32 @@ pub(crate) struct Work {
     /// Packets that the client sent.
     pub(crate) packets: u64,
     pub(crate) cpu: f64,
+    /// CPU seconds in which a [`Network`] that copies did so; `cpu` is without them.
+    pub(crate) copying: f64,
+}
+
+/// Whether packets are copied into memory of the network and out of it, as a kernel does.
+///
+/// A pair of engines otherwise hands over the memory itself. With a large window under way that
+/// memory has left the cache when the receiver reads it, which with sockets is the kernel's cost:
+/// it copies to where the driver received before, and that is warm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copies {
+    None,
+    Uncounted,
+}
+
+/// Has a pair copy packets twice, and counts the CPU seconds that it takes.
+fn copy_packets(pair: &mut Pair) -> Rc<Cell<f64>> {
+    let seconds = Rc::new(Cell::new(0.0));
+    let count = Rc::clone(&seconds);
+    pair.set_carriage(Box::new(move |packets| {
+        let watch = Stopwatch::start();
+        let copy = Packets { data: Bytes::copy_from_slice(&packets.data), ..packets };
+        count.set(count.get() + watch.seconds());
+        copy
+    }));
+    seconds
 }
 
 fn connect(kind: Kind, config: &Config, network: Network) -> Result<Pair, String> {
@@ -45,10 +74,15 @@ pub(crate) fn work(
     kind: Kind,
     config: &Config,
     network: Network,
+    copies: Copies,
     load: &Load,
     seconds: f64,
 ) -> Result<Work, String> {
     let mut pair = connect(kind, config, network)?;
+    let copying = match copies {
+        Copies::None => Rc::default(),
+        Copies::Uncounted => copy_packets(&mut pair),
+    };
     let failed = |e| format!("{} with itself: {e}", kind.name());
     let settle = Stopwatch::start();
     while settle.seconds() < seconds / 10.0 {
@@ -56,12 +90,14 @@ pub(crate) fn work(
     }
     let before = pair.counts(0).sent;
     let mut work = Work::default();
+    copying.set(0.0);
     let watch = Stopwatch::start();
     while work.cpu < seconds {
         let delivered = transfer::bytes(&mut pair, load, SLICE).map_err(failed)?;
         work.bytes += delivered.bytes;
         work.messages += delivered.messages;
-        work.cpu = watch.seconds();
+        work.copying = copying.get();
+        work.cpu = watch.seconds() - work.copying;
     }
     work.packets = pair.counts(0).sent - before;
     Ok(work)
