@@ -22,8 +22,9 @@ use crate::pages::Pages;
 use crate::time::Instant;
 
 /// A fragment shorter than this is not cut just to fill a packet: it would cost both ends more
-/// than the bytes it saves.
-const MIN_FILL: usize = 256;
+/// than the bytes it saves. It is small nevertheless, because a packet that is left short ends
+/// the batch that one system call takes.
+const MIN_FILL: usize = 64;
 
 /// The part of a message that goes into one DATA chunk.
 #[derive(Debug)]
