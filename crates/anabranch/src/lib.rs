@@ -65,7 +65,7 @@ pub use anabranch_proto::config::OutOfTheBlue;
 pub use anabranch_proto::{
     AssociationConfig, CloseReason, Counters, DormantBehaviour, Encapsulation, EndpointConfig,
     InitiationOrder, Message, OutgoingMessage, PathState, PathStatistics, Payload, Ppid,
-    RetransmissionPolicy, RetransmissionPrecedence, Statistics,
+    ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, Statistics,
 };
 pub use association::Association;
 pub use endpoint::{Builder, Endpoint, EndpointStatistics};

@@ -187,6 +187,8 @@ pub struct AssociationConfig {
     pub loss_probe_interval: Duration,
     /// Where data goes while no path is active.
     pub dormant: DormantBehaviour,
+    /// When ICMP 'protocol unreachable' ends an association that is up.
+    pub protocol_unreachable: ProtocolUnreachable,
     /// In which order the addresses of a peer are asked for an association.
     pub initiation: InitiationOrder,
     /// HB.Max.Burst: heartbeats that verify paths sent in one RTO. 1.
@@ -311,6 +313,18 @@ pub enum HeartbeatRetry {
     AtOnce,
 }
 
+/// When ICMP 'protocol unreachable' about another packet than an INIT, with the right verification
+/// tag, ends the association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolUnreachable {
+    /// At once, as an ABORT does (RFC 9260 section 10, ICMP8).
+    Aborts,
+    /// When it comes again, an RTO after the first one or later, and nothing was heard of the peer
+    /// in between: a host whose SCTP is a process may send it for a packet that found the raw
+    /// socket of that process full, as Linux does.
+    AbortsWhenRepeated,
+}
+
 impl AssociationConfig {
     /// RFC 9260 to the letter, with the values of its section 16.
     // req: rfc9260 16 "The following protocol parameters are RECOMMENDED"
@@ -344,6 +358,7 @@ impl AssociationConfig {
             informed_failover: false,
             loss_probe_interval: Duration::from_secs(1),
             dormant: DormantBehaviour::Hop,
+            protocol_unreachable: ProtocolUnreachable::Aborts,
             initiation: InitiationOrder::Sequential,
             hb_max_burst: 1,
             outbound_streams: 1024,
@@ -477,10 +492,11 @@ impl AssociationConfig {
 }
 
 impl Default for AssociationConfig {
+    // exempt: rfc9260 10 "MUST treat this message as an abort with" these defaults wait for a second one, because hosts send it for packets that found the raw socket of their SCTP full; `rfc9260` keeps to the letter
     // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" these defaults begin with ten packets as TCP does (RFC 6928); `rfc9260` keeps to the letter
     /// RFC 9260 with what two decades have taught: pacing in place of Max.Burst, an initial
     /// window of ten packets, lost retransmissions repaired without a timeout, failed paths
-    /// probed at once, packets filled by fragments.
+    /// probed at once, packets filled by fragments, no word of ICMP believed against the peer's.
     fn default() -> Self {
         Self {
             burst: BurstControl::Pacing { quantum: 16 },
@@ -489,6 +505,7 @@ impl Default for AssociationConfig {
             loss_detection: LossDetection::PacketThreshold,
             multiple_fast_retransmit: true,
             heartbeat_retry: HeartbeatRetry::AtOnce,
+            protocol_unreachable: ProtocolUnreachable::AbortsWhenRepeated,
             fill_packets: true,
             ..Self::rfc9260()
         }

@@ -32,7 +32,7 @@ pub use anabranch_wire::Ppid;
 pub use association::Association;
 pub use config::{
     AssociationConfig, BurstControl, Encapsulation, EndpointConfig, HeartbeatRetry, IdleCwnd,
-    InitialCwnd, MtuConfig, Revision,
+    InitialCwnd, MtuConfig, ProtocolUnreachable, Revision,
 };
 pub use endpoint::{
     AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Received, Transmit,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anabranch_harness::{Pair, PathMtu, Verdict, craft};
 use anabranch_proto::{
     AssociationConfig, CloseReason, ConnectRequest, Event, IcmpKind, IcmpMessage, PathState,
+    ProtocolUnreachable,
 };
 use anabranch_wire::{Header, kind};
 
@@ -312,8 +313,16 @@ fn icmp_with_a_wrong_tag_is_ignored() {
 }
 
 #[test]
+// test: rfc9260 10 "MUST treat this message as an abort with"
 fn protocol_unreachable_is_an_abort() {
     let mut pair = Pair::connected(1, config(5));
+    let header = pair.header(0);
+    icmp(&mut pair, IcmpKind::ProtocolUnreachable, header, &[0; 8]);
+    assert_eq!(pair.closed[0], Some(CloseReason::NoSctp));
+    // Or when it is repeated.
+    let mut patient = config(5);
+    patient.protocol_unreachable = ProtocolUnreachable::AbortsWhenRepeated;
+    let mut pair = Pair::connected(1, patient);
     let header = pair.header(0);
     pair.net.script(|_| Verdict::Drop);
     for _ in 0..2 {

@@ -161,7 +161,7 @@ fn a_restart_forgets_what_the_old_peer_was_asked() {
 
 #[test]
 fn a_host_whose_socket_was_full_for_a_moment_has_sctp() {
-    let mut pair = Pair::connected(1, AssociationConfig::rfc9260());
+    let mut pair = Pair::connected(1, AssociationConfig::default());
     let header = pair.header(0);
     let mut quoted = Vec::new();
     quoted.extend_from_slice(&header.source_port.to_be_bytes());

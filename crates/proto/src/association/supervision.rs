@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Association;
 use super::state::State;
-use crate::config::HeartbeatRetry;
+use crate::config::{HeartbeatRetry, ProtocolUnreachable};
 use crate::event::{CloseReason, Event, PathId, PathState};
 use crate::path::{HeartbeatInfo, Path, heartbeat};
 use crate::policy::failover::Input;
@@ -353,10 +353,9 @@ impl Association {
         self.refused(now, (local, remote), CloseReason::PortUnreachable);
     }
 
-    /// A validated ICMP message says that the peer has no SCTP. Once the peer has answered INIT,
-    /// it is believed only if it is repeated an RTO later and the peer was not heard in between:
-    /// a host whose SCTP is a process sends it, too, for a packet that found that process's
-    /// socket full.
+    /// A validated ICMP message says that the peer has no SCTP. About an INIT it counts in
+    /// COOKIE-WAIT only; otherwise [`ProtocolUnreachable`] says when it is believed.
+    // req: rfc9260 10 "MUST treat this message as an abort with"
     pub(crate) fn on_protocol_unreachable(
         &mut self,
         now: Instant,
@@ -367,8 +366,14 @@ impl Association {
             self.refused(now, pair, CloseReason::NoSctp);
             return;
         }
-        let since = *self.no_sctp_since.get_or_insert(now);
-        if now < since + self.paths[self.active].rtt.rto() {
+        let believed = match self.config.protocol_unreachable {
+            ProtocolUnreachable::Aborts => true,
+            ProtocolUnreachable::AbortsWhenRepeated => {
+                let since = *self.no_sctp_since.get_or_insert(now);
+                now >= since + self.paths[self.active].rtt.rto()
+            }
+        };
+        if !believed {
             return;
         }
         self.control.clear();

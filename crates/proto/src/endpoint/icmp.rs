@@ -75,7 +75,6 @@ impl Endpoint {
                 let pair = (message.local, message.remote);
                 association.on_packet_too_big(now, pair, mtu, false);
             }
-            // exempt: rfc9260 10 "MUST treat this message as an abort with" an association that works is not ended by one message: hosts send it for packets that found the raw socket of their SCTP full
             IcmpKind::ProtocolUnreachable => {
                 let pair = (message.local, message.remote);
                 association.on_protocol_unreachable(now, pair, is_init);

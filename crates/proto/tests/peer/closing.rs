@@ -221,11 +221,8 @@ fn icmp_counts_with_the_right_tag_only() {
     let (mut victim, id) = Victim::connected();
     let mut quoted = [0; 8];
     quoted[..4].copy_from_slice(&[(5000_u16 >> 8) as u8, 5000_u16 as u8, 0, 7]);
-    // The first one with the right tag is believed only when it comes again.
-    let rounds = [(PEER + 1, "ESTABLISHED"), (PEER, "ESTABLISHED"), (PEER, "CLOSED")];
-    for (tag, expected) in rounds {
+    for (tag, expected) in [(PEER + 1, "ESTABLISHED"), (PEER, "CLOSED")] {
         quoted[4..].copy_from_slice(&tag.to_be_bytes());
-        victim.now += Duration::from_secs(2);
         for kind in [IcmpKind::PortUnreachable, IcmpKind::ProtocolUnreachable] {
             assert_eq!(victim.state(id), "ESTABLISHED");
             let message = IcmpMessage { local: HERE, remote: THERE, kind, quoted: &quoted };

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use anabranch_proto::config::{InitialCwnd, OutOfTheBlue, Routes};
-use anabranch_proto::{AssociationConfig, BurstControl, Encapsulation, EndpointConfig, MtuConfig};
+use anabranch_proto::{
+    AssociationConfig, BurstControl, Encapsulation, EndpointConfig, MtuConfig, ProtocolUnreachable,
+};
 
 use crate::failure::{Failure, Place};
 use crate::read::{Action, Script, ScriptOption};
@@ -137,6 +139,9 @@ impl Options {
             "max_message_size" => config.max_message_size = count()? as usize,
             "partial_delivery_point" => config.partial_delivery_point = count()? as usize,
             "fill_packets" => config.fill_packets = switch()?,
+            "protocol_unreachable" if value == "repeated" => {
+                config.protocol_unreachable = ProtocolUnreachable::AbortsWhenRepeated;
+            }
             "nagle" => config.nagle = switch()?,
             "mtu_discovery" => config.mtu.discovery = switch()?,
             "mtu_base" => config.mtu.base = count()? as u16,
