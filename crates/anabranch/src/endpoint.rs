@@ -1,7 +1,7 @@
 //! The endpoint: owner of sockets, engine and associations.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Poll;
@@ -16,7 +16,7 @@ use crate::listener::Listener;
 use crate::options::{ConnectOptions, LINGER, ListenOptions, Remotes};
 use crate::runtime::Runtime;
 use crate::shared::{ListenerState, Shared, State};
-use crate::sockets::{SocketSet, Wanted};
+use crate::sockets::{SocketSet, Wanted, WantedAddress};
 use crate::state::{AssociationState, Phase};
 use crate::wakers::Key;
 
@@ -33,7 +33,7 @@ pub struct Endpoint {
 /// Chooses what an [`Endpoint`] is bound to.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
-    local_addresses: Vec<IpAddr>,
+    local_addresses: Vec<WantedAddress>,
     udp_port: u16,
     config: EndpointConfig,
     seed: Option<[u8; 32]>,
@@ -48,7 +48,17 @@ impl Builder {
     /// own paths. With none, the endpoint uses all addresses of the host.
     #[must_use]
     pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        self.local_addresses.extend(addresses);
+        let wanted = addresses.into_iter().map(|ip| WantedAddress { ip, link: None });
+        self.local_addresses.extend(wanted);
+        self
+    }
+
+    /// Adds a local address as [`local_addresses`](Self::local_addresses) does, and says which
+    /// interface has it: several may have the same link-local address.
+    #[must_use]
+    pub fn link_local_address(mut self, address: Ipv6Addr, interface: impl Into<String>) -> Self {
+        let link = Some(interface.into());
+        self.local_addresses.push(WantedAddress { ip: address.into(), link });
         self
     }
 
@@ -257,10 +267,11 @@ impl Endpoint {
             return Err(ConnectError::PortsDiffer(port, other.port()));
         }
         // A scope says which link a link-local address is on.
-        let scope = remotes.iter().find_map(|remote| match remote {
+        let scopes = remotes.iter().filter_map(|remote| match remote {
             SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => Some(v6.scope_id()),
             _ => None,
         });
+        let scopes: Vec<u32> = scopes.filter(|scope| *scope != 0).collect();
         let ips = remotes.iter().map(SocketAddr::ip).collect();
         let mut request = ConnectRequest::new(ips, port);
         let shared = &self.inner.shared;
@@ -275,8 +286,8 @@ impl Endpoint {
             if guard.closing {
                 return Err(ConnectError::EndpointClosed);
             }
-            if let Some(scope) = scope.filter(|scope| *scope != 0) {
-                request.locals = Some(guard.within_link(scope));
+            if !scopes.is_empty() {
+                request.locals = Some(guard.within_links(&scopes));
             }
             let id = guard.engine.connect(now, request).map_err(ConnectError::Refused)?;
             guard.associations.insert(id, AssociationState::new(options.linger));

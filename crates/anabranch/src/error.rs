@@ -94,11 +94,13 @@ impl fmt::Display for BindError {
                 "there is no interface '{name}' that is up and has an address: see 'ip address'"
             ),
             Self::AmbiguousLinkLocal(ip) => {
-                write!(f, "several interfaces have the address {ip}: name one with --interface")
+                write!(f, "several interfaces have the address {ip}: name one, as in {ip}%eth0")
             }
             Self::Opened(source) => write!(f, "the socket given cannot be used: {source}"),
             Self::NoAddress => f.write_str("this host has no usable IP address: check its links"),
-            Self::DuplicateAddress(ip) => write!(f, "the local address {ip} is given twice"),
+            Self::DuplicateAddress(ip) => {
+                write!(f, "the local address {ip} is given twice: by its addresses a path is known")
+            }
             Self::Capture { path, source } => {
                 write!(f, "cannot create the capture file {}: {source}", path.display())
             }

@@ -152,14 +152,14 @@ impl State {
         self.wakes.extend(wakers);
     }
 
-    /// The endpoint's addresses without link-local ones of other interfaces than this.
-    pub(crate) fn within_link(&self, interface: u32) -> Vec<IpAddr> {
+    /// The endpoint's addresses without link-local ones of other interfaces than these.
+    pub(crate) fn within_links(&self, interfaces: &[u32]) -> Vec<IpAddr> {
         let within = |address: &&LocalAddress| {
             let is_link_local = match address.ip {
                 IpAddr::V4(v4) => v4.is_link_local(),
                 IpAddr::V6(v6) => v6.is_unicast_link_local(),
             };
-            !is_link_local || address.index == interface
+            !is_link_local || interfaces.contains(&address.index)
         };
         self.addresses.iter().filter(within).map(|address| address.ip).collect()
     }

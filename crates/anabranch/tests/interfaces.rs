@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use anabranch::{
-    Association, AssociationConfig, BindError, ConnectOptions, Encapsulation, Endpoint,
-    Notification, OutgoingMessage, PathState, Ppid,
+    Association, AssociationConfig, BindError, ConnectError, ConnectOptions, Encapsulation,
+    Endpoint, Notification, OutgoingMessage, PathState, Ppid,
 };
 use common::PORT;
 use common::namespace::{Network, in_namespace, in_two_namespaces, ip};
@@ -150,6 +150,33 @@ fn link_local_addresses_within_their_link() {
             },
         );
     }
+}
+
+#[test]
+fn link_local_addresses_with_their_interface() {
+    in_two_namespaces(
+        &[0, 1],
+        async |ready| {
+            let here = std::net::Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
+            echo(Endpoint::builder().link_local_address(here, "s1").bind().unwrap(), ready).await;
+        },
+        async |_: Network, udp_port| {
+            let here = std::net::Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+            let client = Endpoint::builder().link_local_address(here, "c1").bind().unwrap();
+            let mut options = ConnectOptions::default();
+            options.remote_udp_port = udp_port;
+            // The scope says the link; on another one this endpoint has no address.
+            let index = nix::net::if_::if_nametoindex;
+            let [there, elsewhere] = ["c1", "c0"].map(|link| -> SocketAddr {
+                format!("[fe80::2%{}]:{PORT}", index(link).unwrap()).parse().unwrap()
+            });
+            let refused = client.connect(elsewhere, options.clone()).await.unwrap_err();
+            assert!(matches!(refused, ConnectError::Refused(_)), "{refused}");
+            let association = client.connect(there, options).await.unwrap();
+            round_trip(&association, "to a scope").await;
+            association.close().await.unwrap();
+        },
+    );
 }
 
 #[test]

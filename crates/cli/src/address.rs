@@ -1,18 +1,48 @@
 //! Addresses as they stand on the command line.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
 
 use anabranch_http::{Authority, Host};
 
 use crate::failure::Failure;
+use crate::zone;
+
+/// An address of this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) ip: IpAddr,
+    /// The interface that has this link-local address, by its name or number.
+    pub(crate) zone: Option<String>,
+}
+
+impl Address {
+    /// With a port for a socket of the system.
+    pub(crate) fn socket(&self, port: u16) -> Result<SocketAddr, Failure> {
+        match (self.ip, &self.zone) {
+            (IpAddr::V6(ip), Some(zone)) => {
+                Ok(SocketAddrV6::new(ip, port, 0, zone::index(zone)?).into())
+            }
+            (ip, _) => Ok(SocketAddr::new(ip, port)),
+        }
+    }
+}
+
+impl From<&Address> for Host {
+    fn from(address: &Address) -> Self {
+        match (address.ip, &address.zone) {
+            (IpAddr::V6(ip), Some(zone)) => Self::LinkLocal(ip, zone.clone()),
+            (ip, _) => Self::Address(ip),
+        }
+    }
+}
 
 /// `ADDR[,ADDR...]:PORT` with IPv6 addresses in brackets: where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListenAddress {
     /// At least one.
-    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) addresses: Vec<Address>,
     /// SCTP or TCP port; 0 lets the system choose one.
     pub(crate) port: u16,
 }
@@ -30,22 +60,26 @@ impl FromStr for ListenAddress {
 
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hosts = self.addresses.iter().copied().map(Host::Address).collect();
+        let hosts = self.addresses.iter().map(Host::from).collect();
         Authority { hosts, port: self.port }.fmt(f)
     }
 }
 
 /// One IP address; IPv6 ones in brackets.
-fn address(text: &str) -> Result<IpAddr, String> {
+fn address(text: &str) -> Result<Address, String> {
     match text.parse::<Host>().map_err(|error| error.to_string())? {
-        Host::Address(address) => Ok(address),
+        Host::Address(ip) => Ok(Address { ip, zone: None }),
+        Host::LinkLocal(ip, zone) => Ok(Address { ip: ip.into(), zone: Some(zone) }),
         Host::Name(name) => Err(format!("'{name}' is not an IP address")),
     }
 }
 
 /// One IP address, where brackets are not needed because no port follows.
-pub(crate) fn plain_address(text: &str) -> Result<IpAddr, String> {
-    text.parse().or_else(|_| address(text))
+pub(crate) fn plain_address(text: &str) -> Result<Address, String> {
+    if text.contains(':') && !text.starts_with('[') {
+        return address(&format!("[{text}]"));
+    }
+    address(text)
 }
 
 /// `HOST[,HOST...]:PORT` with IPv6 addresses in brackets: where to connect to.
@@ -59,8 +93,9 @@ pub(crate) fn authority(text: &str) -> Result<Authority, String> {
     Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port })
 }
 
-/// All addresses of an authority's hosts, each once, in the order given.
-pub(crate) async fn resolve(authority: &Authority) -> Result<Vec<IpAddr>, Failure> {
+/// All addresses of an authority's hosts with its port, each once, in the order given.
+pub(crate) async fn resolve(authority: &Authority) -> Result<Vec<SocketAddr>, Failure> {
+    let port = authority.port;
     let mut addresses = Vec::new();
     let mut add = |address| {
         if !addresses.contains(&address) {
@@ -69,16 +104,44 @@ pub(crate) async fn resolve(authority: &Authority) -> Result<Vec<IpAddr>, Failur
     };
     for host in &authority.hosts {
         match host {
-            Host::Address(address) => add(*address),
+            Host::Address(ip) => add(SocketAddr::new(*ip, port)),
+            Host::LinkLocal(ip, zone) => {
+                add(SocketAddrV6::new(*ip, port, 0, zone::index(zone)?).into());
+            }
             Host::Name(name) => {
-                let found = tokio::net::lookup_host((name.as_str(), authority.port))
+                let found = tokio::net::lookup_host((name.as_str(), port))
                     .await
                     .map_err(|error| Failure::failed(format!("'{name}' is not known: {error}")))?;
-                found.map(|address: SocketAddr| address.ip()).for_each(&mut add);
+                found.for_each(&mut add);
             }
         }
     }
     Ok(addresses)
+}
+
+/// The interface that an endpoint without local addresses must use to reach these hosts: that of
+/// their zones. `None` if no host has a zone.
+pub(crate) fn interface_of<'a>(
+    hosts: impl Iterator<Item = &'a Host>,
+) -> Result<Option<String>, Failure> {
+    let mut interface = None;
+    let mut elsewhere = false;
+    for host in hosts {
+        let Host::LinkLocal(_, zone) = host else {
+            elsewhere = true;
+            continue;
+        };
+        let name = zone::name(zone)?;
+        elsewhere |= interface.as_ref().is_some_and(|other| *other != name);
+        interface = Some(name);
+    }
+    match interface {
+        Some(name) if elsewhere => Err(Failure::usage(format!(
+            "not all of the peer's addresses are on {name}: name the addresses to connect from \
+             with --local"
+        ))),
+        interface => Ok(interface),
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +156,34 @@ mod tests {
         assert_eq!(parsed.to_string(), "[::1],127.0.0.1:8080");
         assert_eq!("127.0.0.1:0".parse::<ListenAddress>().unwrap().port, 0);
         assert_eq!(plain_address("::1"), plain_address("[::1]"));
+    }
+
+    #[test]
+    fn link_local_addresses_name_their_interface() {
+        let text = "[fe80::1%eth0],[fe80::2%3]:8080";
+        let parsed: ListenAddress = text.parse().unwrap();
+        assert_eq!(parsed.addresses[0].zone.as_deref(), Some("eth0"));
+        assert_eq!(parsed.to_string(), text);
+        assert_eq!(authority(text).unwrap().to_string(), text);
+        assert_eq!(plain_address("fe80::1%eth0"), plain_address("[fe80::1%eth0]"));
+        assert_eq!(parsed.addresses[1].socket(80).unwrap(), "[fe80::2%3]:80".parse().unwrap());
+    }
+
+    #[test]
+    fn an_endpoint_takes_the_one_interface_of_its_peers() {
+        let of = |text: &str| {
+            let authority = authority(text).unwrap();
+            interface_of(authority.hosts.iter())
+        };
+        assert_eq!(of("10.0.0.1,[fe80::1]:7"), Ok(None));
+        #[cfg(target_os = "linux")]
+        {
+            assert_eq!(of("[fe80::1%lo],[fe80::2%lo]:7"), Ok(Some("lo".into())));
+            let mixed = of("[fe80::1%lo],10.0.0.1:7").unwrap_err();
+            assert!(matches!(&mixed, Failure::Usage(s) if s.contains("on lo: name")), "{mixed:?}");
+        }
+        let unknown = of("[fe80::1%nowhere7]:7").unwrap_err();
+        assert!(matches!(&unknown, Failure::Failed(s) if s.contains("'nowhere7'")), "{unknown:?}");
     }
 
     #[test]
@@ -114,6 +205,8 @@ mod tests {
             ("127.0.0.1,:80", "a host is missing"),
             ("127.0.0:80", "'127.0.0' is neither"),
             ("::1:80", "IPv6 needs brackets"),
+            ("[fe80::1%]:80", "'' is no interface"),
+            ("[2001:db8::1%eth0]:80", "2001:db8::1 is not link-local"),
         ] {
             let error = text.parse::<ListenAddress>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

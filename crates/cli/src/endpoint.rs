@@ -9,15 +9,17 @@ use anabranch::{
     Association, AssociationConfig, ConnectOptions, Endpoint, ListenOptions, Notification,
     SCTP_UDP_PORT, Statistics,
 };
-use anabranch_http::Authority;
+use anabranch_http::{Authority, Host};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
+use crate::address::{Address, interface_of};
 use crate::failure::Failure;
 use crate::impairment;
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, refuse};
 use crate::report::{PathEvent, PathReport, SctpPath};
+use crate::zone;
 
 /// How long a graceful end may take before the association is aborted.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -27,7 +29,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 pub(crate) struct Binding<'a> {
     pub(crate) transport: Transport,
     /// None leaves it to the system.
-    pub(crate) addresses: &'a [IpAddr],
+    pub(crate) addresses: &'a [Address],
     pub(crate) udp_port: Option<u16>,
     pub(crate) options: &'a SctpOptions,
 }
@@ -35,15 +37,24 @@ pub(crate) struct Binding<'a> {
 impl Binding<'_> {
     /// An endpoint that others find: on UDP port 9899 unless told otherwise.
     pub(crate) fn server(&self) -> Result<Endpoint, Failure> {
-        self.bind(SCTP_UDP_PORT)
+        self.bind(SCTP_UDP_PORT, self.options.interface.clone())
     }
 
-    /// An endpoint that finds others: on a free UDP port unless told otherwise.
-    pub(crate) fn client(&self) -> Result<Endpoint, Failure> {
-        self.bind(0)
+    /// An endpoint that finds these hosts: on a free UDP port unless told otherwise. If the user
+    /// names no addresses, it uses the interface that the hosts' addresses are on.
+    pub(crate) fn client<'h>(
+        &self,
+        hosts: impl Iterator<Item = &'h Host>,
+    ) -> Result<Endpoint, Failure> {
+        let interface = match &self.options.interface {
+            Some(interface) => Some(interface.clone()),
+            None if self.addresses.is_empty() => interface_of(hosts)?,
+            None => None,
+        };
+        self.bind(0, interface)
     }
 
-    fn bind(&self, udp_port: u16) -> Result<Endpoint, Failure> {
+    fn bind(&self, udp_port: u16, interface: Option<String>) -> Result<Endpoint, Failure> {
         let Some(encapsulation) = self.transport.encapsulation() else {
             return Err(Failure::usage("tcp is a transport of serve and get only"));
         };
@@ -52,9 +63,14 @@ impl Binding<'_> {
         }
         let mut builder = Endpoint::builder()
             .encapsulation(encapsulation)
-            .local_addresses(self.addresses.iter().copied())
             .udp_port(self.udp_port.unwrap_or(udp_port));
-        if let Some(interface) = &self.options.interface {
+        for address in self.addresses {
+            builder = match (address.ip, &address.zone) {
+                (IpAddr::V6(ip), Some(zone)) => builder.link_local_address(ip, zone::name(zone)?),
+                (ip, _) => builder.local_addresses([ip]),
+            };
+        }
+        if let Some(interface) = interface {
             builder = builder.interface(interface);
         }
         if let Some(capture) = &self.options.capture {
@@ -101,6 +117,9 @@ pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationCon
     }
     if let Some(time) = options.rto_initial {
         config.rto_initial = time;
+    }
+    if let Some(time) = options.heartbeat_interval {
+        config.heartbeat_interval = Some(time);
     }
     if let Some(size) = options.send_buffer {
         config.send_buffer = size;
@@ -153,8 +172,8 @@ pub(crate) fn listen(
 #[derive(Clone, Debug)]
 pub(crate) struct Peer<'a> {
     pub(crate) authority: &'a Authority,
-    /// The addresses of its hosts.
-    pub(crate) addresses: Vec<IpAddr>,
+    /// The addresses of its hosts, with its port.
+    pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) transport: Transport,
     pub(crate) timeout: Duration,
 }
@@ -166,8 +185,7 @@ impl Peer<'_> {
         endpoint: &Endpoint,
         options: ConnectOptions,
     ) -> Result<Association, Failure> {
-        let port = self.authority.port;
-        let remotes: Vec<_> = self.addresses.iter().map(|&ip| SocketAddr::new(ip, port)).collect();
+        let remotes = self.addresses.clone();
         let udp_port = options.remote_udp_port;
         match timeout(self.timeout, endpoint.connect(remotes, options)).await {
             Ok(connected) => connected.map_err(Failure::failed),

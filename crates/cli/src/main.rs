@@ -23,6 +23,7 @@ mod progress;
 mod report;
 mod service;
 mod transport;
+mod zone;
 
 use std::process::ExitCode;
 

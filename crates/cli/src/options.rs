@@ -69,6 +69,9 @@ pub(crate) struct SctpOptions {
     /// RTO.Max [default: of the profile]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) rto_max: Option<Duration>,
+    /// HB.interval: time between heartbeats on a path without data [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) heartbeat_interval: Option<Duration>,
     #[command(flatten)]
     pub(crate) policies: PolicyOptions,
     /// Send buffer of an association, for instance 4M [default: of the profile]
@@ -104,6 +107,7 @@ impl SctpOptions {
             ("--rto-min", self.rto_min.is_some()),
             ("--rto-initial", self.rto_initial.is_some()),
             ("--rto-max", self.rto_max.is_some()),
+            ("--heartbeat-interval", self.heartbeat_interval.is_some()),
             ("--send-buffer", self.send_buffer.is_some()),
             ("--receive-buffer", self.receive_buffer.is_some()),
             ("--interface", self.interface.is_some()),

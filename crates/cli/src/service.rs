@@ -18,8 +18,8 @@ use crate::report::{PathEvent, PathReport, Traffic};
 /// Options of a server.
 #[derive(Debug, Args)]
 pub(crate) struct ServiceOptions {
-    /// Addresses and port, IPv6 addresses in brackets; with several addresses, an association
-    /// has as many paths
+    /// Addresses and port, IPv6 addresses in brackets, link-local ones with their interface:
+    /// [fe80::1%eth0]; with several addresses, an association has as many paths
     #[arg(long, value_name = "ADDR[,ADDR...]:PORT")]
     pub(crate) listen: ListenAddress,
     /// What carries the associations

@@ -1,7 +1,7 @@
 //! TCP as the baseline: each stream is a TCP connection of its own.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::stream::{AcceptStreams, ByteStream, OpenStreams};
 #[derive(Debug)]
 pub struct TcpClient {
     remotes: Vec<SocketAddr>,
-    locals: Vec<IpAddr>,
+    locals: Vec<SocketAddr>,
     connect_timeout: Duration,
     state: Mutex<State>,
 }
@@ -40,13 +40,14 @@ pub struct TcpPath {
 
 impl TcpClient {
     /// Connects to the first of `remotes` that answers, trying each for `connect_timeout`.
-    /// With `locals`, a connection takes the first of them of its remote's family.
+    /// With `locals`, a connection takes the first of them of its remote's family; their port
+    /// should be 0.
     ///
     /// # Errors
     /// None of them answered: what the last one tried said.
     pub async fn connect(
         remotes: Vec<SocketAddr>,
-        locals: Vec<IpAddr>,
+        locals: Vec<SocketAddr>,
         connect_timeout: Duration,
     ) -> io::Result<Self> {
         let client = Self { remotes, locals, connect_timeout, state: Mutex::default() };
@@ -82,7 +83,7 @@ impl TcpClient {
             (TcpSocket::new_v6()?, self.locals.iter().find(|ip| ip.is_ipv6()))
         };
         match local {
-            Some(&local) => socket.bind(SocketAddr::new(local, 0))?,
+            Some(&local) => socket.bind(local)?,
             None if self.locals.is_empty() => {}
             None => {
                 return Err(io::Error::new(

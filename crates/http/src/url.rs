@@ -29,6 +29,9 @@ impl fmt::Display for Scheme {
 pub enum Host {
     /// An address; IPv6 ones stand in brackets.
     Address(IpAddr),
+    /// A link-local address and its zone, the name or number of an interface of this host
+    /// (RFC 4007 section 11): `[fe80::1%eth0]`, in a URL `[fe80::1%25eth0]` (RFC 6874).
+    LinkLocal(Ipv6Addr, String),
     /// A name to look up.
     Name(String),
 }
@@ -39,10 +42,17 @@ impl FromStr for Host {
     fn from_str(text: &str) -> Result<Self, UrlError> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').ok_or(UrlError::Bracket)?;
-            return inner
-                .parse::<Ipv6Addr>()
-                .map(|address| Self::Address(address.into()))
-                .map_err(|_| UrlError::Host(text.to_owned()));
+            let (address, zone) = match inner.split_once('%') {
+                Some((address, zone)) => (address, Some(zone)),
+                None => (inner, None),
+            };
+            let address: Ipv6Addr = address.parse().map_err(|_| UrlError::Host(text.to_owned()))?;
+            return match zone {
+                None => Ok(Self::Address(address.into())),
+                Some(zone) if !is_zone(zone) => Err(UrlError::Zone(zone.to_owned())),
+                Some(_) if !address.is_unicast_link_local() => Err(UrlError::NotLinkLocal(address)),
+                Some(zone) => Ok(Self::LinkLocal(address, zone.to_owned())),
+            };
         }
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             return Ok(Self::Address(address.into()));
@@ -60,11 +70,18 @@ impl FromStr for Host {
     }
 }
 
+/// Whether this can be the name of an interface; all of it may stand in a URL (RFC 6874).
+fn is_zone(text: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
+    !text.is_empty() && text.bytes().all(allowed)
+}
+
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
             Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::LinkLocal(address, zone) => write!(f, "[{address}%{zone}]"),
             Self::Name(name) => f.write_str(name),
         }
     }
@@ -80,9 +97,14 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// What a request's Host field says: the first host, and the port unless it is 80.
+    /// What a request's Host field says: the first host, and the port unless it is 80. A zone
+    /// means something on this host only and stays here (RFC 6874 section 4).
     pub fn host_field(&self) -> String {
-        let host = self.hosts.first().map(ToString::to_string).unwrap_or_default();
+        let host = match self.hosts.first() {
+            Some(Host::LinkLocal(address, _)) => format!("[{address}]"),
+            Some(host) => host.to_string(),
+            None => String::new(),
+        };
         if self.port == 80 { host } else { format!("{host}:{}", self.port) }
     }
 }
@@ -128,7 +150,9 @@ impl Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}{}", self.scheme, self.authority, self.target)
+        // Only zones have this character.
+        let authority = self.authority.to_string().replace('%', "%25");
+        write!(f, "{}://{authority}{}", self.scheme, self.target)
     }
 }
 
@@ -169,8 +193,9 @@ fn parse_authority(text: &str) -> Result<Authority, UrlError> {
         }
         None => (text, 80),
     };
-    let hosts = hosts.split(',').map(Host::from_str).collect::<Result<_, _>>()?;
-    Ok(Authority { hosts, port })
+    // '%25' is a percent sign; one that is not encoded is taken for itself, as people write it.
+    let hosts = hosts.split(',').map(|host| host.replace("%25", "%").parse());
+    Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port })
 }
 
 /// Why a text is no URL of ours.
@@ -182,6 +207,10 @@ pub enum UrlError {
     Bracket,
     /// This is neither an address nor a name.
     Host(String),
+    /// This is no zone of a link-local address.
+    Zone(String),
+    /// This address has a zone and is not link-local.
+    NotLinkLocal(Ipv6Addr),
     /// This is no port.
     Port(String),
     /// This character has to be percent-encoded.
@@ -196,6 +225,12 @@ impl fmt::Display for UrlError {
             Self::Host(host) if host.is_empty() => f.write_str("a host is missing"),
             Self::Host(host) => {
                 write!(f, "'{host}' is neither an address nor a name (IPv6 needs brackets)")
+            }
+            Self::Zone(zone) => {
+                write!(f, "'{zone}' is no interface: the form is fe80::1%eth0, in a URL %25eth0")
+            }
+            Self::NotLinkLocal(address) => {
+                write!(f, "{address} is not link-local: only addresses fe80::... have an interface")
             }
             Self::Port(port) => write!(f, "'{port}' is no port (1 to 65535)"),
             Self::Character(c) => write!(f, "{c:?} has to be percent-encoded"),
@@ -226,6 +261,31 @@ mod tests {
         assert_eq!(url("http://[::1]").authority.host_field(), "[::1]");
         assert_eq!(url("http://[::1],10.0.0.1:81").authority.port, 81);
         assert_eq!(url("http://h?x").target, "/?x");
+    }
+
+    #[test]
+    fn link_local_addresses_have_a_zone() {
+        for text in
+            ["sctp://[fe80::1%25eth0.7],10.0.0.1:81/a", "sctp://[fe80::1%eth0.7],10.0.0.1:81/a"]
+        {
+            let parsed = url(text);
+            let zoned = Host::LinkLocal("fe80::1".parse().unwrap(), "eth0.7".into());
+            assert_eq!(parsed.authority.hosts[0], zoned);
+            assert_eq!(parsed.authority.host_field(), "[fe80::1]:81");
+            assert_eq!(parsed.authority.to_string(), "[fe80::1%eth0.7],10.0.0.1:81");
+            assert_eq!(parsed.to_string(), "sctp://[fe80::1%25eth0.7],10.0.0.1:81/a");
+        }
+        assert_eq!(url("http://[fe80::1%252]").authority.hosts[0].to_string(), "[fe80::1%2]");
+        for (host, error) in [
+            ("[fe80::1%]", UrlError::Zone(String::new())),
+            ("[fe80::1%25]", UrlError::Zone(String::new())),
+            ("[fe80::1%a b]", UrlError::Zone("a b".into())),
+            ("[fe80::1%a%25b]", UrlError::Zone("a%b".into())),
+            ("[2001:db8::1%eth0]", UrlError::NotLinkLocal("2001:db8::1".parse().unwrap())),
+            ("10.0.0.1%eth0", UrlError::Host("10.0.0.1%eth0".into())),
+        ] {
+            assert_eq!(format!("http://{host}/").parse::<Url>(), Err(error));
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) struct Wanted {
     /// What carries the packets.
     pub(crate) encapsulation: Encapsulation,
     /// Each gets a socket of its own; none means all of the host, or of the interface.
-    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) addresses: Vec<WantedAddress>,
     /// UDP port; 0 means any free one.
     pub(crate) port: u16,
     /// All packets take this interface.
@@ -29,14 +29,22 @@ pub(crate) struct Wanted {
     pub(crate) opened: Vec<UdpSocket>,
 }
 
+/// An address to bind to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WantedAddress {
+    pub(crate) ip: IpAddr,
+    /// The interface that has it, where several may.
+    pub(crate) link: Option<String>,
+}
+
 impl SocketSet {
     /// Opens one socket for each local address, or for each family if there are none; all have
     /// the same UDP port, unless they carry IP protocol 132.
     pub(crate) fn bind(runtime: &dyn Runtime, wanted: Wanted) -> Result<Self, BindError> {
         let Wanted { encapsulation, addresses, port, interface, opened } = wanted;
         for (index, address) in addresses.iter().enumerate() {
-            if addresses[..index].contains(address) {
-                return Err(BindError::DuplicateAddress(*address));
+            if addresses[..index].iter().any(|other| other.ip == address.ip) {
+                return Err(BindError::DuplicateAddress(address.ip));
             }
         }
         let mut present = runtime.local_addresses().map_err(BindError::Interfaces)?;
@@ -87,7 +95,8 @@ impl SocketSet {
         for socket in &self.sockets {
             let mut found = present.iter().filter(here);
             if !socket.bound.is_unspecified() {
-                let found = found.find(|address| address.ip == socket.bound).cloned();
+                let link = socket.link.as_deref();
+                let found = found.find(|address| is_meant(address, socket.bound, link)).cloned();
                 let gone = || LocalAddress { ip: socket.bound, interface: String::new(), index: 0 };
                 usable.push(found.unwrap_or_else(gone));
                 continue;
@@ -106,7 +115,8 @@ impl SocketSet {
 
 /// The bindings of an endpoint.
 struct Plan {
-    bindings: Vec<Binding>,
+    /// With the interface that has the address, if it was named.
+    bindings: Vec<(Binding, Option<String>)>,
     /// Each is needed; else a family that the host lacks is no loss.
     all_needed: bool,
 }
@@ -114,31 +124,37 @@ struct Plan {
 impl Plan {
     fn new(
         encapsulation: Encapsulation,
-        addresses: &[IpAddr],
+        addresses: &[WantedAddress],
         interface: Option<&str>,
         present: &[LocalAddress],
     ) -> Result<Self, BindError> {
-        let wildcards = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
+        let wildcards = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()]
+            .map(|ip| WantedAddress { ip, link: None });
         let (wanted, all_needed) =
             if addresses.is_empty() { (&wildcards[..], false) } else { (addresses, true) };
         let mut bindings = Vec::with_capacity(wanted.len());
-        for &ip in wanted {
+        for WantedAddress { ip, link } in wanted {
+            let (ip, link) = (*ip, link.as_deref());
+            if let Some(name) = link
+                && present.iter().all(|other| other.interface != name)
+            {
+                return Err(BindError::NoInterface(name.to_owned()));
+            }
             let mut address = SocketAddr::new(ip, 0);
             if let IpAddr::V6(v6) = ip
                 && v6.is_unicast_link_local()
             {
-                let mut scopes = present.iter().filter(|other| other.ip == ip).map(|a| a.index);
+                let mut scopes =
+                    present.iter().filter(|other| is_meant(other, ip, link)).map(|a| a.index);
                 let scope = scopes.next().unwrap_or(0);
                 if scopes.next().is_some() {
                     return Err(BindError::AmbiguousLinkLocal(ip));
                 }
                 address = SocketAddrV6::new(v6, 0, 0, scope).into();
             }
-            bindings.push(Binding {
-                encapsulation,
-                address,
-                interface: interface.map(str::to_owned),
-            });
+            let interface = interface.map(str::to_owned);
+            let binding = Binding { encapsulation, address, interface };
+            bindings.push((binding, link.map(str::to_owned)));
         }
         Ok(Self { bindings, all_needed })
     }
@@ -161,14 +177,14 @@ impl Plan {
     fn open_all(&self, runtime: &dyn Runtime, mut port: u16) -> Result<Vec<Socket>, BindError> {
         let mut sockets: Vec<Socket> = Vec::with_capacity(self.bindings.len());
         let mut first_error = None;
-        for binding in &self.bindings {
+        for (binding, link) in &self.bindings {
             let mut binding = binding.clone();
             binding.address.set_port(port);
             match runtime.bind(&binding) {
                 Ok(io) => {
                     port = io.local_address().port();
                     binding.address.set_port(port);
-                    sockets.push(Socket::new(io, Some(binding)));
+                    sockets.push(Socket::new(io, Some(binding), link.clone()));
                 }
                 Err(source) => {
                     let in_use = source.kind() == io::ErrorKind::AddrInUse;
@@ -210,17 +226,22 @@ fn adopt(
         if sockets.iter().any(|socket| socket.bound == ip) {
             return Err(BindError::DuplicateAddress(ip));
         }
-        sockets.push(Socket::new(io, None));
+        sockets.push(Socket::new(io, None, None));
     }
     Ok(sockets)
 }
 
 impl Socket {
-    fn new(io: Box<dyn PacketSocket>, binding: Option<Binding>) -> Self {
+    fn new(io: Box<dyn PacketSocket>, binding: Option<Binding>, link: Option<String>) -> Self {
         let bound = io.local_address().ip();
         let waiting = VecDeque::new();
-        Self { io, bound, binding, waiting, waiting_bytes: 0, false_alarms: 0 }
+        Self { io, bound, link, binding, waiting, waiting_bytes: 0, false_alarms: 0 }
     }
+}
+
+/// Whether an address of the host is the one that `ip` and the interface `link` name.
+fn is_meant(present: &LocalAddress, ip: IpAddr, link: Option<&str>) -> bool {
+    present.ip == ip && link.is_none_or(|name| name == present.interface)
 }
 
 fn is_link_local(ip: IpAddr) -> bool {

@@ -9,7 +9,7 @@ use std::task::Context;
 
 use anabranch_proto::{Encapsulation, Instant, Transmit};
 
-pub(crate) use bind::Wanted;
+pub(crate) use bind::{Wanted, WantedAddress};
 pub(crate) use changes::Changes;
 
 use crate::endpoint::EndpointStatistics;
@@ -50,6 +50,8 @@ pub(crate) struct SocketSet {
 struct Socket {
     io: Box<dyn PacketSocket>,
     bound: IpAddr,
+    /// The interface that has the address, if it was named.
+    link: Option<String>,
     /// How it was opened, if not by somebody else.
     binding: Option<Binding>,
     waiting: VecDeque<Waiting>,

@@ -179,6 +179,13 @@ fn bind(fake: &Fake, addresses: &[IpAddr], port: u16) -> Result<SocketSet, BindE
     bind_to(fake, addresses, port, None)
 }
 
+fn bind_on(fake: &Fake, address: IpAddr, link: &str) -> Result<SocketSet, BindError> {
+    let addresses = vec![WantedAddress { ip: address, link: Some(link.to_owned()) }];
+    let encapsulation = Encapsulation::Udp;
+    let wanted = Wanted { encapsulation, addresses, port: 7, interface: None, opened: Vec::new() };
+    SocketSet::bind(fake, wanted)
+}
+
 fn bind_to(
     fake: &Fake,
     addresses: &[IpAddr],
@@ -187,7 +194,7 @@ fn bind_to(
 ) -> Result<SocketSet, BindError> {
     let wanted = Wanted {
         encapsulation: Encapsulation::Udp,
-        addresses: addresses.to_vec(),
+        addresses: addresses.iter().map(|&ip| WantedAddress { ip, link: None }).collect(),
         port,
         interface: interface.map(str::to_owned),
         opened: Vec::new(),
@@ -378,6 +385,13 @@ fn link_local_addresses_have_their_link() {
     // On one of the interfaces there is no doubt.
     let sockets = bind_to(&fake, &[link_local], 7, Some("eth1")).unwrap();
     assert_eq!(sockets.destination(&remote), "[fe80::9%3]:9899".parse().unwrap());
+    for (link, expected) in [("eth0", "[fe80::9%2]:9899"), ("eth1", "[fe80::9%3]:9899")] {
+        let sockets = bind_on(&fake, link_local, link).unwrap();
+        assert_eq!(sockets.destination(&remote), expected.parse().unwrap());
+        assert_eq!(sockets.addresses()[0].interface, link);
+    }
+    let error = bind_on(&fake, link_local, "eth7").unwrap_err();
+    assert!(matches!(error, BindError::NoInterface(name) if name == "eth7"));
 }
 
 #[test]
@@ -400,6 +414,23 @@ fn addresses_go_and_come() {
     assert_eq!(changes, Changes { lost: vec![], gained: vec![ip(1), link_local] });
     let addresses: Vec<_> = fake.world().bindings.iter().map(|b| b.address).collect();
     assert_eq!(addresses, ["[fe80::1%9]:7".parse().unwrap()]);
+}
+
+#[test]
+fn a_link_local_address_comes_back_on_its_own_interface() {
+    let fake = Fake::default();
+    let link_local: IpAddr = "fe80::1".parse().unwrap();
+    let elsewhere = LocalAddress { ip: link_local, interface: "eth1".to_owned(), index: 3 };
+    fake.world().present.insert(0, elsewhere);
+    let mut sockets = bind_on(&fake, link_local, "eth0").unwrap();
+    let all = fake.world().present.clone();
+    fake.world().present.retain(|address| address.interface != "eth0");
+    let changes = sockets.look_at_addresses(&fake);
+    assert_eq!(changes, Changes { lost: vec![link_local], gained: vec![] });
+    fake.world().present = all;
+    let changes = sockets.look_at_addresses(&fake);
+    assert_eq!(changes, Changes { lost: vec![], gained: vec![link_local] });
+    assert_eq!(sockets.addresses()[0].index, 2);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `anabranch get`.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use anabranch_http::{Authority, Scheme, Transaction, Url};
 use clap::Args;
 use futures_util::future::join_all;
 
-use crate::address::{plain_address, resolve};
+use crate::address::{Address, plain_address, resolve};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, duration, refuse};
@@ -29,8 +28,8 @@ use crate::transport::{Delivery, Order, sctp, tcp};
   anabranch get sctp://[2001:db8::1]:80/a sctp://[2001:db8::1]:80/b --streams 2 --out /tmp
   anabranch get http://127.0.0.1:8080/file --json")]
 pub(crate) struct Get {
-    /// sctp://HOST[,HOST...][:PORT]/PATH or http://..., IPv6 addresses in brackets; several
-    /// hosts are addresses of one server
+    /// sctp://HOST[,HOST...][:PORT]/PATH or http://..., IPv6 addresses in brackets, link-local
+    /// ones with their interface: [fe80::1%25eth0]; several hosts are addresses of one server
     #[arg(value_name = "URL", required = true)]
     urls: Vec<Url>,
     /// What carries the streams [default: sctp-udp for sctp URLs, tcp for http URLs]
@@ -44,7 +43,7 @@ pub(crate) struct Get {
     out: PathBuf,
     /// Addresses to connect from [default: those of the host]
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',', value_parser = plain_address)]
-    local: Vec<IpAddr>,
+    local: Vec<Address>,
     /// How long to wait for the server's first answer
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
     connect_timeout: Duration,
@@ -157,7 +156,11 @@ impl Get {
             return Ok(None);
         };
         let (here, there) = (self.udp_port, self.remote_udp_port);
-        sctp::Client::bind(transport, &self.sctp, &self.local, here, there, self.streams).map(Some)
+        let over_sctp = groups.iter().filter(|group| group.transport == transport);
+        let hosts = over_sctp.flat_map(|group| &group.authority.hosts);
+        let local = &self.local;
+        let streams = self.streams;
+        sctp::Client::bind(hosts, transport, &self.sctp, local, here, there, streams).map(Some)
     }
 
     /// Fetches a group. Fails only when the user wants it to end.

@@ -1,12 +1,11 @@
 //! `anabranch perf`.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch_http::Authority;
 use clap::{Args, Subcommand};
 
-use crate::address::{authority, plain_address};
+use crate::address::{Address, authority, plain_address};
 use crate::failure::Failure;
 use crate::options::{SctpOptions, Transport, duration, size};
 use crate::perf::client::Measurement;
@@ -53,7 +52,8 @@ struct Server {
   anabranch perf client 127.0.0.1:5201 --associations 100 --bytes 10k
   anabranch perf client 192.0.2.1:9 --plain        # a peer that discards")]
 struct Client {
-    /// The server; IPv6 addresses in brackets, several hosts are addresses of one server
+    /// The server; IPv6 addresses in brackets, link-local ones with their interface:
+    /// [fe80::1%eth0]; several hosts are addresses of one server
     #[arg(value_name = "HOST[,HOST...]:PORT", value_parser = authority)]
     peer: Authority,
     /// Which way messages go
@@ -91,7 +91,7 @@ struct Client {
     transport: Transport,
     /// Addresses to connect from [default: those of the host]
     #[arg(long, value_name = "ADDR,...", value_delimiter = ',', value_parser = plain_address)]
-    local: Vec<IpAddr>,
+    local: Vec<Address>,
     /// How long to wait for the peer's first answer
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
     connect_timeout: Duration,

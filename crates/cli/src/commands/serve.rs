@@ -27,8 +27,8 @@ pub(crate) struct Serve {
     /// The directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Addresses and port, IPv6 addresses in brackets; with several addresses, an association
-    /// has as many paths
+    /// Addresses and port, IPv6 addresses in brackets, link-local ones with their interface:
+    /// [fe80::1%eth0]; with several addresses, an association has as many paths
     #[arg(long, value_name = "ADDR[,ADDR...]:PORT")]
     listen: ListenAddress,
     /// What carries the streams

@@ -1,6 +1,5 @@
 //! The client of `perf`.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use super::meter::{Counts, Meter};
 use super::protocol::{Control, Mode, Plan, Report};
 use super::report::{AssociationReport, Direction, Event, Summary, fairness, tell_interval};
 use super::traffic::Exchange;
-use crate::address::resolve;
+use crate::address::{Address, resolve};
 use crate::endpoint::{Binding, Peer, Watch, association_config, close, end};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
@@ -32,7 +31,7 @@ const TOLD: usize = 5;
 pub(crate) struct Measurement {
     pub(crate) authority: Authority,
     pub(crate) transport: Transport,
-    pub(crate) locals: Vec<IpAddr>,
+    pub(crate) locals: Vec<Address>,
     pub(crate) udp_port: Option<u16>,
     pub(crate) remote_udp_port: Option<u16>,
     pub(crate) connect_timeout: Duration,
@@ -75,7 +74,7 @@ impl Measurement {
             udp_port: self.udp_port,
             options: &self.sctp,
         };
-        let endpoint = binding.client()?;
+        let endpoint = binding.client(self.authority.hosts.iter())?;
         let result = tokio::select! {
             connected = self.connect(&endpoint, &meter) => match connected {
                 Ok(members) => self.measure(members, &meter, &interrupt).await,

@@ -3,14 +3,14 @@
 pub(crate) mod sctp;
 pub(crate) mod tcp;
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anabranch_http::{Authority, FetchError, Fetched, Files, Observer, Transaction};
 use serde::Serialize;
 
-use crate::address::ListenAddress;
+use crate::address::{Address, ListenAddress};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::Transport;
@@ -92,10 +92,10 @@ impl Service {
 /// What a client wants of one authority.
 pub(crate) struct Order<'a> {
     pub(crate) authority: &'a Authority,
-    /// The addresses of the authority's hosts.
-    pub(crate) remotes: Vec<IpAddr>,
+    /// The addresses of the authority's hosts, with its port.
+    pub(crate) remotes: Vec<SocketAddr>,
     /// Addresses to connect from; none leaves it to the system.
-    pub(crate) locals: &'a [IpAddr],
+    pub(crate) locals: &'a [Address],
     pub(crate) transactions: &'a [Transaction],
     pub(crate) streams: u16,
     pub(crate) connect_timeout: Duration,

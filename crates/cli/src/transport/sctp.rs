@@ -1,12 +1,12 @@
 //! Files over SCTP, over UDP or as IP protocol 132.
 
-use std::net::IpAddr;
 use std::time::Instant;
 
 use anabranch::{Association, ConnectOptions, Endpoint, SCTP_UDP_PORT};
-use anabranch_http::{ServerOptions, StreamTotals, fetch, serve_connection};
+use anabranch_http::{Host, ServerOptions, StreamTotals, fetch, serve_connection};
 
 use super::{Delivery, Order, Service};
+use crate::address::Address;
 use crate::endpoint::{
     Binding, Peer, Watch, accept_all, association_config, close, end, listen, paths,
 };
@@ -57,11 +57,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Opens the sockets.
-    pub(crate) fn bind(
+    /// Opens the sockets for associations with these hosts.
+    pub(crate) fn bind<'h>(
+        hosts: impl Iterator<Item = &'h Host>,
         transport: Transport,
         options: &SctpOptions,
-        addresses: &[IpAddr],
+        addresses: &[Address],
         udp_port: Option<u16>,
         remote_udp_port: Option<u16>,
         streams: u16,
@@ -70,7 +71,7 @@ impl Client {
         config.outbound_streams = config.outbound_streams.max(streams);
         let mut connect = ConnectOptions::from(config);
         connect.remote_udp_port = remote_udp_port.unwrap_or(SCTP_UDP_PORT);
-        let endpoint = Binding { transport, addresses, udp_port, options }.client()?;
+        let endpoint = Binding { transport, addresses, udp_port, options }.client(hosts)?;
         Ok(Self { endpoint, transport, options: connect })
     }
 

@@ -47,8 +47,8 @@ pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
 async fn bind(service: &Service) -> Result<(Vec<TcpListener>, u16), Failure> {
     let mut listeners = Vec::new();
     let mut port = service.listen.port;
-    for &address in &service.listen.addresses {
-        let address = SocketAddr::new(address, port);
+    for address in &service.listen.addresses {
+        let address = address.socket(port)?;
         let bound = async {
             let listener = TcpListener::bind(address).await?;
             let port = listener.local_addr()?.port();
@@ -86,12 +86,11 @@ async fn answer(service: Service, options: ServerOptions, stream: TcpStream, pee
 
 /// Fetches over a TCP connection for each stream.
 pub(crate) async fn fetch_all(order: Order<'_>) -> Result<Delivery, Failure> {
-    let remotes: Vec<_> =
-        order.remotes.iter().map(|&ip| SocketAddr::new(ip, order.authority.port)).collect();
+    let remotes = order.remotes.clone();
+    let locals = order.locals.iter().map(|local| local.socket(0)).collect::<Result<_, _>>()?;
     let work = async {
-        let client = TcpClient::connect(remotes, order.locals.to_vec(), order.connect_timeout)
-            .await
-            .map_err(|error| {
+        let client =
+            TcpClient::connect(remotes, locals, order.connect_timeout).await.map_err(|error| {
                 Failure::failed(format!("cannot connect to {}: {error}", order.authority))
             })?;
         let streams = usize::from(order.streams);
