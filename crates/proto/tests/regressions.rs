@@ -200,3 +200,108 @@ fn a_cookie_is_used_up_when_its_association_ends() {
     assert_eq!(pair.net.node(1).endpoint.associations().count(), 1, "the one that has ended");
     assert_eq!(pair.received_bytes(1), b"once");
 }
+
+#[test]
+fn a_little_data_in_large_batches_does_not_keep_them_all() {
+    let mut config = AssociationConfig::default();
+    config.receive_buffer = 256 << 10;
+    let mut pair = Pair::connected(1, config);
+    let header = pair.header(0);
+    pair.reads[1] = false;
+    let first = pair.statistics(1).counters.data_chunks_received;
+    assert!(pair.send(0, 0, vec![7; 1300]));
+    pair.run(Duration::from_secs(1));
+    let (_, sent) = pair.sent(0).into_iter().find(|(_, p)| craft::has(p, kind::DATA)).unwrap();
+    let packet = Packet::parse(&sent).unwrap();
+    let chunk = packet.chunks().map(Result::unwrap).find(|c| c.kind == kind::DATA).unwrap();
+    let Chunk::Data(data) = chunk.decode().unwrap() else { panic!("no DATA") };
+    // One packet with data and 44 with padding arrive in one piece.
+    let batch = |number: u32| {
+        let data = anabranch_wire::Data {
+            tsn: anabranch_wire::Tsn(data.tsn.0.wrapping_add(number)),
+            ssn: anabranch_wire::Ssn(data.ssn.0.wrapping_add(number as u16)),
+            ..data
+        };
+        let with_data = craft::packet(header, |packet| packet.data(&data));
+        let padding = craft::packet(header, |packet| packet.pad_to(with_data.len()));
+        let mut bytes = with_data.to_vec();
+        (0..44).for_each(|_| bytes.extend_from_slice(&padding));
+        (with_data.len(), bytes::Bytes::from(bytes))
+    };
+    let mut kept = 0;
+    for number in 1..=150 {
+        let (size, bytes) = batch(number);
+        let received = anabranch_proto::Received {
+            local: pair.addresses[1][0],
+            remote: pair.addresses[0][0],
+            remote_udp_port: 9899,
+            ecn: None,
+            segment_size: size,
+        };
+        let now = pair.net.now();
+        pair.net.node_mut(1).endpoint.handle_batch(now, &received, bytes.clone());
+        kept += if bytes.is_unique() { 0 } else { bytes.len() };
+        pair.net.settle();
+    }
+    assert_eq!(pair.statistics(1).counters.data_chunks_received, first + 151);
+    assert!(kept <= 256 << 10, "{kept} bytes are kept for 150 messages of 1,300");
+}
+
+/// Node 1 lists an address at which nobody answers.
+fn with_a_dead_address(config: &AssociationConfig) -> Pair {
+    let mut pair = Pair::new(2, config.clone());
+    let (near, far) = (pair.addresses[0][1], pair.addresses[1][1]);
+    pair.net.set_up(near, far, false);
+    pair.net.set_up(far, near, false);
+    let mut request = ConnectRequest::new(vec![pair.addresses[1][0]], Pair::PORT);
+    request.config = std::sync::Arc::new(config.clone());
+    pair.connect_with(request);
+    assert!(pair.run_until(LONG, |pair| pair.both_up()));
+    pair
+}
+
+#[test]
+// test: rfc9260 5.4 "An endpoint MUST NOT send any chunks to an"
+fn an_address_that_was_never_verified_gets_no_data_when_all_paths_have_failed() {
+    for dormant in anabranch_proto::DormantBehaviour::ALL {
+        let mut config = AssociationConfig::rfc9260();
+        config.dormant = *dormant;
+        config.path_max_retrans = 1;
+        let mut pair = with_a_dead_address(&config);
+        pair.run(Duration::from_secs(200));
+        let paths = pair.statistics(0).paths;
+        assert_eq!(paths[1].state, anabranch_proto::PathState::Inactive);
+        pair.net.script(|_| Verdict::Drop);
+        pair.forget();
+        assert!(pair.send(0, 0, vec![7; 5000]));
+        pair.run(LONG);
+        assert_eq!(pair.closed[0], Some(CloseReason::Unreachable));
+        let unverified = pair.addresses[1][1];
+        let kept = pair.net.trace.kept().iter().filter(|(_, packet)| packet.to == unverified);
+        let heartbeats_only =
+            |bytes: &[u8]| craft::kinds(bytes).iter().all(|k| *k == kind::HEARTBEAT);
+        assert!(kept.clone().all(|(_, packet)| heartbeats_only(&packet.bytes)), "{dormant}");
+    }
+}
+
+#[test]
+fn an_address_that_was_never_verified_is_tried_on_at_the_rate_of_heartbeats() {
+    for retry in
+        [anabranch_proto::HeartbeatRetry::Interval, anabranch_proto::HeartbeatRetry::AtOnce]
+    {
+        let mut config = AssociationConfig::rfc9260();
+        config.heartbeat_retry = retry;
+        let mut pair = with_a_dead_address(&config);
+        pair.run(Duration::from_secs(1000));
+        assert_eq!(pair.statistics(0).paths[1].state, anabranch_proto::PathState::Inactive);
+        let (near, far) = (pair.addresses[0][1], pair.addresses[1][1]);
+        pair.net.set_up(near, far, true);
+        pair.net.set_up(far, near, true);
+        pair.run(Duration::from_secs(200));
+        assert_eq!(
+            pair.statistics(0).paths[1].state,
+            anabranch_proto::PathState::Active,
+            "{retry:?}"
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! Failover and return: what the state machine of `policy/failover.rs` means for an association.
 
 use super::Association;
-use crate::event::{Event, PathId, PathState};
+use crate::event::{Event, PathId};
 use crate::policy;
 use crate::policy::failover::{Failover, Input, Phase, View};
 use crate::time::Instant;
@@ -20,7 +20,7 @@ impl Association {
                 count: paths.len(),
                 is_active: &|path| paths[path].is_active(),
                 alternate: &|path| policy::alternate(paths, path),
-                is_usable: &|path| paths[path].state != PathState::Unconfirmed,
+                is_usable: &|path| paths[path].is_verified(),
             },
         );
         if after == before {
@@ -80,7 +80,7 @@ impl Association {
     /// What waited to be retransmitted on a path that failed goes out on another one.
     pub(super) fn redirect_lost(&mut self, failed: usize) {
         let next = policy::alternate(&self.paths, failed).unwrap_or(self.active);
-        if self.paths[next].state != PathState::Unconfirmed {
+        if self.paths[next].is_verified() {
             self.outstanding.redirect_lost(failed, next);
         }
     }

@@ -14,7 +14,7 @@ use super::timestamp::Timestamps;
 use super::{Association, Control, Surroundings};
 use crate::config::AssociationConfig;
 use crate::endpoint::cookie::CookieContents;
-use crate::event::{CloseReason, Event, PathState};
+use crate::event::{CloseReason, Event};
 use crate::path::Path;
 use crate::policy::failover::Phase;
 use crate::policy::{self, InitiationOrder};
@@ -162,7 +162,7 @@ impl Association {
         }
         // RFC 9260 section 5.4, rule 1: the user vouches for these addresses.
         for path in &mut paths {
-            path.state = PathState::Active;
+            path.activate();
         }
         // req: rfc9260 3.3.2 "The value of 0 MUST NOT be used"
         // req: rfc9260 5.3.1 "A new Verification Tag value MUST be"
@@ -480,7 +480,7 @@ impl Association {
         remotes.dedup();
         let mut paths = paths_to(now, &remotes, Some(confirmed), udp_port, &config, &surroundings);
         // RFC 9260 section 5.4: the address that the COOKIE ECHO proves is confirmed.
-        paths[0].state = PathState::Active;
+        paths[0].activate();
         let mut association = Self::fresh(
             now,
             (cookie.local_port, cookie.remote_port),

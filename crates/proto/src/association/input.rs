@@ -141,6 +141,17 @@ impl Association {
         }
     }
 
+    /// User data accepted so far, for [`end_batch`](Self::end_batch).
+    pub(crate) fn accepted(&self) -> usize {
+        self.receiver.accepted()
+    }
+
+    /// A batch of packets ends of which `length` bytes came after user data `before` had been
+    /// accepted.
+    pub(crate) fn end_batch(&mut self, before: usize, length: usize) {
+        self.receiver.end_batch(before, length);
+    }
+
     /// One DATA chunk; `false` when the association ended.
     #[allow(clippy::too_many_arguments)]
     fn on_data(
@@ -162,7 +173,13 @@ impl Association {
             return false;
         }
         self.paths[path].stats.data_bytes_received += data.payload.len() as u64;
-        let share = (packet.bytes().len() - HEADER_LEN) / data_chunks;
+        // Of a packet that came alone, its data chunks keep equal shares alive.
+        let alone = batch.len() == packet.bytes().len();
+        let share = if alone || self.receiver.lends(batch.len()) {
+            (packet.bytes().len() - HEADER_LEN) / data_chunks
+        } else {
+            batch.len()
+        };
         let piece = Self::slice(batch, data.payload);
         seen.immediate |= data.flags.immediate();
         if self.buggify(4) {

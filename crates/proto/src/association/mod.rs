@@ -291,7 +291,7 @@ impl Association {
             return Err(NoSuchPath);
         }
         let index = (self.paths.iter())
-            .position(|path| path.remote == remote && path.state != PathState::Unconfirmed)
+            .position(|path| path.remote == remote && path.is_verified())
             .ok_or(NoSuchPath)?;
         self.fail_over(now, Input::SetPrimary(index));
         Ok(())
@@ -393,7 +393,7 @@ impl Association {
     /// heartbeats.
     // req: rfc9260 5.4 "An endpoint MUST NOT send any chunks to an"
     fn reply_path(&self, path: usize) -> usize {
-        if self.paths[path].state == PathState::Unconfirmed { self.active } else { path }
+        if self.paths[path].is_verified() { path } else { self.active }
     }
 
     /// Allows the next Max.Burst packets: called once for every event that may let data go.

@@ -10,7 +10,7 @@ use super::state::State;
 use super::timestamp::Timestamps;
 use super::{Association, Control};
 use crate::endpoint::cookie::CookieContents;
-use crate::event::{Event, PathState};
+use crate::event::Event;
 use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::Acknowledged;
@@ -128,14 +128,14 @@ impl Association {
             path_state.restart(now, &self.config);
             // What was confirmed for the old incarnation proves nothing about the new one.
             let confirmed = path_state.local == cookie.local && path_state.remote == cookie.remote;
-            path_state.state = if confirmed { PathState::Active } else { PathState::Unconfirmed };
             if confirmed {
+                path_state.activate();
                 self.active = index;
                 self.primary = index;
             }
         }
         if !self.paths[self.active].is_active() {
-            self.paths[path].state = PathState::Active;
+            self.paths[path].activate();
             self.active = path;
             self.primary = path;
         }

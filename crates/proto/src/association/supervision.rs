@@ -100,6 +100,9 @@ impl Association {
             self.paths[index].heartbeat.schedule(Some(now + self.config.rto_initial * turns));
         } else if self.repeats_heartbeats_at_once() {
             self.paths[index].heartbeat.demand(now);
+        } else if state == PathState::Unconfirmed {
+            // It has become inactive: the rate is that of other heartbeats from now on.
+            self.schedule_heartbeat(now, index);
         }
     }
 
@@ -154,7 +157,10 @@ impl Association {
         }
         path.state = state;
         match state {
-            PathState::Active => path.mtu.on_path_confirmed(),
+            PathState::Active => {
+                path.activate();
+                path.mtu.on_path_confirmed();
+            }
             PathState::Inactive => {
                 path.mtu.on_path_lost();
                 path.mtu_changed();

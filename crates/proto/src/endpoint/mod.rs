@@ -385,18 +385,41 @@ impl Endpoint {
     /// gave, with GRO.
     pub fn handle_batch(&mut self, now: Instant, received: &Received, bytes: Bytes) {
         let mut touched: Option<AssociationId> = None;
+        // What the association in `touched` had accepted when its first packet had been read.
+        let mut accepted = 0;
         let size = received.segment_size.max(1);
         let mut start = 0;
         while start < bytes.len() {
             let end = (start + size).min(bytes.len());
             let id = self.handle_packet(now, received, &bytes, start..end, touched);
             if touched != id {
-                touched.into_iter().for_each(|id| self.after(now, id));
+                touched
+                    .into_iter()
+                    .for_each(|id| self.after_batch(now, id, accepted, &bytes, size));
                 touched = id;
+                accepted = id.and_then(|id| self.association(id)).map_or(0, Association::accepted);
             }
             start = end;
         }
-        touched.into_iter().for_each(|id| self.after(now, id));
+        touched.into_iter().for_each(|id| self.after_batch(now, id, accepted, &bytes, size));
+    }
+
+    /// Packets of a batch were for an association, which had accepted so much user data after the
+    /// first of them.
+    fn after_batch(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        accepted: usize,
+        batch: &Bytes,
+        size: usize,
+    ) {
+        if batch.len() > size
+            && let Some(association) = self.get_mut(id)
+        {
+            association.end_batch(accepted, batch.len() - size);
+        }
+        self.after(now, id);
     }
 
     /// One packet; returns the association that it changed. `last` is the association of the

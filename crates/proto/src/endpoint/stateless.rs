@@ -419,6 +419,8 @@ impl Endpoint {
         }
         let len =
             if self.config.checksum { packet.finish() } else { packet.finish_without_checksum() };
+        // As long as it waits it takes no more memory than it has bytes.
+        bytes.shrink_to_fit();
         let transmit = Transmit {
             // req: rfc9260 5.1 "MUST be set to the source IP address"
             // req: rfc9260 5.1 "MUST send the INIT ACK chunk to the"

@@ -37,6 +37,9 @@ pub(crate) struct Path {
     reserved: u16,
     pub(crate) state: PathState,
     /// Errors in a row.
+    /// The peer has answered on it, or the user vouches for it: it has been active once. One that
+    /// has not carries nothing but heartbeats, also when it is inactive (RFC 9260 section 5.4).
+    verified: bool,
     pub(crate) error_count: u32,
     pub(crate) rtt: RttEstimator,
     pub(crate) loss: LossEstimator,
@@ -106,6 +109,7 @@ impl Path {
             overhead: overhead as u16,
             reserved: 0,
             state: PathState::Unconfirmed,
+            verified: false,
             error_count: 0,
             rtt: RttEstimator::new(config),
             loss: LossEstimator::default(),
@@ -167,6 +171,17 @@ impl Path {
         self.state == PathState::Active
     }
 
+    /// Whether it is known to lead to the peer, be it active or not.
+    pub(crate) fn is_verified(&self) -> bool {
+        self.verified
+    }
+
+    /// It leads to the peer, and works.
+    pub(crate) fn activate(&mut self) {
+        self.state = PathState::Active;
+        self.verified = true;
+    }
+
     /// Back to how a path starts, for a peer that lost its state.
     pub(crate) fn restart(&mut self, now: Instant, config: &AssociationConfig) {
         // Nothing that was asked of the old peer will be answered.
@@ -177,6 +192,8 @@ impl Path {
         self.congestion.reinitialize();
         self.rtt = RttEstimator::new(config);
         self.loss = LossEstimator::default();
+        self.state = PathState::Unconfirmed;
+        self.verified = false;
         self.error_count = 0;
         self.t3 = None;
         self.recovery_exit = None;

@@ -7,6 +7,10 @@
 //! except for chunks with the next TSN, which have a reserve of their own; an association whose
 //! buffer is full of data that arrived too early therefore always goes on.
 //!
+//! A slice of a batch of packets keeps the whole batch alive. Most of a batch is data as a rule, so
+//! that its packets are charged one by one; what is not, and stays uncharged, is counted as waste,
+//! and once there is too much of it, payload is copied out of batches until all is consumed.
+//!
 //! Nothing that was acknowledged is ever thrown away.
 //!
 //! # Window
@@ -65,6 +69,8 @@ pub(crate) struct Receiver {
     reassembly: Reassembly,
     streams: Streams,
     inbound_streams: u16,
+    /// Bytes of batches that are kept alive and not charged, at the most; since nothing was held.
+    waste: u32,
     /// The receive buffer.
     limit: usize,
     /// Charge above which a message is delivered in parts.
@@ -99,6 +105,7 @@ impl Receiver {
             reassembly: Reassembly::default(),
             streams: Streams::default(),
             inbound_streams,
+            waste: 0,
             limit,
             partial_point: config.partial_delivery_point.min(limit / 2),
             mtu: usize::from(config.mtu.max),
@@ -207,6 +214,30 @@ impl Receiver {
             self.reassembly.verify(self.map.cumulative())?;
         }
         Ok(DataOutcome::New)
+    }
+
+    /// Whether payload may stay in a batch of `length` bytes, and keep all of it alive.
+    pub(crate) fn lends(&mut self, length: usize) -> bool {
+        if self.charge == 0 {
+            self.waste = 0;
+        }
+        self.waste as usize + length <= self.limit
+    }
+
+    /// User data accepted so far, for [`end_batch`](Self::end_batch) to compare with.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted
+    }
+
+    /// A batch ends; since [`accepted`](Self::accepted) was `before` there were `length` bytes of
+    /// it.
+    pub(crate) fn end_batch(&mut self, before: usize, length: usize) {
+        let kept = self.accepted.saturating_sub(before);
+        // Headers do not count.
+        if kept < length / 4 * 3 && self.lends(length) {
+            let waste = u32::try_from(length - kept).unwrap_or(u32::MAX);
+            self.waste = self.waste.saturating_add(waste);
+        }
     }
 
     /// Whether a chunk that does not fit may use the reserve.
