@@ -16,6 +16,10 @@ mod congestion;
 mod endpoint;
 pub mod error;
 mod event;
+#[cfg(feature = "marks")]
+pub mod marks;
+#[cfg(not(feature = "marks"))]
+mod marks;
 mod message;
 mod pages;
 mod path;

@@ -6,6 +6,7 @@ use super::Association;
 use crate::config::{BurstControl, Revision};
 use crate::congestion::AckInfo;
 use crate::event::CloseReason;
+use crate::marks::mark;
 use crate::recovery::ack::AckError;
 use crate::recovery::loss;
 use crate::send::{LostBy, SlotState};
@@ -40,7 +41,10 @@ impl Association {
         match digest {
             Ok(()) => {}
             // What contradicts itself is no acknowledgement of anything.
-            Err(AckError::Old | AckError::Malformed) => return,
+            Err(AckError::Old | AckError::Malformed) => {
+                mark!(SackOld);
+                return;
+            }
             // req: rfc9260 12.4 "MUST abort the association if it receives"
             Err(AckError::NeverSent) => {
                 let what = "it acknowledges what was never sent";
@@ -130,6 +134,7 @@ impl Association {
         let paths = &self.paths;
         // RFC 9260 section 6.2.1 D iii: a miss indication for what was reneged.
         for tsn in &self.summary.reneged {
+            mark!(SackReneged);
             self.outstanding.report_missing(*tsn);
         }
         loss::detect(
@@ -157,6 +162,9 @@ impl Association {
             }
             let (from, length) = (usize::from(slot.path), slot.payload.len());
             let to = self.config.retransmission.path(LostBy::MissingReports, from, &self.paths);
+            if self.outstanding.retransmission(*tsn).is_some() {
+                mark!(FastRetransmitAgain);
+            }
             self.outstanding.lose(*tsn, LostBy::MissingReports, to);
             // RFC 9260 section 6.2.1 C.
             self.peer_rwnd =
@@ -170,6 +178,7 @@ impl Association {
                 path.recovery_exit = Some(exit);
                 path.congestion.on_fast_retransmit();
                 self.counters.fast_recoveries += 1;
+                mark!(FastRecovery);
             }
             // req: rfc9260 7.2.4 "SHOULD ignore the value of cwnd and"
             self.paths[to].retransmit_at_once |= begins || self.config.revision < Revision::Rfc9260;
@@ -207,6 +216,9 @@ impl Association {
     /// backed off.
     fn after_probe(&mut self, was_closed: bool) {
         let opened = was_closed && !self.window_is_closed();
+        if opened {
+            mark!(WindowOpenedAfterProbe);
+        }
         if self.outstanding.is_empty() || opened {
             self.probing = false;
         }

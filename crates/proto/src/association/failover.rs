@@ -2,6 +2,7 @@
 
 use super::Association;
 use crate::event::{Event, PathId};
+use crate::marks::mark;
 use crate::policy;
 use crate::policy::failover::{Failover, Input, Phase, View};
 use crate::time::Instant;
@@ -41,18 +42,37 @@ impl Association {
         let remote = self.paths[after.in_use].remote;
         let to = PathId(after.in_use as u8);
         let event = match (input, before.phase, after.phase) {
-            (Input::SetPrimary(_), ..) => return,
-            (Input::Failed(_), _, Phase::Dormant) => Event::Dormant,
-            (Input::Failed(_), ..) => {
+            (Input::SetPrimary(_), ..) => {
+                mark!(PrimaryChosen);
+                return;
+            }
+            (Input::Failed(_), _, Phase::Dormant) => {
+                mark!(Dormant);
+                Event::Dormant
+            }
+            (Input::Failed(_), phase, _) => {
+                match phase {
+                    Phase::Alternate => mark!(FailedOverTwice),
+                    _ => mark!(FailedOver),
+                }
                 let from = PathId(before.in_use as u8);
                 Event::FailedOver { from, to, remote, permanent: false }
             }
             (Input::GiveUpPrimary, ..) => {
+                mark!(PrimaryGivenUp);
                 let from = PathId(before.primary as u8);
                 Event::FailedOver { from, to, remote, permanent: true }
             }
-            (Input::Responds(_), ..) => Event::Recovered { path: to, remote },
-            (Input::TimedOut(_), ..) => return,
+            (Input::Responds(_), phase, _) => {
+                if phase == Phase::Dormant {
+                    mark!(DormantEnded);
+                }
+                Event::Recovered { path: to, remote }
+            }
+            (Input::TimedOut(_), ..) => {
+                mark!(DormantMoved);
+                return;
+            }
         };
         tracing::debug!(?event, "failover");
         self.events.push_back(event);
@@ -63,9 +83,14 @@ impl Association {
     pub(super) fn may_give_up_primary(&self) -> bool {
         let exceeded = (self.config.change_primary_threshold)
             .is_some_and(|threshold| self.paths[self.primary].error_count > threshold);
-        exceeded
-            && self.phase != Phase::Primary
-            && (!self.config.informed_failover || self.promises_more() == Some(true))
+        if !exceeded || self.phase == Phase::Primary {
+            return false;
+        }
+        let promising = !self.config.informed_failover || self.promises_more() == Some(true);
+        if !promising {
+            mark!(PrimaryKept);
+        }
+        promising
     }
 
     /// Whether the path in use promises more throughput than the primary one.

@@ -15,6 +15,7 @@ use super::{Association, Control, Surroundings};
 use crate::config::AssociationConfig;
 use crate::endpoint::cookie::CookieContents;
 use crate::event::{CloseReason, Event};
+use crate::marks::mark;
 use crate::path::Path;
 use crate::policy::failover::Phase;
 use crate::policy::{self, InitiationOrder};
@@ -196,6 +197,7 @@ impl Association {
         match self.config.initiation {
             InitiationOrder::Sequential => self.queue(self.active, Control::Init),
             InitiationOrder::Parallel => {
+                mark!(ParallelInit);
                 let mut asked: Vec<IpAddr> = Vec::new();
                 for index in 0..self.paths.len() {
                     let remote = self.paths[index].remote;
@@ -216,6 +218,7 @@ impl Association {
         if self.paths.iter().all(|path| path.remote == refused) {
             return false;
         }
+        mark!(CandidateDropped);
         // Whom to ask next, if it was this one's turn.
         let turn = t1.path;
         let next = (0..self.paths.len())
@@ -377,6 +380,7 @@ impl Association {
     /// Another association turns out to be the one with this peer: this one ends, and the peer,
     /// for which there is one only, is told nothing.
     pub(crate) fn give_way(&mut self) {
+        mark!(SharedPeer);
         self.control.clear();
         self.close(CloseReason::HandshakeFailed("there is an association with this peer"));
     }
@@ -429,6 +433,7 @@ impl Association {
             rtt + Duration::from_micros(u64::from(staleness)).min(Duration::from_secs(1));
         let millis = u32::try_from(extension.as_millis()).unwrap_or(u32::MAX).max(1);
         self.control.clear();
+        mark!(StaleCookieRetry);
         self.enter_cookie_wait(now, Some(millis), stale);
     }
 
@@ -443,6 +448,7 @@ impl Association {
         // req: rfc9260 4 "This MUST be repeated up to 'Max.Init.Retransmits'"
         // req: rfc9260 4 "MUST abort the initialization process and report"
         if t1.count >= self.config.max_init_retransmits {
+            mark!(InitGivenUp);
             self.close(CloseReason::ConnectTimeout);
             return;
         }
@@ -455,8 +461,14 @@ impl Association {
         self.active = next;
         self.control.retain(|(_, queued)| !matches!(queued, Control::Init | Control::CookieEcho));
         match control {
-            Control::Init => self.queue_inits(),
-            other => self.queue(next, other),
+            Control::Init => {
+                mark!(InitRetransmitted);
+                self.queue_inits();
+            }
+            other => {
+                mark!(CookieEchoRetransmitted);
+                self.queue(next, other);
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use super::state::State;
 use super::{Association, Control};
 use crate::event::{CloseReason, Event};
+use crate::marks::mark;
 use crate::path::HeartbeatInfo;
 use crate::receive::DataOutcome;
 use crate::receive::acknowledge::DataPacket;
@@ -192,6 +193,7 @@ impl Association {
                 true
             }
             DataOutcome::Duplicate => {
+                mark!(DataDuplicate);
                 seen.duplicate = true;
                 true
             }
@@ -200,6 +202,7 @@ impl Association {
                 true
             }
             DataOutcome::InvalidStream => {
+                mark!(DataInvalidStream);
                 // req: rfc9260 6.5 "immediately send an ERROR chunk with cause"
                 let mut cause = Vec::new();
                 Cause::InvalidStreamIdentifier { stream: data.stream }.encode(&mut cause);
@@ -326,6 +329,7 @@ impl Association {
         // In SHUTDOWN-ACK-SENT nothing is left to be delivered. A peer that has no association
         // any more, as the reflected tag says, has finished: its SHUTDOWN COMPLETE was lost.
         if tag_reflected && matches!(self.state, State::ShutdownAckSent { .. }) {
+            mark!(ShutdownCompleteLost);
             self.close(CloseReason::Shutdown);
             return;
         }

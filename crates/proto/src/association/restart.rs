@@ -11,6 +11,7 @@ use super::timestamp::Timestamps;
 use super::{Association, Control};
 use crate::endpoint::cookie::CookieContents;
 use crate::event::Event;
+use crate::marks::mark;
 use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::Acknowledged;
@@ -36,6 +37,7 @@ impl Association {
             (false, false) if ties_match => {
                 // req: rfc9260 5.2.4 "it MUST NOT set up a new"
                 if let State::ShutdownAckSent { .. } = self.state {
+                    mark!(CookieWhileShuttingDown);
                     let mut cause = Vec::new();
                     Cause::CookieReceivedWhileShuttingDown.encode(&mut cause);
                     let path = self.reply_path(path);
@@ -43,17 +45,20 @@ impl Association {
                     self.queue(path, Control::Error(cause));
                     return false;
                 }
+                mark!(CookieRestart);
                 self.restart(now, cookie, arrived);
                 true
             }
             // Action B: both sides started at about the same time.
             (true, false) => {
                 if !matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) {
+                    mark!(CookieCollisionLate);
                     // req: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
                     self.peer_tag = cookie.peer_tag;
                     self.queue(self.reply_path(path), Control::CookieAck);
                     return true;
                 }
+                mark!(CookieCollision);
                 self.adopt(now, cookie, path);
                 true
             }
@@ -62,8 +67,10 @@ impl Association {
             // Action D: a repetition, or the handshake's last step.
             (true, true) => {
                 if let State::CookieWait { .. } | State::CookieEchoed { .. } = self.state {
+                    mark!(CookieFirst);
                     self.adopt(now, cookie, path);
                 } else {
+                    mark!(CookieRepeated);
                     self.queue(self.reply_path(path), Control::CookieAck);
                 }
                 true
@@ -71,7 +78,10 @@ impl Association {
             // Action C and everything that the table does not show.
             // req: rfc9260 5.2.4 "cookie SHOULD be silently"
             // req: rfc9260 5.2.4 "SHOULD NOT change states and SHOULD leave"
-            (false, _) => false,
+            (false, _) => {
+                mark!(CookieIgnored);
+                false
+            }
         }
     }
 
@@ -180,6 +190,7 @@ impl Association {
             },
             // req: rfc9260 9.2 "it SHOULD discard the"
             State::ShutdownAckSent { .. } => {
+                mark!(InitWhileShuttingDown);
                 self.queue(self.reply_path(path), Control::ShutdownAck);
                 InitAnswer::Discard
             }

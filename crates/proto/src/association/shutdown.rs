@@ -5,6 +5,7 @@ use anabranch_wire::{Cause, Tsn};
 use super::state::{Repeat, State};
 use super::{Association, Control};
 use crate::event::{CloseReason, Event};
+use crate::marks::mark;
 use crate::time::Instant;
 use crate::tsn;
 
@@ -93,6 +94,7 @@ impl Association {
     // req: rfc9260 4 "MUST acknowledge any received DATA chunks without delay"
     pub(super) fn repeat_shutdown(&mut self, now: Instant, with_sack: bool) {
         if let State::ShutdownSent { t2 } = &mut self.state {
+            mark!(ShutdownRepeatedForData);
             t2.deadline = now + t2.interval;
         }
         if !self.control.iter().any(|(_, control)| matches!(control, Control::Shutdown)) {
@@ -111,6 +113,9 @@ impl Association {
             // req: rfc9260 9.2 "the SHUTDOWN chunk SHOULD be silently discarded"
             State::CookieWait { .. } | State::CookieEchoed { .. } | State::Closed => return,
             State::Established | State::ShutdownPending => {
+                if let State::ShutdownPending = self.state {
+                    mark!(ShutdownReceivedPending);
+                }
                 self.sack_path = self.reply_path(path);
                 self.on_shutdown_ack_point(now, path, cumulative);
                 if self.is_closed() {
@@ -124,6 +129,7 @@ impl Association {
             State::ShutdownReceived => self.on_shutdown_ack_point(now, path, cumulative),
             // req: rfc9260 9.2 "respond immediately with a"
             State::ShutdownSent { .. } => {
+                mark!(ShutdownCollision);
                 self.control.retain(|(_, control)| !matches!(control, Control::Shutdown));
                 self.state = State::ShutdownAckSent { t2: self.t2(now) };
                 self.queue(self.reply_path(path), Control::ShutdownAck);
@@ -184,8 +190,13 @@ impl Association {
         // req: rfc9260 9.2 "SHOULD limit the number of retransmissions of"
         // req: rfc9260 9.2 "SHOULD destroy the TCB and SHOULD report"
         if t2.count >= self.config.association_max_retrans {
+            mark!(ShutdownGivenUp);
             self.close(CloseReason::Unreachable);
             return;
+        }
+        match control {
+            Control::Shutdown => mark!(ShutdownRetransmitted),
+            _ => mark!(ShutdownAckRetransmitted),
         }
         let failed = t2.path;
         // req: rfc9260 9.2 "MUST resend the SHUTDOWN chunk with the updated"
@@ -201,6 +212,7 @@ impl Association {
     /// T5-shutdown-guard expired.
     // req: rfc9260 9.2 "SHOULD abort the association by sending an"
     pub(super) fn on_t5(&mut self) {
+        mark!(ShutdownGuard);
         let mut cause = Vec::new();
         Cause::ProtocolViolation(b"shutdown takes too long").encode(&mut cause);
         self.abort_with(self.active, cause, CloseReason::ShutdownTimeout);

@@ -7,6 +7,7 @@ use super::Association;
 use super::state::State;
 use crate::config::{HeartbeatRetry, ProtocolUnreachable};
 use crate::event::{CloseReason, Event, PathId, PathState};
+use crate::marks::mark;
 use crate::path::{HeartbeatInfo, Path, heartbeat};
 use crate::policy::failover::Input;
 use crate::time::Instant;
@@ -146,6 +147,7 @@ impl Association {
             self.control.clear();
             // req: rfc9260 8.1 "SHALL stop transmitting any more data to"
             // req: rfc9260 8.1 "SHOULD report the failure to the upper"
+            mark!(Unreachable);
             self.close(CloseReason::Unreachable);
         }
     }
@@ -154,6 +156,12 @@ impl Association {
         let path = &mut self.paths[index];
         if path.state == state {
             return;
+        }
+        match (path.state, state) {
+            (PathState::Inactive, PathState::Active) => mark!(PathBack),
+            (_, PathState::Active) => mark!(PathConfirmed),
+            (_, PathState::Inactive) => mark!(PathFailed),
+            _ => {}
         }
         path.state = state;
         match state {
@@ -269,6 +277,7 @@ impl Association {
         let rto = self.paths[index].rtt.rto();
         self.paths[index].next_send_error = now + rto;
         if self.outstanding.in_flight(index) {
+            mark!(SendErrorInFlight);
             self.on_t3(now, index);
         } else if self.is_established() {
             self.count_path_error(now, index);
@@ -298,6 +307,7 @@ impl Association {
             let alternative =
                 self.paths.iter().any(|other| other.local != local && other.is_active());
             if alternative && self.paths[index].is_active() {
+                mark!(AddressVanished);
                 self.paths[index].error_count = self.config.path_max_retrans;
                 if self.outstanding.in_flight(index) {
                     self.on_t3(now, index);

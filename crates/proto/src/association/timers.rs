@@ -3,6 +3,7 @@
 use super::Association;
 use super::state::State;
 use crate::event::PathState;
+use crate::marks::mark;
 use crate::policy::failover::Input;
 use crate::policy::{self, RetransmissionPolicy};
 use crate::send::LostBy;
@@ -81,6 +82,7 @@ impl Association {
             && matches!(self.state, State::Established)
         {
             self.last_user_data = now;
+            mark!(Autoclose);
             self.user_shutdown(now);
         }
         for index in 0..self.paths.len() {
@@ -116,6 +118,11 @@ impl Association {
         let closed = self.window_is_closed();
         let excused = closed && self.sack_since_timeout;
         self.probing |= excused;
+        if excused {
+            mark!(TimeoutExcused);
+        } else {
+            mark!(Timeout);
+        }
         self.sack_since_timeout = false;
         let path = &mut self.paths[index];
         if !excused {
@@ -138,6 +145,9 @@ impl Association {
             self.heartbeat_after_rto(now, index);
         }
         let to = self.retransmission_path(index);
+        if to != index {
+            mark!(RetransmittedElsewhere);
+        }
         if self.lose_flight(index, LostBy::Timeout, to) {
             self.paths[index].mtu.on_full_size_loss();
             self.paths[index].mtu_changed();
@@ -152,6 +162,7 @@ impl Association {
         let elsewhere = self.config.retransmission != RetransmissionPolicy::AllRtxSame
             && policy::alternate(&self.paths, index).is_some();
         if self.config.heartbeat_after_rto && elsewhere {
+            mark!(HeartbeatAfterTimeout);
             self.paths[index].heartbeat.demand(now);
         }
     }

@@ -8,6 +8,7 @@
 use anabranch_wire::{Chunk, PacketWriter, Timestamp};
 
 use super::Association;
+use crate::marks::mark;
 use crate::time::Instant;
 
 /// Bits of a value that tell the path.
@@ -91,6 +92,7 @@ impl Association {
         let resolution = std::time::Duration::from_micros(u64::from(PATH_BITS) + 1);
         if one && self.summary.retransmitted_at.is_some_and(|again| sent + resolution < again) {
             self.counters.spurious_retransmissions += 1;
+            mark!(SpuriousRetransmission);
             self.paths[index].loss.on_not_lost(1);
         }
     }

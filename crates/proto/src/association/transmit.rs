@@ -7,6 +7,7 @@ use anabranch_wire::{
 use super::state::State;
 use super::{Association, Control};
 use crate::endpoint::Transmit;
+use crate::marks::mark;
 use crate::path::HeartbeatInfo;
 use crate::policy::RetransmissionPrecedence;
 use crate::time::Instant;
@@ -190,6 +191,7 @@ impl Association {
 
     fn expire_messages(&mut self, now: Instant) {
         while let Some(message) = self.send.expire(now) {
+            mark!(LifetimeOver);
             let message = Box::new(message.into_message());
             self.events.push_back(crate::event::Event::SendFailed { message, sent: false });
         }
@@ -470,6 +472,7 @@ impl Association {
         number: u64,
         buf: &mut Vec<u8>,
     ) -> usize {
+        mark!(Oversized);
         let mut packet = PacketWriter::new(buf, header, usize::from(u16::MAX));
         self.write_one_retransmission(now, path, number, &mut packet);
         self.paths[path].retransmit_at_once = false;
@@ -591,6 +594,7 @@ impl Association {
                 }
                 self.probing = true;
                 self.counters.zero_window_probes += 1;
+                mark!(WindowProbe);
             }
             self.probe_now = false;
             let Some(fragment) = self.send.cut(length) else { break };
@@ -671,6 +675,7 @@ impl Association {
         let idle = now.saturating_since(state.last_data);
         if idle >= rto {
             let rtos = (idle.as_nanos() / rto.as_nanos().max(1)).min(64) as u32;
+            mark!(IdleWindow);
             state.congestion.on_idle(rtos);
             state.last_data = now;
         }

@@ -19,6 +19,7 @@ use crate::association::{
 };
 use crate::config::{AssociationConfig, OutOfTheBlue};
 use crate::event::AssociationId;
+use crate::marks::mark;
 use crate::path::address;
 use crate::time::Instant;
 
@@ -103,14 +104,17 @@ impl Endpoint {
         let config = association.shared_config();
         match association.on_init(source, &peer) {
             InitAnswer::Collision { tag, initial_tsn, tie_tags } => {
+                mark!(InitCollision);
                 self.init_ack(now, arrival, header, &mut peer, &config, tag, initial_tsn, tie_tags);
             }
             // req: rfc9260 5.2.2 "INIT ACK chunk MUST contain a new"
             InitAnswer::Restart { tie_tags } => {
+                mark!(InitRestart);
                 let (tag, tsn) = self.draw_tag_and_tsn();
                 self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags);
             }
             InitAnswer::NewAddresses(added) => {
+                mark!(InitNewAddresses);
                 let mut cause = Vec::new();
                 // req: rfc9260 5.2.2 "SHOULD list the addresses that were added to"
                 Cause::RestartWithNewAddresses(&address_parameters(&added)).encode(&mut cause);
@@ -284,6 +288,7 @@ impl Endpoint {
         // req: rfc9260 5.2.4 "If the State Cookie is older than the lifespan"
         // req: rfc9260 5.2.4 "MUST transmit an ERROR chunk with a"
         if let Some(by) = stale.filter(|_| !current) {
+            mark!(CookieStale);
             let mut cause = Vec::new();
             let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
             Cause::StaleCookie { staleness_us }.encode(&mut cause);
@@ -304,6 +309,7 @@ impl Endpoint {
         // A repetition for an association that has ended. Its peer learns so, if it does not
         // know: it might still wait for the COOKIE ACK.
         if self.ended.contains(&contents.local_tag) {
+            mark!(CookieOfEnded);
             self.abort_init(arrival, header, Whose::Ours, contents.peer_tag, &[]);
             return None;
         }
@@ -366,6 +372,7 @@ impl Endpoint {
         match answer {
             // req: rfc9260 8.4 "respond to the sender of the OOTB packet with a"
             Answer::ShutdownComplete => {
+                mark!(OutOfTheBlueComplete);
                 // Whoever says so first: the peer has nothing left to wait for.
                 self.reply(arrival, header, Whose::Ours, header.verification_tag, |packet| {
                     // req: rfc9260 3.1 "MUST have the Verification Tag copied from"
@@ -378,6 +385,7 @@ impl Endpoint {
             // req: rfc9260 8.4 "set the T bit in the Chunk Flags to"
             Answer::Abort => {
                 if self.config.out_of_the_blue == OutOfTheBlue::Answer {
+                    mark!(OutOfTheBlueAbort);
                     self.reply(
                         arrival,
                         header,

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::config::MtuConfig;
+use crate::marks::mark;
 use crate::time::Instant;
 
 /// MAX_PROBES: a size is taken to be too large after so many lost probes.
@@ -147,6 +148,7 @@ impl MtuSearch {
         match self.state {
             State::Base => self.search(now),
             State::Searching => {
+                mark!(MtuRaised);
                 self.current = size;
                 self.search(now);
             }
@@ -207,6 +209,7 @@ impl MtuSearch {
             return;
         }
         if mtu < self.current {
+            mark!(MtuRouterSaid);
             // req: rfc8899 4.6.2 "The PLPMTU SHOULD be set to BASE_PLPMTU"
             self.probe = None;
             if mtu < self.base {
@@ -247,6 +250,7 @@ impl MtuSearch {
     pub(crate) fn on_full_size_loss(&mut self) {
         self.losses += 1;
         if self.losses >= MAX_LOSSES && self.discovery && self.current > self.base {
+            mark!(MtuBlackHole);
             self.enter_base();
         }
     }
@@ -269,6 +273,7 @@ impl MtuSearch {
     /// The path does not carry `too_large` bytes, the base size or less: goes down to the least
     /// size and searches from there.
     fn enter_error(&mut self, now: Instant, too_large: u16) {
+        mark!(MtuBelowBase);
         self.current = self.min;
         self.too_large = u32::from(too_large);
         self.hint = None;

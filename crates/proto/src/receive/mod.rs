@@ -33,6 +33,7 @@ use self::reassembly::{Assembled, Fragment, Reassembly, Violation};
 use self::streams::Streams;
 use self::tsn_map::{Insert, TsnMap};
 use crate::config::AssociationConfig;
+use crate::marks::mark;
 use crate::message::{Message, Payload};
 use crate::stats::Counters;
 use crate::tsn;
@@ -147,6 +148,7 @@ impl Receiver {
                 return Ok(DataOutcome::Duplicate);
             }
             Insert::Refused => {
+                mark!(DataRefused);
                 self.dropped += 1;
                 return Ok(DataOutcome::NoRoom);
             }
@@ -171,12 +173,22 @@ impl Receiver {
         let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 };
         if self.charge + charge as usize > self.limit && !self.may_exceed(tsn, charge as usize) {
             self.dropped += 1;
+            mark!(DataNoRoom);
             // req: rfc9260 6.2 "MUST NOT be included in the SACK chunk"
             // req: rfc9260 6.2 "it MUST NOT include them in Gap Ack"
             return match self.is_stuck(tsn) {
                 false => Ok(DataOutcome::NoRoom),
                 true => Err("messages whose predecessors were never sent fill the buffer"),
             };
+        }
+        if self.charge + charge as usize > self.limit {
+            mark!(DataReserve);
+        }
+        if copied {
+            mark!(PieceCopied);
+        }
+        if data.tsn.0 == 0 {
+            mark!(TsnWrapped);
         }
         let piece = if copied { Bytes::copy_from_slice(&piece) } else { piece };
 
@@ -268,7 +280,10 @@ impl Receiver {
     pub(crate) fn poll_message(&mut self) -> Option<Message> {
         let message = match self.streams.pop() {
             Some(message) => message,
-            None if self.has_part() => self.reassembly.take_part(self.map.cumulative())?,
+            None if self.has_part() => {
+                mark!(PartialDelivery);
+                self.reassembly.take_part(self.map.cumulative())?
+            }
             None => return None,
         };
         self.bytes += message.payload.len() as u64;

@@ -1,15 +1,13 @@
 //! What a seed stands for.
 
+mod policies;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use anabranch_impair::{Cut, GilbertElliott, LinkConfig, Loss, Probability, QueueLimit, Rng};
-use anabranch_proto::config::{IdleCwnd, InitialCwnd, Routes};
-use anabranch_proto::{
-    AssociationConfig, BurstControl, DormantBehaviour, Encapsulation, EndpointConfig,
-    HeartbeatRetry, InitiationOrder, LossDetection, RetransmissionPolicy, RetransmissionPrecedence,
-    Revision, SchedulerKind,
-};
+use anabranch_proto::config::{OutOfTheBlue, Routes};
+use anabranch_proto::{AssociationConfig, Encapsulation, EndpointConfig};
 
 use crate::PathMtu;
 
@@ -72,6 +70,17 @@ pub struct Traffic {
     pub pause: Duration,
 }
 
+/// What a user asks of an association besides sending and reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whim {
+    /// Another primary path: to this address of the peer.
+    Primary(usize),
+    /// A heartbeat to this address of the peer.
+    Heartbeat(usize),
+    /// This priority for this stream.
+    Priority(u16, u16),
+}
+
 /// Everything that a seed decides.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -102,6 +111,13 @@ pub struct Options {
     pub abort: Option<(usize, Duration)>,
     /// Times of shutdowns.
     pub shutdown: [Option<Duration>; 2],
+    /// A user wants something: node, time, and what.
+    pub whims: Vec<(usize, Duration, Whim)>,
+    /// A local address cannot be used for a while: node, number of the address, time and length.
+    pub vanishing: Vec<(usize, usize, Duration, Duration)>,
+    /// Times at which a stranger who knows addresses and ports, but no tag, sends something to a
+    /// node.
+    pub forged: Vec<(usize, Duration)>,
     /// Segments that one call may fill.
     pub max_segments: usize,
     /// What arrives together is handled together.
@@ -116,20 +132,20 @@ pub struct Options {
 
 /// Draws with names.
 #[derive(Debug)]
-pub(super) struct Draw(pub(super) Rng);
+pub(crate) struct Draw(pub(crate) Rng);
 
 impl Draw {
-    pub(super) fn one_in(&mut self, n: u64) -> bool {
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.0.below(n) == 0
     }
 
     /// From `low` to `high`, both included.
-    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.0.below(high - low + 1)
     }
 
     /// From `low` to `high`, small values as likely as large ones by order of magnitude.
-    pub(super) fn scale(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn scale(&mut self, low: u64, high: u64) -> u64 {
         let (from, to) = (64 - low.max(1).leading_zeros(), 64 - high.max(1).leading_zeros());
         let bits = self.between(u64::from(from), u64::from(to));
         let top = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
@@ -137,11 +153,11 @@ impl Draw {
         self.between(bottom, top.clamp(bottom, high))
     }
 
-    pub(super) fn millis(&mut self, low: u64, high: u64) -> Duration {
+    pub(crate) fn millis(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_micros(self.scale(low * 1000, high * 1000))
     }
 
-    pub(super) fn of<T: Clone>(&mut self, all: &[T]) -> T {
+    pub(crate) fn of<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.0.below(all.len() as u64) as usize].clone()
     }
 
@@ -184,6 +200,8 @@ impl Options {
         // Every fourth seed lets the TSNs wrap early.
         let near_wrap = d.one_in(4).then(|| 0_u32.wrapping_sub(d.scale(1, 100) as u32));
         let buggify = d.of(&[0, 0, 0, 50, 200]);
+        let secret_lifetime = d.of(&[600, 600, 5]);
+        let silent = d.one_in(6);
         let endpoints = [false, true].map(|swap| {
             let mut config = EndpointConfig::default();
             config.encapsulation = encapsulation;
@@ -191,13 +209,17 @@ impl Options {
             config.quantum = quantum;
             config.initial_tsn = near_wrap;
             config.buggify = buggify;
+            config.cookie_secret_lifetime = Duration::from_secs(secret_lifetime);
+            if silent {
+                config.out_of_the_blue = OutOfTheBlue::Silent;
+            }
             if !any_route {
                 let turn = |(a, b): &(IpAddr, IpAddr)| if swap { (*b, *a) } else { (*a, *b) };
                 config.routes = Routes::Pairs(straight.iter().map(turn).collect());
             }
             config
         });
-        let configs = [(); 2].map(|()| association(d));
+        let configs = [(); 2].map(|()| policies::association(d));
         let harsh = d.of(&[0, 1, 1, 2, 3]);
         let faults = Duration::from_millis(d.scale(500, 100_000));
         let links = pairs.iter().map(|pair| (*pair, link(d, harsh, faults))).collect();
@@ -219,8 +241,33 @@ impl Options {
         let reconnect = d.one_in(2).then(|| (d.millis(1, 5000), d.one_in(2)));
         let abort = d.one_in(10).then(|| (d.between(0, 1) as usize, moment(d)));
         let shutdown = [(); 2].map(|()| d.one_in(4).then(|| moment(d)));
+        let count = |d: &mut Draw, one_in: u64, most: u64| {
+            if d.one_in(one_in) { d.scale(1, most) } else { 0 }
+        };
+        let addresses_per_node = paths as u64;
+        let whims = (0..count(d, 3, 8))
+            .map(|_| {
+                let address = d.0.below(addresses_per_node) as usize;
+                let whim = match d.between(0, 3) {
+                    0 | 1 => Whim::Primary(address),
+                    2 => Whim::Heartbeat(address),
+                    _ => Whim::Priority(d.between(0, 5) as u16, d.between(0, 3) as u16),
+                };
+                (d.between(0, 1) as usize, moment(d), whim)
+            })
+            .collect();
+        let vanishing = (0..count(d, 5, 4))
+            .map(|_| {
+                let address = d.0.below(addresses_per_node) as usize;
+                (d.between(0, 1) as usize, address, moment(d), d.millis(10, 20_000))
+            })
+            .collect();
+        let forged = (0..count(d, 3, 60)).map(|_| (d.between(0, 1) as usize, moment(d))).collect();
         Self {
             seed,
+            whims,
+            vanishing,
+            forged,
             kind: d.of(&[Kind::Client, Kind::Client, Kind::Client, Kind::Collision]),
             addresses,
             endpoints,
@@ -242,107 +289,22 @@ impl Options {
     }
 }
 
-fn association(d: &mut Draw) -> AssociationConfig {
-    let mut config = match d.between(0, 5) {
-        0 => AssociationConfig::rfc2960(),
-        1 => AssociationConfig::rfc4960(),
-        2 => AssociationConfig::rfc9260(),
-        _ => AssociationConfig::default(),
-    };
-    if d.one_in(2) {
-        config.rto_min = d.millis(1, 2000);
-        config.rto_max = config.rto_min + d.millis(200, 60_000);
-        let room = (config.rto_max - config.rto_min).as_micros() as u64;
-        config.rto_initial = config.rto_min + Duration::from_micros(d.0.below(room + 1));
+impl Options {
+    /// Lets either end send no more than this many messages.
+    pub fn limit_messages(&mut self, most: u32) {
+        for traffic in &mut self.traffic {
+            traffic.messages = traffic.messages.min(most);
+        }
     }
-    if d.one_in(3) {
-        config.heartbeat_interval = d.of(&[
-            None,
-            Some(Duration::from_millis(10)),
-            Some(Duration::from_secs(1)),
-            Some(Duration::from_secs(5)),
-        ]);
+
+    /// Only the first address of each end reaches the first of the other, and so on.
+    pub(crate) fn straighten(&mut self) {
+        let [near, far] = &self.addresses;
+        let pairs: Vec<_> = near.iter().copied().zip(far.iter().copied()).collect();
+        self.links.retain(|(pair, _)| pairs.contains(pair));
+        self.endpoints[0].routes = Routes::Pairs(pairs.clone());
+        self.endpoints[1].routes = Routes::Pairs(pairs.iter().map(|(a, b)| (*b, *a)).collect());
     }
-    if d.one_in(2) {
-        config.path_max_retrans = d.between(0, 6) as u32;
-        config.association_max_retrans = d.between(2, 20) as u32;
-        config.max_init_retransmits = d.between(2, 20) as u32;
-    }
-    if d.one_in(2) {
-        config.sack_delay = Duration::from_millis(d.between(0, 500));
-        config.sack_frequency = d.of(&[1, 2, 2, 3, 10]);
-    }
-    if d.one_in(2) {
-        config.burst = d.of(&[
-            BurstControl::MaxBurst(1),
-            BurstControl::MaxBurst(4),
-            BurstControl::MaxBurstCutsCwnd(4),
-            BurstControl::MaxBurstCutsCwnd(1),
-            BurstControl::Pacing { quantum: 1 },
-            BurstControl::Pacing { quantum: 10 },
-            BurstControl::Unlimited,
-        ]);
-    }
-    if d.one_in(3) {
-        config.initial_cwnd =
-            d.of(&[InitialCwnd::Mtus(1), InitialCwnd::Mtus(100), InitialCwnd::Bytes(4404)]);
-        config.idle_cwnd =
-            d.of(&[IdleCwnd::HalvePerRto, IdleCwnd::HalvePerRtoToTwo, IdleCwnd::Keep]);
-        config.min_ssthresh_mtus = d.between(1, 10) as u32;
-        config.slow_start_limit_mtus = d.between(1, 10) as u32;
-    }
-    if d.one_in(2) {
-        config.loss_detection =
-            d.of(&[LossDetection::MissingReports, LossDetection::PacketThreshold]);
-        config.missing_reports = d.of(&[1, 2, 3, 3, 4, 10]);
-        config.multiple_fast_retransmit = d.one_in(2);
-    }
-    if d.one_in(2) {
-        config.retransmission = d.of(&[
-            RetransmissionPolicy::AllRtxSame,
-            RetransmissionPolicy::AllRtxAlt,
-            RetransmissionPolicy::FrSameRtoAlt,
-        ]);
-        config.dormant =
-            d.of(&[DormantBehaviour::LastDest, DormantBehaviour::Primary, DormantBehaviour::Hop]);
-        config.hb_max_burst = d.between(1, 4) as u32;
-    }
-    if d.one_in(2) {
-        config.retransmission_precedence =
-            d.of(&[RetransmissionPrecedence::AllPaths, RetransmissionPrecedence::SamePath]);
-        config.heartbeat_after_rto = d.one_in(2);
-        config.heartbeat_retry = d.of(&[HeartbeatRetry::Interval, HeartbeatRetry::AtOnce]);
-        config.credit_retransmissions = d.one_in(2);
-        config.change_primary_threshold = d.of(&[None, None, Some(0), Some(1), Some(5)]);
-        config.informed_failover = d.one_in(3);
-        config.loss_probe_interval = d.millis(10, 10_000);
-        config.revision = d.of(&[Revision::Rfc2960, Revision::Rfc4960, Revision::Rfc9260]);
-    }
-    config.timestamps = d.one_in(2);
-    config.initiation = d.of(&[InitiationOrder::Sequential, InitiationOrder::Parallel]);
-    config.outbound_streams = d.of(&[1, 2, 10, 64, 1024, 65_535]);
-    config.inbound_streams = d.of(&[1, 2, 10, 1024, 65_535]);
-    config.scheduler =
-        d.of(&[SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority]);
-    config.receive_buffer = d.scale(1500, 1 << 20) as usize;
-    config.send_buffer = d.scale(1, 1 << 20) as usize;
-    if d.one_in(4) {
-        config.stream_send_buffer = d.scale(1, 1 << 16) as usize;
-    }
-    if d.one_in(3) {
-        config.partial_delivery_point = d.scale(1, 1 << 18) as usize;
-    }
-    config.fill_packets = d.one_in(2);
-    config.nagle = d.one_in(4);
-    if d.one_in(3) {
-        config.mtu.discovery = d.one_in(2);
-        config.mtu.base = d.of(&[576, 600, 1200, 1280]);
-        config.mtu.max = d.of(&[1280, 1400, 1500, 9000]);
-    }
-    if d.one_in(12) {
-        config.autoclose = Some(d.millis(100, 60_000));
-    }
-    config
 }
 
 fn link(d: &mut Draw, harsh: u64, faults: Duration) -> LinkSpec {

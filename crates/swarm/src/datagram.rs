@@ -82,4 +82,6 @@ pub enum Verdict {
     Delay(Duration),
     /// This takes its place.
     Replace(Bytes),
+    /// These take its place, in this order.
+    Instead(Vec<Bytes>),
 }

@@ -1,6 +1,7 @@
 //! One run.
 
 mod judge;
+mod stranger;
 mod users;
 
 use std::collections::VecDeque;
@@ -10,9 +11,9 @@ use std::time::Duration;
 use anabranch_impair::Rng;
 use anabranch_proto::{AssociationId, CloseReason, ConnectRequest, Event, Instant};
 
-use super::Report;
-use super::options::{Draw, Kind, Options, Reader, Traffic};
-use crate::Network;
+use crate::Report;
+use crate::network::Network;
+use crate::options::{Draw, Kind, Options, Reader, Traffic};
 use crate::oracle::Oracle;
 
 /// SCTP ports of node 0 and node 1.
@@ -45,6 +46,9 @@ struct User {
     bytes: usize,
 }
 
+/// A stream of random numbers for what a stranger sends.
+const STRANGER: u64 = 98;
+
 struct Run {
     options: Options,
     net: Network,
@@ -55,6 +59,7 @@ struct Run {
     rebooted: bool,
     aborted: bool,
     healthy: Option<Instant>,
+    stranger: Draw,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +70,10 @@ enum Action {
     Abort(usize),
     Shutdown(usize),
     Mtu(usize),
+    Whim(usize),
+    /// A node's address of this number vanishes, or comes back.
+    Address(usize, usize, bool),
+    Forge(usize),
 }
 
 /// Runs everything that `options` say. `print` prints every packet and event.
@@ -148,8 +157,20 @@ impl Run {
         for (index, (_, spec)) in options.links.iter().enumerate() {
             actions.extend(spec.mtu_change.map(|(at, _)| (start + at, Action::Mtu(index))));
         }
+        for (index, (_, at, _)) in options.whims.iter().enumerate() {
+            actions.push((start + *at, Action::Whim(index)));
+        }
+        for (node, address, at, length) in &options.vanishing {
+            actions.push((start + *at, Action::Address(*node, *address, false)));
+            actions.push((start + *at + *length, Action::Address(*node, *address, true)));
+        }
+        for (node, at) in &options.forged {
+            actions.push((start + *at, Action::Forge(*node)));
+        }
         actions.sort_by_key(|(at, _)| *at);
+        let stranger = Draw(Rng::stream(options.seed, STRANGER));
         let mut run = Self {
+            stranger,
             options,
             net,
             oracle: Oracle::default(),
@@ -195,6 +216,10 @@ impl Run {
                 self.net.set_mtu(from, to, None);
             }
         }
+        let gone: Vec<_> =
+            (self.options.vanishing.iter()).map(|(node, address, ..)| (*node, *address)).collect();
+        self.actions.retain(|(_, action)| !matches!(action, Action::Address(..)));
+        gone.into_iter().for_each(|(node, address)| self.address(node, address, true));
         for user in &mut self.users {
             user.reader = Reader::Eager;
             user.next_read = None;
@@ -346,7 +371,22 @@ impl Run {
                     self.net.set_mtu(b, a, mtu);
                 }
             }
+            Action::Whim(index) => self.whim(index),
+            Action::Address(node, number, usable) => self.address(node, number, usable),
+            Action::Forge(node) => self.forge(node),
         }
+    }
+
+    /// A node's address vanishes with all that its links carry, or comes back.
+    fn address(&mut self, node: usize, number: usize, usable: bool) {
+        let now = self.net.now();
+        let local = self.options.addresses[node][number];
+        self.report.vanished += u64::from(!usable);
+        for remote in self.options.addresses[1 - node].clone() {
+            self.net.set_up(local, remote, usable);
+            self.net.set_up(remote, local, usable);
+        }
+        self.net.node_mut(node).endpoint.handle_local_address(now, local, usable);
     }
 
     /// Whether a node begins associations.

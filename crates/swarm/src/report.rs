@@ -1,16 +1,6 @@
-//! Random runs: everything is drawn from a seed.
-//!
-//! The first phase looks for what must never happen while the network does its worst. In the
-//! second one the network is healthy, and all that is left must be delivered, the association be
-//! shut down, and every timer end.
-
-mod options;
-mod run;
+//! What happened.
 
 use std::fmt;
-
-pub use options::{Kind, LinkSpec, Options, Reader, Traffic};
-pub use run::run;
 
 /// What happened in one run or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +35,12 @@ pub struct Report {
     pub reconnects: u64,
     /// Restarts that a peer noticed.
     pub restarts: u64,
+    /// Local addresses that could not be used for a while.
+    pub vanished: u64,
+    /// Packets that a stranger sent.
+    pub forged: u64,
+    /// What users wanted besides sending and reading.
+    pub whims: u64,
     /// Aborts by a user.
     pub aborts: u64,
     /// Associations that came to be, each end counted.
@@ -95,6 +91,9 @@ impl Report {
             reboots,
             restarts,
             reconnects,
+            vanished,
+            forged,
+            whims,
             aborts,
             associations,
             graceful,
@@ -112,36 +111,49 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Every total with its name; the parts of one are indented below it.
+    pub fn totals(&self) -> [(&'static str, u64); 30] {
+        [
+            ("runs", self.runs),
+            ("virtual seconds", self.seconds),
+            ("packets sent", self.packets),
+            ("  lost", self.lost),
+            ("  lost on a link that was down", self.cut),
+            ("  dropped at a full queue", self.queue),
+            ("  larger than the path MTU", self.too_big),
+            ("  refused by host or router", self.refused),
+            ("  duplicated", self.duplicated),
+            ("  overtaken", self.reordered),
+            ("  damaged", self.corrupted),
+            ("packets forged", self.forged),
+            ("addresses vanished", self.vanished),
+            ("hosts rebooted", self.reboots),
+            ("clients that connected again", self.reconnects),
+            ("restarts noticed", self.restarts),
+            ("aborts", self.aborts),
+            ("other wishes of users", self.whims),
+            ("associations (ends)", self.associations),
+            ("  shut down gracefully", self.graceful),
+            ("  given up as unreachable", self.unreachable),
+            ("messages sent", self.messages),
+            ("  delivered", self.delivered),
+            ("  delivered in parts", self.in_parts),
+            ("  returned to the sender", self.failed),
+            ("bytes delivered", self.bytes),
+            ("T3-rtx expiries", self.timeouts),
+            ("fast recoveries", self.fast_recoveries),
+            ("window probes", self.window_probes),
+            ("path state changes", self.path_changes),
+        ]
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = |name: &str, value: u64| writeln!(f, "{name:<34}{value:>16}");
-        line("runs", self.runs)?;
-        line("virtual seconds", self.seconds)?;
-        line("packets sent", self.packets)?;
-        line("  lost", self.lost)?;
-        line("  lost on a link that was down", self.cut)?;
-        line("  dropped at a full queue", self.queue)?;
-        line("  larger than the path MTU", self.too_big)?;
-        line("  refused by host or router", self.refused)?;
-        line("  duplicated", self.duplicated)?;
-        line("  overtaken", self.reordered)?;
-        line("  damaged", self.corrupted)?;
-        line("hosts rebooted", self.reboots)?;
-        line("clients that connected again", self.reconnects)?;
-        line("restarts noticed", self.restarts)?;
-        line("aborts", self.aborts)?;
-        line("associations (ends)", self.associations)?;
-        line("  shut down gracefully", self.graceful)?;
-        line("  given up as unreachable", self.unreachable)?;
-        line("messages sent", self.messages)?;
-        line("  delivered", self.delivered)?;
-        line("  delivered in parts", self.in_parts)?;
-        line("  returned to the sender", self.failed)?;
-        line("bytes delivered", self.bytes)?;
-        line("T3-rtx expiries", self.timeouts)?;
-        line("fast recoveries", self.fast_recoveries)?;
-        line("window probes", self.window_probes)?;
-        line("path state changes", self.path_changes)?;
+        for (name, value) in self.totals() {
+            writeln!(f, "{name:<34}{value:>16}")?;
+        }
         writeln!(f, "hash {:016x}", self.hash)
     }
 }

@@ -2,7 +2,8 @@
 
 use anabranch_proto::{AssociationId, CloseReason};
 
-use super::{Report, Run};
+use super::Run;
+use crate::Report;
 
 impl Run {
     /// What must hold when all is over.

@@ -2,8 +2,8 @@
 
 use anabranch_proto::SendErrorReason;
 
-use super::super::options::Reader;
 use super::Run;
+use crate::options::{Reader, Whim};
 use crate::oracle::Shape;
 
 impl Run {
@@ -39,6 +39,27 @@ impl Run {
             if let Some(mut association) = self.net.node_mut(node).endpoint.association_mut(now, id)
             {
                 association.release(charge);
+            }
+        }
+    }
+
+    /// A user wants something of its associations.
+    pub(super) fn whim(&mut self, index: usize) {
+        let now = self.net.now();
+        let (node, _, whim) = self.options.whims[index];
+        self.report.whims += 1;
+        let ids: Vec<_> = self.users[node].ends.iter().map(|end| end.id).collect();
+        for id in ids {
+            let endpoint = &mut self.net.node_mut(node).endpoint;
+            let Some(mut association) = endpoint.association_mut(now, id) else { continue };
+            // That there is no such path, or not yet, is an answer, too.
+            let peer = &self.options.addresses[1 - node];
+            match whim {
+                Whim::Primary(number) => drop(association.set_primary(now, peer[number])),
+                Whim::Heartbeat(number) => drop(association.request_heartbeat(now, peer[number])),
+                Whim::Priority(stream, priority) => {
+                    association.set_stream_priority(stream, priority);
+                }
             }
         }
     }

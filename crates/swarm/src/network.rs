@@ -350,7 +350,7 @@ impl Network {
             Verdict::Duplicate => "twice",
             Verdict::BehindNext(_) => "behind the next",
             Verdict::Delay(_) => "delayed",
-            Verdict::Replace(_) => "replaced",
+            Verdict::Replace(_) | Verdict::Instead(_) => "replaced",
         };
         self.trace.sent(self.now, node, &packet, fate);
         let now = self.now;
@@ -370,6 +370,11 @@ impl Network {
             }
             Verdict::Delay(by) => self.after(now + by, Later::Packet(packet)),
             Verdict::Replace(bytes) => self.launch(Datagram { bytes, ..packet }),
+            Verdict::Instead(all) => {
+                for bytes in all {
+                    self.launch(Datagram { bytes, ..packet.clone() });
+                }
+            }
         }
     }
 

@@ -1,0 +1,237 @@
+//! What a hostile end, or somebody on the path, does to the packets of a live association.
+
+use std::collections::VecDeque;
+
+use anabranch_impair::Rng;
+use anabranch_wire::{Tsn, kind};
+
+use super::{Draft, RawPiece};
+use crate::{Network, Verdict};
+
+/// Puts any number of packets in the place of one.
+pub trait Mutator {
+    /// Takes `packet` and gives what is sent instead to `out`.
+    fn mutate(&mut self, packet: Draft, rng: &mut Rng, out: &mut Vec<Draft>);
+}
+
+/// Lets everything that `node` sends go through `mutators`, one behind the other.
+pub fn mutate(net: &mut Network, node: usize, mut mutators: Vec<Box<dyn Mutator>>, seed: u64) {
+    let mut rng = Rng::stream(seed, 4);
+    net.script(move |sight| {
+        let Some(draft) = Draft::read(sight.packet.bytes()).filter(|_| sight.node == node) else {
+            return Verdict::Pass;
+        };
+        let mut packets = vec![draft];
+        for mutator in &mut mutators {
+            let mut out = Vec::new();
+            for packet in packets {
+                mutator.mutate(packet, &mut rng, &mut out);
+            }
+            packets = out;
+        }
+        Verdict::Instead(packets.iter().map(Draft::bytes).collect())
+    });
+}
+
+/// Each packet has so many copies with tags that are made up.
+#[derive(Clone, Copy, Debug)]
+pub struct ForgedTag(pub u32);
+
+impl Mutator for ForgedTag {
+    fn mutate(&mut self, packet: Draft, rng: &mut Rng, out: &mut Vec<Draft>) {
+        for _ in 0..self.0 {
+            let mut forged = packet.clone();
+            // Never the right one by chance.
+            forged.header.verification_tag ^= rng.next_u64() as u32 | 1;
+            out.push(forged);
+        }
+        out.push(packet);
+    }
+}
+
+/// Each packet comes so many times more at once, and the last ones once more with the next.
+#[derive(Clone, Debug, Default)]
+pub struct Replay {
+    /// Copies of each packet.
+    pub copies: usize,
+    /// Earlier packets that come again.
+    pub old: usize,
+    last: VecDeque<Draft>,
+}
+
+impl Replay {
+    /// `copies` of each packet, and `old` earlier ones with it.
+    pub fn new(copies: usize, old: usize) -> Self {
+        Self { copies, old, last: VecDeque::new() }
+    }
+}
+
+impl Mutator for Replay {
+    fn mutate(&mut self, packet: Draft, _: &mut Rng, out: &mut Vec<Draft>) {
+        out.extend(self.last.iter().cloned());
+        out.extend(std::iter::repeat_n(packet.clone(), self.copies + 1));
+        self.last.push_back(packet);
+        while self.last.len() > self.old {
+            self.last.pop_front();
+        }
+    }
+}
+
+/// The chunks of a packet in another order. What must come first stays there.
+#[derive(Clone, Copy, Debug)]
+pub struct ShuffledChunks;
+
+impl Mutator for ShuffledChunks {
+    fn mutate(&mut self, mut packet: Draft, rng: &mut Rng, out: &mut Vec<Draft>) {
+        let first = [kind::INIT, kind::INIT_ACK, kind::COOKIE_ECHO, kind::COOKIE_ACK];
+        let from = usize::from(packet.chunks.first().is_some_and(|c| first.contains(&c.kind)));
+        let rest = &mut packet.chunks[from..];
+        for at in (1..rest.len()).rev() {
+            rest.swap(at, rng.below(at as u64 + 1) as usize);
+        }
+        out.push(packet);
+    }
+}
+
+/// Every chunk in a packet of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Split;
+
+impl Mutator for Split {
+    fn mutate(&mut self, packet: Draft, _: &mut Rng, out: &mut Vec<Draft>) {
+        let header = packet.header;
+        let alone = |chunk: RawPiece| Draft { header, chunks: vec![chunk], cut: None };
+        out.extend(packet.chunks.into_iter().map(alone));
+    }
+}
+
+/// Each packet has so many copies that are cut short somewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct CutShort(pub u32);
+
+impl Mutator for CutShort {
+    fn mutate(&mut self, packet: Draft, rng: &mut Rng, out: &mut Vec<Draft>) {
+        let length = packet.bytes().len() as u64;
+        for _ in 0..self.0 {
+            out.push(Draft { cut: Some(rng.below(length) as usize), ..packet.clone() });
+        }
+        out.push(packet);
+    }
+}
+
+/// Changes the SACKs of a packet.
+fn sacks(packet: &mut Draft, mut change: impl FnMut(&mut Vec<u8>)) {
+    let sacks = packet.chunks.iter_mut().filter(|chunk| chunk.kind == kind::SACK);
+    sacks.filter(|chunk| chunk.value.len() >= 12).for_each(|chunk| change(&mut chunk.value));
+}
+
+fn cumulative(sack: &[u8]) -> u32 {
+    sack.iter().take(4).fold(0, |value, byte| (value << 8) | u32::from(*byte))
+}
+
+/// Gap ack blocks that are made up anew for each SACK, within so many TSNs above the cumulative
+/// one: what was acknowledged is taken back, what never came is acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct GapLies(pub u16);
+
+impl Mutator for GapLies {
+    fn mutate(&mut self, mut packet: Draft, rng: &mut Rng, out: &mut Vec<Draft>) {
+        sacks(&mut packet, |sack| {
+            sack.truncate(8);
+            let blocks = rng.below(8) as u16;
+            sack.extend_from_slice(&blocks.to_be_bytes());
+            sack.extend_from_slice(&[0, 0]);
+            for _ in 0..blocks {
+                // Overlapping and out of order as they may be.
+                let start = rng.below(u64::from(self.0)) as u16 + 1;
+                let end = start + rng.below(u64::from(self.0 - start) + 1) as u16;
+                sack.extend_from_slice(&start.to_be_bytes());
+                sack.extend_from_slice(&end.to_be_bytes());
+            }
+        });
+        out.push(packet);
+    }
+}
+
+/// This window in every SACK.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowLies(pub u32);
+
+impl Mutator for WindowLies {
+    fn mutate(&mut self, mut packet: Draft, _: &mut Rng, out: &mut Vec<Draft>) {
+        sacks(&mut packet, |sack| sack[4..8].copy_from_slice(&self.0.to_be_bytes()));
+        out.push(packet);
+    }
+}
+
+/// Acknowledges so many TSNs more than have come.
+#[derive(Clone, Copy, Debug)]
+pub struct AckAhead(pub u32);
+
+impl Mutator for AckAhead {
+    fn mutate(&mut self, mut packet: Draft, _: &mut Rng, out: &mut Vec<Draft>) {
+        sacks(&mut packet, |sack| {
+            let ahead = Tsn(cumulative(sack).wrapping_add(self.0));
+            sack.truncate(8);
+            sack[..4].copy_from_slice(&ahead.0.to_be_bytes());
+            sack.extend_from_slice(&[0; 4]);
+        });
+        out.push(packet);
+    }
+}
+
+/// A SACK for every single TSN, and so many repetitions of each.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AckDivision {
+    /// Repetitions of each SACK.
+    pub repeated: usize,
+    last: Option<u32>,
+}
+
+impl AckDivision {
+    /// Repeats each SACK so many times.
+    pub fn new(repeated: usize) -> Self {
+        Self { repeated, last: None }
+    }
+}
+
+impl Mutator for AckDivision {
+    fn mutate(&mut self, packet: Draft, _: &mut Rng, out: &mut Vec<Draft>) {
+        let now = packet.chunks.iter().find(|chunk| chunk.kind == kind::SACK);
+        let Some(now) = now.map(|chunk| cumulative(&chunk.value)) else {
+            out.push(packet);
+            return;
+        };
+        let last = self.last.replace(now).unwrap_or(now);
+        let steps = now.wrapping_sub(last).min(1000);
+        for step in 1..=steps {
+            let mut part = packet.clone();
+            sacks(&mut part, |sack| {
+                sack[..4].copy_from_slice(&last.wrapping_add(step).to_be_bytes());
+                sack.truncate(8);
+                sack.extend_from_slice(&[0; 4]);
+            });
+            out.extend(std::iter::repeat_n(part, self.repeated + 1));
+        }
+        out.push(packet);
+    }
+}
+
+/// So many chunks of unknown types behind those of each packet, whose types ask to be passed
+/// over, with a report or without.
+#[derive(Clone, Copy, Debug)]
+pub struct Strange(pub u32);
+
+impl Mutator for Strange {
+    fn mutate(&mut self, mut packet: Draft, rng: &mut Rng, out: &mut Vec<Draft>) {
+        let alone = [kind::INIT, kind::INIT_ACK, kind::SHUTDOWN_COMPLETE, kind::ABORT];
+        if !packet.chunks.iter().any(|chunk| alone.contains(&chunk.kind)) {
+            for _ in 0..self.0 {
+                let kind = [0xbe, 0xfe][rng.below(2) as usize];
+                let value = vec![7; rng.below(20) as usize];
+                packet.chunks.push(RawPiece { kind, flags: 0, value });
+            }
+        }
+        out.push(packet);
+    }
+}

@@ -1,0 +1,277 @@
+//! One endpoint and whatever is sent to it.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_proto::{
+    AssociationConfig, AssociationId, AssociationMut, Endpoint, EndpointConfig, Event, Instant,
+    Received, Transmit,
+};
+use anabranch_wire::{
+    Chunk, Data, DataFlags, Header, Init, Packet, Parameter, Parameters, Ppid, Ssn, Tsn, kind,
+    parameter_kind,
+};
+use bytes::Bytes;
+
+use super::Draft;
+use crate::craft;
+
+/// What went in and out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Packets taken.
+    pub packets_in: u64,
+    /// Their bytes.
+    pub bytes_in: u64,
+    /// Packets sent.
+    pub packets_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Calls of the engine.
+    pub calls: u64,
+}
+
+/// A packet of the target.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// Where it goes.
+    pub to: IpAddr,
+    /// The packet.
+    pub bytes: Vec<u8>,
+}
+
+impl Sent {
+    /// Whether a chunk of this type is in it.
+    pub fn has(&self, kind: u8) -> bool {
+        craft::has(&self.bytes, kind)
+    }
+}
+
+/// An endpoint at [`Target::HERE`] that listens on port [`Target::PORT`], without a network.
+/// What it sends is counted and dropped unless somebody looks.
+#[derive(Debug)]
+pub struct Target {
+    /// The engine.
+    pub endpoint: Endpoint,
+    /// Virtual time.
+    pub now: Instant,
+    /// What went in and out so far.
+    pub work: Work,
+    /// The target's verification tag, once there is an association.
+    pub tag: u32,
+    /// Its first TSN.
+    pub tsn: u32,
+    /// The peer's verification tag in the next INIT. Its first TSN is 1.
+    pub peer_tag: u32,
+}
+
+impl Target {
+    /// Its address.
+    pub const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    /// The peer's address.
+    pub const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+    /// Its SCTP port.
+    pub const PORT: u16 = 7;
+    /// The peer's SCTP port.
+    pub const PEER_PORT: u16 = 5000;
+    /// The peer's verification tag at first.
+    pub const PEER_TAG: u32 = 77;
+
+    /// An endpoint without associations.
+    pub fn new(endpoint: EndpointConfig, config: AssociationConfig) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let mut endpoint = Endpoint::new(endpoint, [7; 32]);
+        endpoint.set_local_addresses(now, &[Self::HERE]);
+        endpoint.listen(Self::PORT, Arc::new(config)).expect("a valid configuration");
+        Self { endpoint, now, work: Work::default(), tag: 0, tsn: 0, peer_tag: Self::PEER_TAG }
+    }
+
+    /// One with an association whose peer, at [`THERE`](Self::THERE), listed `addresses`.
+    pub fn connected(config: AssociationConfig, addresses: &[IpAddr]) -> (Self, AssociationId) {
+        let mut target = Self::new(EndpointConfig::default(), config);
+        let id = target.connect(addresses);
+        (target, id)
+    }
+
+    /// Sets up the association that the peer asks for.
+    pub fn connect(&mut self, addresses: &[IpAddr]) -> AssociationId {
+        let header = Self::header(0);
+        let cookie = self.cookie(Self::THERE, header, addresses).expect("an INIT ACK");
+        self.take(Self::THERE, &cookie);
+        self.drain();
+        let id = self.connected_now().expect("an association");
+        // Everything about the setup is done.
+        self.work = Work::default();
+        id
+    }
+
+    /// The association that announced itself, if there is one.
+    pub fn connected_now(&mut self) -> Option<AssociationId> {
+        std::iter::from_fn(|| self.endpoint.poll_event())
+            .find(|(_, event)| matches!(event, Event::Connected { .. }))
+            .map(|(id, _)| id)
+    }
+
+    /// The header of the peer's packets with this tag.
+    pub fn header(tag: u32) -> Header {
+        Header { source_port: Self::PEER_PORT, destination_port: Self::PORT, verification_tag: tag }
+    }
+
+    /// The INIT of a peer that lists `addresses`, and whatever `more` adds.
+    pub fn init(header: Header, addresses: &[IpAddr], more: &[u8]) -> Bytes {
+        Self::init_with(Self::PEER_TAG, header, addresses, more)
+    }
+
+    fn init_with(tag: u32, header: Header, addresses: &[IpAddr], more: &[u8]) -> Bytes {
+        let mut parameters = Vec::new();
+        for address in addresses {
+            match address {
+                IpAddr::V4(v4) => Parameter::Ipv4Address(*v4).encode(&mut parameters),
+                IpAddr::V6(v6) => Parameter::Ipv6Address(*v6).encode(&mut parameters),
+            }
+        }
+        parameters.extend_from_slice(more);
+        let init = Init {
+            initiate_tag: tag,
+            a_rwnd: 1 << 20,
+            outbound_streams: u16::MAX,
+            inbound_streams: u16::MAX,
+            initial_tsn: Tsn(1),
+            parameters: Parameters::new(&parameters),
+        };
+        craft::packet(header, |packet| packet.chunk(&Chunk::Init(init)))
+    }
+
+    /// Asks for an association and returns the packet with the COOKIE ECHO that would make it.
+    pub fn cookie(&mut self, from: IpAddr, header: Header, listed: &[IpAddr]) -> Option<Bytes> {
+        self.take(from, &Self::init_with(self.peer_tag, header, listed, &[]));
+        let sent = self.sent();
+        let packet = Packet::parse(&sent.first()?.bytes).ok()?;
+        let Chunk::InitAck(ack) = packet.chunks().next()?.ok()?.decode().ok()? else {
+            return None;
+        };
+        self.tag = ack.initiate_tag;
+        self.tsn = ack.initial_tsn.0;
+        let cookie = ack.parameters.find(parameter_kind::STATE_COOKIE)?;
+        let header = Header { verification_tag: ack.initiate_tag, ..header };
+        Some(Draft::new(header).with(kind::COOKIE_ECHO, 0, cookie.value).bytes())
+    }
+
+    /// A packet of the peer with these chunks.
+    pub fn draft(&self) -> Draft {
+        Draft::new(Self::header(self.tag))
+    }
+
+    /// A packet of the peer with one DATA chunk.
+    pub fn data(&self, tsn: u32, flags: u8, stream: u16, ssn: u16, payload: &[u8]) -> Bytes {
+        let data = Data {
+            flags: DataFlags(flags),
+            tsn: Tsn(tsn),
+            stream,
+            ssn: Ssn(ssn),
+            ppid: Ppid(0),
+            payload,
+        };
+        craft::packet(Self::header(self.tag), |packet| packet.data(&data))
+    }
+
+    /// A SACK of the target's first `count` chunks.
+    pub fn sack(&self, count: u32, a_rwnd: u32) -> Bytes {
+        let cumulative = Tsn(self.tsn.wrapping_add(count).wrapping_sub(1));
+        craft::packet(Self::header(self.tag), |packet| packet.sack(cumulative, a_rwnd, &[], &[]))
+    }
+
+    /// Takes one packet. The engine gets bytes of its own.
+    pub fn take(&mut self, from: IpAddr, packet: &[u8]) {
+        self.take_batch(from, packet.len(), Bytes::copy_from_slice(packet));
+    }
+
+    /// Takes a batch of packets of `segment` bytes each, the last of which may be shorter.
+    pub fn take_batch(&mut self, from: IpAddr, segment: usize, bytes: Bytes) {
+        let received = Received {
+            local: Self::HERE,
+            remote: from,
+            remote_udp_port: 9899,
+            ecn: None,
+            segment_size: segment,
+        };
+        self.work.packets_in += bytes.len().div_ceil(segment.max(1)) as u64;
+        self.work.bytes_in += bytes.len() as u64;
+        self.work.calls += 1;
+        self.endpoint.handle_batch(self.now, &received, bytes);
+    }
+
+    /// The next packet that leaves.
+    pub fn poll(&mut self) -> Option<Sent> {
+        let mut bytes = Vec::new();
+        self.work.calls += 1;
+        let Transmit { remote, len, .. } = self.endpoint.poll_transmit(self.now, 1, &mut bytes)?;
+        assert_eq!(len, bytes.len());
+        self.work.packets_out += 1;
+        self.work.bytes_out += len as u64;
+        Some(Sent { to: remote, bytes })
+    }
+
+    /// All packets that leave now.
+    pub fn sent(&mut self) -> Vec<Sent> {
+        std::iter::from_fn(|| self.poll()).collect()
+    }
+
+    /// Lets everything leave that wants to.
+    pub fn drain(&mut self) {
+        while self.poll().is_some() {}
+        // What is checked grows with what is held, so that not every packet can be followed by it.
+        if self.work.packets_in.is_multiple_of(64) {
+            self.check();
+        }
+    }
+
+    /// Lets time pass; `seen` looks at every packet that leaves meanwhile.
+    pub fn pass(&mut self, time: Duration, mut seen: impl FnMut(&mut Self, &Sent)) {
+        let end = self.now + time;
+        loop {
+            while let Some(sent) = self.poll() {
+                seen(self, &sent);
+            }
+            while self.endpoint.poll_event().is_some() {}
+            match self.endpoint.next_deadline() {
+                Some(at) if at <= end => {
+                    self.now = self.now.max(at);
+                    self.work.calls += 1;
+                    self.endpoint.handle_timeout(self.now);
+                }
+                _ => break,
+            }
+        }
+        self.now = end;
+        self.check();
+    }
+
+    fn check(&mut self) {
+        if let Err(what) = self.endpoint.check_invariants(self.now) {
+            panic!("at {:?}: {what}", self.now);
+        }
+    }
+
+    /// Associations there are.
+    pub fn associations(&self) -> usize {
+        self.endpoint.associations().count()
+    }
+
+    /// An association, to use.
+    pub fn association(&mut self, id: AssociationId) -> AssociationMut<'_> {
+        self.endpoint.association_mut(self.now, id).expect("an association")
+    }
+
+    /// Reads everything and gives the buffer back; returns the messages and parts.
+    pub fn read(&mut self, id: AssociationId) -> usize {
+        let mut association = self.association(id);
+        let mut count = 0;
+        while let Some(message) = association.receive() {
+            association.release(message.charge());
+            count += 1;
+        }
+        count
+    }
+}

@@ -1,0 +1,133 @@
+//! Every attack with its bound, and what it came to.
+//!
+//! `cargo test -p anabranch-harness --test attacks -- --nocapture` prints the table that is kept in
+//! `docs/attacks.md`. Memory is what the allocator holds for the whole process beyond what it held
+//! before the attack; work is counted in packets and in calls of the engine, never in time.
+
+mod amplification;
+mod floods;
+mod liars;
+mod memory;
+mod off_path;
+mod restarts;
+
+use std::alloc::System;
+use std::fmt::Write as _;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Bytes that the allocator holds.
+pub(crate) fn held() -> usize {
+    let stats = ALLOCATOR.stats();
+    stats.bytes_allocated.wrapping_sub(stats.bytes_deallocated)
+}
+
+/// What the process holds beyond what it held at first, and the most of it.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    first: usize,
+    most: usize,
+}
+
+impl Memory {
+    pub(crate) fn now() -> Self {
+        Self { first: held(), most: 0 }
+    }
+
+    /// Bytes more than at first.
+    pub(crate) fn grown(&mut self) -> usize {
+        let grown = held().saturating_sub(self.first);
+        self.most = self.most.max(grown);
+        grown
+    }
+
+    /// The most bytes more than at first whenever [`grown`](Self::grown) was asked.
+    pub(crate) fn most(&mut self) -> usize {
+        self.grown();
+        self.most
+    }
+}
+
+/// One number with its bound.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    what: &'static str,
+    bound: u64,
+    measured: u64,
+}
+
+/// `what` must not exceed `bound`.
+pub(crate) fn figure(what: &'static str, bound: u64, measured: impl TryInto<u64>) -> Figure {
+    Figure { what, bound, measured: measured.try_into().unwrap_or(u64::MAX) }
+}
+
+/// An attack and what it came to.
+#[derive(Debug)]
+pub(crate) struct Attack {
+    name: &'static str,
+    figures: Vec<Figure>,
+}
+
+pub(crate) fn attack(name: &'static str, figures: impl Into<Vec<Figure>>) -> Attack {
+    Attack { name, figures: figures.into() }
+}
+
+type Group = (&'static str, fn() -> Vec<Attack>);
+
+const GROUPS: [Group; 6] = [
+    ("Floods", floods::all),
+    ("Strangers off the path", off_path::all),
+    ("Restarts and old cookies", restarts::all),
+    ("Amplification", amplification::all),
+    ("Memory", memory::all),
+    ("Peers that lie", liars::all),
+];
+
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn list(figures: &[Figure], value: impl Fn(&Figure) -> u64) -> String {
+    let one = |figure: &Figure| format!("{} {}", grouped(value(figure)), figure.what);
+    figures.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// One test, because memory is that of the whole process.
+#[test]
+fn every_attack_stays_within_its_bound() {
+    let documented = include_str!("../../../../docs/attacks.md");
+    let (mut broken, mut missing) = (String::new(), String::new());
+    let mut attacks = 0;
+    for (title, all) in GROUPS {
+        println!("\n### {title}\n\n| attack | bound | measured |\n|---|---|---|");
+        for attack in all() {
+            attacks += 1;
+            let bound = list(&attack.figures, |figure| figure.bound);
+            let measured = list(&attack.figures, |figure| figure.measured);
+            println!("| {} | {bound} | {measured} |", attack.name);
+            for figure in &attack.figures {
+                if figure.measured > figure.bound {
+                    let _ = writeln!(broken, "{}: {figure:?}", attack.name);
+                }
+            }
+            // What is measured may change with the engine; attacks and bounds are promises.
+            if !documented.contains(&format!("| {} | {bound} |", attack.name)) {
+                let _ = writeln!(missing, "{} | {bound}", attack.name);
+            }
+        }
+    }
+    println!("\n{attacks} attacks");
+    assert!(broken.is_empty(), "bounds exceeded:\n{broken}");
+    assert!(missing.is_empty(), "not in docs/attacks.md:\n{missing}");
+}

@@ -1,0 +1,239 @@
+//! Much memory for few bytes.
+
+use anabranch_harness::hostile::Target;
+use anabranch_proto::{AssociationConfig, AssociationId};
+use anabranch_wire::{DataFlags, kind};
+use bytes::Bytes;
+
+use crate::{Attack, Memory, attack, figure};
+
+const WHOLE: u8 = DataFlags::BEGIN | DataFlags::END;
+/// The receive buffer that the attacks are to exceed.
+const BUFFER: usize = 256 << 10;
+/// What an association may hold beside its receive buffer: tables that are not charged.
+const BESIDE: u64 = 64 << 10;
+
+fn connected() -> (Target, AssociationId) {
+    let mut config = AssociationConfig::default();
+    config.receive_buffer = BUFFER;
+    config.heartbeat_interval = None;
+    config.mtu.discovery = false;
+    Target::connected(config, &[])
+}
+
+pub(crate) fn all() -> Vec<Attack> {
+    vec![
+        tiny_in_order(),
+        tiny_with_gaps(),
+        endless_message(),
+        beginnings(),
+        held_for_their_predecessor(),
+        every_stream(),
+        amid_padding(),
+        amid_a_batch(),
+        duplicates(),
+        unanswered(),
+        causes(),
+    ]
+}
+
+/// Sends what `packet` makes, many times, to a user who does not read.
+fn fill(
+    name: &'static str,
+    count: u32,
+    bound: u64,
+    packet: impl Fn(&Target, u32) -> Bytes,
+) -> Attack {
+    let (mut target, id) = connected();
+    let mut memory = Memory::now();
+    for number in 0..count {
+        let packet = packet(&target, number);
+        target.take(Target::THERE, &packet);
+        drop(packet);
+        target.drain();
+        if number % 64 == 0 {
+            memory.grown();
+        }
+    }
+    let held = memory.most();
+    let charged = target.association(id).statistics().receive_buffer_used;
+    attack(
+        name,
+        [
+            figure("bytes held", bound, held),
+            figure("bytes charged", (BUFFER + 4096) as u64, charged),
+        ],
+    )
+}
+
+fn tiny_in_order() -> Attack {
+    let bound = BUFFER as u64 + BESIDE;
+    fill("200,000 messages of one byte that nobody reads", 200_000, bound, |target, number| {
+        target.data(number + 1, WHOLE, 0, number as u16, b"x")
+    })
+}
+
+fn tiny_with_gaps() -> Attack {
+    let bound = BUFFER as u64 + BESIDE;
+    fill(
+        "30,000 messages of one byte, every second one missing",
+        30_000,
+        bound,
+        |target, number| target.data(2 * number + 2, WHOLE, 0, number as u16, b"x"),
+    )
+}
+
+fn endless_message() -> Attack {
+    let bound = BUFFER as u64 + BESIDE;
+    fill("a message of 200,000 fragments of one byte", 200_000, bound, |target, number| {
+        let flags = if number == 0 { DataFlags::BEGIN } else { 0 };
+        target.data(number + 1, flags, 0, 0, b"x")
+    })
+}
+
+fn beginnings() -> Attack {
+    let bound = BUFFER as u64 + BESIDE;
+    fill("30,000 first fragments of messages that never go on", 30_000, bound, |target, number| {
+        let flags = DataFlags::BEGIN | DataFlags::UNORDERED;
+        target.data(2 * number + 2, flags, 0, 0, b"x")
+    })
+}
+
+fn held_for_their_predecessor() -> Attack {
+    let bound = BUFFER as u64 + BESIDE;
+    fill("a message out of order on each of 65,000 streams", 65_000, bound, |target, number| {
+        // The TSNs before them would have had room for the messages that they wait for.
+        target.data(number + 70, WHOLE, number as u16, 1, b"x")
+    })
+}
+
+/// What is read is given back; what the streams know stays.
+fn every_stream() -> Attack {
+    let (mut target, id) = connected();
+    let mut memory = Memory::now();
+    for number in 0..65_535 {
+        let packet = target.data(number + 1, WHOLE, number as u16, 0, b"x");
+        target.take(Target::THERE, &packet);
+        drop(packet);
+        target.read(id);
+        target.drain();
+        while target.endpoint.poll_event().is_some() {}
+        memory.grown();
+    }
+    attack(
+        "a message on each of 65,535 streams, all read",
+        [figure("bytes held for each stream", 4, memory.most() / 65_535)],
+    )
+}
+
+fn amid_padding() -> Attack {
+    let bound = BUFFER as u64 + BESIDE;
+    fill(
+        "20,000 messages of one byte in packets full of padding",
+        20_000,
+        bound,
+        |target, number| {
+            let mut value = (number + 1).to_be_bytes().to_vec();
+            value.extend_from_slice(&[0, 0]);
+            value.extend_from_slice(&(number as u16).to_be_bytes());
+            value.extend_from_slice(&[0, 0, 0, 0, 7]);
+            target.draft().with(kind::DATA, WHOLE, value).with(kind::PAD, 0, vec![0; 1400]).bytes()
+        },
+    )
+}
+
+/// One packet with data among 45 of padding in a batch that is received in one piece.
+fn amid_a_batch() -> Attack {
+    // A batch of the other sort may be held as a whole once, and what is charged twice.
+    let bound = 2 * BUFFER as u64 + BESIDE + 65_536;
+    let name = "2,000 batches of 64 KiB, one packet with data in each";
+    let (mut target, id) = connected();
+    let mut memory = Memory::now();
+    for number in 0..2000 {
+        let data = target.data(number + 1, WHOLE, 0, number as u16, &[7; 1400]);
+        let padding = target.draft().with(kind::PAD, 0, vec![0; data.len() - 16]).bytes();
+        let mut batch = Vec::with_capacity(65_536);
+        batch.extend_from_slice(&data);
+        while batch.len() + padding.len() <= 65_535 {
+            batch.extend_from_slice(&padding);
+        }
+        assert_eq!(padding.len(), data.len());
+        target.take_batch(Target::THERE, data.len(), batch.into());
+        target.drain();
+        memory.grown();
+    }
+    let charged = target.association(id).statistics().receive_buffer_used;
+    attack(
+        name,
+        [
+            figure("bytes held", bound, memory.most()),
+            figure("bytes charged", (BUFFER + 4096) as u64, charged),
+        ],
+    )
+}
+
+fn duplicates() -> Attack {
+    let (mut target, _) = connected();
+    let first = target.data(1, WHOLE, 0, 0, b"x");
+    let later = target.data(9, WHOLE, 0, 8, b"x");
+    let mut memory = Memory::now();
+    for _ in 0..100_000 {
+        target.take(Target::THERE, &first);
+        target.take(Target::THERE, &later);
+        target.drain();
+    }
+    attack(
+        "two chunks 100,000 times each",
+        [
+            figure("packets sent", 200_000, target.work.packets_out),
+            figure("bytes held", 4096, memory.most()),
+        ],
+    )
+}
+
+/// Whatever wants an answer, while the driver cannot send.
+fn unanswered() -> Attack {
+    let (mut target, id) = connected();
+    let mut memory = Memory::now();
+    for number in 0..100_000_u32 {
+        let draft = match number % 5 {
+            0 => {
+                let mut information = vec![0, 1, 0x05, 0x78];
+                information.resize(1400, 7);
+                target.draft().with(kind::HEARTBEAT, 0, information)
+            }
+            1 => target.draft().with(0xff, 0, vec![7; 1400]),
+            2 => target.draft().with(kind::INIT_ACK, 0, vec![7; 1400]),
+            3 => target.draft().with(kind::COOKIE_ACK, 0, []),
+            _ => {
+                let value = [0, 0, 0, 1, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 7];
+                target.draft().with(kind::DATA, WHOLE, value)
+            }
+        };
+        target.take(Target::THERE, &draft.bytes());
+    }
+    let held = memory.most();
+    assert!(target.association(id).is_established());
+    attack(
+        "100,000 packets that want an answer, while the driver cannot send",
+        [figure("answers wait", 40, target.sent().len()), figure("bytes held", 64 << 10, held)],
+    )
+}
+
+/// Errors that the peer reports, while nobody takes events.
+fn causes() -> Attack {
+    let (mut target, _) = connected();
+    let mut memory = Memory::now();
+    for _ in 0..1000 {
+        let causes = [0xab, 0xcd, 0, 4].repeat(360);
+        let packet = target.draft().with(kind::ERROR, 0, causes);
+        target.take(Target::THERE, &packet.bytes());
+        target.drain();
+    }
+    let held = memory.most();
+    let events = std::iter::from_fn(|| target.endpoint.poll_event()).count();
+    attack(
+        "360,000 error causes, while the user takes no events",
+        [figure("events wait", 64, events), figure("bytes held", 16 << 10, held)],
+    )
+}

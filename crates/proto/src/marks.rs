@@ -1,0 +1,125 @@
+//! Marks on branches that are rarely taken: which of them runs have reached, and how often.
+//!
+//! `mark!(Name)` counts; without the feature `marks` nothing of it is compiled. The counts are
+//! those of the whole process: they tell what a swarm has seen, not what an association did.
+
+/// Counts that a branch was reached.
+macro_rules! mark {
+    ($name:ident) => {{
+        #[cfg(feature = "marks")]
+        $crate::marks::hit($crate::marks::Mark::$name);
+    }};
+}
+pub(crate) use mark;
+
+#[cfg(feature = "marks")]
+macro_rules! marks {
+    ($($name:ident = $text:literal,)*) => {
+        /// A branch that is rarely taken.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Mark {
+            $($name,)*
+        }
+
+        const NAMES: &[&str] = &[$($text),*];
+    };
+}
+
+#[cfg(feature = "marks")]
+marks! {
+    CookieRestart = "restart: action A",
+    CookieCollision = "collision: action B, this side's handshake under way",
+    CookieCollisionLate = "collision: action B, this side is up",
+    CookieIgnored = "cookie ignored: action C and the rest",
+    CookieFirst = "collision: action D, the peer's cookie comes first",
+    CookieRepeated = "cookie repeated: action D",
+    CookieWhileShuttingDown = "restart while shutting down",
+    CookieStale = "stale cookie answered",
+    CookieOfEnded = "cookie of an association that has ended",
+    StaleCookieRetry = "handshake begun anew after a stale cookie",
+    InitCollision = "INIT collision",
+    InitRestart = "INIT for an association that is up",
+    InitNewAddresses = "INIT for an association with new addresses",
+    InitWhileShuttingDown = "INIT while shutting down",
+    InitRetransmitted = "INIT retransmitted",
+    CookieEchoRetransmitted = "COOKIE ECHO retransmitted",
+    InitGivenUp = "handshake given up",
+    CandidateDropped = "candidate address refused, another one asked",
+    ParallelInit = "several addresses asked at the same time",
+    SharedPeer = "association gave way to one with the same peer",
+    ShutdownCollision = "SHUTDOWN from both sides",
+    ShutdownReceivedPending = "SHUTDOWN while this side's waits for data",
+    ShutdownRepeatedForData = "SHUTDOWN repeated for late data",
+    ShutdownRetransmitted = "SHUTDOWN retransmitted",
+    ShutdownAckRetransmitted = "SHUTDOWN ACK retransmitted",
+    ShutdownGivenUp = "shutdown given up",
+    ShutdownGuard = "T5-shutdown-guard expired",
+    ShutdownCompleteLost = "peer is gone although its SHUTDOWN COMPLETE is missing",
+    OutOfTheBlueAbort = "packet out of the blue answered with ABORT",
+    OutOfTheBlueComplete = "SHUTDOWN ACK out of the blue answered",
+    Autoclose = "autoclose",
+    DataRefused = "DATA outside what can be reported",
+    DataDuplicate = "DATA received again",
+    DataNoRoom = "DATA dropped for want of room",
+    DataReserve = "DATA taken from the reserve",
+    DataInvalidStream = "DATA on a stream that does not exist",
+    PieceCopied = "small piece copied out of its packet",
+    PartialDelivery = "message delivered in parts",
+    TsnWrapped = "TSN wrapped",
+    SackOld = "old SACK",
+    SackReneged = "acknowledged data reported missing again",
+    FastRecovery = "fast recovery entered",
+    FastRetransmitAgain = "fast-retransmitted chunk lost again (MFR)",
+    Timeout = "T3-rtx expired",
+    TimeoutExcused = "T3-rtx expired at a closed window",
+    RetransmittedElsewhere = "retransmission sent on another path",
+    Oversized = "chunk larger than the path MTU has become",
+    WindowProbe = "closed window probed",
+    WindowOpenedAfterProbe = "closed window opened after a probe",
+    IdleWindow = "cwnd reduced for idle time",
+    LifetimeOver = "message expired unsent",
+    SpuriousRetransmission = "needless retransmission found by a timestamp",
+    PathFailed = "path failed",
+    PathBack = "failed path answers",
+    PathConfirmed = "address verified",
+    FailedOver = "failover to another path",
+    FailedOverTwice = "failover from the alternate path to yet another one",
+    Dormant = "every path failed",
+    DormantMoved = "dormant association moved to another path",
+    DormantEnded = "dormant association has a path again",
+    PrimaryGivenUp = "failover made permanent",
+    PrimaryKept = "permanent failover refused: the other path promises less",
+    PrimaryChosen = "primary path changed by the user",
+    HeartbeatAfterTimeout = "heartbeat after a timeout (HAR)",
+    AddressVanished = "local address vanished under a path in use",
+    SendErrorInFlight = "host could not send, with data in flight",
+    MtuRaised = "path MTU raised",
+    MtuBlackHole = "black hole: path MTU back at its base",
+    MtuRouterSaid = "path MTU lowered by a router's word",
+    MtuBelowBase = "path MTU below its base",
+    Unreachable = "peer given up",
+}
+
+#[cfg(feature = "marks")]
+mod counts {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::{Mark, NAMES};
+
+    static COUNTS: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
+
+    pub(crate) fn hit(mark: Mark) {
+        COUNTS[mark as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Every mark with the number of times that it was reached in this process.
+    pub fn reached() -> impl Iterator<Item = (&'static str, u64)> {
+        let counts = COUNTS.iter().map(|count| count.load(Ordering::Relaxed));
+        NAMES.iter().copied().zip(counts)
+    }
+}
+
+#[cfg(feature = "marks")]
+pub(crate) use counts::hit;
+#[cfg(feature = "marks")]
+pub use counts::reached;

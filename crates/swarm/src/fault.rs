@@ -1,0 +1,364 @@
+//! What makes a run hard, by name, so that it can be turned off.
+//!
+//! A fault is a kind and a number: `loss.3` is the loss of the fourth direction of all links,
+//! `cut.0` the first of all cuts, `forged.7` the eighth forged packet.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anabranch_impair::{LinkConfig, Probability};
+use anabranch_proto::EndpointConfig;
+use anabranch_proto::config::OutOfTheBlue;
+
+use crate::options::{Kind, Options, Reader};
+
+macro_rules! faults {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// A kind of fault.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Fault {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Fault {
+            /// All kinds.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Its name on command lines.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+faults! {
+    /// Packets are lost.
+    Loss = "loss",
+    /// Delays vary.
+    Jitter = "jitter",
+    /// A rate, and a queue that overflows.
+    Rate = "rate",
+    /// Packets arrive twice.
+    Duplicate = "duplicate",
+    /// Packets are overtaken.
+    Reorder = "reorder",
+    /// Packets are damaged.
+    Corrupt = "corrupt",
+    /// One interval in which a direction is down.
+    Cut = "cut",
+    /// A path MTU below that of the hosts.
+    Mtu = "mtu",
+    /// The path MTU changes.
+    MtuChange = "mtu-change",
+    /// Packets that the host cannot send.
+    SendErrors = "send-errors",
+    /// Packets that a router refuses.
+    Unreachable = "unreachable",
+    /// Timers are handled late.
+    Lateness = "lateness",
+    /// A host loses its state.
+    Reboot = "reboot",
+    /// A client connects again.
+    Reconnect = "reconnect",
+    /// Both ends connect.
+    Collision = "collision",
+    /// A user aborts.
+    Abort = "abort",
+    /// A user shuts down before the network is healthy.
+    Shutdown = "shutdown",
+    /// A user reads slowly or not at all.
+    SlowReader = "slow-reader",
+    /// A user changes the primary path, wants a heartbeat or sets a priority.
+    Whim = "whim",
+    /// A local address cannot be used for a while.
+    Vanish = "vanish",
+    /// A stranger sends something.
+    Forged = "forged",
+    /// Pairs of addresses that do not reach each other are tried.
+    CrossedPaths = "crossed-paths",
+    /// TSNs wrap early.
+    TsnWrap = "tsn-wrap",
+    /// Rare behaviour of the engine is frequent.
+    Buggify = "buggify",
+    /// Cookies or their secrets live for seconds.
+    ShortCookies = "short-cookies",
+    /// Packets out of the blue are not answered.
+    Silent = "silent",
+    /// Messages have lifetimes.
+    Lifetimes = "lifetimes",
+    /// Packets that arrive together are handled together.
+    Batches = "batches",
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One fault of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Item {
+    /// Its kind.
+    pub fault: Fault,
+    /// Its number among those of its kind.
+    pub number: u16,
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.fault, self.number)
+    }
+}
+
+/// The faults that a run keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Only(Vec<(Fault, Option<u16>)>);
+
+impl Only {
+    /// Whether a fault is kept.
+    pub fn keeps(&self, item: Item) -> bool {
+        let fits = |(fault, number): &(Fault, Option<u16>)| {
+            *fault == item.fault && number.is_none_or(|number| number == item.number)
+        };
+        self.0.iter().any(fits)
+    }
+}
+
+impl From<&[Item]> for Only {
+    fn from(items: &[Item]) -> Self {
+        Self(items.iter().map(|item| (item.fault, Some(item.number))).collect())
+    }
+}
+
+impl fmt::Display for Only {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        for (index, (fault, number)) in self.0.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            match number {
+                Some(number) => write!(f, "{comma}{fault}.{number}")?,
+                None => write!(f, "{comma}{fault}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A fault that there is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownFault(String);
+
+impl fmt::Display for UnknownFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is no fault; there are none", self.0)?;
+        Fault::ALL.iter().try_for_each(|fault| write!(f, ", {fault}"))
+    }
+}
+
+impl std::error::Error for UnknownFault {}
+
+impl FromStr for Only {
+    type Err = UnknownFault;
+
+    /// Reads `none`, or kinds and faults with commas between them: `reboot,loss.3`.
+    fn from_str(text: &str) -> Result<Self, UnknownFault> {
+        if text == "none" {
+            return Ok(Self::default());
+        }
+        let read = |word: &str| {
+            let (name, number) = match word.split_once('.') {
+                Some((name, number)) => (name, Some(number.parse().ok()?)),
+                None => (word, None),
+            };
+            let fault = Fault::ALL.iter().find(|fault| fault.name() == name)?;
+            Some((*fault, number))
+        };
+        let all: Result<Vec<_>, _> = (text.split(','))
+            .map(|word| read(word).ok_or_else(|| UnknownFault(word.to_owned())))
+            .collect();
+        all.map(Self)
+    }
+}
+
+impl Options {
+    /// All faults of the run.
+    pub fn faults(&self) -> Vec<Item> {
+        let mut items = Vec::new();
+        self.clone().visit(&mut |item| {
+            items.push(item);
+            true
+        });
+        items
+    }
+
+    /// Turns off all faults but these.
+    pub fn keep_only(&mut self, only: &Only) {
+        self.visit(&mut |item| only.keeps(item));
+    }
+
+    /// Shows `keep` every fault there is, and turns off those that it answers with `false`.
+    fn visit(&mut self, keep: &mut dyn FnMut(Item) -> bool) {
+        let mut keep = |fault, number: usize| {
+            keep(Item { fault, number: u16::try_from(number).unwrap_or(u16::MAX) })
+        };
+        self.visit_links(&mut keep);
+        if self.send_errors != Probability::ZERO && !keep(Fault::SendErrors, 0) {
+            self.send_errors = Probability::ZERO;
+        }
+        if self.unreachable != Probability::ZERO && !keep(Fault::Unreachable, 0) {
+            self.unreachable = Probability::ZERO;
+        }
+        if !self.lateness.is_zero() && !keep(Fault::Lateness, 0) {
+            self.lateness = Duration::ZERO;
+        }
+        self.reboot = self.reboot.filter(|_| keep(Fault::Reboot, 0));
+        self.reconnect = self.reconnect.filter(|_| keep(Fault::Reconnect, 0));
+        self.abort = self.abort.filter(|_| keep(Fault::Abort, 0));
+        if self.kind == Kind::Collision && !keep(Fault::Collision, 0) {
+            self.kind = Kind::Client;
+        }
+        for node in 0..2 {
+            self.shutdown[node] = self.shutdown[node].filter(|_| keep(Fault::Shutdown, node));
+            if self.readers[node] != Reader::Eager && !keep(Fault::SlowReader, node) {
+                self.readers[node] = Reader::Eager;
+            }
+            let traffic = &mut self.traffic[node];
+            if traffic.mortal != Probability::ZERO && !keep(Fault::Lifetimes, node) {
+                traffic.mortal = Probability::ZERO;
+            }
+        }
+        retain(&mut self.whims, |number| keep(Fault::Whim, number));
+        retain(&mut self.vanishing, |number| keep(Fault::Vanish, number));
+        retain(&mut self.forged, |number| keep(Fault::Forged, number));
+        if self.batches && !keep(Fault::Batches, 0) {
+            self.batches = false;
+        }
+        self.visit_endpoints(&mut keep);
+    }
+
+    fn visit_links(&mut self, keep: &mut dyn FnMut(Fault, usize) -> bool) {
+        let off = LinkConfig::new();
+        let mut cuts = 0;
+        for (link, (_, spec)) in self.links.iter_mut().enumerate() {
+            for (direction, config) in spec.directions.iter_mut().enumerate() {
+                let number = 2 * link + direction;
+                if config.loss != off.loss && !keep(Fault::Loss, number) {
+                    config.loss = off.loss.clone();
+                }
+                if config.jitter != off.jitter && !keep(Fault::Jitter, number) {
+                    config.jitter = off.jitter;
+                    config.keep_order = off.keep_order;
+                }
+                if config.rate.is_some() && !keep(Fault::Rate, number) {
+                    config.rate = off.rate;
+                    config.queue = off.queue;
+                }
+                if config.duplicate != off.duplicate && !keep(Fault::Duplicate, number) {
+                    config.duplicate = off.duplicate;
+                }
+                if config.reorder != off.reorder && !keep(Fault::Reorder, number) {
+                    config.reorder = off.reorder;
+                    config.reorder_delay = off.reorder_delay;
+                }
+                if config.corrupt != off.corrupt && !keep(Fault::Corrupt, number) {
+                    config.corrupt = off.corrupt;
+                }
+                let first = cuts;
+                cuts += config.cuts.len();
+                retain(&mut config.cuts, |number| keep(Fault::Cut, first + number));
+            }
+            spec.mtu = spec.mtu.filter(|_| keep(Fault::Mtu, link));
+            spec.mtu_change = spec.mtu_change.filter(|_| keep(Fault::MtuChange, link));
+        }
+    }
+
+    /// Both endpoints are alike, and what makes them odd is turned off in both.
+    fn visit_endpoints(&mut self, keep: &mut dyn FnMut(Fault, usize) -> bool) {
+        let off = EndpointConfig::default();
+        let one = &self.endpoints[0];
+        let crossed = one.routes == off.routes;
+        let wraps = one.initial_tsn.is_some();
+        let odd = one.buggify > 0;
+        let short = one.valid_cookie_life < off.valid_cookie_life
+            || one.cookie_secret_lifetime < off.cookie_secret_lifetime;
+        let silent = one.out_of_the_blue == OutOfTheBlue::Silent;
+        if crossed && !keep(Fault::CrossedPaths, 0) {
+            self.straighten();
+        }
+        let wraps = wraps && !keep(Fault::TsnWrap, 0);
+        let odd = odd && !keep(Fault::Buggify, 0);
+        let short = short && !keep(Fault::ShortCookies, 0);
+        let silent = silent && !keep(Fault::Silent, 0);
+        for config in &mut self.endpoints {
+            if wraps {
+                config.initial_tsn = None;
+            }
+            if odd {
+                config.buggify = 0;
+            }
+            if short {
+                config.valid_cookie_life = off.valid_cookie_life;
+                config.cookie_secret_lifetime = off.cookie_secret_lifetime;
+            }
+            if silent {
+                config.out_of_the_blue = OutOfTheBlue::Answer;
+            }
+        }
+    }
+}
+
+/// Keeps the elements whose number `keep` wants.
+fn retain<T>(list: &mut Vec<T>, mut keep: impl FnMut(usize) -> bool) {
+    let mut number = 0;
+    list.retain(|_| {
+        number += 1;
+        keep(number - 1)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selections_are_read_as_they_are_shown() {
+        for text in ["none", "reboot", "loss.3,cut.0,tsn-wrap"] {
+            assert_eq!(text.parse::<Only>().unwrap().to_string(), text);
+        }
+        let error = "reboot,luck".parse::<Only>().unwrap_err().to_string();
+        assert!(error.starts_with("'luck' is no fault; there are none, loss, jitter"), "{error}");
+        assert!("loss.x".parse::<Only>().is_err());
+    }
+
+    #[test]
+    fn what_is_kept_stays_and_nothing_else() {
+        let mut kinds = std::collections::BTreeSet::new();
+        for seed in 0..300 {
+            let all = Options::draw(seed);
+            let items = all.faults();
+            let mut none = all.clone();
+            none.keep_only(&Only::default());
+            assert_eq!(none.faults(), [], "seed {seed}");
+            let mut same = all.clone();
+            same.keep_only(&Only::from(&items[..]));
+            assert_eq!(format!("{same:?}"), format!("{all:?}"), "seed {seed}");
+            if let Some(item) = items.get(seed as usize % items.len().max(1)) {
+                let mut one = all.clone();
+                one.keep_only(&Only::from(&[*item][..]));
+                let left = one.faults();
+                // What was on a crossed path has gone with the path.
+                assert!(left.len() <= 1, "seed {seed}: {item} left {left:?}");
+                assert!(left.iter().all(|left| left.fault == item.fault));
+            }
+            kinds.extend(items.iter().map(|item| item.fault));
+        }
+        assert_eq!(kinds.len(), Fault::ALL.len(), "every kind is drawn: {kinds:?}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Options of associations.
+
+use std::time::Duration;
+
+use anabranch_proto::config::{IdleCwnd, InitialCwnd};
+use anabranch_proto::{
+    AssociationConfig, BurstControl, DormantBehaviour, HeartbeatRetry, InitiationOrder,
+    LossDetection, RetransmissionPolicy, RetransmissionPrecedence, Revision, SchedulerKind,
+};
+
+use super::Draw;
+
+/// Options of one end: every policy and profile that the engine has.
+pub(super) fn association(d: &mut Draw) -> AssociationConfig {
+    let mut config = match d.between(0, 5) {
+        0 => AssociationConfig::rfc2960(),
+        1 => AssociationConfig::rfc4960(),
+        2 => AssociationConfig::rfc9260(),
+        _ => AssociationConfig::default(),
+    };
+    if d.one_in(2) {
+        config.rto_min = d.millis(1, 2000);
+        config.rto_max = config.rto_min + d.millis(200, 60_000);
+        let room = (config.rto_max - config.rto_min).as_micros() as u64;
+        config.rto_initial = config.rto_min + Duration::from_micros(d.0.below(room + 1));
+    }
+    if d.one_in(3) {
+        config.heartbeat_interval = d.of(&[
+            None,
+            Some(Duration::from_millis(10)),
+            Some(Duration::from_secs(1)),
+            Some(Duration::from_secs(5)),
+        ]);
+    }
+    if d.one_in(2) {
+        config.path_max_retrans = d.between(0, 6) as u32;
+        config.association_max_retrans = d.between(2, 20) as u32;
+        config.max_init_retransmits = d.between(2, 20) as u32;
+    }
+    if d.one_in(2) {
+        config.sack_delay = Duration::from_millis(d.between(0, 500));
+        config.sack_frequency = d.of(&[1, 2, 2, 3, 10]);
+    }
+    if d.one_in(2) {
+        config.burst = d.of(&[
+            BurstControl::MaxBurst(1),
+            BurstControl::MaxBurst(4),
+            BurstControl::MaxBurstCutsCwnd(4),
+            BurstControl::MaxBurstCutsCwnd(1),
+            BurstControl::Pacing { quantum: 1 },
+            BurstControl::Pacing { quantum: 10 },
+            BurstControl::Unlimited,
+        ]);
+    }
+    if d.one_in(3) {
+        config.initial_cwnd =
+            d.of(&[InitialCwnd::Mtus(1), InitialCwnd::Mtus(100), InitialCwnd::Bytes(4404)]);
+        config.idle_cwnd =
+            d.of(&[IdleCwnd::HalvePerRto, IdleCwnd::HalvePerRtoToTwo, IdleCwnd::Keep]);
+        config.min_ssthresh_mtus = d.between(1, 10) as u32;
+        config.slow_start_limit_mtus = d.between(1, 10) as u32;
+    }
+    if d.one_in(2) {
+        config.loss_detection =
+            d.of(&[LossDetection::MissingReports, LossDetection::PacketThreshold]);
+        config.missing_reports = d.of(&[1, 2, 3, 3, 4, 10]);
+        config.multiple_fast_retransmit = d.one_in(2);
+    }
+    if d.one_in(2) {
+        config.retransmission = d.of(RetransmissionPolicy::ALL);
+        config.dormant = d.of(DormantBehaviour::ALL);
+        config.hb_max_burst = d.between(1, 4) as u32;
+    }
+    if d.one_in(2) {
+        config.retransmission_precedence = d.of(RetransmissionPrecedence::ALL);
+        config.heartbeat_after_rto = d.one_in(2);
+        config.heartbeat_retry = d.of(&[HeartbeatRetry::Interval, HeartbeatRetry::AtOnce]);
+        config.credit_retransmissions = d.one_in(2);
+        config.change_primary_threshold = d.of(&[None, None, Some(0), Some(1), Some(5)]);
+        config.informed_failover = d.one_in(3);
+        config.loss_probe_interval = d.millis(10, 10_000);
+        config.revision = d.of(&[Revision::Rfc2960, Revision::Rfc4960, Revision::Rfc9260]);
+    }
+    config.timestamps = d.one_in(2);
+    config.initiation = d.of(InitiationOrder::ALL);
+    config.outbound_streams = d.of(&[1, 2, 10, 64, 1024, 65_535]);
+    config.inbound_streams = d.of(&[1, 2, 10, 1024, 65_535]);
+    config.scheduler =
+        d.of(&[SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority]);
+    config.receive_buffer = d.scale(1500, 1 << 20) as usize;
+    config.send_buffer = d.scale(1, 1 << 20) as usize;
+    if d.one_in(4) {
+        config.stream_send_buffer = d.scale(1, 1 << 16) as usize;
+    }
+    if d.one_in(3) {
+        config.partial_delivery_point = d.scale(1, 1 << 18) as usize;
+    }
+    config.fill_packets = d.one_in(2);
+    config.nagle = d.one_in(4);
+    if d.one_in(3) {
+        config.mtu.discovery = d.one_in(2);
+        config.mtu.base = d.of(&[576, 600, 1200, 1280]);
+        config.mtu.max = d.of(&[1280, 1400, 1500, 9000]);
+    }
+    if d.one_in(4) {
+        config.mtu.raise_interval = d.millis(100, 60_000);
+    }
+    if d.one_in(8) {
+        config.adaptation_indication = Some(d.0.below(1 << 32) as u32);
+    }
+    if d.one_in(12) {
+        config.autoclose = Some(d.millis(100, 60_000));
+    }
+    config
+}

@@ -1,0 +1,92 @@
+//! Fewer faults that still make a run fail.
+
+use std::collections::BTreeSet;
+
+use crate::fault::{Fault, Item, Only};
+use crate::{Failure, Options, attempt};
+
+/// A failing run of which nothing can be left out.
+#[derive(Clone, Debug)]
+pub struct Shrunk {
+    /// The faults that are left.
+    pub only: Only,
+    /// Messages that either end sends, at the most.
+    pub messages: u32,
+    /// What goes wrong.
+    pub failure: Failure,
+    /// Runs that it took.
+    pub runs: u32,
+}
+
+/// Finds fewer faults and messages with which the run of `seed` fails as it does with all.
+///
+/// All faults of a kind are turned off at once where that is possible, then single ones, until
+/// none can be spared; then messages are halved. `limit` bounds the runs.
+pub fn shrink(seed: u64, failure: Failure, limit: u32) -> Shrunk {
+    let all = Options::draw(seed);
+    let messages = all.traffic.iter().map(|traffic| traffic.messages).max().unwrap_or(0);
+    let mut search = Search { seed, failure, messages, runs: 0, limit };
+    let mut items = all.faults();
+    if search.fails(&[], messages) {
+        items.clear();
+    }
+    loop {
+        let before = items.len();
+        let kinds: BTreeSet<Fault> = items.iter().map(|item| item.fault).collect();
+        for kind in kinds {
+            search.without(&mut items, |item| item.fault == kind);
+        }
+        for item in items.clone() {
+            search.without(&mut items, |other| *other == item);
+        }
+        // What one fault was needed for may have gone with another.
+        if items.len() == before || search.runs >= limit {
+            break;
+        }
+    }
+    while search.messages > 1 && search.fails(&items, search.messages / 2) {
+        search.messages /= 2;
+    }
+    Shrunk {
+        only: Only::from(&items[..]),
+        messages: search.messages,
+        failure: search.failure,
+        runs: search.runs,
+    }
+}
+
+struct Search {
+    seed: u64,
+    failure: Failure,
+    messages: u32,
+    runs: u32,
+    limit: u32,
+}
+
+impl Search {
+    /// Whether the run still fails in the same way.
+    fn fails(&mut self, items: &[Item], messages: u32) -> bool {
+        if self.runs >= self.limit {
+            return false;
+        }
+        self.runs += 1;
+        let mut options = Options::draw(self.seed);
+        options.keep_only(&Only::from(items));
+        options.limit_messages(messages);
+        match attempt(options, false) {
+            Err(failure) if failure.is_like(&self.failure) => {
+                self.failure = failure;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Leaves out what fits `unwanted`, if the run fails without it.
+    fn without(&mut self, items: &mut Vec<Item>, unwanted: impl Fn(&Item) -> bool) {
+        let fewer: Vec<Item> = items.iter().filter(|item| !unwanted(item)).copied().collect();
+        if fewer.len() < items.len() && self.fails(&fewer, self.messages) {
+            *items = fewer;
+        }
+    }
+}
