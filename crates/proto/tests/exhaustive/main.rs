@@ -11,6 +11,8 @@ use anabranch_harness::odometer::Odometer;
 use anabranch_harness::{Pair, Verdict};
 use anabranch_proto::{AssociationConfig, CloseReason, ConnectRequest, Event};
 
+mod multihomed;
+
 /// Packets whose fate is enumerated.
 const PACKETS: u32 = 6;
 /// The client's SCTP port.
@@ -29,6 +31,11 @@ fn config() -> AssociationConfig {
 /// Runs `scenario` once for every combination of fates of the packets that are sent after it
 /// calls the function that it is given.
 fn all_fates(scenario: impl Fn(&dyn Fn(&mut Pair))) {
+    all_fates_of(PACKETS, scenario);
+}
+
+/// The same for so many packets.
+fn all_fates_of(count: u32, scenario: impl Fn(&dyn Fn(&mut Pair))) {
     let odometer = Rc::new(RefCell::new(Odometer::default()));
     let mut runs = 0;
     while odometer.borrow_mut().next() {
@@ -38,7 +45,7 @@ fn all_fates(scenario: impl Fn(&dyn Fn(&mut Pair))) {
             let mut packets = 0;
             pair.net.script(move |_| {
                 packets += 1;
-                if packets > PACKETS {
+                if packets > count {
                     return Verdict::Pass;
                 }
                 match odometer.borrow_mut().choose(4) {
@@ -58,15 +65,19 @@ fn all_fates(scenario: impl Fn(&dyn Fn(&mut Pair))) {
         }
     }
     println!("{runs} runs");
-    assert!(runs >= 4_usize.pow(3), "packets had a fate");
+    assert!(runs >= 4_usize.pow(2), "packets had a fate");
 }
 
 fn connect(pair: &mut Pair, from: usize) {
+    connect_with(pair, from, config());
+}
+
+fn connect_with(pair: &mut Pair, from: usize, config: AssociationConfig) {
     let now = pair.net.now();
     let to = if from == 0 { Pair::PORT } else { CLIENT };
     let mut request = ConnectRequest::new(pair.addresses[1 - from].clone(), to);
     request.local_port = Some(if from == 0 { CLIENT } else { Pair::PORT });
-    request.config = Arc::new(config());
+    request.config = Arc::new(config);
     let id = pair.net.node_mut(from).endpoint.connect(now, request);
     pair.id[from] = Some(id.expect("a valid request"));
     pair.closed[from] = None;
