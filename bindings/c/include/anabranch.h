@@ -1,0 +1,137 @@
+/* anabranch: SCTP in user space.
+ *
+ * The socket calls of POSIX and of RFC 6458 ("Sockets API Extensions for the Stream Control
+ * Transmission Protocol") under the prefix anabranch_. Structures and constants are those of the
+ * system's headers. docs/c.md says what differs from sockets of a kernel.
+ *
+ * A descriptor is one of the system: poll, select and epoll wait for it and fcntl sets O_NONBLOCK.
+ * All else goes through this library; close it with anabranch_close only.
+ *
+ * Calls return -1 and set errno when something is wrong, and may be made from any thread. */
+#ifndef ANABRANCH_H
+#define ANABRANCH_H
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#ifdef __has_include
+#if __has_include(<netinet/sctp.h>)
+#include <netinet/sctp.h>
+#endif
+#endif
+#include <linux/sctp.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef IPPROTO_SCTP
+#define IPPROTO_SCTP 132
+#endif
+
+/* What <linux/sctp.h> lacks and <netinet/sctp.h> has. */
+#ifndef HAVE_SCTP_SENDV
+enum { SCTP_SENDV_NOINFO, SCTP_SENDV_SNDINFO, SCTP_SENDV_PRINFO, SCTP_SENDV_AUTHINFO, SCTP_SENDV_SPA };
+enum { SCTP_RECVV_NOINFO, SCTP_RECVV_RCVINFO, SCTP_RECVV_NXTINFO, SCTP_RECVV_RN };
+#define SCTP_SEND_SNDINFO_VALID 0x1
+#define SCTP_SEND_PRINFO_VALID 0x2
+#define SCTP_SEND_AUTHINFO_VALID 0x4
+struct sctp_sendv_spa {
+    uint32_t sendv_flags;
+    struct sctp_sndinfo sendv_sndinfo;
+    struct sctp_prinfo sendv_prinfo;
+    struct sctp_authinfo sendv_authinfo;
+};
+struct sctp_recvv_rn {
+    struct sctp_rcvinfo recvv_rcvinfo;
+    struct sctp_nxtinfo recvv_nxtinfo;
+};
+#endif
+
+/* RFC 6458 section 5.3.6; Linux has no such flag. */
+#ifndef SCTP_COMPLETE
+#define SCTP_COMPLETE 0x100
+#endif
+
+/* Socket options of our own, at the level IPPROTO_SCTP, before bind, listen or connect has opened
+ * an endpoint: the UDP port of this side (int; the default is 9899 for sockets that listen and a
+ * free one for those that connect), and IP protocol 132 in place of UDP (int, needs CAP_NET_RAW).
+ * The peer's UDP port is the option SCTP_REMOTE_UDP_ENCAPS_PORT (RFC 6951), 9899 by default. */
+#define ANABRANCH_LOCAL_UDP_PORT 0x4100
+#define ANABRANCH_RAW_IP 0x4101
+
+/* Sockets: SOCK_STREAM is one-to-one style, SOCK_SEQPACKET one-to-many. */
+int anabranch_socket(int domain, int type, int protocol);
+int anabranch_bind(int fd, const struct sockaddr *address, socklen_t len);
+int anabranch_listen(int fd, int backlog);
+int anabranch_accept(int fd, struct sockaddr *address, socklen_t *len);
+int anabranch_connect(int fd, const struct sockaddr *address, socklen_t len);
+int anabranch_shutdown(int fd, int how);
+int anabranch_close(int fd);
+int anabranch_getsockname(int fd, struct sockaddr *address, socklen_t *len);
+int anabranch_getpeername(int fd, struct sockaddr *address, socklen_t *len);
+int anabranch_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int anabranch_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+
+/* Messages. */
+ssize_t anabranch_send(int fd, const void *data, size_t len, int flags);
+ssize_t anabranch_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to,
+                         socklen_t tolen);
+ssize_t anabranch_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t anabranch_write(int fd, const void *data, size_t len);
+ssize_t anabranch_recv(int fd, void *buffer, size_t len, int flags);
+ssize_t anabranch_recvfrom(int fd, void *buffer, size_t len, int flags, struct sockaddr *from,
+                           socklen_t *fromlen);
+ssize_t anabranch_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t anabranch_read(int fd, void *buffer, size_t len);
+
+/* RFC 6458 section 9. Lists of addresses are packed: each takes its family's size. */
+int anabranch_sctp_bindx(int fd, const struct sockaddr *addresses, int count, int flags);
+int anabranch_sctp_connectx(int fd, const struct sockaddr *addresses, int count, sctp_assoc_t *id);
+int anabranch_sctp_peeloff(int fd, sctp_assoc_t id);
+int anabranch_sctp_getpaddrs(int fd, sctp_assoc_t id, struct sockaddr **addresses);
+void anabranch_sctp_freepaddrs(struct sockaddr *addresses);
+int anabranch_sctp_getladdrs(int fd, sctp_assoc_t id, struct sockaddr **addresses);
+void anabranch_sctp_freeladdrs(struct sockaddr *addresses);
+int anabranch_sctp_opt_info(int fd, sctp_assoc_t id, int name, void *value, socklen_t *len);
+ssize_t anabranch_sctp_sendmsg(int fd, const void *data, size_t len, const struct sockaddr *to,
+                               socklen_t tolen, uint32_t ppid, uint32_t flags, uint16_t stream,
+                               uint32_t timetolive, uint32_t context);
+ssize_t anabranch_sctp_recvmsg(int fd, void *buffer, size_t len, struct sockaddr *from,
+                               socklen_t *fromlen, struct sctp_sndrcvinfo *info, int *flags);
+ssize_t anabranch_sctp_send(int fd, const void *data, size_t len,
+                            const struct sctp_sndrcvinfo *info, int flags);
+ssize_t anabranch_sctp_sendv(int fd, const struct iovec *list, int count,
+                             const struct sockaddr *addresses, int address_count, const void *info,
+                             socklen_t info_len, unsigned int info_type, int flags);
+ssize_t anabranch_sctp_recvv(int fd, const struct iovec *list, int count, struct sockaddr *from,
+                             socklen_t *fromlen, void *info, socklen_t *info_len,
+                             unsigned int *info_type, int *flags);
+
+/* Endpoints of a program's own choice: UDP sockets of one port on some local addresses (count 0
+ * means all of the host; ports in the list mean nothing). udp_port 0 takes a free one, -1 is IP
+ * protocol 132. Sockets opened on an endpoint use its addresses and its UDP port. */
+typedef struct anabranch_endpoint anabranch_endpoint;
+anabranch_endpoint *anabranch_endpoint_new(const struct sockaddr *addresses, int count, int udp_port);
+void anabranch_endpoint_free(anabranch_endpoint *endpoint);
+int anabranch_endpoint_udp_port(const anabranch_endpoint *endpoint);
+int anabranch_endpoint_associations(const anabranch_endpoint *endpoint);
+int anabranch_endpoint_wait_idle(const anabranch_endpoint *endpoint, int milliseconds);
+int anabranch_endpoint_socket(const anabranch_endpoint *endpoint, int domain, int type);
+
+/* Waits until what closed sockets sent is delivered (a negative number waits for ever), and closes
+ * the endpoints that sockets shared. Without it the end of the program ends associations, too. */
+int anabranch_finish(int milliseconds);
+
+/* The library's version, "0.1.0". */
+const char *anabranch_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,334 @@
+//! Constants and structures of C, as `<linux/sctp.h>` and `<netinet/sctp.h>` have them. The tests
+//! compare their sizes with the compiler's.
+
+#![allow(missing_docs, reason = "RFC 6458 and the header say what they are")]
+
+use libc::c_int;
+
+/// A type of C that has only numbers and arrays of them, and nothing between them: any bytes are a
+/// value, and any value is bytes.
+///
+/// # Safety
+/// The type is `repr(C)`, valid for all bytes and without padding.
+pub(crate) unsafe trait Plain: Copy {}
+
+/// Reads a value at the start of some bytes.
+pub(crate) fn from_bytes<T: Plain>(bytes: &[u8]) -> Option<T> {
+    if bytes.len() < size_of::<T>() {
+        return None;
+    }
+    // SAFETY: there are enough bytes, and any are a value.
+    Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+}
+
+/// The bytes of a value.
+pub(crate) fn to_bytes<T: Plain>(value: &T) -> Vec<u8> {
+    let mut bytes = vec![0; size_of::<T>()];
+    let from = std::ptr::from_ref(value).cast();
+    // SAFETY: the buffer has room for the value, all of whose bytes are initialised.
+    unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+    bytes
+}
+
+/// A value of zeros.
+pub(crate) fn zeroed<T: Plain>() -> T {
+    // SAFETY: any bytes are a value.
+    unsafe { std::mem::zeroed() }
+}
+
+macro_rules! plain {
+    ($($(#[$meta:meta])* struct $name:ident { $($field:ident: $type:ty,)* })*) => {$(
+        $(#[$meta])*
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name { $(pub(crate) $field: $type,)* }
+
+        // What C pads has a field of its own.
+        const _: () = assert!(size_of::<$name>() == 0 $(+ size_of::<$type>())*);
+
+        // SAFETY: only numbers and arrays of them, with C's layout and no padding.
+        unsafe impl Plain for $name {}
+
+        impl Default for $name {
+            fn default() -> Self { zeroed() }
+        }
+    )*};
+}
+
+// SAFETY: a number.
+unsafe impl Plain for c_int {}
+// SAFETY: two numbers, with C's layout.
+unsafe impl Plain for libc::linger {}
+// SAFETY: two numbers, with C's layout.
+unsafe impl Plain for libc::timeval {}
+
+/// A `struct sockaddr_storage` within a packed structure.
+pub(crate) type Storage = [u8; crate::address::STORAGE];
+
+plain! {
+    struct Initmsg { num_ostreams: u16, max_instreams: u16, max_attempts: u16, max_init_timeo: u16, }
+    struct Sndrcvinfo {
+        stream: u16, ssn: u16, flags: u16, pad: u16, ppid: u32, context: u32, timetolive: u32,
+        tsn: u32, cumtsn: u32, assoc_id: i32,
+    }
+    struct Sndinfo { sid: u16, flags: u16, ppid: u32, context: u32, assoc_id: i32, }
+    struct Rcvinfo {
+        sid: u16, ssn: u16, flags: u16, pad: u16, ppid: u32, tsn: u32, cumtsn: u32, context: u32,
+        assoc_id: i32,
+    }
+    struct Nxtinfo { sid: u16, flags: u16, ppid: u32, length: u32, assoc_id: i32, }
+    struct Prinfo { policy: u16, pad: u16, value: u32, }
+    struct Authinfo { keynumber: u16, }
+    struct SendvSpa {
+        flags: u32, sndinfo: Sndinfo, prinfo: Prinfo, authinfo: Authinfo, pad: u16,
+    }
+    struct RecvvRn { rcvinfo: Rcvinfo, nxtinfo: Nxtinfo, }
+    struct Rtoinfo { assoc_id: i32, initial: u32, max: u32, min: u32, }
+    struct Assocparams {
+        assoc_id: i32, asocmaxrxt: u16, number_peer_destinations: u16, peer_rwnd: u32,
+        local_rwnd: u32, cookie_life: u32,
+    }
+    struct SackInfo { assoc_id: i32, delay: u32, freq: u32, }
+    struct AssocValue { assoc_id: i32, value: u32, }
+    struct Setadaptation { ind: u32, }
+    struct Event { assoc_id: i32, kind: u16, on: u8, pad: u8, }
+    struct AssocChange {
+        kind: u16, flags: u16, length: u32, state: u16, error: u16, outbound_streams: u16,
+        inbound_streams: u16, assoc_id: i32,
+    }
+    struct RemoteError {
+        kind: u16, flags: u16, length: u32, error: u16, pad: u16, assoc_id: i32,
+    }
+    struct SendFailed {
+        kind: u16, flags: u16, length: u32, error: u32, info: Sndrcvinfo, assoc_id: i32,
+    }
+    struct SendFailedEvent {
+        kind: u16, flags: u16, length: u32, error: u32, info: Sndinfo, assoc_id: i32,
+    }
+    struct ShutdownEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
+    struct AdaptationEvent { kind: u16, flags: u16, length: u32, ind: u32, assoc_id: i32, }
+    /// Of the option SCTP_REMOTE_UDP_ENCAPS_PORT (RFC 6951 section 6.1).
+    struct Udpencaps {
+        assoc_id: i32, pad: u32, address: AlignedStorage, port: u16, pad2: [u16; 3],
+    }
+    #[repr(packed)]
+    struct PaddrChange {
+        kind: u16, flags: u16, length: u32, address: Storage, state: i32, error: i32,
+        assoc_id: i32,
+    }
+    #[repr(packed)]
+    struct Prim { assoc_id: i32, address: Storage, }
+    #[repr(packed)]
+    struct Paddrparams {
+        assoc_id: i32, address: Storage, hbinterval: u32, pathmaxrxt: u16, pathmtu: u32,
+        sackdelay: u32, flags: u32, ipv6_flowlabel: u32, dscp: u8, pad: u8,
+    }
+    #[repr(packed)]
+    struct Paddrinfo {
+        assoc_id: i32, address: Storage, state: i32, cwnd: u32, srtt: u32, rto: u32, mtu: u32,
+    }
+    struct Status {
+        assoc_id: i32, state: i32, rwnd: u32, unackdata: u16, penddata: u16, instrms: u16,
+        outstrms: u16, fragmentation_point: u32, primary: Paddrinfo,
+    }
+}
+
+/// A `struct sockaddr_storage` with its alignment.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AlignedStorage(pub(crate) Storage);
+
+/// The level of SCTP's options.
+pub(crate) const IPPROTO_SCTP: c_int = 132;
+
+pub(crate) mod option {
+    pub(crate) const RTOINFO: i32 = 0;
+    pub(crate) const ASSOCINFO: i32 = 1;
+    pub(crate) const INITMSG: i32 = 2;
+    pub(crate) const NODELAY: i32 = 3;
+    pub(crate) const AUTOCLOSE: i32 = 4;
+    pub(crate) const PRIMARY_ADDR: i32 = 6;
+    pub(crate) const ADAPTATION_LAYER: i32 = 7;
+    pub(crate) const DISABLE_FRAGMENTS: i32 = 8;
+    pub(crate) const PEER_ADDR_PARAMS: i32 = 9;
+    pub(crate) const DEFAULT_SEND_PARAM: i32 = 10;
+    pub(crate) const EVENTS: i32 = 11;
+    pub(crate) const I_WANT_MAPPED_V4_ADDR: i32 = 12;
+    pub(crate) const MAXSEG: i32 = 13;
+    pub(crate) const STATUS: i32 = 14;
+    pub(crate) const GET_PEER_ADDR_INFO: i32 = 15;
+    pub(crate) const DELAYED_SACK: i32 = 16;
+    pub(crate) const FRAGMENT_INTERLEAVE: i32 = 18;
+    pub(crate) const PARTIAL_DELIVERY_POINT: i32 = 19;
+    pub(crate) const MAX_BURST: i32 = 20;
+    pub(crate) const GET_ASSOC_NUMBER: i32 = 28;
+    pub(crate) const GET_ASSOC_ID_LIST: i32 = 29;
+    pub(crate) const RECVRCVINFO: i32 = 32;
+    pub(crate) const RECVNXTINFO: i32 = 33;
+    pub(crate) const DEFAULT_SNDINFO: i32 = 34;
+    pub(crate) const EVENT: i32 = 127;
+    pub(crate) const REMOTE_UDP_ENCAPS_PORT: i32 = 132;
+    /// Our own: the UDP port of this side, an int.
+    pub(crate) const LOCAL_UDP_PORT: i32 = 0x4100;
+    /// Our own: IP protocol 132 in place of UDP, a boolean int.
+    pub(crate) const RAW_IP: i32 = 0x4101;
+}
+
+/// Flags of messages.
+pub(crate) mod flag {
+    pub(crate) const UNORDERED: u16 = 1;
+    pub(crate) const ADDR_OVER: u16 = 1 << 1;
+    pub(crate) const ABORT: u16 = 1 << 2;
+    pub(crate) const SACK_IMMEDIATELY: u16 = 1 << 3;
+    pub(crate) const PR_MASK: u16 = 0x30;
+    pub(crate) const PR_TTL: u16 = 0x10;
+    pub(crate) const SENDALL: u16 = 1 << 6;
+    /// `nxt_length` is the length of the whole message. Linux has no such flag; the number is ours.
+    pub(crate) const COMPLETE: u16 = 1 << 8;
+    /// MSG_FIN of the system.
+    pub(crate) const EOF: u16 = 0x200;
+    pub(crate) const MSG_NOTIFICATION: i32 = 0x8000;
+}
+
+/// Types of notifications.
+pub(crate) mod event {
+    pub(crate) const DATA_IO: u16 = 0x8000;
+    pub(crate) const ASSOC_CHANGE: u16 = 0x8001;
+    pub(crate) const PEER_ADDR_CHANGE: u16 = 0x8002;
+    pub(crate) const SEND_FAILED: u16 = 0x8003;
+    pub(crate) const REMOTE_ERROR: u16 = 0x8004;
+    pub(crate) const SHUTDOWN: u16 = 0x8005;
+    pub(crate) const PARTIAL_DELIVERY: u16 = 0x8006;
+    pub(crate) const ADAPTATION: u16 = 0x8007;
+    pub(crate) const AUTHENTICATION: u16 = 0x8008;
+    pub(crate) const SENDER_DRY: u16 = 0x8009;
+    pub(crate) const STREAM_RESET: u16 = 0x800a;
+    pub(crate) const ASSOC_RESET: u16 = 0x800b;
+    pub(crate) const STREAM_CHANGE: u16 = 0x800c;
+    pub(crate) const SEND_FAILED_EVENT: u16 = 0x800d;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::mem::offset_of;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Statements that the C compiler checks: sizes, and where fields are.
+    fn statements() -> Vec<String> {
+        let mut all = Vec::new();
+        macro_rules! same {
+            ($($rust:ident = $c:literal { $($field:ident = $name:literal)* })*) => {$(
+                all.push(format!("sizeof(struct {}) == {}", $c, size_of::<$rust>()));
+                $(all.push(format!(
+                    "offsetof(struct {}, {}) == {}", $c, $name, offset_of!($rust, $field)
+                ));)*
+            )*};
+        }
+        same! {
+            Initmsg = "sctp_initmsg" { max_init_timeo = "sinit_max_init_timeo" }
+            Sndrcvinfo = "sctp_sndrcvinfo" { ppid = "sinfo_ppid" assoc_id = "sinfo_assoc_id" }
+            Sndinfo = "sctp_sndinfo" { ppid = "snd_ppid" assoc_id = "snd_assoc_id" }
+            Rcvinfo = "sctp_rcvinfo" { ppid = "rcv_ppid" assoc_id = "rcv_assoc_id" }
+            Nxtinfo = "sctp_nxtinfo" { length = "nxt_length" assoc_id = "nxt_assoc_id" }
+            Prinfo = "sctp_prinfo" { value = "pr_value" }
+            Authinfo = "sctp_authinfo" {}
+            SendvSpa = "sctp_sendv_spa" { prinfo = "sendv_prinfo" authinfo = "sendv_authinfo" }
+            RecvvRn = "sctp_recvv_rn" { nxtinfo = "recvv_nxtinfo" }
+            Rtoinfo = "sctp_rtoinfo" { initial = "srto_initial" min = "srto_min" }
+            Assocparams = "sctp_assocparams" { cookie_life = "sasoc_cookie_life" }
+            SackInfo = "sctp_sack_info" { delay = "sack_delay" freq = "sack_freq" }
+            AssocValue = "sctp_assoc_value" { value = "assoc_value" }
+            Setadaptation = "sctp_setadaptation" {}
+            Event = "sctp_event" { kind = "se_type" on = "se_on" }
+            AssocChange = "sctp_assoc_change" { state = "sac_state" assoc_id = "sac_assoc_id" }
+            RemoteError = "sctp_remote_error" { error = "sre_error" assoc_id = "sre_assoc_id" }
+            SendFailed = "sctp_send_failed" { info = "ssf_info" assoc_id = "ssf_assoc_id" }
+            SendFailedEvent = "sctp_send_failed_event" { info = "ssfe_info" assoc_id = "ssf_assoc_id" }
+            ShutdownEvent = "sctp_shutdown_event" { assoc_id = "sse_assoc_id" }
+            AdaptationEvent = "sctp_adaptation_event" { ind = "sai_adaptation_ind" assoc_id = "sai_assoc_id" }
+            Udpencaps = "sctp_udpencaps" { address = "sue_address" port = "sue_port" }
+            PaddrChange = "sctp_paddr_change" { address = "spc_aaddr" state = "spc_state" assoc_id = "spc_assoc_id" }
+            Prim = "sctp_prim" { address = "ssp_addr" }
+            Paddrparams = "sctp_paddrparams" { pathmaxrxt = "spp_pathmaxrxt" pathmtu = "spp_pathmtu" flags = "spp_flags" dscp = "spp_dscp" }
+            Paddrinfo = "sctp_paddrinfo" { state = "spinfo_state" mtu = "spinfo_mtu" }
+            Status = "sctp_status" { instrms = "sstat_instrms" primary = "sstat_primary" }
+        }
+        let mut number = |name: &str, value: i64| all.push(format!("{name} == {value}"));
+        for (name, value) in [
+            ("SCTP_RTOINFO", option::RTOINFO),
+            ("SCTP_ASSOCINFO", option::ASSOCINFO),
+            ("SCTP_INITMSG", option::INITMSG),
+            ("SCTP_NODELAY", option::NODELAY),
+            ("SCTP_AUTOCLOSE", option::AUTOCLOSE),
+            ("SCTP_PRIMARY_ADDR", option::PRIMARY_ADDR),
+            ("SCTP_ADAPTATION_LAYER", option::ADAPTATION_LAYER),
+            ("SCTP_DISABLE_FRAGMENTS", option::DISABLE_FRAGMENTS),
+            ("SCTP_PEER_ADDR_PARAMS", option::PEER_ADDR_PARAMS),
+            ("SCTP_DEFAULT_SEND_PARAM", option::DEFAULT_SEND_PARAM),
+            ("SCTP_EVENTS", option::EVENTS),
+            ("SCTP_I_WANT_MAPPED_V4_ADDR", option::I_WANT_MAPPED_V4_ADDR),
+            ("SCTP_MAXSEG", option::MAXSEG),
+            ("SCTP_STATUS", option::STATUS),
+            ("SCTP_GET_PEER_ADDR_INFO", option::GET_PEER_ADDR_INFO),
+            ("SCTP_DELAYED_SACK", option::DELAYED_SACK),
+            ("SCTP_FRAGMENT_INTERLEAVE", option::FRAGMENT_INTERLEAVE),
+            ("SCTP_PARTIAL_DELIVERY_POINT", option::PARTIAL_DELIVERY_POINT),
+            ("SCTP_MAX_BURST", option::MAX_BURST),
+            ("SCTP_GET_ASSOC_NUMBER", option::GET_ASSOC_NUMBER),
+            ("SCTP_GET_ASSOC_ID_LIST", option::GET_ASSOC_ID_LIST),
+            ("SCTP_RECVRCVINFO", option::RECVRCVINFO),
+            ("SCTP_RECVNXTINFO", option::RECVNXTINFO),
+            ("SCTP_DEFAULT_SNDINFO", option::DEFAULT_SNDINFO),
+            ("SCTP_EVENT", option::EVENT),
+            ("SCTP_REMOTE_UDP_ENCAPS_PORT", option::REMOTE_UDP_ENCAPS_PORT),
+            ("ANABRANCH_LOCAL_UDP_PORT", option::LOCAL_UDP_PORT),
+            ("ANABRANCH_RAW_IP", option::RAW_IP),
+            ("MSG_NOTIFICATION", flag::MSG_NOTIFICATION),
+        ] {
+            number(name, value.into());
+        }
+        for (name, value) in [
+            ("SCTP_UNORDERED", flag::UNORDERED),
+            ("SCTP_ADDR_OVER", flag::ADDR_OVER),
+            ("SCTP_ABORT", flag::ABORT),
+            ("SCTP_SACK_IMMEDIATELY", flag::SACK_IMMEDIATELY),
+            ("SCTP_PR_SCTP_TTL", flag::PR_TTL),
+            ("SCTP_PR_SCTP_MASK", flag::PR_MASK),
+            ("SCTP_SENDALL", flag::SENDALL),
+            ("SCTP_EOF", flag::EOF),
+            ("SCTP_COMPLETE", flag::COMPLETE),
+            ("SCTP_DATA_IO_EVENT", event::DATA_IO),
+            ("SCTP_ASSOC_CHANGE", event::ASSOC_CHANGE),
+            ("SCTP_PEER_ADDR_CHANGE", event::PEER_ADDR_CHANGE),
+            ("SCTP_SEND_FAILED", event::SEND_FAILED),
+            ("SCTP_REMOTE_ERROR", event::REMOTE_ERROR),
+            ("SCTP_SHUTDOWN_EVENT", event::SHUTDOWN),
+            ("SCTP_ADAPTATION_INDICATION", event::ADAPTATION),
+            ("SCTP_SENDER_DRY_EVENT", event::SENDER_DRY),
+            ("SCTP_SEND_FAILED_EVENT", event::SEND_FAILED_EVENT),
+        ] {
+            number(name, value.into());
+        }
+        all
+    }
+
+    #[test]
+    fn the_compiler_lays_structures_out_as_this_file_does() {
+        let mut source = "#include <anabranch.h>\n#include <stddef.h>\n".to_owned();
+        for statement in statements() {
+            source.push_str(&format!("_Static_assert({statement}, \"{statement}\");\n"));
+        }
+        let mut cc = Command::new("cc")
+            .args(["-std=gnu11", "-fsyntax-only", "-xc", "-I"])
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/include"))
+            .arg("-")
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        cc.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
+        assert!(cc.wait().unwrap().success());
+    }
+}

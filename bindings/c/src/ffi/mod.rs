@@ -1,0 +1,42 @@
+//! What C calls. Every function checks what it is given, lets no panic through, and returns -1
+//! with `errno` set when something is wrong.
+
+mod buffers;
+mod endpoint;
+mod message;
+mod options;
+mod sctp;
+mod socket;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use libc::{c_int, ssize_t};
+
+use crate::errno::Errno;
+
+pub use self::endpoint::*;
+pub use self::message::*;
+pub use self::options::*;
+pub use self::sctp::*;
+#[cfg(feature = "packetdrill")]
+pub(crate) use self::socket::parse as parse_socket;
+pub use self::socket::*;
+
+/// Runs a call. A panic would be a bug of this library; C sees EIO.
+pub(crate) fn guard<T>(failure: T, call: impl FnOnce() -> Result<T, Errno>) -> T {
+    let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(Errno::EIO));
+    result.unwrap_or_else(|errno| {
+        errno.set();
+        failure
+    })
+}
+
+/// Runs a call that gives nothing but 0.
+fn done(call: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    guard(-1, || call().map(|()| 0))
+}
+
+/// A length as calls return it.
+fn length(length: usize) -> ssize_t {
+    ssize_t::try_from(length).unwrap_or(ssize_t::MAX)
+}

@@ -1,0 +1,151 @@
+//! Asking for options at the level of SCTP.
+
+use anabranch_proto::BurstControl;
+use libc::c_int;
+
+use super::{
+    HB_DISABLE, HB_ENABLE, PMTUD_DISABLE, PMTUD_ENABLE, SACKDELAY_DISABLE, SACKDELAY_ENABLE,
+    SUBSCRIPTIONS, milliseconds, parse,
+};
+use crate::abi::{
+    self, AssocValue, Assocparams, Event, Initmsg, Paddrinfo, Paddrparams, Prim, Rtoinfo, SackInfo,
+    Setadaptation, Sndinfo, Sndrcvinfo, Status, Udpencaps, option,
+};
+use crate::address;
+use crate::errno::Errno;
+use crate::socket::Socket;
+
+pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>, Errno> {
+    let options = socket.with(|state| state.options.clone());
+    let config = &options.config;
+    let flag = |on: bool| abi::to_bytes(&c_int::from(on));
+    let number = |number: usize| abi::to_bytes(&c_int::try_from(number).unwrap_or(c_int::MAX));
+    Ok(match name {
+        option::RTOINFO => abi::to_bytes(&Rtoinfo {
+            assoc_id: parse::<Rtoinfo>(given)?.assoc_id,
+            initial: milliseconds(config.rto_initial),
+            max: milliseconds(config.rto_max),
+            min: milliseconds(config.rto_min),
+        }),
+        option::ASSOCINFO => {
+            let assoc_id = parse::<Assocparams>(given)?.assoc_id;
+            let known = socket.with_association(assoc_id, anabranch::Association::statistics);
+            let known = known.ok().flatten();
+            abi::to_bytes(&Assocparams {
+                assoc_id,
+                asocmaxrxt: u16::try_from(config.association_max_retrans).unwrap_or(u16::MAX),
+                number_peer_destinations: known
+                    .as_ref()
+                    .map_or(0, |known| known.paths.len() as u16),
+                peer_rwnd: known.as_ref().map_or(0, |known| known.peer_rwnd),
+                local_rwnd: u32::try_from(config.receive_buffer).unwrap_or(u32::MAX),
+                cookie_life: 60_000,
+            })
+        }
+        option::INITMSG => abi::to_bytes(&Initmsg {
+            num_ostreams: config.outbound_streams,
+            max_instreams: config.inbound_streams,
+            max_attempts: u16::try_from(config.max_init_retransmits).unwrap_or(u16::MAX),
+            max_init_timeo: u16::try_from(config.rto_max.as_millis()).unwrap_or(u16::MAX),
+        }),
+        option::NODELAY => flag(!config.nagle),
+        option::AUTOCLOSE => number(config.autoclose.map_or(0, |time| time.as_secs() as usize)),
+        option::PRIMARY_ADDR => {
+            let prim: Prim = parse(given)?;
+            let primary = *socket.peer_addresses(prim.assoc_id)?.first().ok_or(Errno::ENOTCONN)?;
+            abi::to_bytes(&Prim { assoc_id: prim.assoc_id, address: address::to_storage(primary) })
+        }
+        option::ADAPTATION_LAYER => {
+            abi::to_bytes(&Setadaptation { ind: config.adaptation_indication.unwrap_or(0) })
+        }
+        option::PEER_ADDR_PARAMS => {
+            let params: Paddrparams = parse(given)?;
+            let (heartbeats, delays) = (config.heartbeat_interval, !config.sack_delay.is_zero());
+            abi::to_bytes(&Paddrparams {
+                hbinterval: heartbeats.map_or(0, milliseconds),
+                pathmaxrxt: u16::try_from(config.path_max_retrans).unwrap_or(u16::MAX),
+                pathmtu: if config.mtu.discovery { 0 } else { config.mtu.base.into() },
+                sackdelay: milliseconds(config.sack_delay),
+                flags: if heartbeats.is_some() { HB_ENABLE } else { HB_DISABLE }
+                    | if config.mtu.discovery { PMTUD_ENABLE } else { PMTUD_DISABLE }
+                    | if delays { SACKDELAY_ENABLE } else { SACKDELAY_DISABLE },
+                ..params
+            })
+        }
+        option::DELAYED_SACK => abi::to_bytes(&SackInfo {
+            assoc_id: parse::<SackInfo>(given)?.assoc_id,
+            delay: milliseconds(config.sack_delay),
+            freq: config.sack_frequency,
+        }),
+        option::PARTIAL_DELIVERY_POINT => number(config.partial_delivery_point),
+        option::MAX_BURST => {
+            let packets = match config.burst {
+                BurstControl::MaxBurst(packets) | BurstControl::MaxBurstCutsCwnd(packets) => {
+                    packets
+                }
+                BurstControl::Pacing { quantum } => quantum,
+                BurstControl::Unlimited => 0,
+            };
+            match parse::<AssocValue>(given) {
+                Ok(value) => abi::to_bytes(&AssocValue { value: packets, ..value }),
+                Err(_) => number(packets as usize),
+            }
+        }
+        option::MAXSEG => match parse::<AssocValue>(given) {
+            Ok(value) => abi::to_bytes(&AssocValue { value: 0, ..value }),
+            Err(_) => number(0),
+        },
+        option::DISABLE_FRAGMENTS => flag(false),
+        option::FRAGMENT_INTERLEAVE => number(1),
+        option::EVENT => {
+            let event: Event = parse(given)?;
+            abi::to_bytes(&Event { on: options.events.contains(&event.kind).into(), ..event })
+        }
+        option::EVENTS => SUBSCRIPTIONS
+            .iter()
+            .take(given.len())
+            .map(|kind| options.events.contains(kind).into())
+            .collect(),
+        option::I_WANT_MAPPED_V4_ADDR => flag(options.mapped),
+        option::RECVRCVINFO => flag(options.rcvinfo),
+        option::RECVNXTINFO => flag(options.nxtinfo),
+        option::DEFAULT_SNDINFO => abi::to_bytes(&options.default_send),
+        option::DEFAULT_SEND_PARAM => {
+            let Sndinfo { sid, flags, ppid, context, assoc_id } = options.default_send;
+            let timetolive = options.default_lifetime.map_or(0, milliseconds);
+            let info = Sndrcvinfo {
+                stream: sid,
+                flags,
+                ppid,
+                context,
+                assoc_id,
+                timetolive,
+                ..Sndrcvinfo::default()
+            };
+            abi::to_bytes(&info)
+        }
+        option::STATUS => {
+            abi::to_bytes::<Status>(&socket.status(parse::<Status>(given)?.assoc_id)?)
+        }
+        option::GET_PEER_ADDR_INFO => {
+            let info: Paddrinfo = parse(given)?;
+            let remote = address::from_bytes(&info.address)?.0;
+            abi::to_bytes(&socket.path_info(info.assoc_id, remote)?)
+        }
+        option::GET_ASSOC_NUMBER => {
+            abi::to_bytes(&u32::try_from(socket.ids().len()).unwrap_or(u32::MAX).cast_signed())
+        }
+        option::GET_ASSOC_ID_LIST => {
+            let ids = socket.ids();
+            let count = u32::try_from(ids.len()).unwrap_or(u32::MAX).to_ne_bytes();
+            count.into_iter().chain(ids.iter().flat_map(|id| id.to_ne_bytes())).collect()
+        }
+        option::REMOTE_UDP_ENCAPS_PORT => {
+            let info: Udpencaps = parse(given)?;
+            abi::to_bytes(&Udpencaps { port: options.remote_udp_port.to_be(), ..info })
+        }
+        option::LOCAL_UDP_PORT => number(usize::from(socket.udp_port())),
+        option::RAW_IP => flag(options.raw),
+        _ => return Err(Errno::ENOPROTOOPT),
+    })
+}

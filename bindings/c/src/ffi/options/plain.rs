@@ -1,0 +1,77 @@
+//! Options at the level SOL_SOCKET.
+
+use std::time::Duration;
+
+use libc::c_int;
+
+use super::set::{choose, configure};
+use super::{int, parse};
+use crate::abi;
+use crate::errno::Errno;
+use crate::socket::{Socket, Style};
+
+pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errno> {
+    let timeout = || {
+        let time: libc::timeval = parse(bytes)?;
+        let seconds = u64::try_from(time.tv_sec).map_err(|_| Errno::EINVAL)?;
+        let micros = u64::try_from(time.tv_usec).map_err(|_| Errno::EINVAL)?;
+        let total = Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros));
+        Ok::<_, Errno>((!total.is_zero()).then_some(total))
+    };
+    let size = || usize::try_from(int(bytes)?).map_err(|_| Errno::EINVAL);
+    match name {
+        libc::SO_LINGER => {
+            let linger: libc::linger = parse(bytes)?;
+            let time = Duration::from_secs(u64::try_from(linger.l_linger).unwrap_or(0));
+            choose(socket, |options| options.linger = (linger.l_onoff != 0).then_some(time))
+        }
+        libc::SO_RCVBUF => {
+            // What is too small is made as large as it must be, as kernels do.
+            let size = size()?.max(1500);
+            configure(socket, |config| config.receive_buffer = size)
+        }
+        libc::SO_SNDBUF => {
+            let size = size()?.max(1);
+            configure(socket, |config| config.send_buffer = size)
+        }
+        libc::SO_RCVTIMEO => {
+            let limit = timeout()?;
+            choose(socket, |options| options.receive_timeout = limit)
+        }
+        libc::SO_SNDTIMEO => {
+            let limit = timeout()?;
+            choose(socket, |options| options.send_timeout = limit)
+        }
+        // Ports of associations that have ended are free at once.
+        libc::SO_REUSEADDR => int(bytes).map(|_| ()),
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
+
+pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
+    let timeval = |limit: Option<Duration>| {
+        let limit = limit.unwrap_or_default();
+        let tv_sec = limit.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+        abi::to_bytes(&libc::timeval { tv_sec, tv_usec: limit.subsec_micros().into() })
+    };
+    let number = |number: usize| abi::to_bytes(&c_int::try_from(number).unwrap_or(c_int::MAX));
+    let options = socket.with(|state| state.options.clone());
+    Ok(match name {
+        libc::SO_ERROR => abi::to_bytes(&socket.take_error().map_or(0, |errno| errno.0)),
+        libc::SO_TYPE => abi::to_bytes(&match socket.style {
+            Style::OneToOne => libc::SOCK_STREAM,
+            Style::OneToMany => libc::SOCK_SEQPACKET,
+        }),
+        libc::SO_LINGER => {
+            let time = options.linger.unwrap_or_default().as_secs();
+            let l_linger = time.try_into().unwrap_or(c_int::MAX);
+            abi::to_bytes(&libc::linger { l_onoff: options.linger.is_some().into(), l_linger })
+        }
+        libc::SO_RCVBUF => number(options.config.receive_buffer),
+        libc::SO_SNDBUF => number(options.config.send_buffer),
+        libc::SO_RCVTIMEO => timeval(options.receive_timeout),
+        libc::SO_SNDTIMEO => timeval(options.send_timeout),
+        libc::SO_REUSEADDR => abi::to_bytes(&1),
+        _ => return Err(Errno::ENOPROTOOPT),
+    })
+}

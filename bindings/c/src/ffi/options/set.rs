@@ -1,0 +1,290 @@
+//! Setting options at the level of SCTP.
+
+use std::time::Duration;
+
+use anabranch_proto::{AssociationConfig, BurstControl};
+use libc::c_int;
+
+use super::{
+    HB_DEMAND, HB_DISABLE, HB_ENABLE, PMTUD_DISABLE, PMTUD_ENABLE, SACKDELAY_DISABLE,
+    SACKDELAY_ENABLE, SUBSCRIPTIONS, duration, int, parse,
+};
+use crate::abi::{
+    AssocValue, Assocparams, Event, Initmsg, Paddrparams, Prim, Rtoinfo, SackInfo, Setadaptation,
+    Sndinfo, Sndrcvinfo, Storage, Udpencaps, event, option,
+};
+use crate::address;
+use crate::errno::Errno;
+use crate::ffi::message::lifetime;
+use crate::socket::options::Options;
+use crate::socket::{Socket, Style};
+
+/// Notifications that can be had.
+const KNOWN: [u16; 8] = [
+    event::DATA_IO,
+    event::ASSOC_CHANGE,
+    event::PEER_ADDR_CHANGE,
+    event::SEND_FAILED,
+    event::REMOTE_ERROR,
+    event::SHUTDOWN,
+    event::ADAPTATION,
+    event::SEND_FAILED_EVENT,
+];
+
+/// Changes what associations begin with. The engine changes none that is up already, so that
+/// this is refused then, unless nothing changes.
+pub(super) fn configure(
+    socket: &Socket,
+    change: impl FnOnce(&mut AssociationConfig),
+) -> Result<(), Errno> {
+    let unused = socket.is_unused();
+    socket.with(|state| {
+        let mut config = state.options.config.clone();
+        change(&mut config);
+        config.validate().map_err(|_| Errno::EINVAL)?;
+        // Configurations cannot be compared but by what they show of themselves: all.
+        let shows = |config: &AssociationConfig| format!("{config:?}");
+        if !unused && shows(&config) != shows(&state.options.config) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        state.options.config = config;
+        Ok(())
+    })
+}
+
+/// Changes an option that takes effect at once.
+pub(super) fn choose(socket: &Socket, change: impl FnOnce(&mut Options)) -> Result<(), Errno> {
+    socket.with(|state| change(&mut state.options));
+    Ok(())
+}
+
+/// What SCTP_INITMSG and SCTP_INIT say; 0 leaves a value as it is.
+pub(in crate::ffi) fn init(socket: &Socket, init: Initmsg) -> Result<(), Errno> {
+    configure(socket, |config| {
+        let or = |new: u16, old: u16| if new == 0 { old } else { new };
+        config.outbound_streams = or(init.num_ostreams, config.outbound_streams);
+        config.inbound_streams = or(init.max_instreams, config.inbound_streams);
+        if init.max_attempts > 0 {
+            config.max_init_retransmits = init.max_attempts.into();
+        }
+        // sinit_max_init_timeo bounds the RTO of INIT; the engine has one bound for all.
+    })
+}
+
+pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errno> {
+    match name {
+        option::RTOINFO => {
+            let info: Rtoinfo = parse(bytes)?;
+            let or = |new: u32, old: Duration| if new == 0 { old } else { duration(new) };
+            configure(socket, |config| {
+                config.rto_initial = or(info.initial, config.rto_initial);
+                config.rto_max = or(info.max, config.rto_max);
+                config.rto_min = or(info.min, config.rto_min);
+            })
+        }
+        option::ASSOCINFO => {
+            let info: Assocparams = parse(bytes)?;
+            configure(socket, |config| {
+                if info.asocmaxrxt > 0 {
+                    config.association_max_retrans = info.asocmaxrxt.into();
+                }
+                // The life of cookies is the endpoint's.
+            })
+        }
+        option::INITMSG => init(socket, parse(bytes)?),
+        option::NODELAY => {
+            let on = int(bytes)? != 0;
+            configure(socket, |config| config.nagle = !on)
+        }
+        option::AUTOCLOSE => {
+            let seconds = u64::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
+            if socket.style == Style::OneToOne {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            configure(socket, |config| {
+                config.autoclose = (seconds > 0).then(|| Duration::from_secs(seconds));
+            })
+        }
+        option::PRIMARY_ADDR => {
+            let prim: Prim = parse(bytes)?;
+            let remote = address::from_bytes(&prim.address)?.0.ip();
+            let set = |association: &anabranch::Association| association.set_primary(remote);
+            socket.with_association(prim.assoc_id, set)?.map_err(|_| Errno::EINVAL)
+        }
+        option::ADAPTATION_LAYER => {
+            let Setadaptation { ind } = parse(bytes)?;
+            configure(socket, |config| config.adaptation_indication = Some(ind))
+        }
+        option::PEER_ADDR_PARAMS => set_path(socket, &parse(bytes)?),
+        option::DELAYED_SACK => {
+            let info: SackInfo = parse(bytes)?;
+            configure(socket, |config| {
+                if info.freq == 1 {
+                    config.sack_delay = Duration::ZERO;
+                } else if info.delay > 0 {
+                    config.sack_delay = duration(info.delay);
+                }
+                if info.freq > 0 {
+                    config.sack_frequency = info.freq;
+                }
+            })
+        }
+        option::PARTIAL_DELIVERY_POINT => {
+            let point = usize::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
+            configure(socket, |config| config.partial_delivery_point = point)
+        }
+        option::MAX_BURST => {
+            // An int in old programs.
+            let packets = match parse::<AssocValue>(bytes) {
+                Ok(value) => value.value,
+                Err(_) => u32::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?,
+            };
+            configure(socket, |config| {
+                config.burst = match packets {
+                    0 => BurstControl::Unlimited,
+                    packets => BurstControl::MaxBurst(packets),
+                };
+            })
+        }
+        option::MAXSEG => {
+            let value = match parse::<AssocValue>(bytes) {
+                Ok(value) => value.value,
+                Err(_) => u32::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?,
+            };
+            // Fragments are as large as the path takes, which is what 0 means.
+            if value == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+        }
+        // Off is all there is.
+        option::DISABLE_FRAGMENTS => off(bytes),
+        // Messages of different associations may be interleaved, those of one are not.
+        option::FRAGMENT_INTERLEAVE => match int(bytes)? {
+            0 | 1 => Ok(()),
+            _ => Err(Errno::EOPNOTSUPP),
+        },
+        option::EVENT => {
+            let event: Event = parse(bytes)?;
+            subscribe(socket, event.kind, event.on != 0)
+        }
+        option::EVENTS => {
+            for (kind, on) in SUBSCRIPTIONS.iter().zip(bytes) {
+                subscribe(socket, *kind, *on != 0)?;
+            }
+            Ok(())
+        }
+        option::I_WANT_MAPPED_V4_ADDR => {
+            let on = int(bytes)? != 0;
+            if socket.domain == libc::AF_INET {
+                return Err(Errno::EINVAL);
+            }
+            choose(socket, |options| options.mapped = on)
+        }
+        option::RECVRCVINFO => {
+            let on = int(bytes)? != 0;
+            choose(socket, |options| options.rcvinfo = on)
+        }
+        option::RECVNXTINFO => {
+            let on = int(bytes)? != 0;
+            choose(socket, |options| options.nxtinfo = on)
+        }
+        option::DEFAULT_SNDINFO => {
+            let info: Sndinfo = parse(bytes)?;
+            choose(socket, |options| options.default_send = info)
+        }
+        option::DEFAULT_SEND_PARAM => {
+            let Sndrcvinfo { stream, flags, ppid, context, assoc_id, timetolive, .. } =
+                parse(bytes)?;
+            choose(socket, |options| {
+                options.default_send = Sndinfo { sid: stream, flags, ppid, context, assoc_id };
+                options.default_lifetime = lifetime(timetolive);
+            })
+        }
+        option::REMOTE_UDP_ENCAPS_PORT => {
+            let info: Udpencaps = parse(bytes)?;
+            if info.assoc_id > 2 {
+                // The engine follows where a peer's packets come from (RFC 6951 section 5.4).
+                return Err(Errno::EOPNOTSUPP);
+            }
+            choose(socket, |options| options.remote_udp_port = u16::from_be(info.port))
+        }
+        option::LOCAL_UDP_PORT => {
+            let port = u16::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
+            choose(socket, |options| options.udp_port = Some(port))
+        }
+        option::RAW_IP => {
+            let on = int(bytes)? != 0;
+            choose(socket, |options| options.raw = on)
+        }
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
+
+fn off(bytes: &[u8]) -> Result<(), Errno> {
+    if int(bytes)? == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+}
+
+fn subscribe(socket: &Socket, kind: u16, on: bool) -> Result<(), Errno> {
+    if !SUBSCRIPTIONS.contains(&kind) {
+        return Err(Errno::EINVAL);
+    }
+    // What never happens may only be switched off.
+    if on && !KNOWN.contains(&kind) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    choose(socket, |options| {
+        if on {
+            options.events.insert(kind);
+        } else {
+            options.events.remove(&kind);
+        }
+    })
+}
+
+fn is_unspecified(storage: &Storage) -> bool {
+    address::from_bytes(storage).is_ok_and(|(address, _)| address.ip().is_unspecified())
+        || storage.iter().all(|byte| *byte == 0)
+}
+
+fn set_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
+    let flags = params.flags;
+    let contradicts = |one: u32, other: u32| flags & one != 0 && flags & other != 0;
+    if contradicts(HB_ENABLE, HB_DISABLE)
+        || contradicts(PMTUD_ENABLE, PMTUD_DISABLE)
+        || contradicts(SACKDELAY_ENABLE, SACKDELAY_DISABLE)
+    {
+        return Err(Errno::EINVAL);
+    }
+    if !is_unspecified(&params.address) {
+        // A path of its own parameters the engine has not; a heartbeat it has.
+        if flags & !HB_DEMAND != 0 || params.pathmaxrxt != 0 || params.hbinterval != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+    }
+    if flags & HB_DEMAND != 0 {
+        let remote = address::from_bytes(&params.address)?.0.ip();
+        let ask = |association: &anabranch::Association| association.request_heartbeat(remote);
+        socket.with_association(params.assoc_id, ask)?.map_err(|_| Errno::EINVAL)?;
+    }
+    configure(socket, |config| {
+        if flags & HB_DISABLE != 0 {
+            config.heartbeat_interval = None;
+        } else if params.hbinterval > 0 {
+            config.heartbeat_interval = Some(duration(params.hbinterval));
+        }
+        if params.pathmaxrxt > 0 {
+            config.path_max_retrans = params.pathmaxrxt.into();
+        }
+        if flags & PMTUD_DISABLE != 0 {
+            config.mtu.discovery = false;
+            if let Ok(mtu @ 1..) = u16::try_from(params.pathmtu) {
+                (config.mtu.base, config.mtu.max) = (mtu, mtu);
+            }
+        } else if flags & PMTUD_ENABLE != 0 {
+            config.mtu.discovery = true;
+        }
+        if flags & SACKDELAY_DISABLE != 0 {
+            config.sack_delay = Duration::ZERO;
+        } else if flags & SACKDELAY_ENABLE != 0 && params.sackdelay > 0 {
+            config.sack_delay = duration(params.sackdelay);
+        }
+    })
+}

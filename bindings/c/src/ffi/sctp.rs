@@ -1,0 +1,409 @@
+//! The calls that RFC 6458 adds (section 9).
+
+use std::ffi::c_void;
+use std::net::SocketAddr;
+
+use libc::{c_int, c_uint, iovec, sockaddr, socklen_t, ssize_t};
+
+use super::message::{
+    apply, apply_prinfo, apply_sndrcv, by_default, flags_of, lifetime, receive, sndrcv,
+};
+use super::{buffers, done, guard, length};
+use crate::abi::{self, Prinfo, RecvvRn, SendvSpa, Sndinfo, Sndrcvinfo, event};
+use crate::address;
+use crate::errno::Errno;
+use crate::socket::{Taken, Target, find};
+
+const BINDX_ADD_ADDR: c_int = 1;
+const BINDX_REM_ADDR: c_int = 2;
+
+/// Kinds of `info` for `sctp_sendv`.
+const SENDV_NOINFO: c_uint = 0;
+const SENDV_SNDINFO: c_uint = 1;
+const SENDV_PRINFO: c_uint = 2;
+const SENDV_SPA: c_uint = 4;
+
+/// What a `struct sctp_sendv_spa` has.
+const SEND_SNDINFO_VALID: u32 = 1;
+const SEND_PRINFO_VALID: u32 = 2;
+const SEND_AUTHINFO_VALID: u32 = 4;
+
+/// Kinds of `info` of `sctp_recvv`.
+const RECVV_NOINFO: c_uint = 0;
+const RECVV_RCVINFO: c_uint = 1;
+const RECVV_NXTINFO: c_uint = 2;
+const RECVV_RN: c_uint = 3;
+
+/// Binds to several addresses, or to more or fewer before the socket is used.
+///
+/// # Safety
+/// `addresses` points to `count` addresses one after the other.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_bindx(
+    fd: c_int,
+    addresses: *const sockaddr,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
+    done(|| {
+        let socket = find(fd)?;
+        // SAFETY: the caller's promise.
+        let addresses = unsafe { address::read_packed(addresses, count) }?;
+        match flags {
+            BINDX_ADD_ADDR => socket.bind_more(&addresses),
+            BINDX_REM_ADDR => socket.bind_less(&addresses),
+            _ => Err(Errno::EINVAL),
+        }
+    })
+}
+
+/// Sets an association up with a peer that has several addresses.
+///
+/// # Safety
+/// `addresses` points to `count` addresses one after the other, and `id` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_connectx(
+    fd: c_int,
+    addresses: *const sockaddr,
+    count: c_int,
+    id: *mut i32,
+) -> c_int {
+    done(|| {
+        let socket = find(fd)?;
+        // SAFETY: the caller's promise.
+        let addresses = unsafe { address::read_packed(addresses, count) }?;
+        let mut started = 0;
+        let result = socket.connect_with(addresses, |number| started = number);
+        if !id.is_null() && started != 0 {
+            // SAFETY: not null, and the caller's promise.
+            unsafe { id.write_unaligned(started) };
+        }
+        result.map(|_| ())
+    })
+}
+
+/// Makes an association of a one-to-many socket a one-to-one socket of its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn anabranch_sctp_peeloff(fd: c_int, id: i32) -> c_int {
+    guard(-1, || Ok(find(fd)?.peel_off(id)?.number()))
+}
+
+/// Gives a list of addresses that `free` frees. Returns how many.
+///
+/// # Safety
+/// `list` is null or valid.
+unsafe fn give(addresses: &[SocketAddr], list: *mut *mut sockaddr) -> Result<c_int, Errno> {
+    if list.is_null() {
+        return Err(Errno::EFAULT);
+    }
+    let bytes: Vec<u8> = addresses.iter().flat_map(|address| address::to_bytes(*address)).collect();
+    if bytes.is_empty() {
+        // SAFETY: not null, and the caller's promise.
+        unsafe { list.write(std::ptr::null_mut()) };
+        return Ok(0);
+    }
+    // SAFETY: the length is not 0; the result is checked.
+    let memory = unsafe { libc::malloc(bytes.len()) };
+    if memory.is_null() {
+        return Err(Errno::ENOBUFS);
+    }
+    // SAFETY: the memory has this length and is nobody else's; `list` as above.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.cast(), bytes.len());
+        list.write(memory.cast());
+    }
+    c_int::try_from(addresses.len()).map_err(|_| Errno::ENOBUFS)
+}
+
+/// Addresses of an association's peer. Returns how many; free them with
+/// `anabranch_sctp_freepaddrs`.
+///
+/// # Safety
+/// `addresses` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_getpaddrs(
+    fd: c_int,
+    id: i32,
+    addresses: *mut *mut sockaddr,
+) -> c_int {
+    guard(-1, || {
+        let found = find(fd)?.peer_addresses(id)?;
+        // SAFETY: the caller's promise.
+        unsafe { give(&found, addresses) }
+    })
+}
+
+/// Frees what `anabranch_sctp_getpaddrs` gave.
+///
+/// # Safety
+/// `addresses` is null or from that call, and not freed yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_freepaddrs(addresses: *mut sockaddr) {
+    // SAFETY: the caller's promise; it was made with `malloc`.
+    unsafe { libc::free(addresses.cast()) };
+}
+
+/// Local addresses of an association, or with number 0 of the socket. Returns how many; free
+/// them with `anabranch_sctp_freeladdrs`.
+///
+/// # Safety
+/// `addresses` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_getladdrs(
+    fd: c_int,
+    id: i32,
+    addresses: *mut *mut sockaddr,
+) -> c_int {
+    guard(-1, || {
+        let found = find(fd)?.local_addresses(id)?;
+        // SAFETY: the caller's promise.
+        unsafe { give(&found, addresses) }
+    })
+}
+
+/// Frees what `anabranch_sctp_getladdrs` gave.
+///
+/// # Safety
+/// `addresses` is null or from that call, and not freed yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_freeladdrs(addresses: *mut sockaddr) {
+    // SAFETY: the caller's promise; it was made with `malloc`.
+    unsafe { libc::free(addresses.cast()) };
+}
+
+/// Sends a message (RFC 6458 section 9.7).
+///
+/// # Safety
+/// `data` is null or points to `len` readable bytes, `to` to `tolen`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_sendmsg(
+    fd: c_int,
+    data: *const c_void,
+    len: usize,
+    to: *const sockaddr,
+    tolen: socklen_t,
+    ppid: u32,
+    flags: u32,
+    stream: u16,
+    timetolive: u32,
+    context: u32,
+) -> ssize_t {
+    guard(-1, || {
+        let socket = find(fd)?;
+        // SAFETY: the caller's promise.
+        let data = unsafe { buffers::copy(data, len) }?;
+        let mut target = Target::default();
+        if !to.is_null() {
+            // SAFETY: the caller's promise.
+            target.remotes.push(unsafe { address::read(to, tolen) }?);
+        }
+        let (mut outgoing, _) = socket.with(|state| by_default(&state.options, data));
+        (outgoing.stream, outgoing.ppid, outgoing.context) = (stream, ppid, context);
+        outgoing.flags = u16::try_from(flags).map_err(|_| Errno::EINVAL)?;
+        outgoing.lifetime = lifetime(timetolive);
+        socket.send(&target, &outgoing, 0).map(length)
+    })
+}
+
+/// Sends a message as `info` says (RFC 6458 section 9.10).
+///
+/// # Safety
+/// `data` is null or points to `len` readable bytes, and `info` is null or points to a
+/// `struct sctp_sndrcvinfo`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_send(
+    fd: c_int,
+    data: *const c_void,
+    len: usize,
+    info: *const c_void,
+    flags: c_int,
+) -> ssize_t {
+    guard(-1, || {
+        let socket = find(fd)?;
+        // SAFETY: the caller's promise.
+        let data = unsafe { buffers::copy(data, len) }?;
+        let (mut outgoing, id) = socket.with(|state| by_default(&state.options, data));
+        let mut target = Target { id, ..Target::default() };
+        if !info.is_null() {
+            // SAFETY: not null, and the caller's promise; any bytes are a value.
+            let info = unsafe { info.cast::<Sndrcvinfo>().read_unaligned() };
+            apply_sndrcv(&mut outgoing, &mut target, &info);
+        }
+        socket.send(&target, &outgoing, flags).map(length)
+    })
+}
+
+/// Sends a message to a peer that has these addresses, if it is not connected to yet
+/// (RFC 6458 section 9.12).
+///
+/// # Safety
+/// `list` points to `count` entries with so many readable bytes as they say, `addresses` to
+/// `address_count` addresses one after the other, `info` to `info_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_sendv(
+    fd: c_int,
+    list: *const iovec,
+    count: c_int,
+    addresses: *const sockaddr,
+    address_count: c_int,
+    info: *const c_void,
+    info_len: socklen_t,
+    info_type: c_uint,
+    flags: c_int,
+) -> ssize_t {
+    guard(-1, || {
+        let socket = find(fd)?;
+        // SAFETY: the caller's promise.
+        let data = unsafe { buffers::gather(list, buffers::count(count)?) }?;
+        let (mut outgoing, id) = socket.with(|state| by_default(&state.options, data));
+        let mut target = Target::default();
+        if addresses.is_null() || address_count == 0 {
+            target.id = id;
+        } else {
+            // SAFETY: the caller's promise.
+            target.remotes = unsafe { address::read_packed(addresses, address_count) }?;
+        }
+        let info = if info_type == SENDV_NOINFO || info.is_null() {
+            &[]
+        } else {
+            // SAFETY: not null, and the caller's promise.
+            unsafe { std::slice::from_raw_parts(info.cast::<u8>(), info_len as usize) }
+        };
+        match info_type {
+            SENDV_NOINFO => {}
+            SENDV_SNDINFO => {
+                let info: Sndinfo = abi::from_bytes(info).ok_or(Errno::EINVAL)?;
+                apply(&mut outgoing, &mut target, info);
+            }
+            SENDV_PRINFO => {
+                let info: Prinfo = abi::from_bytes(info).ok_or(Errno::EINVAL)?;
+                apply_prinfo(&mut outgoing, info)?;
+            }
+            SENDV_SPA => {
+                let info: SendvSpa = abi::from_bytes(info).ok_or(Errno::EINVAL)?;
+                if info.flags & SEND_AUTHINFO_VALID != 0 {
+                    return Err(Errno::EOPNOTSUPP);
+                }
+                if info.flags & SEND_SNDINFO_VALID != 0 {
+                    apply(&mut outgoing, &mut target, info.sndinfo);
+                }
+                if info.flags & SEND_PRINFO_VALID != 0 {
+                    apply_prinfo(&mut outgoing, info.prinfo)?;
+                }
+            }
+            // There is no AUTH.
+            _ => return Err(Errno::EOPNOTSUPP),
+        }
+        socket.send(&target, &outgoing, flags).map(length)
+    })
+}
+
+/// Receives (a part of) a message (RFC 6458 section 9.8).
+///
+/// # Safety
+/// `buffer` is null or points to `len` writable bytes; `fromlen` is null or valid, and `from` is
+/// null or points to `*fromlen` bytes; `info` is null or points to a `struct sctp_sndrcvinfo`, and
+/// `flags` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_recvmsg(
+    fd: c_int,
+    buffer: *mut c_void,
+    len: usize,
+    from: *mut sockaddr,
+    fromlen: *mut socklen_t,
+    info: *mut c_void,
+    flags: *mut c_int,
+) -> ssize_t {
+    guard(-1, || {
+        let socket = find(fd)?;
+        let entry = iovec { iov_base: buffer, iov_len: len };
+        // SAFETY: the caller's promise.
+        let wanted = if flags.is_null() { 0 } else { unsafe { flags.read_unaligned() } };
+        // SAFETY: the caller's promise.
+        let (received, count) = unsafe { receive(&socket, &raw const entry, 1, wanted) }?;
+        if let Some(peer) = received.from {
+            // SAFETY: the caller's promise.
+            unsafe { address::write(socket.show(peer), from, fromlen) };
+        }
+        if !flags.is_null() {
+            // SAFETY: not null, and the caller's promise.
+            unsafe { flags.write_unaligned(flags_of(&received)) };
+        }
+        // RFC 6458 section 6.2.1: `info` is filled if sctp_data_io_event is on.
+        if let Taken::Message { info: about, .. } = received.taken
+            && !info.is_null()
+            && socket.with(|state| state.options.events.contains(&event::DATA_IO))
+        {
+            // SAFETY: not null, and the caller's promise.
+            unsafe { info.cast::<Sndrcvinfo>().write_unaligned(sndrcv(about)) };
+        }
+        Ok(length(count))
+    })
+}
+
+/// Receives (a part of) a message into several buffers (RFC 6458 section 9.13).
+///
+/// # Safety
+/// `list` points to `count` entries with so many writable bytes as they say; `fromlen` is null or
+/// valid, and `from` is null or points to `*fromlen` bytes; `info_len` is null or valid, and
+/// `info` is null or points to `*info_len` bytes; `info_type` and `flags` are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_recvv(
+    fd: c_int,
+    list: *const iovec,
+    count: c_int,
+    from: *mut sockaddr,
+    fromlen: *mut socklen_t,
+    info: *mut c_void,
+    info_len: *mut socklen_t,
+    info_type: *mut c_uint,
+    flags: *mut c_int,
+) -> ssize_t {
+    guard(-1, || {
+        let socket = find(fd)?;
+        // SAFETY: the caller's promise.
+        let wanted = if flags.is_null() { 0 } else { unsafe { flags.read_unaligned() } };
+        let count = buffers::count(count)?;
+        // SAFETY: the caller's promise.
+        let (received, copied) = unsafe { receive(&socket, list, count, wanted) }?;
+        if let Some(peer) = received.from {
+            // SAFETY: the caller's promise.
+            unsafe { address::write(socket.show(peer), from, fromlen) };
+        }
+        if !flags.is_null() {
+            // SAFETY: not null, and the caller's promise.
+            unsafe { flags.write_unaligned(flags_of(&received)) };
+        }
+        let (mut kind, mut about) = (RECVV_NOINFO, Vec::new());
+        if let Taken::Message { info: rcvinfo, next } = received.taken {
+            let (current, following) =
+                socket.with(|state| (state.options.rcvinfo, state.options.nxtinfo));
+            let next = next.filter(|_| following);
+            (kind, about) = match (current, next) {
+                (true, Some(nxtinfo)) => (RECVV_RN, abi::to_bytes(&RecvvRn { rcvinfo, nxtinfo })),
+                (true, None) => (RECVV_RCVINFO, abi::to_bytes(&rcvinfo)),
+                (false, Some(nxtinfo)) => (RECVV_NXTINFO, abi::to_bytes(&nxtinfo)),
+                (false, None) => (RECVV_NOINFO, Vec::new()),
+            };
+        }
+        // SAFETY: the caller's promise.
+        let room = if info_len.is_null() { 0 } else { unsafe { info_len.read_unaligned() } };
+        if info.is_null() || (room as usize) < about.len() {
+            (kind, about) = (RECVV_NOINFO, Vec::new());
+        }
+        // SAFETY: there is room for what is written; the others are not null, and the caller's
+        // promise.
+        unsafe {
+            if !about.is_empty() {
+                std::ptr::copy_nonoverlapping(about.as_ptr(), info.cast(), about.len());
+            }
+            if !info_len.is_null() {
+                info_len.write_unaligned(about.len() as socklen_t);
+            }
+            if !info_type.is_null() {
+                info_type.write_unaligned(kind);
+            }
+        }
+        Ok(length(copied))
+    })
+}

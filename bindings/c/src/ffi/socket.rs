@@ -1,0 +1,167 @@
+//! The calls of the POSIX socket interface.
+
+use libc::{c_int, sockaddr, socklen_t};
+
+use super::{done, guard};
+use crate::abi::IPPROTO_SCTP;
+use crate::address;
+use crate::errno::Errno;
+use crate::host::Host;
+use crate::socket::{Socket, Style, find};
+
+/// What the three arguments of `socket` say: style, family, whether it must not block.
+pub(crate) fn parse(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+) -> Result<(Style, c_int, bool), Errno> {
+    if domain != libc::AF_INET && domain != libc::AF_INET6 {
+        return Err(Errno::EAFNOSUPPORT);
+    }
+    if protocol != 0 && protocol != IPPROTO_SCTP {
+        return Err(Errno::EPROTONOSUPPORT);
+    }
+    let (nonblocking, cloexec) = (libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC);
+    let style = match kind & !(nonblocking | cloexec) {
+        libc::SOCK_STREAM => Style::OneToOne,
+        libc::SOCK_SEQPACKET => Style::OneToMany,
+        _ => return Err(Errno::EPROTONOSUPPORT),
+    };
+    Ok((style, domain, kind & nonblocking != 0))
+}
+
+/// Opens a socket: SOCK_STREAM of one-to-one style, SOCK_SEQPACKET of one-to-many style
+/// (RFC 6458 sections 3.1.1 and 4.1.1).
+#[unsafe(no_mangle)]
+pub extern "C" fn anabranch_socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    guard(-1, || {
+        let (style, domain, nonblocking) = parse(domain, kind, protocol)?;
+        let socket = Socket::open(Host::system()?, style, domain, nonblocking, None)?;
+        Ok(socket.number())
+    })
+}
+
+/// Binds a socket to one local address, or to all with the wildcard address.
+///
+/// # Safety
+/// `address` is null or points to `len` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_bind(
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> c_int {
+    done(|| {
+        let socket = find(fd)?;
+        // SAFETY: the caller's promise.
+        let address = unsafe { address::read(address, len) }?;
+        socket.bind(&[address])
+    })
+}
+
+/// Accepts associations; `backlog` of them may wait for `accept`.
+#[unsafe(no_mangle)]
+pub extern "C" fn anabranch_listen(fd: c_int, backlog: c_int) -> c_int {
+    done(|| find(fd)?.listen(backlog))
+}
+
+/// Takes an association that a peer set up, as a socket of its own.
+///
+/// # Safety
+/// `len` is null or valid for reading and writing, and `address` is null or points to `*len`
+/// writable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_accept(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    guard(-1, || {
+        let socket = find(fd)?;
+        let (accepted, remote) = socket.accept(false)?;
+        // SAFETY: the caller's promise.
+        unsafe { address::write(socket.show(remote), address, len) };
+        Ok(accepted.number())
+    })
+}
+
+/// Sets an association up.
+///
+/// # Safety
+/// `address` is null or points to `len` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_connect(
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> c_int {
+    done(|| {
+        let socket = find(fd)?;
+        // SAFETY: the caller's promise.
+        let address = unsafe { address::read(address, len) }?;
+        socket.connect(vec![address]).map(|_| ())
+    })
+}
+
+/// Ends sending on a one-to-one socket, after what was sent.
+#[unsafe(no_mangle)]
+pub extern "C" fn anabranch_shutdown(fd: c_int, how: c_int) -> c_int {
+    done(|| find(fd)?.shut_down(how))
+}
+
+/// Closes a socket. What was sent is still delivered, see `anabranch_finish`.
+#[unsafe(no_mangle)]
+pub extern "C" fn anabranch_close(fd: c_int) -> c_int {
+    done(|| Socket::close(fd))
+}
+
+/// A local address of the socket.
+///
+/// # Safety
+/// As [`anabranch_accept`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_getsockname(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    done(|| {
+        let name = find(fd)?.name();
+        // SAFETY: the caller's promise.
+        unsafe { name_to(name, address, len) }
+    })
+}
+
+/// The primary address of the peer of a one-to-one socket.
+///
+/// # Safety
+/// As [`anabranch_accept`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_getpeername(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    done(|| {
+        let name = find(fd)?.peer_name()?;
+        // SAFETY: the caller's promise.
+        unsafe { name_to(name, address, len) }
+    })
+}
+
+/// Writes an address that the caller must have room for.
+///
+/// # Safety
+/// As [`address::write`].
+unsafe fn name_to(
+    name: std::net::SocketAddr,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> Result<(), Errno> {
+    if address.is_null() || len.is_null() {
+        return Err(Errno::EFAULT);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { address::write(name, address, len) };
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! What sockets stand on: a runtime, and the endpoints that they share.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use anabranch::runtime::{Runtime, TokioRuntime};
+use anabranch::{AssociationConfig, Encapsulation, Endpoint, SCTP_UDP_PORT};
+
+use crate::errno::Errno;
+
+/// Locks a mutex; what a panic left behind is still good to read.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What an endpoint is bound to. Sockets with the same binding share an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Binding {
+    /// Local addresses, sorted; none means all of the host.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// UDP port; 0 means a free one, `None` IP protocol 132.
+    pub(crate) udp_port: Option<u16>,
+}
+
+/// A runtime with the endpoints on it.
+pub(crate) struct Host {
+    pub(crate) runtime: Arc<dyn Runtime>,
+    /// Lets all tasks run that can, and returns when none can any more. For runtimes whose tasks
+    /// nobody else runs.
+    pub(crate) settle: Option<Box<dyn Fn() + Send + Sync>>,
+    /// In place of what sockets want.
+    pub(crate) only: Option<Binding>,
+    /// What new sockets begin with.
+    pub(crate) config: Mutex<AssociationConfig>,
+    /// UDP port of peers, unless a socket is told another.
+    pub(crate) remote_udp_port: u16,
+    endpoints: Mutex<HashMap<Binding, Endpoint>>,
+    /// Runs the tasks while this lives.
+    threads: Option<tokio::runtime::Runtime>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("runtime", &self.runtime).finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// A host on a runtime of somebody's choice.
+    #[cfg_attr(not(feature = "packetdrill"), allow(dead_code, reason = "packetdrill has its own"))]
+    pub(crate) fn new(
+        runtime: Arc<dyn Runtime>,
+        settle: Box<dyn Fn() + Send + Sync>,
+        only: Binding,
+    ) -> Self {
+        Self {
+            runtime,
+            settle: Some(settle),
+            only: Some(only),
+            config: Mutex::default(),
+            remote_udp_port: 0,
+            endpoints: Mutex::default(),
+            threads: None,
+        }
+    }
+
+    /// The host of this process: the sockets of the operating system, run by one thread, which
+    /// starts with the first socket.
+    pub(crate) fn system() -> Result<Arc<Self>, Errno> {
+        static SYSTEM: OnceLock<Result<Arc<Host>, Errno>> = OnceLock::new();
+        SYSTEM.get_or_init(Self::start).clone()
+    }
+
+    fn start() -> Result<Arc<Self>, Errno> {
+        let threads = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("anabranch")
+            .enable_all()
+            .build()?;
+        let runtime = {
+            let _within = threads.enter();
+            TokioRuntime::current().ok_or(Errno::EIO)?
+        };
+        Ok(Arc::new(Self {
+            runtime: Arc::new(runtime),
+            settle: None,
+            only: None,
+            config: Mutex::default(),
+            remote_udp_port: SCTP_UDP_PORT,
+            endpoints: Mutex::default(),
+            threads: Some(threads),
+        }))
+    }
+
+    /// Runs a task.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(Box::pin(task));
+    }
+
+    /// Lets all tasks run that can, if they need to be told.
+    pub(crate) fn settle(&self) {
+        if let Some(settle) = &self.settle {
+            settle();
+        }
+    }
+
+    /// Binds an endpoint that is shared with nobody.
+    pub(crate) fn bind(&self, binding: &Binding) -> Result<Endpoint, Errno> {
+        let mut builder = Endpoint::builder()
+            .runtime(self.runtime.clone())
+            .local_addresses(binding.addresses.iter().copied());
+        builder = match binding.udp_port {
+            Some(port) => builder.udp_port(port),
+            None => builder.encapsulation(Encapsulation::Ip),
+        };
+        Ok(builder.bind()?)
+    }
+
+    /// The endpoint with this binding, which is made if there is none. It stays until
+    /// [`finish`](Self::finish).
+    pub(crate) fn endpoint(&self, binding: Binding) -> Result<Endpoint, Errno> {
+        let binding = self.only.clone().unwrap_or(binding);
+        let mut endpoints = lock(&self.endpoints);
+        if let Some(endpoint) = endpoints.get(&binding) {
+            return Ok(endpoint.clone());
+        }
+        let endpoint = self.bind(&binding)?;
+        endpoints.insert(binding, endpoint.clone());
+        Ok(endpoint)
+    }
+
+    /// Waits until all associations have ended, for so long at the most, and closes all shared
+    /// endpoints. Returns whether they had.
+    pub(crate) fn finish(&self, limit: Option<Duration>) -> bool {
+        let endpoints: Vec<Endpoint> = lock(&self.endpoints).drain().map(|(_, e)| e).collect();
+        self.within(limit, async {
+            for endpoint in &endpoints {
+                endpoint.wait_idle().await;
+            }
+        })
+    }
+
+    /// Waits for a future on the calling thread, for so long at the most. Returns whether it is
+    /// done.
+    pub(crate) fn within(&self, limit: Option<Duration>, future: impl Future<Output = ()>) -> bool {
+        let Some(threads) = &self.threads else { return false };
+        threads.block_on(async {
+            match limit {
+                Some(limit) => tokio::time::timeout(limit, future).await.is_ok(),
+                None => {
+                    future.await;
+                    true
+                }
+            }
+        })
+    }
+}

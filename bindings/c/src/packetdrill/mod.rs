@@ -1,0 +1,67 @@
+//! packetdrill's interface to stacks in user space: scripts make calls on one thread and exchange
+//! IP packets on another, and the stack has no network of its own.
+//!
+//! The sockets are the same as everywhere; they stand on another `Host`, whose runtime is
+//! `executor` and whose only network interface is `network`.
+
+mod executor;
+pub mod interface;
+mod network;
+mod settings;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+
+use self::executor::Executor;
+use self::network::Network;
+use self::settings::Settings;
+use crate::host::{Binding, Host, lock};
+
+/// A stack that packetdrill drives.
+#[derive(Debug)]
+struct Stack {
+    executor: Arc<Executor>,
+    network: Arc<Network>,
+    host: Arc<Host>,
+    sysctl: OnceLock<()>,
+}
+
+impl Stack {
+    fn new(settings: &Settings) -> Self {
+        let network = Arc::new(Network::default());
+        let local: IpAddr = settings.local;
+        let executor = Executor::start(network.clone(), local);
+        let settle = {
+            let executor = executor.clone();
+            Box::new(move || executor.settle())
+        };
+        let only = Binding { addresses: vec![local], udp_port: None };
+        let host = Arc::new(Host::new(executor.clone(), settle, only));
+        *lock(&host.config) = settings.association();
+        Self { executor, network, host, sysctl: OnceLock::new() }
+    }
+
+    /// Reads the settings of the script, once.
+    fn read_sysctl(&self) {
+        self.sysctl.get_or_init(|| {
+            let file = std::env::var_os("PD_SYSCTL_FILE");
+            if let Some(text) = file.and_then(|file| std::fs::read_to_string(file).ok()) {
+                settings::apply(&mut lock(&self.host.config), &text);
+            }
+        });
+    }
+
+    /// Takes a packet in, and does all that comes of it.
+    fn inject(&self, packet: &[u8]) {
+        if let Some((from, to, ecn, contents)) = network::parse(packet) {
+            self.network.arrive(SocketAddr::new(from, 0), to, ecn, contents.to_vec());
+        }
+        self.executor.settle();
+    }
+
+    /// Nothing runs any more.
+    fn stop(&self) {
+        self.network.close();
+        self.executor.stop();
+    }
+}

@@ -1,0 +1,103 @@
+//! What packetdrill and its scripts set: the flags of the interface, and lines of sysctl.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use anabranch_proto::{AssociationConfig, BurstControl, InitialCwnd, MtuConfig};
+
+/// packetdrill's own address for IPv4.
+const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+
+/// The interface's flags, as far as they mean something here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) local: IpAddr,
+    /// Bytes of IP packet.
+    pub(super) mtu: u16,
+}
+
+impl Settings {
+    /// Reads `name=value` pairs that commas separate. What is not known is not meant for us.
+    pub(super) fn parse(flags: &str) -> Self {
+        let mut settings = Self { local: LOCAL.into(), mtu: 1500 };
+        for (name, value) in flags.split(',').filter_map(|pair| pair.split_once('=')) {
+            match name.trim() {
+                "local_ip" => {
+                    let address = value.split('/').next().and_then(|ip| ip.trim().parse().ok());
+                    settings.local = address.unwrap_or(settings.local);
+                }
+                "mtu" => settings.mtu = value.trim().parse().unwrap_or(settings.mtu),
+                _ => {}
+            }
+        }
+        settings
+    }
+
+    /// RFC 9260 to the letter, without probes that no script expects.
+    pub(super) fn association(&self) -> AssociationConfig {
+        let mut config = AssociationConfig::rfc9260();
+        config.mtu = MtuConfig::fixed(self.mtu.clamp(576, 65_532));
+        config
+    }
+}
+
+/// Applies lines `name=value`, with or without `net.inet.sctp.` before the name. What cannot be
+/// switched here is left as it is: a script that needs it will say so by failing.
+pub(super) fn apply(config: &mut AssociationConfig, text: &str) {
+    for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
+        let Ok(value) = value.trim().trim_matches('"').parse::<u32>() else { continue };
+        let name = name.trim();
+        let before = config.clone();
+        set(config, name.rsplit('.').next().unwrap_or(name), value);
+        // Lines come in any order; one alone may be out of range until the next one.
+        if config.validate().is_err() && !name.contains("rto_") {
+            *config = before;
+        }
+    }
+    config.rto_max = config.rto_max.max(config.rto_min);
+    config.rto_initial = config.rto_initial.clamp(config.rto_min, config.rto_max);
+}
+
+fn set(config: &mut AssociationConfig, name: &str, value: u32) {
+    let milliseconds = Duration::from_millis(value.into());
+    match name {
+        "rto_min" => config.rto_min = milliseconds,
+        "rto_max" => config.rto_max = milliseconds,
+        "rto_initial" => config.rto_initial = milliseconds,
+        "delayed_sack_time" => config.sack_delay = milliseconds,
+        "sack_freq" => config.sack_frequency = value,
+        "heartbeat_interval" => config.heartbeat_interval = Some(milliseconds),
+        "initial_cwnd" => config.initial_cwnd = InitialCwnd::Mtus(value),
+        "maxburst" if value == 0 => config.burst = BurstControl::Unlimited,
+        "maxburst" => config.burst = BurstControl::MaxBurst(value),
+        "init_rtx_max" => config.max_init_retransmits = value,
+        "assoc_rtx_max" => config.association_max_retrans = value,
+        "path_rtx_max" => config.path_max_retrans = value,
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_read() {
+        let flags = "local_ip=192.168.0.7,remote_ip=192.0.2.1/24,gateway_ip=192.168.0.2,mtu=1400,x";
+        let settings = Settings::parse(flags);
+        assert_eq!(settings, Settings { local: [192, 168, 0, 7].into(), mtu: 1400 });
+        assert_eq!(Settings::parse("").local, IpAddr::from(LOCAL));
+        assert!(Settings::parse("mtu=1").association().validate().is_ok());
+    }
+
+    #[test]
+    fn sysctl_lines_end_in_a_valid_configuration_whatever_they_say() {
+        let mut config = AssociationConfig::rfc9260();
+        apply(&mut config, "net.inet.sctp.rto_initial=100\nrto_min=100\nmaxburst=0\nnonsense\n");
+        assert_eq!(config.rto_min, Duration::from_millis(100));
+        assert_eq!(config.rto_initial, Duration::from_millis(100));
+        assert_eq!(config.burst, BurstControl::Unlimited);
+        apply(&mut config, "rto_min=90000\ndelayed_sack_time=9999\ninitial_cwnd=0\nrto_min=0\n");
+        assert_eq!(config.sack_delay, Duration::from_millis(200));
+    }
+}

@@ -1,0 +1,411 @@
+//! Tasks between the library's associations and sockets.
+//!
+//! Messages stay with the association, whose receive window they occupy, until the socket has
+//! none to give: then a task fetches the next one. What happens to an association is told after
+//! the messages that came before it.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, Weak};
+
+use anabranch::{
+    Association, AssociationError, ConnectOptions, Endpoint, Events, Listener, Message,
+    Notification, OutgoingMessage, PathState,
+};
+use tokio::sync::Notify;
+
+use super::notify::{self, PathChange};
+use super::{Peer, Socket, State, Style, fresh_id};
+use crate::address;
+use crate::errno::Errno;
+use crate::host::lock;
+
+/// What the tasks of an association and its socket share.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    /// The socket that has the association now.
+    socket: Mutex<Weak<Socket>>,
+    /// The socket took the message that it had, or has no use for the association any more.
+    pub(super) taken: Notify,
+    pub(super) outgoing: Mutex<OutgoingState>,
+}
+
+/// A message that the association has no room for yet.
+#[derive(Debug, Default)]
+pub(super) struct OutgoingState {
+    /// There is one.
+    pub(super) busy: bool,
+    /// It waits for the association to come up.
+    pub(super) early: Option<OutgoingMessage>,
+    /// After it the association is to be shut down.
+    pub(super) finish: bool,
+}
+
+impl Link {
+    pub(super) fn new(socket: &Arc<Socket>) -> Arc<Self> {
+        let link = Self::default();
+        *lock(&link.socket) = Arc::downgrade(socket);
+        Arc::new(link)
+    }
+
+    /// The association goes to another socket.
+    pub(super) fn move_to(&self, socket: &Arc<Socket>) {
+        *lock(&self.socket) = Arc::downgrade(socket);
+    }
+
+    fn socket(&self) -> Option<Arc<Socket>> {
+        lock(&self.socket).upgrade()
+    }
+
+    /// Does something with the association's place in its socket; `None` if it has none.
+    fn with<T>(&self, id: i32, mut act: impl FnMut(&Socket, &mut State) -> T) -> Option<T> {
+        loop {
+            let socket = self.socket()?;
+            let result =
+                socket.with(|state| state.peers.contains_key(&id).then(|| act(&socket, state)));
+            if result.is_some() {
+                return result;
+            }
+            // It may have gone to another socket meanwhile.
+            if self.socket().is_none_or(|now| Arc::ptr_eq(&now, &socket)) {
+                return None;
+            }
+        }
+    }
+}
+
+impl Socket {
+    /// Sets an association up.
+    pub(super) fn start_connecting(
+        self: &Arc<Self>,
+        state: &mut State,
+        endpoint: Endpoint,
+        remotes: Vec<SocketAddr>,
+        options: ConnectOptions,
+    ) -> i32 {
+        let (id, link) = (fresh_id(), Link::new(self));
+        let remote = remotes.first().copied().unwrap_or(([0, 0, 0, 0], 0).into());
+        state.peers.insert(id, Peer::new(link.clone(), remote));
+        state.used = true;
+        self.host.spawn(async move {
+            let connecting = endpoint.connect(remotes, options);
+            tokio::pin!(connecting);
+            let result = loop {
+                tokio::select! {
+                    result = &mut connecting => break result,
+                    // A socket that was closed wants no association, unless a message waits for it.
+                    () = link.taken.notified() => {
+                        if link.with(id, |_, _| ()).is_none() && lock(&link.outgoing).early.is_none() {
+                            return;
+                        }
+                    }
+                }
+            };
+            match result {
+                Ok(association) => {
+                    link.with(id, |_, state| {
+                        if let Some(peer) = state.peers.get_mut(&id) {
+                            peer.attach(association.clone());
+                        }
+                    });
+                    let events = association.events();
+                    let early = lock(&link.outgoing).early.take();
+                    if let Some(message) = early {
+                        deliver(&link, &association, message).await;
+                    }
+                    fetch(link, id, association, events).await;
+                }
+                Err(error) => {
+                    let errno = Errno::from(error);
+                    link.with(id, |socket, state| state.failed(socket.style, id, errno));
+                }
+            }
+        });
+        id
+    }
+
+    /// Makes an association that is up one of this socket's.
+    pub(super) fn adopt(self: &Arc<Self>, state: &mut State, association: Association) -> i32 {
+        let (id, link) = (fresh_id(), Link::new(self));
+        let remote = primary(&association).unwrap_or(([0, 0, 0, 0], 0).into());
+        let mut peer = Peer::new(link.clone(), remote);
+        peer.attach(association.clone());
+        state.peers.insert(id, peer);
+        state.used = true;
+        let events = association.events();
+        self.host.spawn(fetch(link, id, association, events));
+        id
+    }
+
+    /// Takes associations from a listener until the socket is closed.
+    pub(super) fn start_accepting(self: &Arc<Self>, listener: Listener) {
+        let socket = Arc::downgrade(self);
+        self.host.spawn(async move {
+            loop {
+                let stopped = async {
+                    let socket = socket.upgrade();
+                    if let Some(notify) = socket.map(|socket| socket.stop_listening.clone()) {
+                        notify.notified().await;
+                    }
+                };
+                let association = tokio::select! {
+                    biased;
+                    () = stopped => return,
+                    association = listener.accept() => association,
+                };
+                let (Some(association), Some(socket)) = (association, socket.upgrade()) else {
+                    return;
+                };
+                let kept = socket.with(|state| {
+                    if state.closed || !state.listening {
+                        return false;
+                    }
+                    match socket.style {
+                        Style::OneToOne => state.accepted.push_back(association.clone()),
+                        Style::OneToMany => {
+                            socket.adopt(state, association.clone());
+                        }
+                    }
+                    true
+                });
+                if !kept {
+                    association.abort(b"no longer accepted");
+                    return;
+                }
+                // One waits here, the others with the listener, which counts them.
+                while socket.with(|state| !state.closed && !state.accepted.is_empty()) {
+                    socket.accepted_taken.notified().await;
+                }
+            }
+        });
+    }
+
+    /// Sends what the association had no room for, when it has.
+    pub(super) fn start_sending(
+        &self,
+        link: Arc<Link>,
+        association: Association,
+        message: OutgoingMessage,
+    ) {
+        self.host.spawn(async move { deliver(&link, &association, message).await });
+    }
+
+    /// Shuts an association down gracefully, after what waits to be sent.
+    pub(super) fn start_finishing(&self, peer: &Peer) {
+        let mut outgoing = lock(&peer.link.outgoing);
+        if outgoing.busy {
+            outgoing.finish = true;
+        } else if let Some(association) = peer.association.clone() {
+            self.host.spawn(async move {
+                let _ = association.close().await;
+            });
+        }
+    }
+}
+
+/// Sends a message, waiting for room, and shuts down if that was asked for meanwhile.
+async fn deliver(link: &Link, association: &Association, message: OutgoingMessage) {
+    // What comes of it the notifications tell.
+    let _ = association.send(message).await;
+    let finish = {
+        let mut outgoing = lock(&link.outgoing);
+        outgoing.busy = false;
+        outgoing.finish
+    };
+    if let Some(socket) = link.socket() {
+        socket.with(|_| ());
+    }
+    if finish {
+        let _ = association.close().await;
+    }
+}
+
+/// Moves messages and events of an association to its socket until it ends or is let go.
+async fn fetch(link: Arc<Link>, id: i32, association: Association, mut events: Events) {
+    // The end is told after the messages that came before it.
+    let mut held = Vec::new();
+    let (mut wants, mut received_all, mut told_all, mut closed) = (true, false, false, false);
+    loop {
+        tokio::select! {
+            biased;
+            event = events.next(), if !told_all => match event {
+                Some(event) if is_end(&event) && !received_all => held.push(event),
+                Some(event) => {
+                    let told = link.with(id, |socket, state| state.happened(socket, id, &event));
+                    if told.is_none() || matches!(event, Notification::Closed(_)) {
+                        return;
+                    }
+                }
+                // What was held came last.
+                None if received_all => return,
+                None => told_all = true,
+            },
+            message = association.recv(), if wants && !received_all => {
+                let Ok(Some(message)) = message else {
+                    received_all = true;
+                    let end = message.map(|_| ());
+                    // The notification and the end are one: nobody is to see the end alone.
+                    while let Some(event) = events.try_next() {
+                        held.push(event);
+                    }
+                    let told = link.with(id, |socket, state| {
+                        state.received_all(id, &end);
+                        for event in held.drain(..) {
+                            closed |= matches!(event, Notification::Closed(_));
+                            state.happened(socket, id, &event);
+                        }
+                    });
+                    if told.is_none() || closed {
+                        return;
+                    }
+                    continue;
+                };
+                wants = false;
+                let mut message = Some(message);
+                if link.with(id, |_, state| state.give(id, message.take())).is_none() {
+                    return;
+                }
+            }
+            () = link.taken.notified() => {
+                let empty = |_: &Socket, state: &mut State| {
+                    state.peers.get(&id).is_none_or(|peer| peer.head.is_none())
+                };
+                match link.with(id, empty) {
+                    Some(empty) => wants = empty,
+                    None => return,
+                }
+            }
+        }
+    }
+}
+
+fn is_end(event: &Notification) -> bool {
+    matches!(event, Notification::PeerShutdown | Notification::Closed(_))
+}
+
+/// The peer's address that data goes to, with its SCTP port.
+pub(super) fn primary(association: &Association) -> Option<SocketAddr> {
+    let statistics = association.statistics()?;
+    let path = statistics.paths.get(statistics.primary).or_else(|| statistics.paths.first())?;
+    Some(SocketAddr::new(path.remote, association.ports()?.1))
+}
+
+impl Peer {
+    fn new(link: Arc<Link>, remote: SocketAddr) -> Self {
+        Self {
+            association: None,
+            link,
+            remote,
+            local_port: 0,
+            head: None,
+            end: None,
+            reachable: BTreeMap::new(),
+            finished: false,
+        }
+    }
+
+    /// The association is up.
+    fn attach(&mut self, association: Association) {
+        if let Some(remote) = primary(&association) {
+            self.remote = remote;
+        }
+        self.local_port = association.ports().map_or(0, |(local, _)| local);
+        // Those that the user named or the handshake used are confirmed already.
+        for path in association.statistics().iter().flat_map(|known| &known.paths) {
+            if path.state == PathState::Active {
+                self.reachable.insert(path.remote, true);
+            }
+        }
+        self.association = Some(association);
+    }
+}
+
+impl State {
+    /// An association has a message to take.
+    fn give(&mut self, id: i32, message: Option<Message>) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.head = message;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// All messages of an association were taken, and no more will come.
+    fn received_all(&mut self, id: i32, end: &Result<(), AssociationError>) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.end = Some(match end {
+                Err(AssociationError::Closed(reason)) => Errno::of_end(reason).map_or(Ok(()), Err),
+                _ => Ok(()),
+            });
+        }
+    }
+
+    /// An association did not come up.
+    fn failed(&mut self, style: Style, id: i32, errno: Errno) {
+        let peer = self.peers.remove(&id);
+        if let Some(awaited) = self.awaited.get_mut(&id) {
+            *awaited = Some(errno);
+        } else if style == Style::OneToOne {
+            self.error = Some(errno);
+        }
+        self.tell(id, notify::cannot_start(id, errno));
+        let early = peer.and_then(|peer| lock(&peer.link.outgoing).early.take());
+        if let Some(message) = early {
+            self.send_failed(id, &message, false);
+        }
+    }
+
+    fn send_failed(&mut self, id: i32, message: &OutgoingMessage, sent: bool) {
+        self.tell(id, notify::send_failed_event(id, message, sent));
+        self.tell(id, notify::send_failed(id, message, sent));
+    }
+
+    /// Tells what happened to an association.
+    fn happened(&mut self, socket: &Socket, id: i32, event: &Notification) {
+        let shown = |remote: IpAddr, port: u16, mapped: bool| {
+            let address = SocketAddr::new(remote, port);
+            if mapped { address::mapped(address) } else { address }
+        };
+        let mapped = self.options.mapped;
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let port = peer.remote.port();
+        match event {
+            Notification::Up { outbound_streams, inbound_streams, .. } => {
+                self.tell(id, notify::up(id, *outbound_streams, *inbound_streams));
+            }
+            Notification::Restarted => self.tell(id, notify::restarted(id)),
+            Notification::PathChanged { remote, .. } => {
+                // An address is as its best path is.
+                let known = peer.statistics();
+                let mut paths = known.iter().flat_map(|known| &known.paths);
+                let active =
+                    paths.any(|path| path.remote == *remote && path.state == PathState::Active);
+                let change = match (peer.reachable.insert(*remote, active), active) {
+                    (None, true) => PathChange::Confirmed,
+                    (Some(false), true) => PathChange::Available,
+                    (Some(true), false) => PathChange::Unreachable,
+                    _ => return,
+                };
+                self.tell(id, notify::path(id, shown(*remote, port, mapped), change));
+            }
+            Notification::FailedOver { remote, permanent: true } => {
+                let address = shown(*remote, port, mapped);
+                self.tell(id, notify::path(id, address, PathChange::MadePrimary));
+            }
+            Notification::SendFailed { message, sent } => self.send_failed(id, message, *sent),
+            Notification::PeerError { code, cause } => {
+                self.tell(id, notify::peer_error(id, *code, cause));
+            }
+            Notification::AdaptationIndication(value) => {
+                self.tell(id, notify::adaptation(id, *value));
+            }
+            Notification::PeerShutdown => self.tell(id, notify::shutdown(id)),
+            Notification::Closed(reason) => {
+                self.tell(id, notify::ended(id, reason));
+                if socket.style == Style::OneToMany {
+                    self.peers.remove(&id);
+                }
+            }
+            _ => {}
+        }
+    }
+}

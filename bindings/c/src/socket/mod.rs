@@ -1,0 +1,311 @@
+//! SCTP sockets (RFC 6458) over the associations of the library.
+//!
+//! A [`Socket`] is one lock, a condition to wait on, and a descriptor whose readiness follows the
+//! state. Tasks move what happens to associations into the state ([`link`]); calls look at it,
+//! and wait for it to change unless they must not. Nothing here is `unsafe`: `ffi` is between
+//! this and C.
+
+mod link;
+mod notify;
+pub(crate) mod options;
+mod query;
+mod receive;
+mod send;
+mod setup;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use anabranch::{Association, Endpoint, Message, Statistics};
+use libc::c_int;
+use tokio::sync::Notify;
+
+use self::link::Link;
+use self::options::Options;
+use crate::descriptor::{Descriptor, Readiness};
+use crate::errno::Errno;
+use crate::host::{Host, lock};
+
+pub(crate) use self::receive::{Received, Taken};
+pub(crate) use self::send::{Outgoing, Target};
+
+/// The two styles of RFC 6458.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// SOCK_STREAM.
+    OneToOne,
+    /// SOCK_SEQPACKET.
+    OneToMany,
+}
+
+/// An SCTP socket.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) host: Arc<Host>,
+    pub(crate) style: Style,
+    /// AF_INET or AF_INET6.
+    pub(crate) domain: c_int,
+    descriptor: Descriptor,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// The socket listens no more.
+    stop_listening: Arc<Notify>,
+    /// The association that waited to be accepted was, or nobody will.
+    accepted_taken: Notify,
+}
+
+/// What the lock of a socket protects.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) options: Options,
+    /// Set by `close`; those who wait leave.
+    closed: bool,
+    /// The endpoint, once it is known: given, or opened when the first association needs it.
+    endpoint: Option<Endpoint>,
+    /// SCTP port and local addresses, after `bind`.
+    bound: Option<Bound>,
+    listening: bool,
+    /// Associations to be accepted.
+    accepted: VecDeque<Association>,
+    peers: BTreeMap<i32, Peer>,
+    /// Associations with a message to take, in the order of their turns.
+    ready: VecDeque<i32>,
+    notifications: VecDeque<(i32, Vec<u8>)>,
+    /// One-to-one: whether there was ever an association.
+    used: bool,
+    /// One-to-one: the error that the next call returns, or SO_ERROR.
+    error: Option<Errno>,
+    /// Associations being set up whose callers wait, with how it failed.
+    awaited: BTreeMap<i32, Option<Errno>>,
+    shown: Readiness,
+}
+
+/// What a socket is bound to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bound {
+    pub(crate) port: u16,
+    /// None means all of the host.
+    pub(crate) addresses: Vec<IpAddr>,
+}
+
+/// An association of a socket.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// `None` while it is set up.
+    association: Option<Association>,
+    link: Arc<Link>,
+    /// A peer's address for those who ask.
+    remote: SocketAddr,
+    local_port: u16,
+    /// The message to take next, or the rest of it.
+    head: Option<Message>,
+    /// How receiving ended: gracefully, or with an error that the next call returns.
+    end: Option<Result<(), Errno>>,
+    /// Addresses that were confirmed, and whether a path to them is active.
+    reachable: BTreeMap<IpAddr, bool>,
+    /// This side has shut down or aborted.
+    finished: bool,
+}
+
+/// The sockets by their descriptors.
+fn table() -> &'static RwLock<HashMap<RawFd, Arc<Socket>>> {
+    static TABLE: OnceLock<RwLock<HashMap<RawFd, Arc<Socket>>>> = OnceLock::new();
+    TABLE.get_or_init(RwLock::default)
+}
+
+/// The socket with this descriptor.
+pub(crate) fn find(descriptor: c_int) -> Result<Arc<Socket>, Errno> {
+    let table = table().read().unwrap_or_else(PoisonError::into_inner);
+    table.get(&descriptor).cloned().ok_or(Errno::EBADF)
+}
+
+/// Takes a socket out of the table, so that nobody finds it any more.
+fn forget(descriptor: c_int) -> Result<Arc<Socket>, Errno> {
+    let mut table = table().write().unwrap_or_else(PoisonError::into_inner);
+    table.remove(&descriptor).ok_or(Errno::EBADF)
+}
+
+/// Numbers for associations, never used twice; those below are RFC 6458's own.
+fn fresh_id() -> i32 {
+    static NEXT: AtomicI32 = AtomicI32::new(3);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Socket {
+    /// Opens a socket and enters it into the table.
+    pub(crate) fn open(
+        host: Arc<Host>,
+        style: Style,
+        domain: c_int,
+        nonblocking: bool,
+        endpoint: Option<Endpoint>,
+    ) -> Result<Arc<Self>, Errno> {
+        let options = Options::new(&host);
+        Self::with_options(host, style, domain, nonblocking, endpoint, options)
+    }
+
+    fn with_options(
+        host: Arc<Host>,
+        style: Style,
+        domain: c_int,
+        nonblocking: bool,
+        endpoint: Option<Endpoint>,
+        options: Options,
+    ) -> Result<Arc<Self>, Errno> {
+        let state = State {
+            options,
+            closed: false,
+            endpoint,
+            bound: None,
+            listening: false,
+            accepted: VecDeque::new(),
+            peers: BTreeMap::new(),
+            ready: VecDeque::new(),
+            notifications: VecDeque::new(),
+            used: false,
+            error: None,
+            awaited: BTreeMap::new(),
+            shown: Readiness::NEW,
+        };
+        let socket = Arc::new(Self {
+            host,
+            style,
+            domain,
+            descriptor: Descriptor::new(nonblocking)?,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            stop_listening: Arc::default(),
+            accepted_taken: Notify::new(),
+        });
+        let mut table = table().write().unwrap_or_else(PoisonError::into_inner);
+        table.insert(socket.number(), socket.clone());
+        Ok(socket)
+    }
+
+    /// The descriptor's number.
+    pub(crate) fn number(&self) -> RawFd {
+        self.descriptor.number()
+    }
+
+    pub(crate) fn is_nonblocking(&self, flags: c_int) -> bool {
+        flags & libc::MSG_DONTWAIT != 0 || self.descriptor.is_nonblocking()
+    }
+
+    /// Looks at the state or changes it, and tells everyone.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = lock(&self.state);
+        let result = act(&mut state);
+        self.publish(&mut state);
+        result
+    }
+
+    fn publish(&self, state: &mut State) {
+        let wanted = state.readiness(self.style);
+        if wanted != state.shown {
+            state.shown = self.descriptor.show(state.shown, wanted);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Acts as soon as that gives something. Without waiting the result is EAGAIN, and so it is
+    /// after `limit`.
+    pub(crate) fn wait<T>(
+        &self,
+        nonblocking: bool,
+        limit: Option<Duration>,
+        mut act: impl FnMut(&mut State) -> Option<Result<T, Errno>>,
+    ) -> Result<T, Errno> {
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut settled = self.host.settle.is_none();
+        let mut state = lock(&self.state);
+        loop {
+            if state.closed {
+                return Err(Errno::EBADF);
+            }
+            if let Some(result) = act(&mut state) {
+                self.publish(&mut state);
+                drop(state);
+                self.host.settle();
+                return result;
+            }
+            if !settled {
+                drop(state);
+                self.host.settle();
+                settled = true;
+                state = lock(&self.state);
+                continue;
+            }
+            if nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            state = match until {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(Errno::EAGAIN);
+                    }
+                    let waited = self.changed.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}
+
+impl State {
+    fn readiness(&self, style: Style) -> Readiness {
+        let readable =
+            !self.notifications.is_empty() || !self.ready.is_empty() || !self.accepted.is_empty();
+        if style == Style::OneToMany {
+            // A message to a new peer is always taken.
+            let full = self.peers.len() == 1 && self.peers.values().any(|peer| !peer.has_room());
+            return Readiness { readable, writable: !full };
+        }
+        let peer = self.peers.values().next();
+        let ended = peer.is_some_and(|peer| peer.end.is_some());
+        let writable = peer.is_none_or(|peer| {
+            (peer.association.is_some() && peer.has_room()) || peer.finished || ended
+        });
+        Readiness { readable: readable || ended || self.error.is_some(), writable }
+    }
+
+    /// The association of a one-to-one socket.
+    fn only(&self) -> Option<(i32, &Peer)> {
+        self.peers.iter().next().map(|(id, peer)| (*id, peer))
+    }
+
+    /// The association that a call means: the only one, or that with this number.
+    fn peer(&mut self, style: Style, id: i32) -> Result<(i32, &mut Peer), Errno> {
+        let missing = if style == Style::OneToOne { Errno::ENOTCONN } else { Errno::EINVAL };
+        let found = match style {
+            Style::OneToOne => self.peers.iter_mut().next(),
+            Style::OneToMany => self.peers.range_mut(id..=id).next(),
+        };
+        found.map(|(id, peer)| (*id, peer)).ok_or(missing)
+    }
+
+    /// Tells of something if it is wanted.
+    fn tell(&mut self, id: i32, notification: Vec<u8>) {
+        let kind = notification.get(..2).and_then(|kind| kind.try_into().ok());
+        if kind.is_some_and(|kind| self.options.events.contains(&u16::from_ne_bytes(kind))) {
+            self.notifications.push_back((id, notification));
+        }
+    }
+}
+
+impl Peer {
+    /// Whether a message would be taken now.
+    fn has_room(&self) -> bool {
+        !lock(&self.link.outgoing).busy
+    }
+
+    /// Counters and paths.
+    fn statistics(&self) -> Option<Statistics> {
+        self.association.as_ref()?.statistics()
+    }
+}

@@ -1,0 +1,58 @@
+//! What a socket was told, as it needs it. `ffi::options` knows the options' forms in C.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anabranch::AssociationConfig;
+
+use crate::abi::Sndinfo;
+use crate::host::{Host, lock};
+
+/// Options of a socket.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// For associations that come to be from now on.
+    pub(crate) config: AssociationConfig,
+    /// UDP port of this side; `None` leaves it to what the socket does first.
+    pub(crate) udp_port: Option<u16>,
+    /// IP protocol 132 in place of UDP.
+    pub(crate) raw: bool,
+    /// UDP port of peers.
+    pub(crate) remote_udp_port: u16,
+    /// Types of notifications that are wanted.
+    pub(crate) events: BTreeSet<u16>,
+    /// SCTP_RECVRCVINFO and SCTP_RECVNXTINFO.
+    pub(crate) rcvinfo: bool,
+    pub(crate) nxtinfo: bool,
+    /// SO_LINGER.
+    pub(crate) linger: Option<Duration>,
+    /// SO_RCVTIMEO and SO_SNDTIMEO.
+    pub(crate) receive_timeout: Option<Duration>,
+    pub(crate) send_timeout: Option<Duration>,
+    /// SCTP_I_WANT_MAPPED_V4_ADDR.
+    pub(crate) mapped: bool,
+    /// SCTP_DEFAULT_SNDINFO.
+    pub(crate) default_send: Sndinfo,
+    /// SCTP_DEFAULT_SEND_PARAM's time to live.
+    pub(crate) default_lifetime: Option<Duration>,
+}
+
+impl Options {
+    pub(crate) fn new(host: &Host) -> Self {
+        Self {
+            config: lock(&host.config).clone(),
+            udp_port: None,
+            raw: false,
+            remote_udp_port: host.remote_udp_port,
+            events: BTreeSet::new(),
+            rcvinfo: false,
+            nxtinfo: false,
+            linger: None,
+            receive_timeout: None,
+            send_timeout: None,
+            mapped: false,
+            default_send: Sndinfo::default(),
+            default_lifetime: None,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What a socket can be asked.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use anabranch::{PathState, PathStatistics, Statistics};
+
+use super::{Peer, Socket, State, Style};
+use crate::abi::{Paddrinfo, Status};
+use crate::address;
+use crate::errno::Errno;
+
+/// `enum sctp_spinfo_state`.
+const INACTIVE: i32 = 0;
+const ACTIVE: i32 = 2;
+const UNCONFIRMED: i32 = 3;
+
+/// An SCTP common header and the header of a DATA chunk.
+const DATA_OVERHEAD: u32 = 12 + 16;
+
+impl Socket {
+    /// Shows an address as the socket's user wants IPv4 ones.
+    fn shown(&self, state: &State, address: SocketAddr) -> SocketAddr {
+        if state.options.mapped && self.domain == libc::AF_INET6 {
+            address::mapped(address)
+        } else {
+            address
+        }
+    }
+
+    /// As [`shown`](Self::shown).
+    pub(crate) fn show(&self, address: SocketAddr) -> SocketAddr {
+        self.with(|state| self.shown(state, address))
+    }
+
+    /// Addresses of the peer, the primary one first (RFC 6458 section 9.3).
+    pub(crate) fn peer_addresses(&self, id: i32) -> Result<Vec<SocketAddr>, Errno> {
+        self.with(|state| {
+            let (_, peer) = state.peer(self.style, id)?;
+            let port = peer.remote.port();
+            let known = peer.statistics().ok_or(Errno::ENOTCONN)?;
+            let mut ips: Vec<IpAddr> =
+                known.paths.get(known.primary).iter().map(|path| path.remote).collect();
+            for path in &known.paths {
+                if !ips.contains(&path.remote) {
+                    ips.push(path.remote);
+                }
+            }
+            let address = |ip| self.shown(state, SocketAddr::new(ip, port));
+            Ok(ips.into_iter().map(address).collect())
+        })
+    }
+
+    /// Local addresses of an association, or with number 0 of the socket (RFC 6458 section 9.5).
+    pub(crate) fn local_addresses(&self, id: i32) -> Result<Vec<SocketAddr>, Errno> {
+        self.with(|state| {
+            let is_up = |peer: &Peer| peer.association.is_some();
+            let of_peer = match state.peer(self.style, id) {
+                Ok((_, peer)) if is_up(peer) => {
+                    let known = peer.statistics().ok_or(Errno::ENOTCONN)?;
+                    Some((known.paths.iter().map(|p| p.local).collect(), peer.local_port))
+                }
+                Err(errno) if id != 0 => return Err(errno),
+                _ => None,
+            };
+            let (mut ips, port): (Vec<IpAddr>, u16) = match of_peer {
+                Some(found) => found,
+                None => {
+                    let Some(bound) = state.bound.clone() else { return Ok(Vec::new()) };
+                    let all = state.endpoint.as_ref().map(|e| e.local_addresses());
+                    let ips = if bound.addresses.is_empty() { all } else { None };
+                    (ips.unwrap_or(bound.addresses), bound.port)
+                }
+            };
+            ips.sort_unstable();
+            ips.dedup();
+            ips.retain(|ip| address::fits(self.domain, *ip));
+            if ips.is_empty() && state.bound.is_some() {
+                ips.push(self.wildcard());
+            }
+            Ok(ips.into_iter().map(|ip| self.shown(state, SocketAddr::new(ip, port))).collect())
+        })
+    }
+
+    fn wildcard(&self) -> IpAddr {
+        if self.domain == libc::AF_INET6 {
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            Ipv4Addr::UNSPECIFIED.into()
+        }
+    }
+
+    /// The peer's primary address, for `getpeername`.
+    pub(crate) fn peer_name(&self) -> Result<SocketAddr, Errno> {
+        if self.style == Style::OneToMany {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.with(|state| {
+            let remote = match state.only() {
+                Some((_, peer)) if peer.association.is_some() => peer.remote,
+                _ => return Err(Errno::ENOTCONN),
+            };
+            Ok(self.shown(state, remote))
+        })
+    }
+
+    /// One local address, for `getsockname`.
+    pub(crate) fn name(&self) -> SocketAddr {
+        self.with(|state| {
+            let peer = state.only().map(|(_, peer)| {
+                let primary = |known: Statistics| known.paths.get(known.primary).map(|p| p.local);
+                (peer.statistics().and_then(primary), peer.local_port)
+            });
+            let bound = state.bound.clone().unwrap_or_default();
+            let ip = bound.addresses.first().copied();
+            let address = match peer.filter(|_| self.style == Style::OneToOne) {
+                Some((Some(local), port)) => SocketAddr::new(local, port),
+                _ => SocketAddr::new(ip.unwrap_or(self.wildcard()), bound.port),
+            };
+            self.shown(state, address)
+        })
+    }
+
+    /// SCTP_STATUS (RFC 6458 section 8.2.1).
+    pub(crate) fn status(&self, id: i32) -> Result<Status, Errno> {
+        self.with(|state| {
+            let (id, peer) = state.peer(self.style, id)?;
+            let port = peer.remote.port();
+            let (Some(association), Some(known)) = (&peer.association, peer.statistics()) else {
+                return Err(Errno::EINVAL);
+            };
+            let (instrms, outstrms) =
+                (association.inbound_streams(), association.outbound_streams());
+            let primary = known.paths.get(known.primary).ok_or(Errno::ENOTCONN)?;
+            let address = self.shown(state, SocketAddr::new(primary.remote, port));
+            Ok(Status {
+                assoc_id: id,
+                state: number_of(known.state),
+                rwnd: known.peer_rwnd,
+                unackdata: u16::try_from(known.outstanding_chunks).unwrap_or(u16::MAX),
+                penddata: 0,
+                instrms,
+                outstrms,
+                fragmentation_point: u32::from(primary.mtu).saturating_sub(DATA_OVERHEAD),
+                primary: path_info(id, address, primary),
+            })
+        })
+    }
+
+    /// SCTP_GET_PEER_ADDR_INFO (RFC 6458 section 8.2.2).
+    pub(crate) fn path_info(&self, id: i32, remote: SocketAddr) -> Result<Paddrinfo, Errno> {
+        self.with(|state| {
+            let (id, peer) = state.peer(self.style, id)?;
+            let known = peer.statistics().ok_or(Errno::ENOTCONN)?;
+            // Of several paths to the address the best one counts.
+            let paths = known.paths.iter().filter(|path| path.remote == remote.ip());
+            let path = paths.min_by_key(|path| path.state != PathState::Active);
+            let address = self.shown(state, remote);
+            path.map(|path| path_info(id, address, path)).ok_or(Errno::EINVAL)
+        })
+    }
+
+    /// The numbers of the associations.
+    pub(crate) fn ids(&self) -> Vec<i32> {
+        self.with(|state| state.peers.keys().copied().collect())
+    }
+
+    /// The UDP port of this side, if it is known yet; 0 otherwise.
+    pub(crate) fn udp_port(&self) -> u16 {
+        self.with(|state| match &state.endpoint {
+            Some(endpoint) => endpoint.udp_port(),
+            None => state.options.udp_port.unwrap_or(0),
+        })
+    }
+
+    /// Calls `act` with an association that is up.
+    pub(crate) fn with_association<T>(
+        &self,
+        id: i32,
+        act: impl FnOnce(&anabranch::Association) -> T,
+    ) -> Result<T, Errno> {
+        self.with(|state| {
+            let (_, peer) = state.peer(self.style, id)?;
+            peer.association.as_ref().map(act).ok_or(Errno::ENOTCONN)
+        })
+    }
+
+    /// Whether options of associations can still be set: none is up that would not follow.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.with(|state| state.peers.is_empty() && !state.listening)
+    }
+
+    /// Takes the error that SO_ERROR tells.
+    pub(crate) fn take_error(&self) -> Option<Errno> {
+        self.with(|state| {
+            let of_peer = state.peers.values_mut().next().and_then(|peer| match peer.end {
+                Some(Err(errno)) => {
+                    peer.end = Some(Ok(()));
+                    Some(errno)
+                }
+                _ => None,
+            });
+            state.error.take().or(of_peer)
+        })
+    }
+}
+
+fn path_info(id: i32, address: SocketAddr, path: &PathStatistics) -> Paddrinfo {
+    let milliseconds =
+        |time: std::time::Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+    Paddrinfo {
+        assoc_id: id,
+        address: address::to_storage(address),
+        state: match path.state {
+            PathState::Active => ACTIVE,
+            PathState::Inactive => INACTIVE,
+            _ => UNCONFIRMED,
+        },
+        cwnd: u32::try_from(path.cwnd).unwrap_or(u32::MAX),
+        srtt: path.srtt.map_or(0, milliseconds),
+        rto: milliseconds(path.rto),
+        mtu: u32::from(path.mtu),
+    }
+}
+
+/// `enum sctp_sstat_state`.
+fn number_of(state: &str) -> i32 {
+    match state {
+        "COOKIE-WAIT" => 2,
+        "COOKIE-ECHOED" => 3,
+        "ESTABLISHED" => 4,
+        "SHUTDOWN-PENDING" => 5,
+        "SHUTDOWN-SENT" => 6,
+        "SHUTDOWN-RECEIVED" => 7,
+        "SHUTDOWN-ACK-SENT" => 8,
+        _ => 1,
+    }
+}

@@ -1,0 +1,149 @@
+//! Receiving.
+
+use std::net::SocketAddr;
+
+use bytes::{Buf, Bytes};
+
+use super::{Socket, State, Style};
+use crate::abi::{Nxtinfo, Rcvinfo, flag};
+use crate::errno::Errno;
+
+/// What a call received.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) taken: Taken,
+    /// The peer's primary address.
+    pub(crate) from: Option<SocketAddr>,
+    /// The whole message or notification, or its rest, was taken.
+    pub(crate) end: bool,
+    /// Pieces of at most so many bytes as there is room for.
+    pub(crate) data: Vec<Bytes>,
+}
+
+/// What kind of thing was received.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Message {
+        info: Rcvinfo,
+        next: Option<Nxtinfo>,
+    },
+    Notification,
+    /// The peer sends nothing more.
+    End,
+}
+
+impl Socket {
+    /// Takes up to `room` bytes of the next message or notification; with MSG_PEEK it stays.
+    pub(crate) fn receive(&self, room: usize, flags: i32) -> Result<Received, Errno> {
+        let limit = self.with(|state| state.options.receive_timeout);
+        let peek = flags & libc::MSG_PEEK != 0;
+        self.wait(self.is_nonblocking(flags), limit, |state| {
+            if let Some(received) = state.take_notification(room, peek) {
+                return Some(Ok(received));
+            }
+            if let Some(received) = state.take_message(room, peek) {
+                return Some(Ok(received));
+            }
+            if self.style == Style::OneToMany {
+                return None;
+            }
+            if let Some(errno) = state.error.take() {
+                return Some(Err(errno));
+            }
+            let Some(peer) = state.peers.values_mut().next() else {
+                return Some(Err(Errno::ENOTCONN));
+            };
+            match peer.end {
+                None => None,
+                Some(Ok(())) => Some(Ok(Received {
+                    taken: Taken::End,
+                    from: Some(peer.remote),
+                    end: false,
+                    data: Vec::new(),
+                })),
+                Some(Err(errno)) => {
+                    peer.end = Some(Ok(()));
+                    Some(Err(errno))
+                }
+            }
+        })
+    }
+}
+
+impl State {
+    fn take_notification(&mut self, room: usize, peek: bool) -> Option<Received> {
+        let (id, bytes) = self.notifications.front()?;
+        let from = self.peers.get(id).map(|peer| peer.remote);
+        let piece = Bytes::copy_from_slice(&bytes[..bytes.len().min(room)]);
+        let end = piece.len() == bytes.len();
+        if !peek
+            && let Some((id, mut bytes)) = self.notifications.pop_front()
+            && !end
+        {
+            bytes.drain(..piece.len());
+            self.notifications.push_front((id, bytes));
+        }
+        Some(Received { taken: Taken::Notification, from, end, data: vec![piece] })
+    }
+
+    fn take_message(&mut self, room: usize, peek: bool) -> Option<Received> {
+        let id = loop {
+            let id = *self.ready.front()?;
+            if self.peers.get(&id).is_some_and(|peer| peer.head.is_some()) {
+                break id;
+            }
+            self.ready.pop_front();
+        };
+        let peer = self.peers.get_mut(&id)?;
+        let head = peer.head.as_mut()?;
+        let info = Rcvinfo {
+            sid: head.stream,
+            flags: if head.unordered { flag::UNORDERED } else { 0 },
+            ppid: head.ppid.0.to_be(),
+            assoc_id: id,
+            ..Rcvinfo::default()
+        };
+        let from = Some(peer.remote);
+        let mut data = Vec::new();
+        if peek {
+            let mut left = room;
+            for piece in head.payload.pieces() {
+                data.push(piece.slice(..piece.len().min(left)));
+                left -= data.last().map_or(0, Bytes::len);
+            }
+            let end = head.end && room >= head.payload.len();
+            return Some(Received { taken: Taken::Message { info, next: None }, from, end, data });
+        }
+        let count = head.payload.len().min(room);
+        if count > 0 {
+            data.push(head.payload.copy_to_bytes(count));
+        }
+        let finished = head.payload.is_empty();
+        let end = finished && head.end;
+        if finished {
+            peer.head = peer.association.as_ref().and_then(|association| association.try_recv());
+            if peer.head.is_none() {
+                peer.link.taken.notify_one();
+            }
+            // The others have their turns, but a message is not interrupted if it need not be.
+            if end || peer.head.is_none() {
+                self.ready.pop_front();
+                if peer.head.is_some() {
+                    self.ready.push_back(id);
+                }
+            }
+        }
+        let next = self.ready.front().and_then(|id| {
+            let head = self.peers.get(id)?.head.as_ref()?;
+            Some(Nxtinfo {
+                sid: head.stream,
+                flags: if head.unordered { flag::UNORDERED } else { 0 }
+                    | if head.end { flag::COMPLETE } else { 0 },
+                ppid: head.ppid.0.to_be(),
+                length: u32::try_from(head.payload.len()).unwrap_or(u32::MAX),
+                assoc_id: *id,
+            })
+        });
+        Some(Received { taken: Taken::Message { info, next }, from, end, data })
+    }
+}

@@ -1,0 +1,198 @@
+//! Sending.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch::{OutgoingMessage, Ppid, SendErrorReason};
+use bytes::Bytes;
+
+use super::{Peer, Socket, State, Style};
+use crate::abi::flag;
+use crate::errno::Errno;
+use crate::host::lock;
+
+/// To whom a message goes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Target {
+    /// Addresses of the peer; an association is set up if there is none.
+    pub(crate) remotes: Vec<SocketAddr>,
+    /// Number of the association, if not 0.
+    pub(crate) id: i32,
+}
+
+/// A message and what is to happen with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) stream: u16,
+    /// As RFC 6458 has them.
+    pub(crate) flags: u16,
+    /// As the user has it in memory: the bytes are those that travel.
+    pub(crate) ppid: u32,
+    pub(crate) context: u32,
+    pub(crate) lifetime: Option<Duration>,
+    pub(crate) data: Bytes,
+}
+
+impl Outgoing {
+    fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    fn message(&self) -> OutgoingMessage {
+        let mut message =
+            OutgoingMessage::new(self.stream, Ppid(u32::from_be(self.ppid)), self.data.clone());
+        message.unordered = self.has(flag::UNORDERED);
+        message.sack_immediately = self.has(flag::SACK_IMMEDIATELY);
+        message.lifetime = self.lifetime;
+        message.context = u64::from(self.context);
+        message
+    }
+}
+
+impl Socket {
+    /// Sends a message, or ends an association with SCTP_EOF or SCTP_ABORT. Returns its length.
+    pub(crate) fn send(
+        self: &Arc<Self>,
+        target: &Target,
+        outgoing: &Outgoing,
+        flags: i32,
+    ) -> Result<usize, Errno> {
+        // The path of a single message cannot be chosen, and there is no AUTH.
+        if outgoing.has(flag::ADDR_OVER) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let ends = outgoing.has(flag::ABORT | flag::EOF);
+        if outgoing.data.is_empty() && !ends {
+            return Err(Errno::EINVAL);
+        }
+        if outgoing.has(flag::SENDALL) {
+            return self.send_to_all(outgoing);
+        }
+        let nonblocking = self.is_nonblocking(flags);
+        let limit = self.with(|state| state.options.send_timeout);
+        let mut chosen = None;
+        self.wait(nonblocking, limit, |state| {
+            let id = match chosen {
+                Some(id) => id,
+                None => match self.choose(state, target) {
+                    Ok(id) => *chosen.insert(id),
+                    Err(errno) => return Some(Err(errno)),
+                },
+            };
+            let lost = if self.style == Style::OneToOne { Errno::ENOTCONN } else { Errno::EINVAL };
+            let error = state.error.take();
+            match state.peers.get_mut(&id) {
+                Some(peer) => self.try_send(peer, outgoing),
+                None => Some(Err(error.unwrap_or(lost))),
+            }
+        })?;
+        Ok(outgoing.data.len())
+    }
+
+    /// The association that a message goes to.
+    fn choose(self: &Arc<Self>, state: &mut State, target: &Target) -> Result<i32, Errno> {
+        if self.style == Style::OneToOne {
+            if let Some(errno) = state.error.take() {
+                return Err(errno);
+            }
+            if let Some((id, _)) = state.only() {
+                return Ok(id);
+            }
+            // RFC 6458 section 4.1.8: an address sets the association up.
+            if target.remotes.is_empty() || state.listening {
+                return Err(Errno::ENOTCONN);
+            }
+            return self.begin_connecting(state, target.remotes.clone());
+        }
+        if target.id != 0 {
+            return match state.peers.contains_key(&target.id) {
+                true => Ok(target.id),
+                false => Err(Errno::EINVAL),
+            };
+        }
+        if target.remotes.is_empty() {
+            return Err(Errno::ENOTCONN);
+        }
+        match state.peer_of(&target.remotes) {
+            Some(id) => Ok(id),
+            None => self.begin_connecting(state, target.remotes.clone()),
+        }
+    }
+
+    /// Gives a message to an association; `None` if there is no room.
+    fn try_send(&self, peer: &mut Peer, outgoing: &Outgoing) -> Option<Result<(), Errno>> {
+        if let Some(Err(errno)) = peer.end {
+            peer.end = Some(Ok(()));
+            return Some(Err(errno));
+        }
+        if peer.finished || peer.end.is_some() {
+            return Some(Err(Errno::EPIPE));
+        }
+        if outgoing.has(flag::ABORT) {
+            peer.finished = true;
+            if let Some(association) = &peer.association {
+                association.abort(&outgoing.data);
+            }
+            return Some(Ok(()));
+        }
+        if !outgoing.data.is_empty() {
+            let mut slot = lock(&peer.link.outgoing);
+            if slot.busy {
+                return None;
+            }
+            match &peer.association {
+                None => {
+                    // It goes when the association is up.
+                    slot.busy = true;
+                    slot.early = Some(outgoing.message());
+                }
+                Some(association) => match association.try_send(outgoing.message()) {
+                    Ok(()) => {}
+                    Err(error) if error.reason == SendErrorReason::Blocked => {
+                        slot.busy = true;
+                        self.start_sending(peer.link.clone(), association.clone(), error.message);
+                    }
+                    Err(error) => return Some(Err(Errno::from(&error.reason))),
+                },
+            }
+        }
+        if outgoing.has(flag::EOF) {
+            peer.finished = true;
+            self.start_finishing(peer);
+        }
+        Some(Ok(()))
+    }
+
+    /// SCTP_SENDALL: a copy to every association that has room.
+    fn send_to_all(&self, outgoing: &Outgoing) -> Result<usize, Errno> {
+        if self.style == Style::OneToOne {
+            return Err(Errno::EINVAL);
+        }
+        self.with(|state| {
+            for peer in state.peers.values_mut() {
+                // What becomes of each one, its notifications tell.
+                let _ = self.try_send(peer, outgoing);
+            }
+        });
+        self.host.settle();
+        Ok(outgoing.data.len())
+    }
+}
+
+impl State {
+    /// The association with a peer that has one of these addresses.
+    pub(super) fn peer_of(&self, remotes: &[SocketAddr]) -> Option<i32> {
+        let is_one = |peer: &Peer| {
+            let port = peer.remote.port();
+            let has = |ip| {
+                peer.remote.ip() == ip
+                    || peer
+                        .statistics()
+                        .is_some_and(|known| known.paths.iter().any(|path| path.remote == ip))
+            };
+            remotes.iter().any(|remote| remote.port() == port && has(remote.ip()))
+        };
+        self.peers.iter().find(|(_, peer)| is_one(peer)).map(|(id, _)| *id)
+    }
+}

@@ -1,0 +1,628 @@
+/* The socket calls as a program sees them: both ends in one process, over UDP on loopback. */
+#include <anabranch.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                  \
+    do {                                                                                  \
+        if (!(condition)) {                                                               \
+            fprintf(stderr, "%s:%d: %s (errno %d: %s)\n", __FILE__, __LINE__, #condition, \
+                    errno, strerror(errno));                                              \
+            exit(1);                                                                      \
+        }                                                                                 \
+    } while (0)
+
+#define FAILS(call, with) CHECK((errno = 0, (call) == -1 && errno == (with)))
+
+static char big[200000];
+
+static struct sockaddr_in at(const char *text, unsigned port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    CHECK(inet_pton(AF_INET, text, &address.sin_addr) == 1);
+    return address;
+}
+
+#define SA(address) ((struct sockaddr *)&(address))
+
+static int option(int fd, int level, int name, const void *value, size_t size)
+{
+    return anabranch_setsockopt(fd, level, name, value, (socklen_t)size);
+}
+
+#define SET(fd, name, value) CHECK(option(fd, IPPROTO_SCTP, name, &(value), sizeof(value)) == 0)
+
+static void subscribe(int fd, int type)
+{
+    struct sctp_event event = {.se_type = (uint16_t)type, .se_on = 1};
+    SET(fd, SCTP_EVENT, event);
+}
+
+/* Waits until poll says this, both ways. */
+static void wait_for(int fd, int events)
+{
+    struct pollfd waiting = {fd, (short)events, 0};
+    CHECK(poll(&waiting, 1, 20000) == 1 && (waiting.revents & events) == events);
+}
+
+static int ready(int fd)
+{
+    struct pollfd waiting = {fd, POLLIN | POLLOUT, 0};
+    CHECK(poll(&waiting, 1, 0) >= 0);
+    return waiting.revents;
+}
+
+/* A socket that listens on loopback, and its UDP and SCTP ports. */
+struct server {
+    int fd, udp;
+    uint16_t port;
+};
+
+static struct server serve(int type, int addresses)
+{
+    struct server server = {.udp = 0};
+    server.fd = anabranch_socket(AF_INET, type, IPPROTO_SCTP);
+    CHECK(server.fd >= 0);
+    SET(server.fd, ANABRANCH_LOCAL_UDP_PORT, server.udp);
+    struct sockaddr_in list[2] = {at("127.0.0.1", 0), at("127.0.0.2", 0)};
+    CHECK(anabranch_sctp_bindx(server.fd, SA(list), addresses, SCTP_BINDX_ADD_ADDR) == 0);
+    struct sockaddr_in name;
+    socklen_t length = sizeof name;
+    CHECK(anabranch_getsockname(server.fd, SA(name), &length) == 0 && length == sizeof name);
+    server.port = ntohs(name.sin_port);
+    CHECK(server.port != 0 && name.sin_addr.s_addr == list[0].sin_addr.s_addr);
+    CHECK(anabranch_listen(server.fd, 8) == 0);
+    length = sizeof server.udp;
+    CHECK(anabranch_getsockopt(server.fd, IPPROTO_SCTP, ANABRANCH_LOCAL_UDP_PORT, &server.udp,
+                               &length) == 0);
+    CHECK(server.udp != 0);
+    return server;
+}
+
+static int client(int type, const struct server *server)
+{
+    int fd = anabranch_socket(AF_INET, type, 0);
+    CHECK(fd >= 0);
+    struct sctp_udpencaps encapsulation = {.sue_port = htons((uint16_t)server->udp)};
+    SET(fd, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
+    struct sockaddr_in local = at("127.0.0.1", 0);
+    CHECK(anabranch_bind(fd, SA(local), sizeof local) == 0);
+    return fd;
+}
+
+static void connect_to(int fd, const struct server *server)
+{
+    struct sockaddr_in to = at("127.0.0.1", server->port);
+    CHECK(anabranch_connect(fd, SA(to), sizeof to) == 0);
+}
+
+/* Readiness in both directions, as poll, select and epoll have it. */
+static void readiness(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server), size = 20000;
+    CHECK(option(near, SOL_SOCKET, SO_SNDBUF, &size, sizeof size) == 0);
+    CHECK(fcntl(near, F_SETFL, O_NONBLOCK) == 0);
+    CHECK(fcntl(server.fd, F_SETFL, O_NONBLOCK) == 0);
+    FAILS(anabranch_accept(server.fd, NULL, NULL), EAGAIN);
+    CHECK(!(ready(server.fd) & POLLIN));
+    struct sockaddr_in to = at("127.0.0.1", server.port);
+    FAILS(anabranch_connect(near, SA(to), sizeof to), EINPROGRESS);
+    wait_for(near, POLLOUT);
+    int error = -1;
+    socklen_t length = sizeof error;
+    CHECK(anabranch_getsockopt(near, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0);
+    FAILS(anabranch_connect(near, SA(to), sizeof to), EISCONN);
+    wait_for(server.fd, POLLIN);
+    struct sockaddr_in from;
+    length = sizeof from;
+    int far = anabranch_accept(server.fd, SA(from), &length);
+    CHECK(far >= 0 && length == sizeof from && from.sin_family == AF_INET);
+    CHECK(!(ready(server.fd) & POLLIN) && ready(near) == POLLOUT && ready(far) == POLLOUT);
+
+    /* The receiver does not read: sending ends with EAGAIN, and POLLOUT with it. */
+    int epoll = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLOUT | EPOLLET, .data.fd = near};
+    CHECK(epoll >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, near, &event) == 0);
+    CHECK(epoll_wait(epoll, &event, 1, 0) == 1);
+    size_t sent = 0, received = 0;
+    struct pollfd writable = {near, POLLOUT, 0};
+    fd_set reading, writing;
+    do {
+        ssize_t count;
+        while ((count = anabranch_send(near, big, 10000, 0)) == 10000)
+            sent += 10000;
+        CHECK(count == -1 && errno == EAGAIN && sent < 100u * 1000 * 1000);
+        /* What is on its way makes room until the receiver's window is full. */
+    } while (poll(&writable, 1, 200) == 1);
+    FD_ZERO(&reading);
+    FD_ZERO(&writing);
+    FD_SET(far, &reading);
+    FD_SET(near, &writing);
+    CHECK(select((near > far ? near : far) + 1, &reading, &writing, NULL, NULL) == 1);
+    CHECK(FD_ISSET(far, &reading) && !FD_ISSET(near, &writing));
+
+    /* Reading brings it back. */
+    while (received < sent) {
+        ssize_t count = anabranch_recv(far, big, sizeof big, 0);
+        CHECK(count > 0);
+        received += (size_t)count;
+    }
+    CHECK(epoll_wait(epoll, &event, 1, 20000) == 1 && event.events == EPOLLOUT);
+    CHECK(fcntl(far, F_SETFL, O_NONBLOCK) == 0);
+    FAILS(anabranch_recv(far, big, sizeof big, 0), EAGAIN);
+    CHECK(ready(far) == POLLOUT && ready(near) == POLLOUT);
+
+    CHECK(anabranch_shutdown(near, SHUT_WR) == 0);
+    FAILS(anabranch_send(near, "x", 1, 0), EPIPE);
+    wait_for(far, POLLIN);
+    CHECK(anabranch_recv(far, big, sizeof big, 0) == 0);
+    wait_for(near, POLLIN);
+    CHECK(anabranch_recv(near, big, sizeof big, 0) == 0);
+    close(epoll);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
+    CHECK(anabranch_close(server.fd) == 0);
+}
+
+/* A message in pieces, ancillary data, and information about what comes next. */
+static void messages(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server), on = 1;
+    connect_to(near, &server);
+    int far = anabranch_accept(server.fd, NULL, NULL);
+    CHECK(far >= 0);
+    SET(far, SCTP_RECVRCVINFO, on);
+    SET(far, SCTP_RECVNXTINFO, on);
+    struct sctp_sndinfo info = {.snd_sid = 3, .snd_ppid = htonl(77), .snd_flags = SCTP_UNORDERED};
+    struct iovec pieces[2] = {{"abc", 3}, {"defgh", 5}};
+    CHECK(anabranch_sctp_sendv(near, pieces, 2, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO,
+                               0) == 8);
+    struct sctp_sendv_spa spa = {.sendv_flags = SCTP_SEND_SNDINFO_VALID | SCTP_SEND_PRINFO_VALID};
+    spa.sendv_sndinfo.snd_sid = 4;
+    spa.sendv_prinfo.pr_policy = SCTP_PR_SCTP_TTL;
+    spa.sendv_prinfo.pr_value = 60000;
+    CHECK(anabranch_sctp_sendv(near, pieces, 1, NULL, 0, &spa, sizeof spa, SCTP_SENDV_SPA, 0) == 3);
+    spa.sendv_prinfo.pr_policy = SCTP_PR_SCTP_RTX;
+    FAILS(anabranch_sctp_sendv(near, pieces, 1, NULL, 0, &spa, sizeof spa, SCTP_SENDV_SPA, 0),
+          EOPNOTSUPP);
+    info.snd_sid = 60000;
+    FAILS(anabranch_sctp_sendv(near, pieces, 1, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO,
+                               0), EINVAL);
+    FAILS(anabranch_send(near, "", 0, 0), EINVAL);
+
+    char one[2], two[4];
+    struct iovec parts[2] = {{one, sizeof one}, {two, sizeof two}};
+    struct {
+        struct cmsghdr header;
+        unsigned char space[256];
+    } control;
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2, .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    CHECK(anabranch_recvmsg(far, &message, MSG_PEEK) == 6);
+    message.msg_controllen = sizeof control;
+    CHECK(anabranch_recvmsg(far, &message, 0) == 6);
+    CHECK(memcmp(one, "ab", 2) == 0 && memcmp(two, "cdef", 4) == 0);
+    CHECK(!(message.msg_flags & MSG_EOR));
+    struct cmsghdr *first = CMSG_FIRSTHDR(&message);
+    CHECK(first && first->cmsg_level == IPPROTO_SCTP && first->cmsg_type == SCTP_RCVINFO);
+    struct sctp_rcvinfo got;
+    memcpy(&got, CMSG_DATA(first), sizeof got);
+    CHECK(got.rcv_sid == 3 && got.rcv_ppid == htonl(77) && got.rcv_flags == SCTP_UNORDERED);
+
+    struct sctp_recvv_rn rn;
+    socklen_t length = sizeof rn;
+    unsigned int type = 0;
+    int flags = 0;
+    CHECK(anabranch_sctp_recvv(far, parts, 2, NULL, NULL, &rn, &length, &type, &flags) == 2);
+    CHECK((flags & MSG_EOR) && memcmp(one, "gh", 2) == 0);
+    /* The second message may have come or not when the first one ended. */
+    CHECK(type == SCTP_RECVV_RN || type == SCTP_RECVV_RCVINFO);
+    CHECK(anabranch_recv(far, big, sizeof big, 0) == 3);
+
+    /* With sendmsg and SCTP_SNDINFO. */
+    memset(&control, 0, sizeof control);
+    message = (struct msghdr){.msg_iov = pieces, .msg_iovlen = 1, .msg_control = &control,
+                              .msg_controllen = CMSG_SPACE(sizeof info)};
+    first = CMSG_FIRSTHDR(&message);
+    first->cmsg_level = IPPROTO_SCTP;
+    first->cmsg_type = SCTP_SNDINFO;
+    first->cmsg_len = CMSG_LEN(sizeof info);
+    info = (struct sctp_sndinfo){.snd_sid = 5, .snd_ppid = htonl(1)};
+    memcpy(CMSG_DATA(first), &info, sizeof info);
+    CHECK(anabranch_sendmsg(near, &message, 0) == 3);
+    struct iovec whole = {big, sizeof big};
+    length = sizeof got;
+    CHECK(anabranch_sctp_recvv(far, &whole, 1, NULL, NULL, &got, &length, &type, &flags) == 3);
+    CHECK(type == SCTP_RECVV_RCVINFO && got.rcv_sid == 5 && got.rcv_ppid == htonl(1));
+
+    /* A large message arrives whole. */
+    memset(big, 'x', sizeof big);
+    CHECK(anabranch_send(near, big, sizeof big, 0) == sizeof big);
+    size_t received = 0;
+    do {
+        whole.iov_len = 50000;
+        ssize_t count = anabranch_sctp_recvv(far, &whole, 1, NULL, NULL, NULL, NULL, NULL, &flags);
+        CHECK(count > 0);
+        received += (size_t)count;
+    } while (!(flags & MSG_EOR));
+    CHECK(received == sizeof big);
+
+    /* Waiting ends. */
+    struct timeval limit = {.tv_usec = 1000};
+    CHECK(option(far, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    FAILS(anabranch_recv(far, big, sizeof big, 0), EAGAIN);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
+    CHECK(anabranch_close(server.fd) == 0);
+}
+
+/* Receives one notification of this type. */
+static union sctp_notification notified(int fd, int type)
+{
+    static unsigned char buffer[4096];
+    union sctp_notification notification;
+    int flags = 0;
+    ssize_t count = anabranch_sctp_recvmsg(fd, buffer, sizeof buffer, NULL, NULL, NULL, &flags);
+    CHECK(count >= 8 && (flags & MSG_NOTIFICATION) && (flags & MSG_EOR));
+    memset(&notification, 0, sizeof notification);
+    memcpy(&notification, buffer,
+           (size_t)count < sizeof notification ? (size_t)count : sizeof notification);
+    if (notification.sn_header.sn_type != type) {
+        fprintf(stderr, "notification %#x came\n", notification.sn_header.sn_type);
+        exit(1);
+    }
+    CHECK(notification.sn_header.sn_length == (size_t)count);
+    return notification;
+}
+
+static sctp_assoc_t changed(int fd, int state)
+{
+    union sctp_notification notification = notified(fd, SCTP_ASSOC_CHANGE);
+    CHECK(notification.sn_assoc_change.sac_state == state);
+    return notification.sn_assoc_change.sac_assoc_id;
+}
+
+/* One-to-many style: implicit setup, numbers, notifications, peeling off, both ends. */
+static void one_to_many(void)
+{
+    struct server server = serve(SOCK_SEQPACKET, 1);
+    subscribe(server.fd, SCTP_ASSOC_CHANGE);
+    subscribe(server.fd, SCTP_SHUTDOWN_EVENT);
+    subscribe(server.fd, SCTP_DATA_IO_EVENT);
+    int near = client(SOCK_SEQPACKET, &server);
+    subscribe(near, SCTP_ASSOC_CHANGE);
+    FAILS(anabranch_accept(server.fd, NULL, NULL), EOPNOTSUPP);
+    FAILS(anabranch_send(near, "x", 1, 0), ENOTCONN);
+    FAILS(anabranch_shutdown(near, SHUT_WR), EOPNOTSUPP);
+
+    struct sockaddr_in to = at("127.0.0.1", server.port), from;
+    CHECK(anabranch_sctp_sendmsg(near, "hello", 5, SA(to), sizeof to, htonl(5), 0, 1, 0, 0) == 5);
+    sctp_assoc_t id = changed(near, SCTP_COMM_UP);
+    sctp_assoc_t far_id = changed(server.fd, SCTP_COMM_UP);
+    struct sctp_sndrcvinfo info;
+    socklen_t length = sizeof from;
+    int flags = 0;
+    CHECK(anabranch_sctp_recvmsg(server.fd, big, sizeof big, SA(from), &length, &info, &flags) == 5);
+    CHECK(flags == MSG_EOR && info.sinfo_assoc_id == far_id && info.sinfo_stream == 1);
+    CHECK(info.sinfo_ppid == htonl(5) && from.sin_addr.s_addr == to.sin_addr.s_addr);
+    /* To the address again: the same association. By its number as well. */
+    CHECK(anabranch_sendto(near, "again", 5, 0, SA(to), sizeof to) == 5);
+    CHECK(anabranch_recv(server.fd, big, sizeof big, 0) == 5);
+    info = (struct sctp_sndrcvinfo){.sinfo_assoc_id = far_id, .sinfo_stream = 2};
+    CHECK(anabranch_sctp_send(server.fd, "back", 4, &info, 0) == 4);
+    CHECK(anabranch_recv(near, big, sizeof big, 0) == 4);
+    info.sinfo_assoc_id = 12345678;
+    FAILS(anabranch_sctp_send(server.fd, "back", 4, &info, 0), EINVAL);
+    FAILS(anabranch_connect(near, SA(to), sizeof to), EISCONN);
+
+    struct {
+        uint32_t count;
+        sctp_assoc_t ids[4];
+    } ids;
+    length = sizeof ids;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_GET_ASSOC_ID_LIST, &ids, &length) == 0);
+    CHECK(ids.count == 1 && ids.ids[0] == id && length == 8);
+    struct sctp_status status;
+    length = sizeof status;
+    CHECK(anabranch_sctp_opt_info(near, id, SCTP_STATUS, &status, &length) == 0);
+    CHECK(status.sstat_state == SCTP_ESTABLISHED && status.sstat_assoc_id == id);
+
+    /* A second peer; SCTP_EOF ends it, after what it carries. */
+    int other = client(SOCK_SEQPACKET, &server);
+    sctp_assoc_t connected = 0;
+    CHECK(anabranch_sctp_connectx(other, SA(to), 1, &connected) == 0 && connected > 2);
+    sctp_assoc_t second = changed(server.fd, SCTP_COMM_UP);
+    CHECK(second != far_id);
+    CHECK(anabranch_sctp_sendmsg(other, "bye", 3, SA(to), sizeof to, 0, SCTP_EOF, 0, 0, 0) == 3);
+    CHECK(anabranch_recv(server.fd, big, sizeof big, 0) == 3);
+    union sctp_notification notification = notified(server.fd, SCTP_SHUTDOWN_EVENT);
+    CHECK(notification.sn_shutdown_event.sse_assoc_id == second);
+    CHECK(changed(server.fd, SCTP_SHUTDOWN_COMP) == second);
+    CHECK(anabranch_close(other) == 0);
+
+    /* The first one becomes a socket of its own, and its peer aborts it. */
+    CHECK(anabranch_sctp_sendmsg(near, "peeled", 6, SA(to), sizeof to, 0, 0, 0, 0, 0) == 6);
+    wait_for(server.fd, POLLIN);
+    int peeled = anabranch_sctp_peeloff(server.fd, far_id);
+    CHECK(peeled >= 0);
+    FAILS(anabranch_sctp_peeloff(server.fd, far_id), EINVAL);
+    CHECK(anabranch_recv(peeled, big, sizeof big, 0) == 6);
+    CHECK(anabranch_send(peeled, "from it", 7, 0) == 7);
+    CHECK(anabranch_recv(near, big, sizeof big, 0) == 7);
+    length = sizeof from;
+    CHECK(anabranch_getpeername(peeled, SA(from), &length) == 0);
+    CHECK(anabranch_sctp_sendmsg(near, "why", 3, SA(to), sizeof to, 0, SCTP_ABORT, 0, 0, 0) == 3);
+    CHECK(changed(near, SCTP_COMM_LOST) == id);
+    CHECK(changed(peeled, SCTP_COMM_LOST) == far_id);
+    FAILS(anabranch_recv(peeled, big, sizeof big, 0), ECONNRESET);
+    CHECK(anabranch_recv(peeled, big, sizeof big, 0) == 0);
+    CHECK(anabranch_close(peeled) == 0 && anabranch_close(near) == 0);
+    CHECK(anabranch_close(server.fd) == 0);
+}
+
+/* Several addresses on both sides. */
+static void multihoming(void)
+{
+    struct server server = serve(SOCK_STREAM, 2);
+    int near = anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+    struct sctp_udpencaps encapsulation = {.sue_port = htons((uint16_t)server.udp)};
+    SET(near, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
+    struct sockaddr_in list[2] = {at("127.0.0.3", 0), at("127.0.0.4", 0)};
+    struct sockaddr_in strange = at("192.0.2.77", 0), removed = at("127.0.0.5", 0);
+    FAILS(anabranch_sctp_bindx(near, SA(strange), 1, SCTP_BINDX_ADD_ADDR), EADDRNOTAVAIL);
+    FAILS(anabranch_sctp_bindx(near, SA(list), 2, 0), EINVAL);
+    CHECK(anabranch_sctp_bindx(near, SA(list), 2, SCTP_BINDX_ADD_ADDR) == 0);
+    CHECK(anabranch_sctp_bindx(near, SA(removed), 1, SCTP_BINDX_ADD_ADDR) == 0);
+    FAILS(anabranch_sctp_bindx(near, SA(removed), 1, SCTP_BINDX_ADD_ADDR), EADDRINUSE);
+    CHECK(anabranch_sctp_bindx(near, SA(removed), 1, SCTP_BINDX_REM_ADDR) == 0);
+    FAILS(anabranch_sctp_bindx(near, SA(removed), 1, SCTP_BINDX_REM_ADDR), EINVAL);
+    subscribe(near, SCTP_PEER_ADDR_CHANGE);
+    struct sockaddr_in to[2] = {at("127.0.0.2", server.port), at("127.0.0.1", server.port)};
+    CHECK(anabranch_sctp_connectx(near, SA(to), 1, NULL) == 0);
+    int far = anabranch_accept(server.fd, NULL, NULL);
+    CHECK(far >= 0);
+    FAILS(anabranch_sctp_bindx(near, SA(removed), 1, SCTP_BINDX_ADD_ADDR), EOPNOTSUPP);
+
+    struct sockaddr *addresses;
+    CHECK(anabranch_sctp_getpaddrs(near, 0, &addresses) == 2);
+    struct sockaddr_in *known = (struct sockaddr_in *)addresses;
+    CHECK(known[0].sin_addr.s_addr == to[0].sin_addr.s_addr);
+    CHECK(known[1].sin_addr.s_addr == to[1].sin_addr.s_addr);
+    CHECK(known[0].sin_port == htons(server.port));
+    anabranch_sctp_freepaddrs(addresses);
+    CHECK(anabranch_sctp_getladdrs(near, 0, &addresses) == 2);
+    known = (struct sockaddr_in *)addresses;
+    CHECK(known[0].sin_addr.s_addr == list[0].sin_addr.s_addr);
+    anabranch_sctp_freeladdrs(addresses);
+
+    /* The address that the peer told is confirmed, and can be made the primary one then. */
+    union sctp_notification change = notified(near, SCTP_PEER_ADDR_CHANGE);
+    CHECK(change.sn_paddr_change.spc_state == SCTP_ADDR_CONFIRMED);
+    CHECK(memcmp(&change.sn_paddr_change.spc_aaddr, &to[1], sizeof to[1]) == 0);
+    struct sctp_prim primary = {0};
+    memcpy(&primary.ssp_addr, &to[1], sizeof to[1]);
+    SET(near, SCTP_PRIMARY_ADDR, primary);
+    memset(&primary, 0, sizeof primary);
+    socklen_t length = sizeof primary;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_PRIMARY_ADDR, &primary, &length) == 0);
+    CHECK(((struct sockaddr_in *)&primary.ssp_addr)->sin_addr.s_addr == to[1].sin_addr.s_addr);
+    struct sctp_paddrinfo info = {0};
+    memcpy(&info.spinfo_address, &to[1], sizeof to[1]);
+    length = sizeof info;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_GET_PEER_ADDR_INFO, &info, &length) == 0);
+    CHECK(info.spinfo_state == SCTP_ACTIVE && info.spinfo_cwnd > 0 && info.spinfo_mtu >= 1200);
+    memcpy(&info.spinfo_address, &strange, sizeof strange);
+    FAILS(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_GET_PEER_ADDR_INFO, &info, &length), EINVAL);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
+    CHECK(anabranch_close(server.fd) == 0);
+}
+
+/* Options, and what they do to what begins after them. */
+static void options(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server), value;
+    struct sctp_rtoinfo rto = {.srto_initial = 700, .srto_max = 9000, .srto_min = 300};
+    SET(near, SCTP_RTOINFO, rto);
+    rto = (struct sctp_rtoinfo){.srto_min = 20000};
+    FAILS(option(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, sizeof rto), EINVAL);
+    socklen_t length = sizeof rto;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, &length) == 0);
+    CHECK(rto.srto_initial == 700 && rto.srto_max == 9000 && rto.srto_min == 300);
+    struct sctp_initmsg init = {.sinit_num_ostreams = 5, .sinit_max_instreams = 6};
+    SET(near, SCTP_INITMSG, init);
+    struct sctp_paddrparams params = {.spp_flags = SPP_HB_DISABLE, .spp_pathmaxrxt = 3};
+    SET(near, SCTP_PEER_ADDR_PARAMS, params);
+    params = (struct sctp_paddrparams){0};
+    length = sizeof params;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &params, &length) == 0);
+    CHECK(params.spp_pathmaxrxt == 3 && (params.spp_flags & SPP_HB_DISABLE));
+    struct sctp_event_subscribe events = {.sctp_association_event = 1};
+    CHECK(option(near, IPPROTO_SCTP, SCTP_EVENTS, &events, sizeof events) == 0);
+    struct sctp_event event = {.se_type = SCTP_ASSOC_CHANGE};
+    length = sizeof event;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_EVENT, &event, &length) == 0 && event.se_on);
+    length = sizeof value;
+    CHECK(anabranch_getsockopt(near, SOL_SOCKET, SO_TYPE, &value, &length) == 0);
+    CHECK(value == SOCK_STREAM);
+    value = 1;
+    FAILS(option(near, IPPROTO_SCTP, SCTP_AUTH_ACTIVE_KEY, &value, sizeof value), ENOPROTOOPT);
+    FAILS(option(near, IPPROTO_SCTP, SCTP_DISABLE_FRAGMENTS, &value, sizeof value), EOPNOTSUPP);
+    FAILS(option(near, IPPROTO_SCTP, SCTP_I_WANT_MAPPED_V4_ADDR, &value, sizeof value), EINVAL);
+    FAILS(option(near, IPPROTO_SCTP, SCTP_RTOINFO, &value, sizeof value), EINVAL);
+    FAILS(option(near, 9999, 1, &value, sizeof value), ENOPROTOOPT);
+    FAILS(option(near, IPPROTO_SCTP, SCTP_RTOINFO, NULL, 16), EFAULT);
+    FAILS(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, NULL), EFAULT);
+
+    connect_to(near, &server);
+    CHECK(changed(near, SCTP_COMM_UP) > 2);
+    struct sctp_status status = {0};
+    length = sizeof status;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_STATUS, &status, &length) == 0);
+    CHECK(status.sstat_outstrms == 5 && status.sstat_instrms == 6);
+    /* What is up does not follow. */
+    rto = (struct sctp_rtoinfo){.srto_initial = 800};
+    FAILS(option(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, sizeof rto), EOPNOTSUPP);
+    rto.srto_initial = 700;
+    SET(near, SCTP_RTOINFO, rto);
+
+    /* SO_LINGER with 0 aborts. */
+    int far = anabranch_accept(server.fd, NULL, NULL);
+    struct linger linger = {.l_onoff = 1};
+    CHECK(option(far, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0);
+    CHECK(anabranch_close(far) == 0);
+    CHECK(changed(near, SCTP_COMM_LOST) > 2);
+    FAILS(anabranch_recv(near, big, sizeof big, 0), ECONNRESET);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
+}
+
+/* Calls that cannot be. */
+static void errors(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    FAILS(anabranch_socket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
+    FAILS(anabranch_socket(AF_INET, SOCK_DGRAM, 0), EPROTONOSUPPORT);
+    FAILS(anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_TCP), EPROTONOSUPPORT);
+    FAILS(anabranch_listen(12345, 1), EBADF);
+    FAILS(anabranch_close(0), EBADF);
+    int fd = client(SOCK_STREAM, &server);
+    struct sockaddr_in closed = at("127.0.0.1", 9), none = at("127.0.0.1", 0);
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(1)};
+    FAILS(anabranch_bind(fd, SA(none), sizeof none), EINVAL);
+    FAILS(anabranch_bind(fd, NULL, 16), EFAULT);
+    FAILS(anabranch_accept(fd, NULL, NULL), EINVAL);
+    FAILS(anabranch_recv(fd, big, 1, 0), ENOTCONN);
+    FAILS(anabranch_send(fd, big, 1, 0), ENOTCONN);
+    FAILS(anabranch_send(fd, NULL, 1, 0), EFAULT);
+    FAILS(anabranch_connect(fd, SA(none), sizeof none), EINVAL);
+    FAILS(anabranch_connect(fd, SA(closed), 3), EINVAL);
+    FAILS(anabranch_connect(fd, SA(v6), sizeof v6), EAFNOSUPPORT);
+    FAILS(anabranch_sctp_connectx(fd, SA(closed), 0, NULL), EINVAL);
+    FAILS(anabranch_sctp_connectx(fd, NULL, 1, NULL), EFAULT);
+    FAILS(anabranch_sctp_getpaddrs(fd, 0, NULL), ENOTCONN);
+    FAILS(anabranch_recvmsg(fd, NULL, 0), EFAULT);
+    FAILS(anabranch_getpeername(fd, SA(none), &(socklen_t){sizeof none}), ENOTCONN);
+    /* Nobody listens there, whether waited for or not. */
+    FAILS(anabranch_connect(fd, SA(closed), sizeof closed), ECONNREFUSED);
+    CHECK(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+    FAILS(anabranch_connect(fd, SA(closed), sizeof closed), EINPROGRESS);
+    wait_for(fd, POLLOUT);
+    int error = 0;
+    socklen_t length = sizeof error;
+    CHECK(anabranch_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0);
+    CHECK(error == ECONNREFUSED);
+    int same = anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+    struct sockaddr_in taken = at("127.0.0.1", server.port);
+    SET(same, ANABRANCH_LOCAL_UDP_PORT, server.udp);
+    CHECK(anabranch_bind(same, SA(taken), sizeof taken) == 0);
+    FAILS(anabranch_listen(same, 1), EADDRINUSE);
+    CHECK(anabranch_close(same) == 0 && anabranch_close(fd) == 0);
+    FAILS(anabranch_close(fd), EBADF);
+    CHECK(anabranch_close(server.fd) == 0);
+}
+
+static int shared;
+static void *block(void *argument)
+{
+    (void)argument;
+    char byte;
+    FAILS(anabranch_recv(shared, &byte, 1, 0), EBADF);
+    return NULL;
+}
+
+static void *send_many(void *argument)
+{
+    for (int i = 0; i < 200; i++)
+        CHECK(anabranch_send(shared, argument, 1000, 0) == 1000);
+    return NULL;
+}
+
+/* Many threads on one socket; closing wakes who waits. */
+static void threads(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    shared = client(SOCK_STREAM, &server);
+    connect_to(shared, &server);
+    int far = anabranch_accept(server.fd, NULL, NULL);
+    CHECK(far >= 0);
+    pthread_t senders[4];
+    static char letters[4][1000];
+    for (int i = 0; i < 4; i++) {
+        memset(letters[i], 'a' + i, sizeof letters[i]);
+        CHECK(pthread_create(&senders[i], NULL, send_many, letters[i]) == 0);
+    }
+    int counts[4] = {0};
+    for (int i = 0; i < 800; i++) {
+        CHECK(anabranch_recv(far, big, sizeof big, 0) == 1000);
+        CHECK(big[0] >= 'a' && big[0] < 'e' && memcmp(big, letters[big[0] - 'a'], 1000) == 0);
+        counts[big[0] - 'a']++;
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK(pthread_join(senders[i], NULL) == 0);
+        CHECK(counts[i] == 200);
+    }
+    pthread_t blocked;
+    CHECK(pthread_create(&blocked, NULL, block, NULL) == 0);
+    CHECK(anabranch_close(shared) == 0);
+    CHECK(pthread_join(blocked, NULL) == 0);
+    /* What a closed socket sent arrives, and then the end. */
+    CHECK(anabranch_recv(far, big, sizeof big, 0) == 0);
+    CHECK(anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
+}
+
+/* IPv6, and endpoints of the program's own choice. */
+static void endpoints(void)
+{
+    struct sockaddr_in6 local = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    anabranch_endpoint *endpoint = anabranch_endpoint_new(SA(local), 1, 0);
+    CHECK(endpoint != NULL);
+    int udp = anabranch_endpoint_udp_port(endpoint);
+    CHECK(udp > 0);
+    int listener = anabranch_endpoint_socket(endpoint, AF_INET6, SOCK_STREAM);
+    local.sin6_port = htons(4000);
+    CHECK(anabranch_bind(listener, SA(local), sizeof local) == 0);
+    CHECK(anabranch_listen(listener, 1) == 0);
+    int near = anabranch_socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP);
+    struct sctp_udpencaps encapsulation = {.sue_port = htons((uint16_t)udp)};
+    SET(near, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
+    CHECK(anabranch_connect(near, SA(local), sizeof local) == 0);
+    int far = anabranch_accept(listener, NULL, NULL);
+    CHECK(far >= 0 && anabranch_endpoint_associations(endpoint) == 1);
+    struct sockaddr_in6 from;
+    socklen_t length = sizeof from;
+    CHECK(anabranch_write(near, "six", 3) == 3);
+    CHECK(anabranch_recvfrom(far, big, sizeof big, 0, SA(from), &length) == 3);
+    CHECK(length == sizeof from && IN6_IS_ADDR_LOOPBACK(&from.sin6_addr));
+    FAILS(anabranch_endpoint_wait_idle(endpoint, 1), ETIMEDOUT);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
+    CHECK(anabranch_endpoint_wait_idle(endpoint, 20000) == 0);
+    CHECK(anabranch_close(listener) == 0);
+    anabranch_endpoint_free(endpoint);
+    CHECK(strcmp(anabranch_version(), "0.1.0") == 0);
+}
+
+int main(void)
+{
+    /* What hangs is to fail. */
+    alarm(120);
+    readiness();
+    messages();
+    one_to_many();
+    multihoming();
+    options();
+    errors();
+    threads();
+    endpoints();
+    CHECK(anabranch_finish(20000) == 0);
+    printf("passed\n");
+    return 0;
+}
