@@ -258,7 +258,7 @@ pub enum BurstControl {
     /// Max.Burst: so many packets more than what is in flight when the time comes to send
     /// (RFC 9260 section 6.1 D).
     MaxBurst(u32),
-    /// The same, but cwnd itself is cut, and stays so (RFC 2960 section 6.1 D).
+    /// The same, but cwnd itself is cut, and stays so (RFC 4960 section 6.1 D).
     MaxBurstCutsCwnd(u32),
     /// Packets leave at a little above cwnd per smoothed RTT, in quanta of so many packets.
     Pacing {
@@ -293,13 +293,17 @@ pub enum IdleCwnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Revision {
-    /// RFC 2960: cwnd changes only with SACKs that advance the Cumulative TSN Ack Point, and
-    /// every fast retransmission sends one packet at once whatever cwnd says.
+    /// RFC 2960: cwnd changes only with SACKs that advance the Cumulative TSN Ack Point, every
+    /// fast retransmission sends one packet at once whatever cwnd says, and every SACK with gaps
+    /// is a missing report for all that it shows to be missing. The packet that fills the last
+    /// gap may wait for its SACK.
     Rfc2960,
-    /// RFC 4960: the same in both, and no slow start during fast recovery.
+    /// RFC 4960: the same, but a SACK is a missing report only for what is below the TSNs that it
+    /// newly acknowledges (Highest TSN Newly Acknowledged).
     Rfc4960,
     /// RFC 9260: cwnd grows with every SACK that acknowledges something new, and only the
-    /// beginning of fast recovery sends a packet whatever cwnd says.
+    /// beginning of fast recovery sends a packet whatever cwnd says. The packet that fills a gap
+    /// is acknowledged at once.
     Rfc9260,
 }
 
@@ -392,7 +396,8 @@ impl AssociationConfig {
     }
 
     /// RFC 2960: four missing reports, initial cwnd and smallest ssthresh of two MTU, and all
-    /// retransmissions to an alternate path.
+    /// retransmissions to an alternate path. The RFC has no Max.Burst; it bounds bursts here, as
+    /// in the study's simulator, but leaves cwnd alone.
     pub fn rfc2960() -> Self {
         Self {
             revision: Revision::Rfc2960,
@@ -400,6 +405,7 @@ impl AssociationConfig {
             min_ssthresh_mtus: 2,
             idle_cwnd: IdleCwnd::HalvePerRtoToTwo,
             missing_reports: 4,
+            burst: BurstControl::MaxBurst(4),
             retransmission: RetransmissionPolicy::AllRtxAlt,
             ..Self::rfc4960()
         }

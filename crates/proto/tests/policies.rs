@@ -442,3 +442,87 @@ fn a_window_is_counted_in_packets_that_leave_room_for_timestamps() {
         assert_eq!(pair.statistics(0).paths[0].cwnd, 2 * (payload + 16));
     }
 }
+
+/// Loses the first packet of data; later ones arrive.
+fn lose_the_first(pair: &mut Pair) {
+    let first = pair.addresses[0][0];
+    let mut lost = false;
+    pair.net.script(move |sight| {
+        let drop = !lost && sight.from == first && sight.has(kind::DATA);
+        lost |= drop;
+        if drop { Verdict::Drop } else { Verdict::Pass }
+    });
+}
+
+#[test]
+fn a_fast_retransmit_elsewhere_gives_the_rest_of_the_flight_its_own_time() {
+    let mut config = config();
+    config.retransmission = RetransmissionPolicy::AllRtxAlt;
+    let mut pair = Pair::connected(2, config);
+    let first = pair.addresses[0][0];
+    let mut nth = 0;
+    // Of the packets on the primary path the first and the sixth are lost.
+    pair.net.script(move |sight| {
+        if sight.from != first || !sight.has(kind::DATA) {
+            return Verdict::Pass;
+        }
+        nth += 1;
+        if nth == 1 || nth == 6 { Verdict::Drop } else { Verdict::Pass }
+    });
+    // Four later ones report the first as missing, after 100 to 700 ms. The sixth leaves just
+    // before its fast retransmit; its own time is 1 s from then.
+    for wait in [100, 200, 200, 200, 1, 0] {
+        assert!(pair.send(0, 0, vec![1; 500]));
+        pair.run(Duration::from_millis(wait));
+    }
+    pair.run(Duration::from_millis(100));
+    let counters = |pair: &Pair| {
+        let counters = pair.statistics(0).counters;
+        (counters.fast_retransmitted_chunks, counters.t3_timeouts)
+    };
+    assert_eq!(counters(&pair), (1, 0));
+    pair.run(Duration::from_millis(800));
+    assert_eq!(counters(&pair), (1, 0), "1,600 ms after the first was sent");
+    pair.run(Duration::from_millis(200));
+    assert_eq!(counters(&pair), (1, 1));
+}
+
+#[test]
+fn in_rfc_2960_every_sack_with_a_gap_is_a_missing_report() {
+    for (config, expected) in [(AssociationConfig::rfc2960(), 1), (AssociationConfig::rfc4960(), 0)]
+    {
+        let reports = config.missing_reports as usize;
+        let mut pair = Pair::connected(1, config);
+        lose_the_first(&mut pair);
+        assert!(pair.send(0, 0, vec![1; 1400]));
+        assert!(pair.send(0, 0, vec![2; 1400]));
+        pair.run(Duration::from_millis(100));
+        let sacks = pair.sent(1);
+        let (_, sack) = sacks.iter().rfind(|(_, packet)| craft::has(packet, kind::SACK)).unwrap();
+        for report in 1..reports {
+            assert_eq!(pair.statistics(0).counters.fast_retransmitted_chunks, 0, "{report}");
+            pair.inject(0, sack.clone());
+        }
+        assert_eq!(pair.statistics(0).counters.fast_retransmitted_chunks, expected);
+    }
+}
+
+#[test]
+fn the_packet_that_fills_the_gap_waits_for_its_sack_before_rfc_9260() {
+    for (config, expected) in [
+        (AssociationConfig::rfc2960(), 1),
+        (AssociationConfig::rfc4960(), 1),
+        (AssociationConfig::rfc9260(), 2),
+    ] {
+        let revision = config.revision;
+        let mut pair = Pair::connected(1, config);
+        lose_the_first(&mut pair);
+        assert!(pair.send(0, 0, vec![1; 1400]));
+        assert!(pair.send(0, 0, vec![2; 1400]));
+        assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 2800));
+        pair.run(Duration::from_millis(100));
+        assert_eq!(pair.count(1, kind::SACK), expected, "{revision:?}");
+        pair.run(Duration::from_millis(200));
+        assert_eq!(pair.count(1, kind::SACK), 2, "{revision:?}");
+    }
+}

@@ -138,8 +138,7 @@ impl Association {
             self.outstanding.report_missing(*tsn);
         }
         loss::detect(
-            self.config.loss_detection,
-            self.config.missing_reports,
+            &self.config,
             &self.summary,
             &self.acknowledged,
             |path| paths[path].recovery_exit.is_some(),
@@ -152,7 +151,7 @@ impl Association {
     }
 
     /// Chunks are lost by missing reports (RFC 9260 section 7.2.4).
-    fn fast_retransmit(&mut self, _now: Instant, lost: &[u64]) {
+    fn fast_retransmit(&mut self, now: Instant, lost: &[u64]) {
         self.counters.fast_retransmitted_chunks += lost.len() as u64;
         let exit = self.outstanding.next_tsn() - 1;
         for tsn in lost {
@@ -165,7 +164,13 @@ impl Association {
             if self.outstanding.retransmission(*tsn).is_some() {
                 mark!(FastRetransmitAgain);
             }
+            let first = self.outstanding.earliest(from) == Some(*tsn);
             self.outstanding.lose(*tsn, LostBy::MissingReports, to);
+            // RFC 9260 section 7.2.4, step 4: what else is in flight on the path has its own time,
+            // also if the retransmission leaves on another one.
+            if first && to != from && self.outstanding.in_flight(from) {
+                self.paths[from].t3 = Some(now + self.paths[from].rtt.rto());
+            }
             // RFC 9260 section 6.2.1 C.
             self.peer_rwnd =
                 self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::state::State;
 use super::{Association, Control};
+use crate::config::Revision;
 use crate::event::{CloseReason, Event};
 use crate::marks::mark;
 use crate::path::HeartbeatInfo;
@@ -123,7 +124,10 @@ impl Association {
                         continue;
                     }
                     data_chunks = count_data(packet);
-                    data_packet.gap = self.receiver.has_gaps();
+                    // RFC 9260 section 6.7: acknowledged at once until the hole is filled. What
+                    // fills it is, too; in the studies of the older RFCs it is one like any other.
+                    data_packet.gap =
+                        self.config.revision >= Revision::Rfc9260 && self.receiver.has_gaps();
                 }
                 if !self.on_data(now, path, &data, data_chunks, packet, batch, &mut data_packet) {
                     return;

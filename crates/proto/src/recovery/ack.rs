@@ -33,6 +33,8 @@ pub(crate) struct PathAck {
 #[derive(Debug, Default)]
 pub(crate) struct AckSummary {
     pub(crate) cumulative_advanced: bool,
+    /// It has gap ack blocks, so that it reports chunks as missing.
+    pub(crate) reports_gaps: bool,
     /// Chunks that no longer need to be kept.
     pub(crate) freed_chunks: usize,
     /// Number of the latest packet newly acknowledged.
@@ -105,6 +107,7 @@ impl Acknowledged {
         self.read_blocks(cumulative, blocks, out.next_tsn())?;
 
         summary.cumulative_advanced = cumulative >= out.base();
+        summary.reports_gaps = !self.scratch.is_empty();
         summary.freed_chunks = 0;
         summary.highest_packet = None;
         summary.lowest_packet = None;

@@ -1,6 +1,7 @@
 //! Loss detection from acknowledgements: which chunks in flight are held to be lost.
 
 use super::ack::{AckSummary, Acknowledged};
+use crate::config::{AssociationConfig, Revision};
 use crate::send::Outstanding;
 
 /// What makes a chunk lost before its timer expires.
@@ -29,25 +30,30 @@ pub enum LossDetection {
 /// fast recovery.
 // req: rfc9260 6.7 "reported in the SACK chunk MUST be treated as"
 pub(crate) fn detect(
-    detection: LossDetection,
-    threshold: u32,
+    config: &AssociationConfig,
     summary: &AckSummary,
     ever: &Acknowledged,
     in_recovery: impl Fn(usize) -> bool,
     out: &mut Outstanding,
     lost: &mut Vec<u64>,
 ) {
-    let (Some(highest), Some(highest_tsn)) = (summary.highest_packet, summary.highest_tsn) else {
+    let threshold = config.missing_reports;
+    // RFC 2960 section 7.2.4: each SACK is a report for all that it shows to be missing.
+    let every_report = config.revision < Revision::Rfc4960 && summary.reports_gaps;
+    if summary.highest_packet.is_none() && !every_report {
         return;
-    };
+    }
+    let (highest, highest_tsn) =
+        (summary.highest_packet.unwrap_or(0), summary.highest_tsn.unwrap_or(0));
     for path in 0..summary.paths.len() {
         // req: rfc9260 7.2.4 "Miss indications SHOULD follow the Highest TSN"
-        let (limit, tsn_limit) = if summary.cumulative_advanced && in_recovery(path) {
-            // RFC 9260 section 7.2.4: in fast recovery the whole window counts.
-            (ever.highest_packet, ever.highest_tsn)
-        } else {
-            (highest, highest_tsn)
-        };
+        let (limit, tsn_limit) =
+            if every_report || (summary.cumulative_advanced && in_recovery(path)) {
+                // RFC 9260 section 7.2.4: in fast recovery the whole window counts.
+                (ever.highest_packet, ever.highest_tsn)
+            } else {
+                (highest, highest_tsn)
+            };
         let mut at = out.oldest_counted(path);
         while let Some(tsn) = at {
             let Some(slot) = out.get(tsn) else { break };
@@ -56,7 +62,7 @@ pub(crate) fn detect(
             }
             let packet = slot.packet;
             at = out.sent_after(tsn);
-            let is_lost = match detection {
+            let is_lost = match config.loss_detection {
                 LossDetection::MissingReports => {
                     let recover = out.retransmission(tsn).and_then(|known| known.recover);
                     if tsn > tsn_limit || recover.is_some_and(|recover| highest_tsn <= recover) {
