@@ -93,12 +93,16 @@ fn apply(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
         ("packet-threshold", LossDetection::PacketThreshold),
     ];
     set(&mut config.loss_detection, fields.choice("loss_detection", &detections)?);
-    if let Some(n) = count("max_burst", 1, 1000)? {
-        config.burst = match config.burst {
-            BurstControl::MaxBurstCutsCwnd(_) => BurstControl::MaxBurstCutsCwnd(n),
-            BurstControl::MaxBurst(_) | BurstControl::Pacing { .. } | BurstControl::Unlimited => {
-                BurstControl::MaxBurst(n)
-            }
+    let (packets, cuts) = match config.burst {
+        BurstControl::MaxBurstCutsCwnd(packets) => (Some(packets), true),
+        BurstControl::MaxBurst(packets) => (Some(packets), false),
+        BurstControl::Pacing { .. } | BurstControl::Unlimited => (None, false),
+    };
+    if let Some(packets) = count("max_burst", 1, 1000)?.or(packets) {
+        config.burst = if fields.flag("burst_cuts_cwnd")?.unwrap_or(cuts) {
+            BurstControl::MaxBurstCutsCwnd(packets)
+        } else {
+            BurstControl::MaxBurst(packets)
         };
     }
     // Paths of these networks carry 1500 bytes unless the file says otherwise, and no probe for
