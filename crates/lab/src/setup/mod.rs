@@ -7,6 +7,7 @@
 mod association;
 mod events;
 mod network;
+mod queue;
 mod traffic;
 
 use std::time::Duration;
@@ -14,7 +15,8 @@ use std::time::Duration;
 use anabranch_proto::AssociationConfig;
 
 pub use events::{Change, Event, RouteCache, When};
-pub use network::{Channel, Link, Network, Path, Queue};
+pub use network::{Channel, Link, Network, Path};
+pub use queue::Queue;
 pub use traffic::{Cross, CrossKind, Flow, Transfer};
 
 use crate::tree::{Checked, Fields, problem};

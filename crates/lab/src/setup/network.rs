@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use anabranch_impair::{GilbertElliott, Loss, Probability};
+use anabranch_impair::{Discipline, GilbertElliott, Loss, Probability};
 
+use super::queue::{self, Manner, Place, Queue, Room};
 use crate::tree::{Checked, Fields, problem};
-use crate::units::{Kind, Quantity, duration};
+use crate::units::{Kind, duration};
 
 const MAX_RATE: f64 = 1e12;
 const MAX_DELAY: f64 = 3600e9;
-const MAX_QUEUE_PACKETS: f64 = 1e8;
-const MAX_QUEUE_BYTES: f64 = 1e12;
-const MAX_BDP: f64 = 1e6;
 const MAX_BURST: f64 = 1e6;
 
 /// The network.
@@ -50,17 +48,10 @@ pub struct Channel {
     pub delay: Duration,
     /// Room of the queue.
     pub queue: Queue,
+    /// What the queue gives up before it is full.
+    pub discipline: Discipline,
     /// Losses on the wire.
     pub loss: Loss,
-}
-
-/// Room of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queue {
-    /// Packets, the one being sent not included.
-    Packets(usize),
-    /// Bytes.
-    Bytes(usize),
 }
 
 /// A path of the association.
@@ -95,17 +86,10 @@ impl Network {
     }
 }
 
-/// How a file gives a queue.
-#[derive(Clone, Copy)]
-enum Room {
-    Queue(Queue),
-    /// Multiples of the bandwidth-delay product of the path that the link belongs to.
-    Bdp(f64),
-}
-
 struct Draft {
     link: Link,
     rooms: (Room, Room),
+    manner: Manner,
     line: usize,
 }
 
@@ -143,12 +127,10 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
                 format!("path '{name}' has no {key}: neither [path.{name}] nor [network] gives it"),
             ),
         };
-        let room = match keys.queue {
-            Some(room) => room,
-            None => {
-                return problem(line, format!("path '{name}' has no queue, as in \"2 BDP\""));
-            }
+        let Some(room) = keys.queue.room() else {
+            return problem(line, format!("path '{name}' has no queue, as in \"2 BDP\""));
         };
+        let manner = keys.queue.manner()?;
         let edge = (wanted(keys.edge_rate, "edge_rate")?, wanted(keys.edge_delay, "edge_delay")?);
         let core = (wanted(keys.core_rate, "core_rate")?, wanted(keys.core_delay, "core_delay")?);
         let index = drafts.len();
@@ -158,6 +140,7 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
                 rate: rate as u64,
                 delay: duration(delay),
                 queue: Queue::Packets(0),
+                discipline: Discipline::DropTail,
                 loss: if part == "core" { loss.clone() } else { Loss::None },
             };
             let link = Link {
@@ -167,7 +150,7 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
                 forward: channel(&loss.0),
                 backward: channel(&loss.1),
             };
-            drafts.push(Draft { link, rooms: (room, room), line });
+            drafts.push(Draft { link, rooms: (room, room), manner, line });
         }
         let links = vec![(index, false), (index + 1, false), (index + 2, false)];
         paths.push(Path { name: name.to_owned(), links, core: index + 1 });
@@ -241,18 +224,18 @@ fn link(name: &str, fields: Fields<'_>, nodes: &[String]) -> Checked<Draft> {
     let delay = required(fields.quantity("delay", Kind::Time, 0.0, MAX_DELAY)?, "delay")?;
     let rate_back = fields.quantity("rate_back", Kind::Rate, 1.0, MAX_RATE)?.unwrap_or(rate);
     let delay_back = fields.quantity("delay_back", Kind::Time, 0.0, MAX_DELAY)?.unwrap_or(delay);
-    let Some(room) = room(&fields, "queue")? else {
+    let keys = queue::Keys::read(&fields)?;
+    let Some(room) = keys.room() else {
         return problem(fields.line(), format!("link.{name}.queue is missing"));
     };
-    let room_back = match self::room(&fields, "queue_back")? {
-        Some(back) => back,
-        None => room,
-    };
+    let manner = keys.manner()?;
+    let room_back = queue::room(&fields, "queue_back")?.unwrap_or(room);
     let loss = losses(&fields)?;
     let channel = |rate: f64, delay, loss| Channel {
         rate: rate as u64,
         delay: duration(delay),
         queue: Queue::Packets(0),
+        discipline: Discipline::DropTail,
         loss,
     };
     let link = Link {
@@ -264,7 +247,7 @@ fn link(name: &str, fields: Fields<'_>, nodes: &[String]) -> Checked<Draft> {
     };
     let line = fields.line();
     fields.finish()?;
-    Ok(Draft { link, rooms: (room, room_back), line })
+    Ok(Draft { link, rooms: (room, room_back), manner, line })
 }
 
 /// Follows a path's links from the sender to the receiver.
@@ -312,11 +295,12 @@ fn route(
 
 /// Works out the queues, for which the delays of all links of a path must be known.
 fn finish(nodes: Vec<String>, drafts: Vec<Draft>, paths: Vec<Path>) -> Checked<Network> {
-    let rooms: Vec<_> = drafts.iter().map(|draft| (draft.rooms, draft.line)).collect();
+    let wanted: Vec<_> =
+        drafts.iter().map(|draft| (draft.rooms, draft.manner, draft.line)).collect();
     let links = drafts.into_iter().map(|draft| draft.link).collect();
     let mut network = Network { nodes, links, paths };
-    for (index, ((forward, backward), line)) in rooms.into_iter().enumerate() {
-        let longest = network
+    for (index, ((forward, backward), manner, line)) in wanted.into_iter().enumerate() {
+        let rtt = network
             .paths
             .iter()
             .filter(|path| path.links.iter().any(|(link, _)| *link == index))
@@ -324,47 +308,12 @@ fn finish(nodes: Vec<String>, drafts: Vec<Draft>, paths: Vec<Path>) -> Checked<N
             .max();
         let Some(link) = network.links.get_mut(index) else { continue };
         for (channel, room) in [(&mut link.forward, forward), (&mut link.backward, backward)] {
-            channel.queue = match (room, longest) {
-                (Room::Queue(queue), _) => queue,
-                (Room::Bdp(times), Some(rtt)) => {
-                    let bytes = channel.rate as f64 / 8.0 * rtt.as_secs_f64() * times;
-                    Queue::Bytes(bytes.round() as usize)
-                }
-                (Room::Bdp(_), None) => {
-                    let reason = format!("link '{}' is on no path: it has no BDP", link.name);
-                    return problem(line, reason);
-                }
-            };
+            let place = Place { link: &link.name, rate: channel.rate, rtt, line };
+            channel.queue = room.at(place)?;
+            channel.discipline = manner.at(channel.queue, place)?;
         }
     }
     Ok(network)
-}
-
-fn room(fields: &Fields<'_>, key: &'static str) -> Checked<Option<Room>> {
-    let Some(node) = fields.node(key) else { return Ok(None) };
-    let text = node.text();
-    let refused = |reason: String| problem(node.line, format!("{} {reason}", fields.name(key)));
-    let kind = Quantity::parse(&text).map(|quantity| quantity.kind);
-    let (most, kind) = match kind {
-        Some(Kind::Packets) => (MAX_QUEUE_PACKETS, Kind::Packets),
-        Some(Kind::Size) => (MAX_QUEUE_BYTES, Kind::Size),
-        Some(Kind::Bdp) => (MAX_BDP, Kind::Bdp),
-        _ => {
-            return refused(format!(
-                "is \"{text}\" and not a queue, as in \"50 packets\", \"64 KiB\" or \"2 BDP\""
-            ));
-        }
-    };
-    match Quantity::expect(&text, kind, 0.0, most) {
-        Ok(value) => Ok(Some(match kind {
-            Kind::Packets => Room::Queue(Queue::Packets(value as usize)),
-            Kind::Bdp => Room::Bdp(value),
-            Kind::Time | Kind::Rate | Kind::Size | Kind::Share => {
-                Room::Queue(Queue::Bytes(value as usize))
-            }
-        })),
-        Err(reason) => refused(reason),
-    }
 }
 
 /// Losses forward and backward.
@@ -425,7 +374,7 @@ struct Keys {
     core_delay: Option<f64>,
     edge_rate: Option<f64>,
     edge_delay: Option<f64>,
-    queue: Option<Room>,
+    queue: queue::Keys,
 }
 
 impl Keys {
@@ -435,7 +384,7 @@ impl Keys {
             core_delay: fields.quantity("core_delay", Kind::Time, 0.0, MAX_DELAY)?,
             edge_rate: fields.quantity("edge_rate", Kind::Rate, 1.0, MAX_RATE)?,
             edge_delay: fields.quantity("edge_delay", Kind::Time, 0.0, MAX_DELAY)?,
-            queue: room(fields, "queue")?,
+            queue: queue::Keys::read(fields)?,
         })
     }
 
@@ -445,7 +394,7 @@ impl Keys {
             core_delay: self.core_delay.or(defaults.core_delay),
             edge_rate: self.edge_rate.or(defaults.edge_rate),
             edge_delay: self.edge_delay.or(defaults.edge_delay),
-            queue: self.queue.or(defaults.queue),
+            queue: self.queue.or(&defaults.queue),
         }
     }
 }

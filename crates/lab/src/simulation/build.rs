@@ -101,6 +101,7 @@ fn config(channel: &Channel) -> LinkConfig {
         .rate(channel.rate)
         .delay(channel.delay)
         .queue(queue)
+        .discipline(channel.discipline)
         .loss(channel.loss.clone())
 }
 
