@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// The user stopped it: exit code 130, as shells have it for SIGINT.
     Interrupted,
+    /// The user stopped it, and there is more to say of it: exit code 130 as well.
+    Stopped(String),
     /// Exit code 1; everything has been said already.
     Reported,
 }
@@ -40,6 +42,10 @@ impl Failure {
             }
             Self::Interrupted => {
                 complain("interrupted");
+                ExitCode::from(130)
+            }
+            Self::Stopped(sentence) => {
+                complain(&sentence);
                 ExitCode::from(130)
             }
             Self::Reported => ExitCode::from(1),

@@ -67,6 +67,9 @@ pub fn json(scenario: &Scenario, results: &Results, references: &[Reference]) ->
 
 /// A value of an axis: a plain number is one, all else is a text with its unit.
 fn param(value: &AxisValue) -> Value {
+    if let Ok(whole) = value.text.parse::<i64>() {
+        return json!(whole);
+    }
     match value.text.parse::<f64>() {
         Ok(number) => json!(number),
         Err(_) => json!(value.text),
@@ -162,12 +165,11 @@ pub fn tables(
             let mut heading = vec![x.map_or(String::new(), |axis| axis.name.clone())];
             for index in 0..panel.curves.len() {
                 let name = series.and_then(|axis| axis.values.get(index));
-                let name = name.map_or("all", |value| value.text.as_str());
-                heading.push(if unit.is_empty() {
-                    name.to_owned()
-                } else {
-                    format!("{name} ({unit})")
-                });
+                let name = match (series, name) {
+                    (Some(axis), Some(value)) => axis.curve(value),
+                    _ => "all".to_owned(),
+                };
+                heading.push(if unit.is_empty() { name } else { format!("{name} ({unit})") });
             }
             let mut rows = vec![heading];
             let length = panel.curves.first().map_or(0, Vec::len);
@@ -240,6 +242,19 @@ mod tests {
         assert_eq!(time["n"], 10);
         assert!(time["mean"].as_f64().unwrap() > 35.0 && time["ci90"].as_f64().unwrap() > 0.0);
         assert_eq!(point["metrics"]["longest_gap_s"], Value::Null);
+    }
+
+    #[test]
+    fn whole_numbers_of_an_axis_stay_whole() {
+        let more = "[axis.pmr]\nset = \"association.pmr\"\nvalues = [0, 5]\n";
+        let scenario = read(&format!("{}{more}", text()), &[]).unwrap();
+        let value = json(&scenario, &run(&scenario, 2, None), &[]);
+        let numbers: Vec<_> = value["points"].as_array().unwrap()[..2]
+            .iter()
+            .map(|point| point["params"]["pmr"].to_string())
+            .collect();
+        assert_eq!(numbers, ["0", "5"]);
+        assert_eq!(scenario.axes[2].curve(&scenario.axes[2].values[1]), "pmr 5");
     }
 
     #[test]

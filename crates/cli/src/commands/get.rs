@@ -233,7 +233,9 @@ impl Get {
     /// What is reported when there is no connection at all.
     fn unreachable(&self, group: &Group, took: Duration, failure: &Failure) -> Fetched {
         let error = match failure {
-            Failure::Failed(sentence) | Failure::Usage(sentence) => sentence.clone(),
+            Failure::Failed(sentence) | Failure::Usage(sentence) | Failure::Stopped(sentence) => {
+                sentence.clone()
+            }
             Failure::Interrupted | Failure::Reported => "interrupted".to_owned(),
         };
         let files = group.urls.iter().zip(&group.transactions).map(|(&index, transaction)| {

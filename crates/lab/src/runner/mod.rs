@@ -45,10 +45,13 @@ impl Observer for Nobody {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The user stopped it.
-    #[error("interrupted: {kept} finished points are kept")]
+    #[error("interrupted{}", match kept {
+        true => ": what is finished is kept, and the same command goes on from there",
+        false => "",
+    })]
     Interrupted {
-        /// Points on disk that are complete.
-        kept: usize,
+        /// Whether there is a place where results are kept.
+        kept: bool,
     },
     /// A run cannot be carried out.
     #[error("{scenario} at {point}, seed {seed}: {reason}")]
@@ -148,7 +151,7 @@ impl Runner<'_> {
             tasks,
             next: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
-            state: Mutex::new(State { results, batches, kept: 0, failure: None }),
+            state: Mutex::new(State { results, batches, failure: None }),
         };
         std::thread::scope(|scope| {
             for _ in 0..self.jobs.clamp(1, shared.tasks.len()) {
@@ -163,7 +166,7 @@ impl Runner<'_> {
             }
             None if state.batches.iter().any(|batch| batch.missing > 0) => {
                 self.keep_partial(scenario, &mut state)?;
-                Err(RunError::Interrupted { kept: state.kept })
+                Err(RunError::Interrupted { kept: self.store.is_some() })
             }
             None => Ok(()),
         }
@@ -262,7 +265,6 @@ impl Runner<'_> {
         };
         if let (Some(runs), Some(store)) = (finished, self.store) {
             store.save(scenario, point, &runs)?;
-            shared.lock().kept += 1;
         }
         Ok(())
     }
@@ -297,8 +299,6 @@ struct Shared<'a> {
 struct State<'a> {
     results: &'a mut Results,
     batches: Vec<Batch>,
-    /// Points that were saved in full.
-    kept: usize,
     failure: Option<RunError>,
 }
 
@@ -401,7 +401,7 @@ pub(crate) mod tests {
         stop.store(true, Ordering::Relaxed);
         let mut results = runner.load(&scenario).unwrap();
         let error = runner.complete(&scenario, &mut results, None).unwrap_err();
-        assert!(matches!(error, RunError::Interrupted { kept: 0 }));
+        assert!(matches!(error, RunError::Interrupted { kept: true }));
         // What was kept is used, and the rest is what it would have been anyway.
         let resumed = run(&scenario, 2, Some(&store));
         assert_eq!(resumed.points, run(&scenario, 1, None).points);

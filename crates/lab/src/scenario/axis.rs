@@ -51,6 +51,14 @@ impl Axis {
         }
     }
 
+    /// What a curve of this value is called: `pmr 5`, or a variant's name.
+    pub fn curve(&self, value: &AxisValue) -> String {
+        match value.number {
+            Some(_) => format!("{} {}", self.name, value.text),
+            None => value.text.clone(),
+        }
+    }
+
     /// Whether all values are numbers of one unit, so that it can be drawn to scale.
     pub fn is_numeric(&self) -> bool {
         self.values.iter().all(|value| value.number.is_some())

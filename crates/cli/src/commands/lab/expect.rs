@@ -34,7 +34,8 @@ impl Expect {
         for scenario in &scenarios {
             written += check::accept(scenario, &date, &self.why).map_err(Failure::failed)?;
         }
-        output::print(&format!("{written} expectations written\n"))
+        let plural = if written == 1 { "" } else { "s" };
+        output::print(&format!("{written} expectation{plural} written\n"))
     }
 }
 

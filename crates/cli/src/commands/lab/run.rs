@@ -87,7 +87,10 @@ fn show(
         let what = metrics::METRICS.get(metric).map_or("", |metric| metric.what);
         text.push_str(&format!("\n{name}: {what}\n"));
         for table in summary::tables(scenario, results, references, metric) {
-            text.push_str(&format!("\n{}\n{}", table.title, output::table(&table.rows)));
+            if !table.title.is_empty() {
+                text.push_str(&format!("\n{}\n", table.title));
+            }
+            text.push_str(&output::table(&table.rows));
         }
     }
     text.push('\n');

@@ -74,7 +74,7 @@ pub(super) fn refused(error: ScenarioError) -> Failure {
 
 pub(super) fn failed(error: RunError) -> Failure {
     match error {
-        RunError::Interrupted { .. } => Failure::Interrupted,
+        RunError::Interrupted { .. } => Failure::Stopped(error.to_string()),
         other => Failure::failed(other),
     }
 }
