@@ -263,6 +263,7 @@ impl Measurement {
                 messages: totals.messages_sent,
                 bytes: totals.bytes_sent,
                 seconds: member.counts.seconds(),
+                longest_gap_seconds: None,
                 cpu_seconds: None,
             })
         });
@@ -270,6 +271,7 @@ impl Measurement {
             messages: totals.messages_received,
             bytes: totals.bytes_received,
             seconds: member.counts.receiving_seconds(),
+            longest_gap_seconds: Some(member.counts.longest_gap_seconds()),
             cpu_seconds: None,
         });
         AssociationReport { sent, received, seconds, error, events: member.watch.stop() }

@@ -22,6 +22,8 @@ pub(crate) struct Counts {
     /// Nanoseconds after `begun`: of the request and of the last byte received.
     started: AtomicU64,
     last_received: AtomicU64,
+    /// Nanoseconds in which nothing was received, at the most.
+    longest_gap: AtomicU64,
 }
 
 impl Counts {
@@ -34,6 +36,7 @@ impl Counts {
             bytes_received: AtomicU64::new(0),
             started: AtomicU64::new(0),
             last_received: AtomicU64::new(0),
+            longest_gap: AtomicU64::new(0),
         }
     }
 
@@ -45,9 +48,15 @@ impl Counts {
 
     /// A message, or the last part of one if `whole`, was received.
     pub(crate) fn received(&self, bytes: usize, whole: bool) {
+        self.received_at(self.now());
         self.bytes_received.fetch_add(bytes as u64, Relaxed);
-        self.last_received.store(self.now(), Relaxed);
         self.messages_received.fetch_add(u64::from(whole), Relaxed);
+    }
+
+    /// Something was received so many nanoseconds after `begun`.
+    fn received_at(&self, now: u64) {
+        let before = self.last_received.swap(now, Relaxed).max(self.started.load(Relaxed));
+        self.longest_gap.fetch_max(now.saturating_sub(before), Relaxed);
     }
 
     /// The client's request was made: times count from here.
@@ -72,6 +81,11 @@ impl Counts {
     pub(crate) fn receiving_seconds(&self) -> f64 {
         let (started, last) = (self.started.load(Relaxed), self.last_received.load(Relaxed));
         last.saturating_sub(started) as f64 * 1e-9
+    }
+
+    /// Seconds in which nothing was received, at the most, from the request to the last byte.
+    pub(crate) fn longest_gap_seconds(&self) -> f64 {
+        self.longest_gap.load(Relaxed) as f64 * 1e-9
     }
 
     /// Waits until so many bytes were received; looks often enough for a measurement.
@@ -381,6 +395,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_gap_counts_from_the_request() {
+        let counts = Counts::new();
+        counts.started.store(7_000_000_000, Relaxed);
+        for seconds in [8, 9, 12, 14] {
+            counts.received_at(seconds * 1_000_000_000);
+        }
+        assert_eq!(counts.longest_gap_seconds(), 3.0);
+        counts.received_at(18_000_000_000);
+        assert_eq!(counts.longest_gap_seconds(), 4.0);
+    }
 
     #[test]
     fn counts_add_up() {

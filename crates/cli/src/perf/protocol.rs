@@ -133,6 +133,10 @@ pub(crate) struct Report {
     pub(crate) bytes: u64,
     /// From the request to the last byte.
     pub(crate) seconds: f64,
+    /// The longest time in which nothing came, from the request to the last byte; unknown of a
+    /// peer that does not tell.
+    #[serde(default)]
+    pub(crate) longest_gap_seconds: Option<f64>,
     /// Processor time of the whole process since the association was set up.
     pub(crate) cpu_seconds: Option<f64>,
 }
@@ -195,7 +199,13 @@ mod tests {
 
     #[test]
     fn control_messages_survive() {
-        let report = Report { messages: 1, bytes: 2, seconds: 0.25, cpu_seconds: None };
+        let report = Report {
+            messages: 1,
+            bytes: 2,
+            seconds: 0.25,
+            longest_gap_seconds: Some(0.125),
+            cpu_seconds: None,
+        };
         for control in [
             Control::request(Mode::Both, PLAN),
             Control::End { messages: 7, bytes: 9 },

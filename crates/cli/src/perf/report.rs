@@ -34,6 +34,8 @@ pub(crate) struct Direction {
     /// The longest of all associations.
     pub(crate) seconds: f64,
     pub(crate) bits_per_second: f64,
+    /// The longest time in which a receiver got nothing, as far as they tell.
+    pub(crate) longest_gap_seconds: Option<f64>,
 }
 
 impl Direction {
@@ -46,18 +48,22 @@ impl Direction {
             all.messages += report.messages;
             all.bytes += report.bytes;
             all.seconds = all.seconds.max(report.seconds);
+            let gaps = [all.longest_gap_seconds, report.longest_gap_seconds];
+            all.longest_gap_seconds = gaps.into_iter().flatten().reduce(f64::max);
         }
         all.bits_per_second = megabits(all.bytes, all.seconds) * 1e6;
         any.then_some(all)
     }
 
     fn text(&self) -> String {
+        let gap = self.longest_gap_seconds;
         format!(
-            "{} bytes in {} messages in {:.3} s: {:.1} Mb/s",
+            "{} bytes in {} messages in {:.3} s: {:.1} Mb/s{}",
             grouped(self.bytes),
             grouped(self.messages),
             self.seconds,
-            self.bits_per_second / 1e6
+            self.bits_per_second / 1e6,
+            gap.map_or(String::new(), |gap| format!(", longest gap {}", time(gap))),
         )
     }
 }
@@ -235,8 +241,16 @@ mod tests {
     #[test]
     fn directions_add_up() {
         assert_eq!(Direction::of([].iter()), None);
-        let report = |bytes, seconds| Report { messages: 1, bytes, seconds, cpu_seconds: None };
-        let both = Direction::of([report(1000, 1.0), report(1000, 2.0)].iter()).unwrap();
+        let report = |bytes, seconds, gap| Report {
+            messages: 1,
+            bytes,
+            seconds,
+            longest_gap_seconds: gap,
+            cpu_seconds: None,
+        };
+        let reports = [report(1000, 1.0, Some(0.5)), report(1000, 2.0, None)];
+        let both = Direction::of(reports.iter()).unwrap();
+        assert_eq!(both.longest_gap_seconds, Some(0.5));
         assert_eq!((both.messages, both.bytes, both.seconds), (2, 2000, 2.0));
         assert_eq!(both.bits_per_second, 8000.0);
     }

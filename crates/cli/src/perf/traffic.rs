@@ -126,6 +126,7 @@ impl Exchange<'_> {
             messages: totals.messages_received,
             bytes: totals.bytes_received,
             seconds: self.counts.receiving_seconds(),
+            longest_gap_seconds: Some(self.counts.longest_gap_seconds()),
             cpu_seconds: cpu::seconds().zip(self.cpu).map(|(now, then)| now - then),
         }
     }
