@@ -21,7 +21,8 @@ use crate::output;
 #[command(after_help = "Examples:
   anabranch advise --loss 1%
   anabranch advise --loss 5% --primary-rtt 90ms --alternate-rtt 120ms --routing proactive
-  anabranch get sctp://a,b:8080/file --json | anabranch advise --statistics - --routing proactive")]
+  anabranch get sctp://a,b:8080/file --json | anabranch advise --statistics - --routing proactive
+  anabranch inspect --once --json | anabranch advise --statistics -    # of what runs now")]
 pub(crate) struct Advise {
     /// Share of packets that the primary path loses, such as 2.5%
     #[arg(long, value_name = "SHARE", value_parser = share)]
@@ -41,8 +42,8 @@ pub(crate) struct Advise {
     /// With reactive routing: how long a discovery takes
     #[arg(long, value_name = "TIME", value_parser = duration)]
     route_discovery: Option<Duration>,
-    /// Take loss and RTTs from a JSON report with paths, as 'get --json' prints it; '-' reads
-    /// standard input
+    /// Take loss and RTTs from a JSON report with paths, as 'get --json' and 'inspect --once
+    /// --json' print it; '-' reads standard input. Of several, the first one that knows a loss
     #[arg(long, value_name = "FILE", conflicts_with_all = ["loss", "primary_rtt"])]
     statistics: Option<PathBuf>,
     /// Print JSON
@@ -112,7 +113,8 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-fn read(file: &PathBuf) -> Result<Value, Failure> {
+/// The documents of a file, one after the other.
+fn read(file: &PathBuf) -> Result<Vec<Value>, Failure> {
     let mut text = String::new();
     let (read, name) = if file.as_os_str() == "-" {
         (std::io::stdin().read_to_string(&mut text), "standard input".to_owned())
@@ -121,36 +123,55 @@ fn read(file: &PathBuf) -> Result<Value, Failure> {
         (read.map(|()| 0), file.display().to_string())
     };
     read.map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::failed(format!("{name} is no JSON document: {error}")))
+    let documents: Result<Vec<Value>, _> =
+        serde_json::Deserializer::from_str(&text).into_iter().collect();
+    match documents {
+        Ok(documents) if !documents.is_empty() => Ok(documents),
+        Ok(_) => Err(Failure::failed(format!("{name} is empty: there is no report in it"))),
+        Err(error) => Err(Failure::failed(format!("{name} is no JSON document: {error}"))),
+    }
 }
 
 /// Loss of the primary path, and RTT of the slowest other path in those of the primary one.
-fn measured(report: &Value) -> Result<(Option<f64>, Option<f64>), Failure> {
-    let nothing = || {
+///
+/// Only who sends knows of losses: of several reports, or several endpoints, the first one with a
+/// loss counts.
+fn measured(reports: &[Value]) -> Result<(Option<f64>, Option<f64>), Failure> {
+    let mut known = Vec::new();
+    for report in reports {
+        find_paths(report, &mut known);
+    }
+    let all: Vec<_> =
+        known.into_iter().filter_map(|(owner, paths)| figures(owner, paths)).collect();
+    let best = all.iter().find(|(loss, _)| loss.is_some()).or(all.first());
+    best.copied().ok_or_else(|| {
         Failure::failed("the report has no paths with an RTT: was there an association?".to_owned())
-    };
-    let (owner, paths) = find_paths(report).ok_or_else(nothing)?;
+    })
+}
+
+/// Loss and ratio of the RTTs of one list of paths.
+fn figures(owner: &Value, paths: &[Value]) -> Option<(Option<f64>, Option<f64>)> {
     let marked = paths.iter().position(|path| path["primary"] == Value::Bool(true));
     let numbered = || owner["primary"].as_u64().and_then(|n| usize::try_from(n).ok());
-    let primary = paths.get(marked.or_else(numbered).unwrap_or(0)).ok_or_else(nothing)?;
+    let primary = paths.get(marked.or_else(numbered).unwrap_or(0))?;
     let others = paths.iter().filter(|path| !std::ptr::eq(*path, primary)).filter_map(rtt);
     let ratio = rtt(primary)
         .filter(|primary| *primary > 0.0)
         .and_then(|primary| others.reduce(f64::max).map(|other| other / primary));
-    Ok((loss(primary), ratio))
+    Some((loss(primary), ratio))
 }
 
-/// The first list of paths with measurements anywhere in a report, and what holds it.
-fn find_paths(value: &Value) -> Option<(&Value, &Vec<Value>)> {
+/// The lists of paths with measurements anywhere in a report, and what holds them.
+fn find_paths<'v>(value: &'v Value, found: &mut Vec<(&'v Value, &'v Vec<Value>)>) {
     let here = value["paths"].as_array().filter(|paths| paths.iter().any(|p| rtt(p).is_some()));
     if let Some(paths) = here {
-        return Some((value, paths));
+        found.push((value, paths));
+        return;
     }
     match value {
-        Value::Array(items) => items.iter().find_map(find_paths),
-        Value::Object(fields) => fields.values().find_map(find_paths),
-        _ => None,
+        Value::Array(items) => items.iter().for_each(|item| find_paths(item, found)),
+        Value::Object(fields) => fields.values().for_each(|field| find_paths(field, found)),
+        _ => {}
     }
 }
 
@@ -222,14 +243,16 @@ mod tests {
             { "primary": true, "sctp": { "srtt_seconds": 0.1, "loss": 0.04 } },
             { "primary": false, "sctp": { "srtt_seconds": 0.15, "loss": null } },
         ] }] });
-        assert_eq!(measured(&get), Ok((Some(0.04), Some(2.0))));
+        assert_eq!(measured(std::slice::from_ref(&get)), Ok((Some(0.04), Some(2.0))));
         let engine = json!({ "primary": 0, "paths": [
             { "srtt": { "secs": 1, "nanos": 0 }, "loss": null },
             { "srtt": null, "loss": 0.1 },
         ] });
-        assert_eq!(measured(&engine), Ok((None, None)));
+        assert_eq!(measured(std::slice::from_ref(&engine)), Ok((None, None)));
+        // The receiver of a transfer knows of no loss.
+        assert_eq!(measured(&[engine, get]), Ok((Some(0.04), Some(2.0))));
         for nothing in [json!({}), json!([1, "x"]), json!({ "paths": [{}] }), Value::Null] {
-            assert!(measured(&nothing).is_err(), "{nothing}");
+            assert!(measured(std::slice::from_ref(&nothing)).is_err(), "{nothing}");
         }
     }
 
