@@ -71,7 +71,7 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
     assert_eq!(checked.status.code(), Some(1));
     assert!(text(&checked.stderr).contains("expectations log"), "{checked:?}");
     let logged = lab(dir.path(), &["expect", "my.toml", "--why", "a test"]);
-    assert_eq!(text(&logged.stdout), "1 expectations written\n");
+    assert_eq!(text(&logged.stdout), "1 expectation written\n");
     let checked = lab(dir.path(), &["check", "my.toml", "--json", "-"]);
     assert!(checked.status.success(), "{checked:?}");
     let json: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
@@ -87,6 +87,9 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
     );
     assert!(text(&trace.stdout).contains("fingerprint"), "{trace:?}");
     assert!(fs::metadata(dir.path().join("t.pcapng")).unwrap().len() > 10_000);
+    // Pages say what to type to have them again.
+    let page = fs::read_to_string(dir.path().join("t.html")).unwrap();
+    assert!(page.contains("anabranch lab trace my.toml --seed 0"), "{page}");
 }
 
 #[test]

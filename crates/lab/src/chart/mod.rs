@@ -9,13 +9,18 @@ use std::fmt::Write as _;
 
 pub use scale::Scale;
 
-/// Width of a chart in its own units; it is scaled to the page.
-const WIDTH: f64 = 480.0;
-const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 56.0;
-const RIGHT: f64 = 12.0;
+const LEFT: f64 = 60.0;
+const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
-const BOTTOM: f64 = 46.0;
+const BOTTOM: f64 = 48.0;
+/// Room beside the first and the last value, for marks that stand beside each other there.
+const INSET: f64 = 10.0;
+/// Height of a row of the legend.
+const ROW: f64 = 20.0;
+/// Distance of curves that have a dot at the same place, at the most.
+const APART: f64 = 4.0;
+/// What the legend calls hollow marks.
+const OTHERS: &str = "hollow: the original simulator";
 
 /// A point of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,9 +59,34 @@ pub struct Curve {
     pub dots: Vec<Dot>,
 }
 
+/// Width and height of a chart without its legend, in its own units. It is scaled to the page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Size {
+    width: f64,
+    height: f64,
+}
+
+impl Size {
+    /// Three beside each other on a desk and one on a phone are all about this many pixels wide, so
+    /// that letters have their size there.
+    pub const SMALL: Self = Self { width: 400.0, height: 270.0 };
+    /// As wide as a page on a desk.
+    pub const LARGE: Self = Self { width: 1000.0, height: 420.0 };
+
+    fn right(self) -> f64 {
+        self.width - RIGHT
+    }
+
+    fn bottom(self) -> f64 {
+        self.height - BOTTOM
+    }
+}
+
 /// A chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
+    /// How large it is.
+    pub size: Size,
     /// What it shows, for those who cannot see it.
     pub title: String,
     /// Label of the x axis, with unit.
@@ -67,6 +97,8 @@ pub struct Chart {
     pub y_label: String,
     /// The curves.
     pub curves: Vec<Curve>,
+    /// Whether the x axis begins at zero.
+    pub x_from_zero: bool,
     /// Whether the y axis begins at zero.
     pub from_zero: bool,
 }
@@ -76,14 +108,22 @@ impl Chart {
     pub fn svg(&self) -> String {
         let dots = || self.curves.iter().flat_map(|curve| &curve.dots);
         let x = match &self.x_names {
-            Some(names) => Scale::names(names.len(), LEFT, WIDTH - RIGHT),
-            None => Scale::numbers(dots().map(|dot| dot.x), false, LEFT, WIDTH - RIGHT),
+            Some(names) => Scale::names(names.len(), LEFT, self.size.right()),
+            None => {
+                let (start, end) = (LEFT + INSET, self.size.right() - INSET);
+                Scale::numbers(dots().map(|dot| dot.x), self.x_from_zero, start, end)
+            }
+        };
+        // An interval of few runs may reach below zero, where no time and no share can be.
+        let floor = match self.from_zero && dots().all(|dot| dot.y >= 0.0) {
+            true => 0.0,
+            false => f64::NEG_INFINITY,
         };
         let reach = dots().flat_map(|dot| {
             let half = dot.half.unwrap_or(0.0);
-            [dot.y - half, dot.y + half]
+            [(dot.y - half).max(floor), dot.y + half]
         });
-        let y = Scale::numbers(reach, self.from_zero, HEIGHT - BOTTOM, TOP);
+        let y = Scale::numbers(reach, self.from_zero, self.size.bottom(), TOP);
         let mut svg = String::new();
         // Writing to a string does not fail.
         let _ = self.draw(&mut svg, &x, &y);
@@ -91,27 +131,28 @@ impl Chart {
     }
 
     fn draw(&self, svg: &mut String, x: &Scale, y: &Scale) -> std::fmt::Result {
-        let rows = legend_rows(&self.curves);
-        let height = HEIGHT + 18.0 * rows.len() as f64;
+        let Size { width, height } = self.size;
+        let rows = legend_rows(&self.curves, width);
+        let whole = height + ROW * rows.len() as f64;
         writeln!(
             svg,
-            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
+            "<svg viewBox=\"0 0 {width} {whole}\" role=\"img\" aria-label=\"{}\">",
             escape(&self.title)
         )?;
         self.axes(svg, x, y)?;
-        for curve in &self.curves {
-            draw_curve(svg, curve, x, y)?;
+        for (curve, shift) in self.curves.iter().zip(self.shifts(x)) {
+            draw_curve(svg, curve, shift, x, y)?;
         }
         for (row, entries) in rows.iter().enumerate() {
-            let at = HEIGHT + 18.0 * row as f64 + 4.0;
-            for (left, curve) in entries {
-                mark(svg, curve, left + 6.0, at)?;
+            let at = height + ROW * row as f64 + 5.0;
+            for (left, entry) in entries {
+                mark(svg, entry.color, entry.style, left + 6.0, at)?;
                 writeln!(
                     svg,
                     "<text x=\"{}\" y=\"{}\">{}</text>",
-                    left + 16.0,
-                    at + 4.0,
-                    escape(&curve.name)
+                    left + 15.0,
+                    at + 4.5,
+                    escape(entry.name)
                 )?;
             }
         }
@@ -119,8 +160,35 @@ impl Chart {
         Ok(())
     }
 
+    /// How far each curve is moved to the side, so that intervals at one place can be told apart.
+    /// Time series stay where they are.
+    fn shifts(&self, x: &Scale) -> Vec<f64> {
+        let measured = |curve: &Curve| matches!(curve.style, Style::Line | Style::Marks);
+        let curves = || self.curves.iter().filter(|curve| measured(curve));
+        let mut places: Vec<f64> =
+            curves().flat_map(|curve| &curve.dots).map(|dot| x.place(dot.x)).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        let nearest = places
+            .iter()
+            .zip(places.iter().skip(1))
+            .map(|(left, right)| right - left)
+            .fold(self.size.width, f64::min);
+        let last = curves().count().saturating_sub(1) as f64;
+        let apart = (nearest * 0.6 / last.max(1.0)).min(APART);
+        let mut next = 0.0;
+        let shift = |curve: &Curve| {
+            if !measured(curve) {
+                return 0.0;
+            }
+            next += 1.0;
+            (next - 1.0 - last / 2.0) * apart
+        };
+        self.curves.iter().map(shift).collect()
+    }
+
     fn axes(&self, svg: &mut String, x: &Scale, y: &Scale) -> std::fmt::Result {
-        let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+        let (bottom, right) = (self.size.bottom(), self.size.right());
         for (value, text) in y.ticks() {
             let at = y.place(value);
             writeln!(
@@ -154,7 +222,7 @@ impl Chart {
             writeln!(
                 svg,
                 "<text class=\"tick\" text-anchor=\"middle\" x=\"{at:.1}\" y=\"{}\">{}</text>",
-                bottom + 17.0,
+                bottom + 18.0,
                 escape(&text)
             )?;
         }
@@ -162,7 +230,7 @@ impl Chart {
         writeln!(
             svg,
             "<text class=\"label\" text-anchor=\"middle\" x=\"{middle}\" y=\"{}\">{}</text>",
-            bottom + 36.0,
+            bottom + 38.0,
             escape(&self.x_label)
         )?;
         let middle = (TOP + bottom) / 2.0;
@@ -174,9 +242,15 @@ impl Chart {
     }
 }
 
-fn draw_curve(svg: &mut String, curve: &Curve, x: &Scale, y: &Scale) -> std::fmt::Result {
+fn draw_curve(
+    svg: &mut String,
+    curve: &Curve,
+    shift: f64,
+    x: &Scale,
+    y: &Scale,
+) -> std::fmt::Result {
     let color = color(curve.color);
-    let place = |dot: &Dot| (x.place(dot.x), y.place(dot.y));
+    let place = |dot: &Dot| (x.place(dot.x) + shift, y.place(dot.y));
     if matches!(curve.style, Style::Line | Style::Steps) {
         let mut path = String::new();
         let mut last = None;
@@ -208,14 +282,16 @@ fn draw_curve(svg: &mut String, curve: &Curve, x: &Scale, y: &Scale) -> std::fmt
             }
             Style::Line | Style::Marks => {}
         }
-        // Ours and theirs stand beside each other, so that both intervals can be seen.
-        let at = if curve.style == Style::Marks { at + 4.0 } else { at };
         if let Some(half) = dot.half {
             let (top, bottom) = (y.place(dot.y + half), y.place(dot.y - half));
+            // What reaches below the paper is cut off, and has no end there.
+            let (bottom, end) = match bottom > y.start() {
+                true => (y.start(), String::new()),
+                false => (bottom, format!("M{:.1} {bottom:.1}h6", at - 3.0)),
+            };
             writeln!(
                 svg,
-                "<path class=\"interval\" stroke=\"{color}\" d=\"M{at:.1} {top:.1}V{bottom:.1}M{:.1} {top:.1}h6M{:.1} {bottom:.1}h6\"/>",
-                at - 3.0,
+                "<path class=\"interval\" stroke=\"{color}\" d=\"M{at:.1} {top:.1}V{bottom:.1}M{:.1} {top:.1}h6{end}\"/>",
                 at - 3.0
             )?;
         }
@@ -228,21 +304,21 @@ fn draw_curve(svg: &mut String, curve: &Curve, x: &Scale, y: &Scale) -> std::fmt
             escape(&curve.name),
             crate::summary::rounded(dot.y)
         )?;
-        mark(svg, curve, at, level)?;
+        mark(svg, curve.color, curve.style, at, level)?;
         writeln!(svg, "</g>")?;
     }
     Ok(())
 }
 
 /// The mark of a curve: its shape tells curves apart without colours.
-fn mark(svg: &mut String, curve: &Curve, x: f64, y: f64) -> std::fmt::Result {
-    let color = color(curve.color);
-    let (fill, r) = match curve.style {
+fn mark(svg: &mut String, number: usize, style: Style, x: f64, y: f64) -> std::fmt::Result {
+    let color = color(number);
+    let (fill, r) = match style {
         Style::Marks => ("var(--paper)", 3.2),
         Style::Line | Style::Steps | Style::Points => (color.as_str(), 3.6),
     };
     let paint = format!("fill=\"{fill}\" stroke=\"{color}\" stroke-width=\"1.5\"");
-    match curve.color % 4 {
+    match number % 4 {
         0 => writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\" {paint}/>"),
         1 => writeln!(
             svg,
@@ -269,19 +345,39 @@ fn color(number: usize) -> String {
     format!("var(--c{})", number % 8)
 }
 
-/// Legend entries with their place, in as many rows as they need.
-fn legend_rows(curves: &[Curve]) -> Vec<Vec<(f64, &Curve)>> {
-    let mut rows: Vec<Vec<(f64, &Curve)>> = Vec::new();
+/// An entry of the legend.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    name: &'a str,
+    color: usize,
+    style: Style,
+}
+
+/// Legend entries with their place, in as many rows as they need. Somebody else's numbers beside a
+/// curve of ours have its colour and shape, and one entry for all of them.
+fn legend_rows(curves: &[Curve], room: f64) -> Vec<Vec<(f64, Entry<'_>)>> {
+    let has_line =
+        |color| curves.iter().any(|other| other.style == Style::Line && other.color == color);
+    let (beside, named): (Vec<&Curve>, Vec<&Curve>) =
+        curves.iter().partition(|curve| curve.style == Style::Marks && has_line(curve.color));
+    let mut entries: Vec<Entry<'_>> = named
+        .into_iter()
+        .map(|curve| Entry { name: &curve.name, color: curve.color, style: curve.style })
+        .collect();
+    if let Some(first) = beside.first() {
+        entries.push(Entry { name: OTHERS, color: first.color, style: Style::Marks });
+    }
+    let mut rows: Vec<Vec<(f64, Entry<'_>)>> = Vec::new();
     let mut left = f64::INFINITY;
-    for curve in curves {
-        // A letter of the legend is about 6.4 units wide.
-        let width = 26.0 + 6.4 * curve.name.chars().count() as f64;
-        if left + width > WIDTH {
+    for entry in entries {
+        // A letter of the legend is about 7.2 units wide.
+        let width = 26.0 + 7.2 * entry.name.chars().count() as f64;
+        if left + width > room {
             rows.push(Vec::new());
-            left = 8.0;
+            left = 4.0;
         }
         if let Some(row) = rows.last_mut() {
-            row.push((left, curve));
+            row.push((left, entry));
         }
         left += width;
     }
@@ -299,11 +395,13 @@ mod tests {
 
     fn chart(curves: Vec<Curve>) -> Chart {
         Chart {
+            size: Size::SMALL,
             title: "a <chart>".into(),
             x_label: "loss (%)".into(),
             x_names: None,
             y_label: "time (s)".into(),
             curves,
+            x_from_zero: false,
             from_zero: true,
         }
     }
@@ -316,12 +414,37 @@ mod tests {
     #[test]
     fn a_chart_has_axes_curves_intervals_and_a_legend() {
         let svg = chart(vec![curve("ours", Style::Line), curve("theirs", Style::Marks)]).svg();
-        for part in ["loss (%)", "time (s)", ">ours</text>", ">theirs</text>", "a &lt;chart&gt;"] {
+        for part in ["loss (%)", "time (s)", ">ours</text>", "hollow: ", "a &lt;chart&gt;"] {
             assert!(svg.contains(part), "{part} in {svg}");
         }
         assert_eq!(svg.matches("class=\"interval\"").count(), 6);
         assert_eq!(svg.matches("<path fill=\"none\"").count(), 1);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn an_interval_does_not_pull_the_axis_below_zero() {
+        let mut one = curve("ours", Style::Line);
+        one.dots = vec![Dot { x: 1.0, y: 10.0, half: Some(90.0) }];
+        let svg = chart(vec![one.clone()]).svg();
+        assert!(svg.contains(">100</text>") && !svg.contains(">-"), "{svg}");
+        // Where values are below zero, the axis is, too.
+        one.dots.push(Dot { x: 2.0, y: -10.0, half: None });
+        let svg = chart(vec![one]).svg();
+        assert!(svg.contains(">-100</text>"), "{svg}");
+    }
+
+    #[test]
+    fn curves_stand_beside_each_other() {
+        let curves =
+            vec![curve("a", Style::Line), curve("b", Style::Line), curve("c", Style::Steps)];
+        let x = Scale::numbers([0.0, 10.0].into_iter(), false, LEFT, Size::SMALL.right());
+        assert_eq!(chart(curves).shifts(&x), [-APART / 2.0, APART / 2.0, 0.0]);
+        let many: Vec<_> = (0..40).map(|_| curve("a", Style::Line)).collect();
+        let shifts = chart(many).shifts(&x);
+        // The places are 5 apart, of 10: curves of neighbours do not meet.
+        let (first, last) = (shifts[0], shifts[39]);
+        assert!(last - first < x.place(5.0) - x.place(0.0), "{first} to {last}");
     }
 
     #[test]
@@ -343,6 +466,6 @@ mod tests {
     #[test]
     fn long_legends_have_several_rows() {
         let curves: Vec<_> = (0..8).map(|_| curve("a rather long name", Style::Line)).collect();
-        assert!(legend_rows(&curves).len() >= 3);
+        assert!(legend_rows(&curves, Size::SMALL.width).len() >= 3);
     }
 }

@@ -49,6 +49,11 @@ impl Scale {
         Self { low: -0.5, high: count.max(1) as f64 - 0.5, start, end, step: 1.0 }
     }
 
+    /// Where the paper begins.
+    pub fn start(&self) -> f64 {
+        self.start
+    }
+
     /// Where a value is.
     pub fn place(&self, value: f64) -> f64 {
         self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
@@ -56,18 +61,24 @@ impl Scale {
 
     /// Round numbers with their spelling.
     pub fn ticks(&self) -> Vec<(f64, String)> {
-        let decimals = (-self.step.log10().floor()).max(0.0) as usize;
+        // There is room for five digits beside the axis.
+        let (unit, suffix) = match self.low.abs().max(self.high.abs()) {
+            most if most >= 1e8 => (1e6, "M"),
+            most if most >= 1e5 => (1e3, "k"),
+            _ => (1.0, ""),
+        };
+        let decimals = (-(self.step / unit).log10().floor()).max(0.0) as usize;
         let count = ((self.high - self.low) / self.step).round() as usize;
         (0..=count)
             .map(|index| {
                 let value = self.low + index as f64 * self.step;
-                let text = format!("{value:.decimals$}");
+                let text = format!("{:.decimals$}", value / unit);
                 (
                     value,
                     if text.trim_start_matches(['-', '0', '.']).is_empty() {
                         "0".into()
                     } else {
-                        text
+                        text + suffix
                     },
                 )
             })
@@ -101,6 +112,8 @@ mod tests {
         assert_eq!(texts(&[0.0, 0.3], true).first().unwrap(), "0");
         assert_eq!(texts(&[0.0, 0.3], true).last().unwrap(), "0.30");
         assert_eq!(texts(&[-20.0, 40.0], false)[0], "-20");
+        assert_eq!(texts(&[0.0, 200_000.0], true)[..3], ["0", "50k", "100k"]);
+        assert_eq!(texts(&[0.0, 2e8], true)[4], "200M");
     }
 
     #[test]

@@ -4,9 +4,9 @@ mod page;
 
 use std::fmt::Write as _;
 
-use crate::chart::{Chart, Curve, Dot, Style, escape};
+use crate::chart::{Chart, Curve, Dot, Size, Style, escape};
 use crate::check::{Agreement, Change, Judgement, Verdict};
-use crate::metrics::{self, METRICS};
+use crate::metrics::{self, METRICS, Metric};
 use crate::reference::Reference;
 use crate::runner::Results;
 use crate::scenario::Scenario;
@@ -45,8 +45,8 @@ fn contents(body: &mut String, sections: &[Section]) -> std::fmt::Result {
     let count = |verdict| all().filter(|judgement| judgement.verdict == verdict).count();
     writeln!(
         body,
-        "<p>{} claims: {} hold, {} differ, {} open. Bars are intervals of 90 or 95 %, as the \
-         scenario says; hollow marks are the original simulator's.</p>",
+        "<p>{} claims: {} hold, {} differ, {} open. Hollow marks are the original \
+         simulator's.</p>",
         all().count(),
         count(Verdict::Holds),
         count(Verdict::Differs),
@@ -78,7 +78,8 @@ fn figure(body: &mut String, section: &Section) -> std::fmt::Result {
     if !scenario.notes.trim().is_empty() {
         writeln!(body, "<p>{}</p>", escape(scenario.notes.trim()))?;
     }
-    writeln!(body, "<pre>anabranch lab run {id}</pre>")?;
+    writeln!(body, "<p class=\"source\">{}</p>", runs(section))?;
+    writeln!(body, "<pre>anabranch lab run {}</pre>", escape(&scenario.argument()))?;
     let mut drawn: Vec<&String> = vec![&scenario.figure.y];
     // Whoever waits for data cares for its gaps and delays as much as for its end.
     drawn.extend(scenario.figure.metrics.iter().filter(|name| **name != scenario.figure.y));
@@ -123,13 +124,9 @@ fn charts(section: &Section, metric: usize) -> Vec<(String, Chart)> {
     for panel in summary::panels(scenario) {
         let mut curves = Vec::new();
         for (color, points) in panel.curves.iter().enumerate() {
-            let name = series.and_then(|axis| axis.values.get(color)).map_or_else(
-                || "all".to_owned(),
-                |value| match series {
-                    Some(axis) if axis.is_numeric() => format!("{} {}", axis.name, value.text),
-                    _ => value.text.clone(),
-                },
-            );
+            let name = series
+                .and_then(|axis| Some(axis.curve(axis.values.get(color)?)))
+                .unwrap_or_else(|| "all".to_owned());
             let places = || points.iter().enumerate().filter_map(|(at, p)| p.map(|p| (at, p)));
             let ours: Vec<Dot> = places()
                 .filter_map(|(at, point)| {
@@ -147,7 +144,7 @@ fn charts(section: &Section, metric: usize) -> Vec<(String, Chart)> {
             if !ours.is_empty() {
                 curves.push(Curve { name: name.clone(), color, style: Style::Line, dots: ours });
                 if !theirs.is_empty() {
-                    let name = format!("{name}, original");
+                    let name = format!("{name}, original simulator");
                     curves.push(Curve { name, color, style: Style::Marks, dots: theirs });
                 }
             }
@@ -156,19 +153,54 @@ fn charts(section: &Section, metric: usize) -> Vec<(String, Chart)> {
             continue;
         }
         let info = METRICS.get(metric);
-        let unit = info.map_or("", |metric| metric.unit);
-        let name = info.map_or("", |metric| metric.name);
-        let y_label = if unit.is_empty() { name.to_owned() } else { format!("{name} ({unit})") };
+        let y_label = info.map_or_else(String::new, label);
         let x_label = x_axis.map_or_else(String::new, |axis| match axis.unit() {
             "" => axis.label.clone(),
             unit => format!("{} ({unit})", axis.label),
         });
         let title = format!("{} {}", scenario.id, panel.title);
-        let chart =
-            Chart { title, x_label, x_names: x_names.clone(), y_label, curves, from_zero: true };
+        let chart = Chart {
+            size: Size::SMALL,
+            title,
+            x_label,
+            x_names: x_names.clone(),
+            y_label,
+            curves,
+            x_from_zero: false,
+            from_zero: true,
+        };
         charts.push((panel.title, chart));
     }
     charts
+}
+
+/// What the axis of a metric says: its name in words, and its unit.
+fn label(metric: &Metric) -> String {
+    let suffix = match metric.unit {
+        "s" => "_s",
+        "kbit/s" => "_kbit_s",
+        "%" => "_percent",
+        _ => "",
+    };
+    let words = metric.name.strip_suffix(suffix).unwrap_or(metric.name).replace('_', " ");
+    // A chart of chunks that is called chunks needs no unit.
+    if metric.unit.is_empty() || words.starts_with(metric.unit) {
+        words
+    } else {
+        format!("{words} ({})", metric.unit)
+    }
+}
+
+/// How often the points were run.
+fn runs(section: &Section) -> String {
+    let counts = || section.results.points.iter().map(Vec::len);
+    let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+    let confidence = section.scenario.replications.confidence * 100.0;
+    let runs = match least == most {
+        true => format!("{most} runs"),
+        false => format!("{least} to {most} runs"),
+    };
+    format!("{runs} of each point; bars are intervals of {confidence:.0}&nbsp;%.")
 }
 
 fn claims(body: &mut String, section: &Section) -> std::fmt::Result {
@@ -189,8 +221,10 @@ fn claims(body: &mut String, section: &Section) -> std::fmt::Result {
         };
         writeln!(
             body,
-            "<tr><td>{}<br><small>{}; {}</small></td><td>{} {}</td><td>{}</td><td>{}</td>\
-             <td>{ours}</td><td>{}</td><td class=\"{}\">{}</td></tr>",
+            "<tr><td>{}<br><small>{}; {}</small></td><td data-of=\"expected\">{} {}</td>\
+             <td data-of=\"document\">{}</td><td data-of=\"reference\">{}</td>\
+             <td data-of=\"ours\">{ours}</td><td data-of=\"runs\">{}</td>\
+             <td data-of=\"verdict\" class=\"{}\">{}</td></tr>",
             escape(&claim.text),
             escape(&claim.id),
             escape(&claim.source),
@@ -207,8 +241,8 @@ fn claims(body: &mut String, section: &Section) -> std::fmt::Result {
             writeln!(body, "<tr><td colspan=\"7\" class=\"reason\">{}</td></tr>", escape(reason))?;
         }
     }
-    let id = escape(&section.scenario.id);
-    writeln!(body, "</table></div><pre>anabranch lab check {id}</pre>")
+    let argument = escape(&section.scenario.argument());
+    writeln!(body, "</table></div><pre>anabranch lab check {argument}</pre>")
 }
 
 fn references(body: &mut String, section: &Section) -> std::fmt::Result {
@@ -287,7 +321,10 @@ mod tests {
             "A &lt; B",
             "class=\"differs\"",
             "the trace",
-            "Same, original",
+            "Same, original simulator",
+            "transfer time (s)",
+            "10 runs of each point",
+            "data-of=\"verdict\"",
             "anabranch lab run test/1",
             "2026-11-21",
             "largest deviation",

@@ -28,11 +28,12 @@ nav ul{padding-left:1.2rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,21rem),1fr));gap:1rem}
 figure{margin:0;min-width:0}figcaption{font-size:.9rem;color:var(--muted)}
 svg{width:100%;height:auto;display:block}
-svg text{font:12px system-ui,sans-serif;fill:var(--ink)}
-svg text.tick{fill:var(--muted)}
+.large{overflow-x:auto}.large svg{min-width:56rem}
+svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
+svg text.tick{font-size:12.5px;fill:var(--muted)}
 svg .grid{stroke:var(--grid);stroke-width:1}
 svg .axis{stroke:var(--muted);stroke-width:1}
-svg .interval{fill:none;stroke-width:1.2}
+svg .interval{fill:none;stroke-width:1.1}
 summary{cursor:pointer;font-size:.95rem;margin:.5rem 0}
 pre{overflow-x:auto;background:var(--soft);padding:.4rem .6rem;font-size:.85rem}
 .wide{overflow-x:auto}
@@ -42,6 +43,16 @@ td:first-child{min-width:14rem}
 small,.source{color:var(--muted)}
 .holds{color:var(--good)}.differs{color:var(--bad);font-weight:600}.open{color:var(--muted)}
 .reason{background:var(--soft)}
+h2,p,figcaption,td,li,summary{overflow-wrap:anywhere}
+@media (max-width:44rem){
+table,tbody,tr,td{display:block}
+tr:has(th){display:none}
+tr{border-bottom:1px solid var(--grid);padding:.5rem 0}
+td{border:0;padding:.1rem 0;min-width:0}
+td:empty{display:none}
+td[data-of]::before{content:attr(data-of) ': ';color:var(--muted);font-weight:400}
+.reason{padding:.4rem .6rem}
+}
 ";
 
 /// A whole page with a title and a body of HTML.

@@ -111,6 +111,14 @@ pub struct Override {
 }
 
 impl Scenario {
+    /// What commands call it: its name, or that of its file if it has no place in a library.
+    pub fn argument(&self) -> String {
+        match self.id.contains('/') {
+            true => self.id.clone(),
+            false => self.file.display().to_string(),
+        }
+    }
+
     /// Reads a file, with changes to it.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use anabranch_sim::{Capture, Instant, Network, Point as Place, SeriesId, Sight, 
 use anabranch_wire::{Chunk, Packet};
 
 use super::{build, measure};
-use crate::chart::{Chart, Curve, Dot, Style, escape};
+use crate::chart::{Chart, Curve, Dot, Size, Style, escape};
 use crate::metrics::Metrics;
 use crate::report::page;
 use crate::scenario::Point;
@@ -142,18 +142,24 @@ impl Trace {
         for chart in self.charts() {
             let caption = escape(&chart.title);
             let svg = chart.svg();
-            let _ = writeln!(body, "<figure><figcaption>{caption}</figcaption>{svg}</figure>");
+            let _ = writeln!(
+                body,
+                "<figure class=\"large\"><figcaption>{caption}</figcaption>{svg}</figure>"
+            );
         }
         page(title, &body)
     }
 
     fn charts(&self) -> [Chart; 3] {
         let chart = |title: &str, y_label: &str, curves| Chart {
+            size: Size::LARGE,
             title: title.to_owned(),
             x_label: "time (s)".to_owned(),
             x_names: None,
             y_label: y_label.to_owned(),
             curves,
+            // The charts stand below each other.
+            x_from_zero: true,
             from_zero: true,
         };
         [

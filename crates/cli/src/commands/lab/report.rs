@@ -86,6 +86,10 @@ impl Report {
         std::fs::write(&self.html, page).map_err(|error| {
             Failure::failed(format!("{} cannot be written: {error}", self.html.display()))
         })?;
-        output::print(&format!("{} scenarios in {}\n", sections.len(), self.html.display()))
+        let count = match sections.len() {
+            1 => "1 scenario".to_owned(),
+            count => format!("{count} scenarios"),
+        };
+        output::print(&format!("{count} in {}\n", self.html.display()))
     }
 }

@@ -75,7 +75,8 @@ impl Trace {
 
     /// What to type to see it again.
     fn command(&self, scenario: &Scenario) -> String {
-        let mut command = format!("anabranch lab trace {} --seed {}", scenario.id, self.seed);
+        let argument = scenario.argument();
+        let mut command = format!("anabranch lab trace {argument} --seed {}", self.seed);
         for change in &self.changes {
             command.push_str(&format!(" --set '{}={}'", change.key, change.value));
         }
