@@ -1,21 +1,32 @@
 //! The swarm must find the bug that the feature `canary` plants in the protocol engine: data at
-//! a wrap of the TSNs is acknowledged and thrown away.
+//! a wrap of the TSNs is acknowledged and thrown away. And it must tell what the bug needs.
 #![cfg(feature = "canary")]
 
-use std::panic;
-
-use anabranch_harness::swarm::{Options, run};
+use anabranch_harness::swarm::{Only, Options, attempt, shrink};
 
 #[test]
-fn the_swarm_finds_the_planted_bug() {
+fn the_swarm_finds_the_planted_bug_and_leaves_out_what_it_does_not_need() {
     let found = (0..100).find_map(|seed| {
-        let result = panic::catch_unwind(|| run(Options::draw(seed), false));
-        result.err().map(|panic| (seed, panic))
+        let result = attempt(Options::draw(seed), false);
+        result.err().map(|failure| (seed, failure))
     });
-    let (seed, panic) = found.expect("100 seeds without a finding");
-    let message = panic.downcast_ref::<String>().expect("a message");
-    println!("seed {seed}: {message}");
+    let (seed, failure) = found.expect("100 seeds without a finding");
+    println!("seed {seed}, {} faults: {failure}", Options::draw(seed).faults().len());
     // What was lost left a hole in a message or in a stream, or never arrived.
     let symptoms = ["lost", "without", "beginning", "not everything", "order", "holds its peer"];
-    assert!(symptoms.iter().any(|symptom| message.contains(symptom)), "{message}");
+    assert!(symptoms.iter().any(|symptom| failure.message.contains(symptom)), "{failure}");
+
+    let shrunk = shrink(seed, failure, 300);
+    println!(
+        "after {} runs: anabranch swarm --seed {seed} --runs 1 --only {} --messages {} --trace",
+        shrunk.runs, shrunk.only, shrunk.messages
+    );
+    println!("{}", shrunk.failure);
+    assert_eq!(shrunk.only.to_string(), "tsn-wrap.0", "no other fault is needed");
+    let mut options = Options::draw(seed);
+    options.keep_only(&shrunk.only);
+    options.limit_messages(shrunk.messages);
+    assert_eq!(attempt(options.clone(), false).unwrap_err(), shrunk.failure, "it fails again");
+    options.keep_only(&Only::default());
+    attempt(options, false).expect("without it nothing fails");
 }
