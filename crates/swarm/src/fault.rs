@@ -157,8 +157,8 @@ pub struct UnknownFault(String);
 
 impl fmt::Display for UnknownFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no fault; there are none", self.0)?;
-        Fault::ALL.iter().try_for_each(|fault| write!(f, ", {fault}"))
+        let all: Vec<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+        write!(f, "'{}' is no fault: use 'none', or any of {}", self.0, all.join(", "))
     }
 }
 
@@ -333,7 +333,10 @@ mod tests {
             assert_eq!(text.parse::<Only>().unwrap().to_string(), text);
         }
         let error = "reboot,luck".parse::<Only>().unwrap_err().to_string();
-        assert!(error.starts_with("'luck' is no fault; there are none, loss, jitter"), "{error}");
+        assert!(
+            error.starts_with("'luck' is no fault: use 'none', or any of loss, jitter"),
+            "{error}"
+        );
         assert!("loss.x".parse::<Only>().is_err());
     }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use anabranch_proto::config::{IdleCwnd, InitialCwnd};
 use anabranch_proto::{
     AssociationConfig, BurstControl, DormantBehaviour, HeartbeatRetry, InitiationOrder,
-    LossDetection, RetransmissionPolicy, RetransmissionPrecedence, Revision, SchedulerKind,
+    LossDetection, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, Revision,
+    SchedulerKind,
 };
 
 use super::Draw;
@@ -80,6 +81,10 @@ pub(super) fn association(d: &mut Draw) -> AssociationConfig {
         config.informed_failover = d.one_in(3);
         config.loss_probe_interval = d.millis(10, 10_000);
         config.revision = d.of(&[Revision::Rfc2960, Revision::Rfc4960, Revision::Rfc9260]);
+    }
+    if d.one_in(3) {
+        config.protocol_unreachable =
+            d.of(&[ProtocolUnreachable::Aborts, ProtocolUnreachable::AbortsWhenRepeated]);
     }
     config.timestamps = d.one_in(2);
     config.initiation = d.of(InitiationOrder::ALL);

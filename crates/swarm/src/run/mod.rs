@@ -266,7 +266,9 @@ impl Run {
                 self.net.node_mut(node).endpoint.remove(id);
             }
         }
-        let limit = self.net.now() + Duration::from_secs(1000);
+        // A cookie on its way may have made an association whose peer knows nothing of it, and
+        // keeps silent about packets out of the blue.
+        let limit = self.net.now() + PATIENCE;
         while self.net.step(limit) {}
         assert_eq!(self.net.next(), None, "a timer runs for ever");
     }
