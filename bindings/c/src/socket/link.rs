@@ -137,45 +137,17 @@ impl Socket {
         id
     }
 
-    /// Takes associations from a listener until the socket is closed.
-    pub(super) fn start_accepting(self: &Arc<Self>, listener: Listener) {
+    /// Takes associations from a listener until the socket listens no more.
+    pub(super) fn start_accepting(self: &Arc<Self>, state: &mut State, listener: Listener) {
+        let stop = Arc::new(Notify::new());
+        state.accepting = Some(stop.clone());
         let socket = Arc::downgrade(self);
         self.host.spawn(async move {
-            loop {
-                let stopped = async {
-                    let socket = socket.upgrade();
-                    if let Some(notify) = socket.map(|socket| socket.stop_listening.clone()) {
-                        notify.notified().await;
-                    }
-                };
-                let association = tokio::select! {
-                    biased;
-                    () = stopped => return,
-                    association = listener.accept() => association,
-                };
-                let (Some(association), Some(socket)) = (association, socket.upgrade()) else {
-                    return;
-                };
-                let kept = socket.with(|state| {
-                    if state.closed || !state.listening {
-                        return false;
-                    }
-                    match socket.style {
-                        Style::OneToOne => state.accepted.push_back(association.clone()),
-                        Style::OneToMany => {
-                            socket.adopt(state, association.clone());
-                        }
-                    }
-                    true
-                });
-                if !kept {
-                    association.abort(b"no longer accepted");
-                    return;
-                }
-                // One waits here, the others with the listener, which counts them.
-                while socket.with(|state| !state.closed && !state.accepted.is_empty()) {
-                    socket.accepted_taken.notified().await;
-                }
+            accept(&socket, &listener, &stop).await;
+            drop(listener);
+            // Its port is free now.
+            if let Some(socket) = socket.upgrade() {
+                socket.with(|state| state.accepting = None);
             }
         });
     }
@@ -199,6 +171,40 @@ impl Socket {
             self.host.spawn(async move {
                 let _ = association.close().await;
             });
+        }
+    }
+}
+
+/// Moves associations from a listener to a socket.
+async fn accept(socket: &Weak<Socket>, listener: &Listener, stop: &Notify) {
+    loop {
+        let association = tokio::select! {
+            biased;
+            () = stop.notified() => return,
+            association = listener.accept() => association,
+        };
+        let (Some(association), Some(socket)) = (association, socket.upgrade()) else {
+            return;
+        };
+        let kept = socket.with(|state| {
+            if state.closed || !state.listening {
+                return false;
+            }
+            match socket.style {
+                Style::OneToOne => state.accepted.push_back(association.clone()),
+                Style::OneToMany => {
+                    socket.adopt(state, association.clone());
+                }
+            }
+            true
+        });
+        if !kept {
+            association.abort(b"no longer accepted");
+            return;
+        }
+        // One waits here, the others with the listener, which counts them.
+        while socket.with(|state| !state.closed && !state.accepted.is_empty()) {
+            socket.accepted_taken.notified().await;
         }
     }
 }

@@ -33,6 +33,10 @@ use crate::host::{Host, lock};
 pub(crate) use self::receive::{Received, Taken};
 pub(crate) use self::send::{Outgoing, Target};
 
+/// Notifications that wait to be taken at the most: peers cause them, and must not fill the memory
+/// of a program that does not look. Those beyond are lost.
+const MOST_NOTIFICATIONS: usize = 4096;
+
 /// The two styles of RFC 6458.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -52,8 +56,6 @@ pub(crate) struct Socket {
     descriptor: Descriptor,
     state: Mutex<State>,
     changed: Condvar,
-    /// The socket listens no more.
-    stop_listening: Arc<Notify>,
     /// The association that waited to be accepted was, or nobody will.
     accepted_taken: Notify,
 }
@@ -69,6 +71,8 @@ pub(crate) struct State {
     /// SCTP port and local addresses, after `bind`.
     bound: Option<Bound>,
     listening: bool,
+    /// Stops the task that takes associations from a listener, while there is one.
+    accepting: Option<Arc<Notify>>,
     /// Associations to be accepted.
     accepted: VecDeque<Association>,
     peers: BTreeMap<i32, Peer>,
@@ -162,6 +166,7 @@ impl Socket {
             endpoint,
             bound: None,
             listening: false,
+            accepting: None,
             accepted: VecDeque::new(),
             peers: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -178,7 +183,6 @@ impl Socket {
             descriptor: Descriptor::new(nonblocking)?,
             state: Mutex::new(state),
             changed: Condvar::new(),
-            stop_listening: Arc::default(),
             accepted_taken: Notify::new(),
         });
         let mut table = table().write().unwrap_or_else(PoisonError::into_inner);
@@ -209,6 +213,15 @@ impl Socket {
             state.shown = self.descriptor.show(state.shown, wanted);
         }
         self.changed.notify_all();
+    }
+
+    /// Waits for what a task is about to do.
+    fn wait_until(&self, done: impl Fn(&State) -> bool) {
+        self.host.settle();
+        let mut state = lock(&self.state);
+        while !done(&state) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Acts as soon as that gives something. Without waiting the result is EAGAIN, and so it is
@@ -259,6 +272,10 @@ impl Socket {
 
 impl State {
     fn readiness(&self, style: Style) -> Readiness {
+        if self.closed {
+            // Who still waits is to find out.
+            return Readiness { readable: true, writable: true };
+        }
         let readable =
             !self.notifications.is_empty() || !self.ready.is_empty() || !self.accepted.is_empty();
         if style == Style::OneToMany {
@@ -292,7 +309,9 @@ impl State {
     /// Tells of something if it is wanted.
     fn tell(&mut self, id: i32, notification: Vec<u8>) {
         let kind = notification.get(..2).and_then(|kind| kind.try_into().ok());
-        if kind.is_some_and(|kind| self.options.events.contains(&u16::from_ne_bytes(kind))) {
+        if kind.is_some_and(|kind| self.options.events.contains(&u16::from_ne_bytes(kind)))
+            && self.notifications.len() < MOST_NOTIFICATIONS
+        {
             self.notifications.push_back((id, notification));
         }
     }
@@ -307,5 +326,40 @@ impl Peer {
     /// Counters and paths.
     fn statistics(&self) -> Option<Statistics> {
         self.association.as_ref()?.statistics()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(style: Style) -> Arc<Socket> {
+        Socket::open(Host::system().unwrap(), style, libc::AF_INET, true, None).unwrap()
+    }
+
+    #[test]
+    fn notifications_that_nobody_takes_are_bounded() {
+        let socket = socket(Style::OneToMany);
+        socket.with(|state| {
+            state.options.events.insert(crate::abi::event::SHUTDOWN);
+            for _ in 0..2 * MOST_NOTIFICATIONS {
+                state.tell(3, notify::shutdown(3));
+                state.tell(3, notify::restarted(3));
+            }
+            assert_eq!(state.notifications.len(), MOST_NOTIFICATIONS);
+            assert!(state.notifications.iter().all(|(_, told)| told == &notify::shutdown(3)));
+        });
+        Socket::close(socket.number()).unwrap();
+    }
+
+    #[test]
+    fn a_closed_socket_wakes_who_polls_it() {
+        let socket = socket(Style::OneToOne);
+        assert_eq!(socket.with(|state| state.readiness(Style::OneToOne)), Readiness::NEW);
+        Socket::close(socket.number()).unwrap();
+        let ready = Readiness { readable: true, writable: true };
+        assert_eq!(socket.with(|state| state.shown), ready);
+        assert_eq!(socket.receive(1, 0).err(), Some(Errno::EBADF));
+        assert_eq!(Socket::close(socket.number()).err(), Some(Errno::EBADF));
     }
 }

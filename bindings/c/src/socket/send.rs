@@ -81,10 +81,9 @@ impl Socket {
                 },
             };
             let lost = if self.style == Style::OneToOne { Errno::ENOTCONN } else { Errno::EINVAL };
-            let error = state.error.take();
             match state.peers.get_mut(&id) {
                 Some(peer) => self.try_send(peer, outgoing),
-                None => Some(Err(error.unwrap_or(lost))),
+                None => Some(Err(state.error.take().unwrap_or(lost))),
             }
         })?;
         Ok(outgoing.data.len())

@@ -134,14 +134,13 @@ impl Socket {
 
     /// Accepts associations from now on, or with a backlog of 0 no more.
     pub(crate) fn listen(self: &Arc<Self>, backlog: i32) -> Result<(), Errno> {
+        if backlog == 0 {
+            self.stop_listening();
+            return Ok(());
+        }
         let result = self.with(|state| {
             if state.closed {
                 return Err(Errno::EBADF);
-            }
-            if backlog == 0 {
-                state.listening = false;
-                self.stop_listening.notify_one();
-                return Ok(());
             }
             if self.style == Style::OneToOne && state.used {
                 return Err(Errno::EISCONN);
@@ -159,11 +158,27 @@ impl Socket {
             options.linger = LINGER;
             let listener = endpoint.listen(port, options)?;
             state.listening = true;
-            self.start_accepting(listener);
+            self.start_accepting(state, listener);
             Ok(())
         });
         self.host.settle();
         result
+    }
+
+    /// Accepts no more; what was not accepted yet is aborted. The port is free afterwards.
+    fn stop_listening(&self) {
+        let accepted = self.with(|state| {
+            if let Some(stop) = &state.accepting {
+                stop.notify_one();
+            }
+            state.listening = false;
+            std::mem::take(&mut state.accepted)
+        });
+        for association in accepted {
+            association.abort(b"closed before it was accepted");
+        }
+        self.accepted_taken.notify_one();
+        self.wait_until(|state| state.accepting.is_none());
     }
 
     /// Sets an association up; returns its number (RFC 6458 section 9.9).
@@ -341,17 +356,11 @@ impl Socket {
     /// SO_LINGER says how long to wait, and at once if that says so.
     pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
         let socket = forget(descriptor)?;
-        let (peers, accepted, linger) = socket.with(|state| {
+        let (peers, linger) = socket.with(|state| {
             state.closed = true;
-            state.listening = false;
-            let peers = std::mem::take(&mut state.peers);
-            (peers, std::mem::take(&mut state.accepted), state.options.linger)
+            (std::mem::take(&mut state.peers), state.options.linger)
         });
-        socket.stop_listening.notify_one();
-        socket.accepted_taken.notify_one();
-        for association in accepted {
-            association.abort(b"closed before it was accepted");
-        }
+        socket.stop_listening();
         let mut closing = Vec::new();
         for peer in peers.into_values() {
             match (&peer.association, linger) {

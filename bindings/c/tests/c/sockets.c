@@ -143,13 +143,14 @@ static void readiness(void)
             sent += 10000;
         CHECK(count == -1 && errno == EAGAIN && sent < 100u * 1000 * 1000);
         /* What is on its way makes room until the receiver's window is full. */
-    } while (poll(&writable, 1, 200) == 1);
-    FD_ZERO(&reading);
-    FD_ZERO(&writing);
-    FD_SET(far, &reading);
-    FD_SET(near, &writing);
-    CHECK(select((near > far ? near : far) + 1, &reading, &writing, NULL, NULL) == 1);
-    CHECK(FD_ISSET(far, &reading) && !FD_ISSET(near, &writing));
+        poll(&writable, 1, 200);
+        FD_ZERO(&reading);
+        FD_ZERO(&writing);
+        FD_SET(far, &reading);
+        FD_SET(near, &writing);
+        int most = (near > far ? near : far) + 1;
+        CHECK(select(most, &reading, &writing, NULL, NULL) >= 1);
+    } while (FD_ISSET(near, &writing) || !FD_ISSET(far, &reading));
 
     /* Reading brings it back. */
     while (received < sent) {
@@ -610,6 +611,50 @@ static void endpoints(void)
     CHECK(strcmp(anabranch_version(), "0.1.0") == 0);
 }
 
+static int open_descriptors(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+/* Closed sockets leave nothing, and their ports can be used again at once. */
+static void again_and_again(void)
+{
+    int at_first = 0, now = 0;
+    struct sockaddr_in local = at("127.0.0.1", 4321);
+    for (int i = 0; i < 50; i++) {
+        struct server server = {.port = 4321};
+        server.fd = anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+        SET(server.fd, ANABRANCH_LOCAL_UDP_PORT, server.udp);
+        CHECK(anabranch_bind(server.fd, SA(local), sizeof local) == 0);
+        CHECK(anabranch_listen(server.fd, 4) == 0);
+        CHECK(anabranch_listen(server.fd, 0) == 0);
+        CHECK(anabranch_listen(server.fd, 4) == 0);
+        socklen_t length = sizeof server.udp;
+        CHECK(anabranch_getsockopt(server.fd, IPPROTO_SCTP, ANABRANCH_LOCAL_UDP_PORT, &server.udp,
+                                   &length) == 0);
+        int near = client(SOCK_STREAM, &server), unaccepted = client(SOCK_STREAM, &server);
+        connect_to(near, &server);
+        connect_to(unaccepted, &server);
+        int far = anabranch_accept(server.fd, NULL, NULL);
+        CHECK(far >= 0 && anabranch_write(near, "x", 1) == 1);
+        CHECK(anabranch_close(near) == 0 && anabranch_read(far, big, 1) == 1);
+        CHECK(anabranch_read(far, big, 1) == 0);
+        CHECK(anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
+        /* The listener aborts what it has not accepted. */
+        FAILS(anabranch_read(unaccepted, big, 1), ECONNRESET);
+        CHECK(anabranch_close(unaccepted) == 0);
+        if (i == 0)
+            at_first = open_descriptors();
+    }
+    /* Tasks may hold the last ones a little longer. */
+    for (int i = 0; i < 1000 && (now = open_descriptors()) > at_first; i++)
+        usleep(10000);
+    CHECK(now <= at_first);
+}
+
 int main(void)
 {
     /* What hangs is to fail. */
@@ -622,6 +667,7 @@ int main(void)
     errors();
     threads();
     endpoints();
+    again_and_again();
     CHECK(anabranch_finish(20000) == 0);
     printf("passed\n");
     return 0;
