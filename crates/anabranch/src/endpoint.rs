@@ -130,11 +130,13 @@ impl Builder {
     /// Opens the sockets and starts the endpoint.
     ///
     /// # Errors
-    /// A socket or the capture file cannot be opened, or there is no runtime.
+    /// An option is out of range, a socket or the capture file cannot be opened, or there is no
+    /// runtime.
     pub fn bind(mut self) -> Result<Endpoint, BindError> {
         // Only simulators do without. On a network nobody would take such packets, and damaged
         // ones would be taken; RFC 9653 is about something else, which both ends agree on.
         self.config.checksum = true;
+        self.config.validate().map_err(BindError::Config)?;
         let runtime = self.runtime.or_else(default_runtime).ok_or(BindError::NoRuntime)?;
         let seed = match self.seed {
             Some(seed) => seed,
@@ -204,6 +206,8 @@ pub struct EndpointStatistics {
     pub send_errors: u64,
     /// Datagrams dropped because a queue of this host was full.
     pub datagrams_dropped: u64,
+    /// Bytes in the receive and send buffers of all associations.
+    pub memory_used: usize,
 }
 
 impl Endpoint {
@@ -292,6 +296,7 @@ impl Endpoint {
             let id = guard.engine.connect(now, request).map_err(ConnectError::Refused)?;
             guard.associations.insert(id, AssociationState::new(options.linger));
             guard.live += 1;
+            guard.revision += 1;
             guard.wake_driver();
             id
         };
@@ -363,8 +368,7 @@ impl Endpoint {
 
     /// Totals.
     pub fn statistics(&self) -> EndpointStatistics {
-        let guard = self.inner.shared.lock();
-        EndpointStatistics { associations: guard.live, ..guard.statistics }
+        self.inner.shared.lock().totals()
     }
 }
 

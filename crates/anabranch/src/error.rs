@@ -46,6 +46,8 @@ pub enum BindError {
     },
     /// The operating system gave no random numbers.
     Randomness,
+    /// An option of the endpoint is out of range.
+    Config(anabranch_proto::config::ConfigError),
     /// Called outside of a tokio runtime, and no other runtime was given.
     NoRuntime,
 }
@@ -105,6 +107,7 @@ impl fmt::Display for BindError {
                 write!(f, "cannot create the capture file {}: {source}", path.display())
             }
             Self::Randomness => f.write_str("the operating system gives no random numbers"),
+            Self::Config(error) => write!(f, "cannot bind: {error}"),
             Self::NoRuntime => f.write_str("an endpoint must be bound within a tokio runtime"),
         }
     }

@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) lingering: BTreeSet<(Instant, AssociationId)>,
     /// Associations that have not ended.
     pub(crate) live: usize,
+    /// Grows when associations come and go, or change their verification tags.
+    pub(crate) revision: u64,
     /// An `Endpoint` handle exists.
     pub(crate) has_handle: bool,
     /// `Endpoint::close` was called, or the driver is gone.
@@ -109,6 +111,7 @@ impl Shared {
             listeners: HashMap::new(),
             lingering: BTreeSet::new(),
             live: 0,
+            revision: 0,
             has_handle: true,
             closing: false,
             driver_gone: false,
@@ -164,6 +167,12 @@ impl State {
         self.addresses.iter().filter(within).map(|address| address.ip).collect()
     }
 
+    /// Totals.
+    pub(crate) fn totals(&self) -> EndpointStatistics {
+        let memory_used = self.engine.memory_used();
+        EndpointStatistics { associations: self.live, memory_used, ..self.statistics }
+    }
+
     /// Whether the driver has nothing to do any more.
     pub(crate) fn is_finished(&self) -> bool {
         let unused = !self.has_handle && self.listeners.is_empty();
@@ -203,6 +212,9 @@ impl State {
                 tracing::debug!(name: "connectivity:event", association = %id, event = ?other);
                 if matches!(other, Event::PeerShutdown) {
                     self.take_in(now, id);
+                }
+                if matches!(other, Event::Restarted) {
+                    self.revision += 1;
                 }
                 let Self { associations, wakes, .. } = self;
                 let Some(state) = associations.get_mut(&id) else {
@@ -253,6 +265,7 @@ impl State {
             }
         }
         self.live += 1;
+        self.revision += 1;
         self.associations.insert(id, state);
     }
 
@@ -327,6 +340,7 @@ impl State {
         self.take_in(now, id);
         let statistics = self.engine.association(id).map(|association| association.statistics());
         self.engine.remove(id);
+        self.revision += 1;
         let Self { associations, wakes, live, .. } = self;
         let Some(state) = associations.get_mut(&id) else {
             return;

@@ -65,7 +65,7 @@ impl Endpoint {
         EndpointSnapshot {
             udp_port: shared.udp_port,
             local_addresses: guard.engine.local_addresses().to_vec(),
-            statistics: EndpointStatistics { associations: guard.live, ..guard.statistics },
+            statistics: guard.totals(),
             associations: associations.collect(),
         }
     }

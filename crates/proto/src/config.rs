@@ -24,6 +24,11 @@ pub struct EndpointConfig {
     pub cookie_secret_lifetime: Duration,
     /// Associations this endpoint holds at the most; further handshakes are refused. 65,536.
     pub max_associations: usize,
+    /// Bytes that the receive and send buffers of all associations may take together, at least
+    /// 65,536. Once they are used up, windows are closed, sends are refused, and new associations
+    /// too; what was acknowledged is kept. One batch of packets may come on top, and for an
+    /// association with gaps what closes them. 1 GiB.
+    pub memory_limit: usize,
     /// Answers to packets without an association (INIT ACK, ABORT, SHUTDOWN COMPLETE) that may
     /// wait for the driver; what comes beyond is dropped. 1,024.
     pub max_stateless_replies: usize,
@@ -54,6 +59,7 @@ impl Default for EndpointConfig {
             valid_cookie_life: Duration::from_secs(60),
             cookie_secret_lifetime: Duration::from_secs(600),
             max_associations: 65_536,
+            memory_limit: 1 << 30,
             max_stateless_replies: 1_024,
             out_of_the_blue: OutOfTheBlue::Answer,
             checksum: true,
@@ -63,6 +69,41 @@ impl Default for EndpointConfig {
             buggify: 0,
             quantum: 65_536,
         }
+    }
+}
+
+impl EndpointConfig {
+    /// Checks every option against its range.
+    ///
+    /// # Errors
+    /// The first option that is out of range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let check = |ok: bool, option: &'static str, reason: &'static str| {
+            if ok { Ok(()) } else { Err(ConfigError { option, reason }) }
+        };
+        check(
+            self.valid_cookie_life >= Duration::from_millis(1),
+            "valid_cookie_life",
+            "must be at least 1 ms",
+        )?;
+        // The secret before the current one is the last that is known.
+        check(
+            self.cookie_secret_lifetime >= self.valid_cookie_life,
+            "cookie_secret_lifetime",
+            "must not be below valid_cookie_life",
+        )?;
+        check(
+            (1..=1 << 24).contains(&self.max_associations),
+            "max_associations",
+            "must lie between 1 and 16777216",
+        )?;
+        check(self.memory_limit >= 65_536, "memory_limit", "must be at least 65536 bytes")?;
+        check(
+            (1..=1 << 20).contains(&self.max_stateless_replies),
+            "max_stateless_replies",
+            "must lie between 1 and 1048576",
+        )?;
+        check((1..=1 << 30).contains(&self.quantum), "quantum", "must lie between 1 byte and 1 GiB")
     }
 }
 
@@ -571,6 +612,21 @@ mod tests {
         assert_eq!(refused(|c| c.mtu.base = 500), "mtu.base");
         assert_eq!(refused(|c| c.burst = BurstControl::MaxBurst(0)), "burst");
         assert_eq!(refused(|c| c.outbound_streams = 0), "outbound_streams");
+        let refused = |change: fn(&mut EndpointConfig)| {
+            let mut config = EndpointConfig::default();
+            assert_eq!(config.validate(), Ok(()));
+            change(&mut config);
+            config.validate().unwrap_err().option
+        };
+        assert_eq!(refused(|c| c.valid_cookie_life = Duration::ZERO), "valid_cookie_life");
+        assert_eq!(
+            refused(|c| c.cookie_secret_lifetime = Duration::from_secs(59)),
+            "cookie_secret_lifetime"
+        );
+        assert_eq!(refused(|c| c.max_associations = 0), "max_associations");
+        assert_eq!(refused(|c| c.memory_limit = 65_535), "memory_limit");
+        assert_eq!(refused(|c| c.max_stateless_replies = 0), "max_stateless_replies");
+        assert_eq!(refused(|c| c.quantum = 0), "quantum");
         let error = ConfigError { option: "x", reason: "must be y" };
         assert_eq!(error.to_string(), "option x: must be y");
     }

@@ -18,6 +18,8 @@ pub enum ConnectError {
     InvalidPort,
     /// The endpoint has as many associations as it may have.
     TooManyAssociations,
+    /// The buffers of the endpoint's associations take all the memory that they may take.
+    OutOfMemory,
     /// An association with these ports and addresses exists.
     AlreadyConnected,
     /// An option is out of range.
@@ -31,6 +33,7 @@ impl fmt::Display for ConnectError {
             Self::Unreachable(remote) => write!(f, "no local address reaches {remote}"),
             Self::InvalidPort => f.write_str("0 is not a valid SCTP port"),
             Self::TooManyAssociations => f.write_str("too many associations"),
+            Self::OutOfMemory => f.write_str("the endpoint's memory_limit is used up"),
             Self::AlreadyConnected => f.write_str("an association with this peer's ports exists"),
             Self::Config(error) => error.fmt(f),
         }

@@ -42,7 +42,8 @@ fn paths_to(
 ) -> Vec<Path> {
     let new =
         |local, remote| Path::new(now, local, remote, udp_port, surroundings.encapsulation, config);
-    let reaches = |local: &IpAddr, remote: &IpAddr| surroundings.routes.reaches(*local, *remote);
+    let reaches =
+        |local: &IpAddr, remote: &IpAddr| surroundings.common.routes.reaches(*local, *remote);
     let mut paths: Vec<Path> =
         first.map(|(local, remote)| new(local, remote)).into_iter().collect();
     let has = |paths: &[Path], local: IpAddr, remote: IpAddr| {

@@ -86,6 +86,7 @@ impl Association {
         }
         let Some(path) = self.path_of(arrival.local, arrival.remote) else { return };
         self.no_sctp_since = None;
+        self.note_memory();
         let state = &mut self.paths[path];
         // The tag was right: the port is the peer's, also behind a NAT that changed it.
         // RFC 6951 section 5.4.

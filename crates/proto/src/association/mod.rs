@@ -36,6 +36,7 @@ pub(crate) use state::State;
 use timestamp::Timestamps;
 
 use crate::config::{AssociationConfig, Encapsulation, Routes};
+use crate::endpoint::memory::Memory;
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, PathId, PathState};
 use crate::message::{Message, OutgoingMessage, Payload};
@@ -58,12 +59,19 @@ const MAX_CONTROL: usize = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     pub(crate) locals: Arc<[IpAddr]>,
-    pub(crate) routes: Arc<Routes>,
+    pub(crate) common: Arc<Common>,
     pub(crate) encapsulation: Encapsulation,
     pub(crate) checksum: bool,
     pub(crate) initial_tsn: Option<u32>,
     #[cfg(feature = "invariants")]
     pub(crate) buggify: u32,
+}
+
+/// What all associations of an endpoint have in common.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) routes: Routes,
+    pub(crate) memory: Memory,
 }
 
 impl Surroundings {
@@ -159,6 +167,14 @@ impl Association {
         if !self.state.takes_user_data() {
             return Err(SendError { reason: SendErrorReason::Closed, message });
         }
+        let memory = &self.surroundings.common.memory;
+        if memory.is_too_small_for(message.data.len()) {
+            return Err(SendError { reason: SendErrorReason::TooLong, message });
+        }
+        if !memory.has_room(message.data.len().max(1)) {
+            self.send.blocked = true;
+            return Err(SendError { reason: SendErrorReason::Blocked, message });
+        }
         match self.send.push(now, message) {
             Ok(()) => {
                 self.counters.messages_sent += 1;
@@ -181,8 +197,30 @@ impl Association {
     /// Gives receive buffer back: the charge of messages that the user has consumed.
     pub fn release(&mut self, charge: u32) {
         self.receiver.release(charge);
+        self.note_memory();
         if self.receiver.window_update_due() && self.state.acknowledges() {
             self.acknowledger.request();
+        }
+    }
+
+    /// Tells the receiver what memory the endpoint has left.
+    pub(crate) fn note_memory(&mut self) {
+        self.receiver.note_memory(self.surroundings.common.memory.left());
+    }
+
+    /// Bytes in the receive buffer and in the send buffer.
+    pub(crate) fn memory(&self) -> usize {
+        self.receiver.used() + self.send.buffered()
+    }
+
+    /// The endpoint was short of memory and is no longer.
+    pub(crate) fn on_memory_returned(&mut self) {
+        self.note_memory();
+        if self.receiver.window_update_due() && self.state.acknowledges() {
+            self.acknowledger.request();
+        }
+        if self.send.take_writable() {
+            self.events.push_back(Event::Writable);
         }
     }
 
@@ -257,9 +295,14 @@ impl Association {
         self.remote_port
     }
 
+    /// The tag of packets to this side (RFC 9260 section 3.1); a restart changes it.
+    pub fn verification_tag(&self) -> u32 {
+        self.local_tag
+    }
+
     /// Bytes of send buffer that are free; at 0 messages are refused.
     pub fn send_buffer_free(&self) -> usize {
-        self.send.free()
+        self.send.free().min(self.surroundings.common.memory.left())
     }
 
     /// User bytes that are not known to have arrived: queued or in flight.

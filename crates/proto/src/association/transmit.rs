@@ -440,6 +440,7 @@ impl Association {
         let mut duplicates: Vec<Tsn> =
             self.receiver.take_duplicates().into_iter().map(|tsn| Tsn(tsn as u32)).collect();
         duplicates.truncate(room - gaps.len().min(room));
+        self.note_memory();
         let a_rwnd = self.receiver.a_rwnd();
         if packet.sack(self.cumulative(), a_rwnd, &gaps, &duplicates).is_ok() {
             self.receiver.on_sack_sent(a_rwnd);

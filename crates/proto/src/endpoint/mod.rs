@@ -8,6 +8,7 @@ mod demux;
 mod icmp;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
+pub(crate) mod memory;
 mod schedule;
 mod stateless;
 
@@ -22,8 +23,9 @@ use bytes::Bytes;
 use self::cookie::CookieJar;
 use self::demux::{Demux, Key};
 pub use self::icmp::{IcmpKind, IcmpMessage};
+use self::memory::Memory;
 use self::schedule::Schedule;
-use crate::association::{Arrival, Association, Initiation, Surroundings, TagCheck};
+use crate::association::{Arrival, Association, Common, Initiation, Surroundings, TagCheck};
 use crate::config::{AssociationConfig, EndpointConfig};
 use crate::error::{ConnectError, ListenError};
 use crate::event::{AssociationId, Event};
@@ -159,11 +161,15 @@ pub struct Endpoint {
     /// Local tags of the associations that ended last: their cookies are used up.
     ended: VecDeque<u32>,
     discarded: u64,
+    /// Packets that began with INIT or COOKIE ECHO, less two for each association they made.
+    setups: u64,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
     generation: u32,
+    /// Its memory as the account has it.
+    held: u32,
     association: Option<Box<Association>>,
     /// What the association is entered under in the demultiplexer.
     keys: Vec<Key>,
@@ -179,7 +185,10 @@ impl Endpoint {
         Self {
             surroundings: Surroundings {
                 locals: Arc::from(Vec::new()),
-                routes: Arc::new(config.routes.clone()),
+                common: Arc::new(Common {
+                    routes: config.routes.clone(),
+                    memory: Memory::new(config.memory_limit),
+                }),
                 encapsulation: config.encapsulation,
                 checksum: config.checksum,
                 initial_tsn: config.initial_tsn,
@@ -197,6 +206,7 @@ impl Endpoint {
             next_port,
             ended: VecDeque::new(),
             discarded: 0,
+            setups: 0,
             config,
         }
     }
@@ -267,6 +277,9 @@ impl Endpoint {
         config.validate().map_err(ConnectError::Config)?;
         if self.len() >= self.config.max_associations {
             return Err(ConnectError::TooManyAssociations);
+        }
+        if self.memory().left() == 0 {
+            return Err(ConnectError::OutOfMemory);
         }
         let local_port = match local_port {
             Some(port) => port,
@@ -341,6 +354,7 @@ impl Endpoint {
             return;
         }
         let Some(association) = slot.association.as_deref_mut() else { return };
+        slot.held = self.surroundings.common.memory.account(slot.held, association.memory());
         // What comes for an association that has ended is out of the blue.
         let ended = association.is_closed() && !slot.keys.is_empty();
         if ended {
@@ -551,6 +565,13 @@ impl Endpoint {
             buf.extend_from_slice(&packet);
             return Some(transmit);
         }
+        if self.memory().take_returned() {
+            let ids: Vec<AssociationId> = self.associations().collect();
+            for id in ids {
+                self.get_mut(id).into_iter().for_each(Association::on_memory_returned);
+                self.after(now, id);
+            }
+        }
         while let Some(id) = self.schedule.next_ready() {
             let quantum = self.config.quantum;
             let Some(association) = self.get_mut(id) else {
@@ -618,6 +639,7 @@ impl Endpoint {
         }
         let Some(mut association) = slot.association.take() else { return };
         slot.generation = slot.generation.wrapping_add(1);
+        slot.held = self.surroundings.common.memory.account(slot.held, 0);
         for key in slot.keys.drain(..) {
             self.demux.remove(&key, id);
         }
@@ -647,9 +669,25 @@ impl Endpoint {
         self.slots.len() - self.free.len()
     }
 
+    fn memory(&self) -> &Memory {
+        &self.surroundings.common.memory
+    }
+
+    /// Bytes in the receive and send buffers of all associations.
+    pub fn memory_used(&self) -> usize {
+        self.memory().used()
+    }
+
     /// Packets discarded because they were malformed, damaged or had a wrong tag.
     pub fn discarded_packets(&self) -> u64 {
         self.discarded
+    }
+
+    /// Packets that led to nothing: those that were discarded, and those that were to set an
+    /// association up and have not yet done so. It grows in a flood, and goes up and down by the
+    /// handshakes under way at other times.
+    pub fn unsolicited_packets(&self) -> u64 {
+        self.discarded + self.setups
     }
 }
 

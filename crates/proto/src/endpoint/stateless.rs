@@ -27,6 +27,10 @@ use crate::time::Instant;
 // req: rfc9260 12.4 "SHOULD attempt to make the INIT ACK chunk"
 const MAX_INIT_ACK: usize = 1000;
 
+/// Bytes of an SCTP packet that IP does not fragment anywhere: 576 of IPv4 with its largest header
+/// (RFC 791), less UDP's.
+const NEVER_FRAGMENTED: usize = 576 - 60 - 8;
+
 impl Endpoint {
     /// A packet that begins with INIT or COOKIE ECHO.
     pub(super) fn handle_setup(
@@ -37,6 +41,7 @@ impl Endpoint {
         first: RawChunk<'_>,
         batch: &Bytes,
     ) -> Option<AssociationId> {
+        self.setups += 1;
         if !address::is_unicast(arrival.local) || !address::is_unicast(arrival.remote) {
             self.discarded += 1;
             return None;
@@ -314,7 +319,8 @@ impl Endpoint {
             return None;
         }
         let config = self.listeners.get(&header.destination_port).cloned();
-        let full = self.len() >= self.config.max_associations;
+        let full = self.len() >= self.config.max_associations
+            || self.surroundings.common.memory.left() == 0;
         let (Some(config), false) = (config, full) else {
             let mut cause = Vec::new();
             Cause::OutOfResource.encode(&mut cause);
@@ -331,6 +337,7 @@ impl Endpoint {
             self.rng.fork(),
         );
         let id = self.insert(now, association);
+        self.setups = self.setups.saturating_sub(2);
         self.get_mut(id)?.handle_packet(now, *arrival, packet, true, batch);
         Some(id)
     }
@@ -439,7 +446,9 @@ impl Endpoint {
             ecn: None,
             len,
             segment_size: len,
-            dont_fragment: false,
+            // What every path carries need not be allowed to be fragmented, which costs a driver
+            // two calls.
+            dont_fragment: len <= NEVER_FRAGMENTED,
             out_of_the_blue: whose == Whose::Unknown,
         };
         // req: rfc9260 12.4 "MUST NOT send more than one packet containing"

@@ -11,7 +11,8 @@
 //! that its packets are charged one by one; what is not, and stays uncharged, is counted as waste,
 //! and once there is too much of it, payload is copied out of batches until all is consumed.
 //!
-//! Nothing that was acknowledged is ever thrown away.
+//! Nothing that was acknowledged is ever thrown away. When the endpoint has no memory left for all
+//! its associations, each behaves as if its own buffer were full.
 //!
 //! # Window
 //!
@@ -41,6 +42,9 @@ use crate::tsn;
 /// Memory beyond the receive buffer that only chunks with the next TSN may take: enough for the
 /// longest chunk there is with its bookkeeping.
 const RESERVE: usize = 72 * 1024;
+
+/// The unit in which a receiver knows the memory that its endpoint has left, in bytes.
+const MEMORY_UNIT: usize = 4096;
 
 /// Bookkeeping of a fragment: a slot in its message's list, which grows by doubling.
 const FRAGMENT_COST: u32 = 2 * size_of::<Bytes>() as u32;
@@ -72,6 +76,9 @@ pub(crate) struct Receiver {
     inbound_streams: u16,
     /// Bytes of batches that are kept alive and not charged, at the most; since nothing was held.
     waste: u32,
+    /// What the endpoint has left for all its associations, in units of 4 KiB; the largest value is
+    /// no limit.
+    memory_left: u16,
     /// The receive buffer.
     limit: usize,
     /// Charge above which a message is delivered in parts.
@@ -107,6 +114,7 @@ impl Receiver {
             streams: Streams::default(),
             inbound_streams,
             waste: 0,
+            memory_left: u16::MAX,
             limit,
             partial_point: config.partial_delivery_point.min(limit / 2),
             mtu: usize::from(config.mtu.max),
@@ -171,12 +179,13 @@ impl Receiver {
         let memory = if copied { length } else { share.max(length) };
         let begin = data.flags.begin();
         let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 };
-        if self.charge + charge as usize > self.limit && !self.may_exceed(tsn, charge as usize) {
+        let full = self.charge + charge as usize > self.limit;
+        if (full || charge as usize > self.memory_left()) && !self.may_exceed(tsn, charge as usize) {
             self.dropped += 1;
             mark!(DataNoRoom);
             // req: rfc9260 6.2 "MUST NOT be included in the SACK chunk"
             // req: rfc9260 6.2 "it MUST NOT include them in Gap Ack"
-            return match self.is_stuck(tsn) {
+            return match full && self.is_stuck(tsn) {
                 false => Ok(DataOutcome::NoRoom),
                 true => Err("messages whose predecessors were never sent fill the buffer"),
             };
@@ -262,7 +271,7 @@ impl Receiver {
         // exempt: rfc9260 6.2 "SHOULD drop the largest TSN held" would revoke an acknowledgement; the reserve makes it needless
         tsn == self.map.cumulative() + 1
             && self.charge + charge <= self.limit + RESERVE
-            && (self.map.has_gaps() || self.charge < self.limit)
+            && (self.map.has_gaps() || (self.charge < self.limit && self.memory_left() > 0))
     }
 
     /// Whether nothing can ever be delivered again: the next chunk has no room, and the user has
@@ -346,8 +355,20 @@ impl Receiver {
         usize::try_from(data).unwrap_or(usize::MAX).max(bytes.min(2 * self.mtu))
     }
 
+    /// The endpoint has so many bytes left for all its associations.
+    pub(crate) fn note_memory(&mut self, left: usize) {
+        self.memory_left = u16::try_from(left / MEMORY_UNIT).unwrap_or(u16::MAX);
+    }
+
+    fn memory_left(&self) -> usize {
+        match self.memory_left {
+            u16::MAX => usize::MAX,
+            units => usize::from(units) * MEMORY_UNIT,
+        }
+    }
+
     fn free(&self) -> usize {
-        self.scaled(self.limit.saturating_sub(self.charge))
+        self.scaled(self.limit.saturating_sub(self.charge).min(self.memory_left()))
     }
 
     /// What the peer may still send as far as it knows.

@@ -143,6 +143,11 @@ impl SendQueue {
         self.limit.saturating_sub(self.buffered)
     }
 
+    /// Bytes that queued and outstanding data takes.
+    pub(crate) fn buffered(&self) -> usize {
+        self.buffered
+    }
+
     /// Whether enough room has come back to wake a user whose send was refused: a quarter of
     /// the buffer, so that the user is not woken for every acknowledgement.
     pub(crate) fn take_writable(&mut self) -> bool {

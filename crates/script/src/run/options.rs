@@ -150,6 +150,7 @@ impl Options {
             "autoclose" => config.autoclose = Some(duration(place, value)?),
             "cookie_life" => self.endpoint.valid_cookie_life = duration(place, value)?,
             "max_associations" => self.endpoint.max_associations = count()? as usize,
+            "memory_limit" => self.endpoint.memory_limit = count()? as usize,
             "max_stateless_replies" => self.endpoint.max_stateless_replies = count()? as usize,
             "out_of_the_blue" if value == "silent" => {
                 self.endpoint.out_of_the_blue = OutOfTheBlue::Silent;

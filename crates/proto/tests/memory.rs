@@ -1,0 +1,141 @@
+//! The limit of what the buffers of all associations of an endpoint take together.
+
+use std::time::Duration;
+
+use anabranch_harness::Pair;
+use anabranch_proto::{
+    AssociationConfig, AssociationId, CloseReason, ConnectError, ConnectRequest, EndpointConfig,
+    Event, OutgoingMessage, Ppid, SendErrorReason,
+};
+use anabranch_wire::cause_code;
+
+const LONG: Duration = Duration::from_secs(600);
+const LIMIT: usize = 200_000;
+
+/// What a batch of packets may add, and the reserves of two associations.
+const SLACK: usize = 65_536;
+
+fn config() -> AssociationConfig {
+    let mut config = AssociationConfig::default();
+    config.heartbeat_interval = None;
+    config
+}
+
+/// A pair of which this node has the limit.
+fn limited(node: usize) -> Pair {
+    let mut configs = [EndpointConfig::default(), EndpointConfig::default()];
+    configs[node].memory_limit = LIMIT;
+    Pair::with([0, 1].map(|node| anabranch_harness::addresses(node, 1)), configs, config())
+}
+
+/// Sets up one more association; returns the ids at both ends.
+fn connect(pair: &mut Pair) -> [Option<AssociationId>; 2] {
+    pair.id[1] = None;
+    pair.connect(config());
+    assert!(pair.run_until(LONG, |pair| pair.both_up()));
+    pair.id
+}
+
+fn used(pair: &Pair, node: usize) -> usize {
+    pair.net.node(node).endpoint.memory_used()
+}
+
+fn body(association: u8, message: u8) -> Vec<u8> {
+    (0..10_000_u32).map(|i| association ^ message ^ (i % 241) as u8).collect()
+}
+
+#[test]
+fn windows_close_for_all_and_nothing_received_is_lost() {
+    let mut pair = limited(1);
+    let ids = [connect(&mut pair), connect(&mut pair)];
+    pair.reads[1] = false;
+    for (name, id) in (0..).zip(ids) {
+        pair.id = id;
+        assert!((0..40).all(|message| pair.send(0, 0, body(name, message))));
+    }
+    pair.run(Duration::from_secs(30));
+    let most = used(&pair, 1);
+    assert!((LIMIT / 2..=LIMIT + SLACK).contains(&most), "{most}");
+    for id in ids {
+        pair.id = id;
+        assert!(pair.both_up(), "closed windows are no reason to give up");
+        assert!(pair.statistics(0).outstanding_bytes + pair.statistics(0).send_queue_bytes > 0);
+    }
+    // One reads; what it gives back serves both.
+    pair.reads[1] = true;
+    for (name, id) in (0..).zip(ids) {
+        pair.id = id;
+        pair.received[1].clear();
+        let all = pair.run_until(LONG, |pair| pair.received_len(1) >= 400_000);
+        assert!(all, "association {name}: {} bytes", pair.received_len(1));
+        let expected: Vec<u8> = (0..40).flat_map(|message| body(name, message)).collect();
+        assert!(pair.received_bytes(1) == expected);
+    }
+    pair.run(Duration::from_secs(1));
+    assert_eq!(used(&pair, 1), 0);
+}
+
+#[test]
+fn no_association_is_added_without_memory() {
+    let mut pair = limited(1);
+    let first = connect(&mut pair);
+    pair.reads[1] = false;
+    while used(&pair, 1) + 4096 <= LIMIT {
+        pair.send(0, 0, body(1, 1));
+        pair.run(Duration::from_secs(1));
+    }
+    pair.connect(config());
+    assert!(pair.run_until(LONG, |pair| pair.closed[0].is_some()));
+    let code = Some(cause_code::OUT_OF_RESOURCE);
+    assert!(
+        matches!(pair.closed[0], Some(CloseReason::PeerAbort { code: c, .. }) if c == code),
+        "{:?}",
+        pair.closed[0]
+    );
+    let now = pair.net.now();
+    let request = ConnectRequest::new(pair.addresses[0].clone(), Pair::PORT);
+    let refused = pair.net.node_mut(1).endpoint.connect(now, request);
+    assert_eq!(refused.unwrap_err(), ConnectError::OutOfMemory);
+    // With memory there is room for associations again.
+    pair.id = first;
+    pair.reads[1] = true;
+    pair.run(Duration::from_secs(1));
+    connect(&mut pair);
+}
+
+#[test]
+fn sends_are_refused_until_there_is_memory() {
+    let mut pair = limited(0);
+    let ids = [connect(&mut pair), connect(&mut pair)];
+    pair.reads[1] = false;
+    let mut sent = [0; 2];
+    for (index, id) in ids.into_iter().enumerate() {
+        pair.id = id;
+        while pair.send(0, 0, body(0, 0)) {
+            sent[index] += 1;
+        }
+    }
+    assert!(used(&pair, 0) <= LIMIT && sent[0] > 10 && sent[1] == 0, "{sent:?}");
+    assert_eq!(pair.association(0).unwrap().send_buffer_free().min(10_000), {
+        (LIMIT - used(&pair, 0)).min(10_000)
+    });
+    let now = pair.net.now();
+    let message = OutgoingMessage::new(0, Ppid(0), vec![0; LIMIT + 1]);
+    let refused = pair.association_mut(0).send(now, message).unwrap_err();
+    assert_eq!(refused.reason, SendErrorReason::TooLong, "it would never fit");
+    // The one that has sent nothing hears of what the other one gives back.
+    pair.events[0].clear();
+    let writable = |event: &Event| matches!(event, Event::Writable);
+    let told = pair.run_until(LONG, |pair| pair.events[0].iter().any(writable));
+    assert!(told);
+    pair.run(Duration::from_secs(1));
+    assert!(pair.send(0, 0, body(0, 0)));
+    // All of an association that ends is given back.
+    for id in ids {
+        pair.id = id;
+        pair.abort(0);
+        pair.run(Duration::from_secs(1));
+        pair.net.node_mut(0).endpoint.remove(id[0].unwrap());
+    }
+    assert_eq!(used(&pair, 0), 0);
+}
