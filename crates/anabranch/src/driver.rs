@@ -15,9 +15,10 @@ use bytes::{Bytes, BytesMut};
 
 use crate::buffers::BufferPool;
 use crate::capture::Capture;
-use crate::runtime::{AddressWatch, Batch, NetworkErrorKind, Timer};
+use crate::runtime::{AddressWatch, Batch, NetworkErrorKind, Preference, Timer};
 use crate::shared::{Guard, Shared};
 use crate::sockets::{Changes, Problem, SocketSet};
+use crate::strangers::Strangers;
 
 /// Batches taken from a socket with one call.
 const BATCHES: usize = 8;
@@ -57,6 +58,9 @@ pub(crate) struct Driver {
     batches: [Batch; BATCHES],
     /// Failed attempts to receive since the last success.
     receive_errors: u32,
+    strangers: Strangers,
+    /// Packets received from their queues.
+    strangers_packets: u64,
     timer: Box<dyn Timer>,
     address_watch: Option<Box<dyn AddressWatch>>,
     /// What the timer is set to.
@@ -71,6 +75,7 @@ impl Driver {
         let mut pool = BufferPool::default();
         let receive_buffers = std::array::from_fn(|_| pool.take());
         let timer = shared.runtime.clone().timer();
+        let strangers = Strangers::new(shared.runtime.now());
         let address_watch = shared.runtime.watch_addresses();
         let span = tracing::debug_span!("endpoint", udp_port = sockets.udp_port());
         Self {
@@ -82,6 +87,8 @@ impl Driver {
             receive_buffers,
             batches: [Batch::default(); BATCHES],
             receive_errors: 0,
+            strangers,
+            strangers_packets: 0,
             timer,
             address_watch,
             armed: None,
@@ -246,6 +253,60 @@ impl Driver {
         arrivals
     }
 
+    /// Takes some of what strangers have sent, where that is kept apart.
+    fn receive_others(&mut self, cx: &mut Context<'_>, now: Instant) -> Arrivals {
+        let mut arrivals = Arrivals::None;
+        for index in 0..self.sockets.len() {
+            let packets = self.sockets.statistics.datagrams_received;
+            if !self.strangers.may_look(now, packets - self.strangers_packets) {
+                break;
+            }
+            let mut buffers: [IoSliceMut<'_>; BATCHES] =
+                self.receive_buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
+            let Some((socket, bound)) = self.sockets.get(index) else {
+                break;
+            };
+            match socket.poll_receive_others(cx, &mut buffers, &mut self.batches) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(count)) => {
+                    self.receive_errors = 0;
+                    self.take_batches(now, bound, count);
+                    let looked = self.sockets.statistics.datagrams_received - packets;
+                    self.strangers.looked(looked);
+                    self.strangers_packets += looked;
+                    arrivals = Arrivals::Some;
+                }
+                Poll::Ready(Err(_)) => {
+                    self.receive_errors += 1;
+                    if self.receive_errors < MOST_ERRORS {
+                        arrivals = Arrivals::Some;
+                    }
+                }
+            }
+        }
+        arrivals
+    }
+
+    /// Has packets of associations preferred by the sockets once there is a flood of others.
+    fn guard_associations(&mut self, now: Instant, packets: u64, revision: u64) {
+        if !self.strangers.count(now, packets, revision) {
+            return;
+        }
+        let tags = {
+            let guard = self.shared.lock();
+            let associations = guard.engine.associations();
+            let tags = associations
+                .filter_map(|id| Some(guard.engine.association(id)?.verification_tag()));
+            tags.take(Preference::MOST_TAGS + 1).collect::<Vec<u32>>()
+        };
+        self.sockets.prefer(if tags.len() > Preference::MOST_TAGS {
+            Preference::AllButSetup
+        } else {
+            Preference::Tags(&tags)
+        });
+        self.strangers.tell(now, revision);
+    }
+
     /// Gives the batches of one call to the engine and sends what it answers to all of them: an
     /// acknowledgement costs as much as a batch, and one does for several.
     fn take_batches(&mut self, now: Instant, bound: std::net::IpAddr, count: usize) {
@@ -331,16 +392,19 @@ impl Future for Driver {
         for _ in 0..ROUNDS {
             let now = this.shared.runtime.now();
             let waker = cx.waker();
+            let mut strangers = (0, 0);
             this.drain(now, |guard| {
                 guard.driver_looks(waker);
                 guard.end_lingering(now);
                 if guard.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
                     guard.engine.handle_timeout(now);
                 }
+                strangers = (guard.engine.unsolicited_packets(), guard.revision);
             });
+            this.guard_associations(now, strangers.0, strangers.1);
             this.follow_addresses(cx, now);
             let retry = this.sockets.flush(cx);
-            let arrivals = this.receive(cx, now);
+            let arrivals = this.receive(cx, now).max(this.receive_others(cx, now));
             let reported = this.sockets.poll_errors(cx);
             let problems = this.report_problems(now);
             if arrivals == Arrivals::Many {
@@ -354,7 +418,8 @@ impl Future for Driver {
             if guard.is_finished() {
                 return Poll::Ready(());
             }
-            let mut deadline = guard.next_deadline();
+            let strangers = this.strangers.next_deadline(guard.revision);
+            let mut deadline = [guard.next_deadline(), strangers].into_iter().flatten().min();
             drop(guard);
             if retry {
                 let soon = now + RETRY;

@@ -59,6 +59,7 @@ mod shared;
 mod snapshot;
 mod sockets;
 mod state;
+mod strangers;
 mod wakers;
 
 pub use anabranch_proto::config::OutOfTheBlue;

@@ -28,9 +28,13 @@ mod interfaces;
 #[cfg(feature = "runtime-tokio")]
 mod neighbours;
 #[cfg(feature = "runtime-tokio")]
+mod others;
+#[cfg(feature = "runtime-tokio")]
 mod polled;
 #[cfg(all(feature = "runtime-tokio", unix))]
 mod raw;
+#[cfg(all(feature = "runtime-tokio", target_os = "linux"))]
+mod steering;
 #[cfg(feature = "runtime-tokio")]
 mod tokio;
 #[cfg(feature = "runtime-tokio")]
@@ -182,6 +186,27 @@ pub trait PacketSocket: Debug + Send {
         batches: &mut [Batch],
     ) -> Poll<io::Result<usize>>;
 
+    /// Lets [`poll_receive`](Self::poll_receive) have the preferred packets only from now on, and
+    /// [`poll_receive_others`](Self::poll_receive_others) all others, each from a queue of its
+    /// own in the system, so that a flood of the others does not displace the preferred. Returns
+    /// whether the socket is able to. Called again when the preference changes.
+    fn prefer(&self, _preference: &Preference<'_>) -> bool {
+        false
+    }
+
+    /// Receives packets that are not preferred, as [`poll_receive`](Self::poll_receive) does.
+    ///
+    /// # Errors
+    /// As those of [`poll_receive`](Self::poll_receive).
+    fn poll_receive_others(
+        &self,
+        _cx: &mut Context<'_>,
+        _buffers: &mut [IoSliceMut<'_>],
+        _batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+
     /// Datagrams that [`try_send`](Self::try_send) takes at once.
     fn max_segments(&self) -> usize {
         1
@@ -205,6 +230,21 @@ pub trait PacketSocket: Debug + Send {
     fn next_error(&self) -> Option<NetworkError> {
         None
     }
+}
+
+/// Packets that a socket is to keep apart from those that anybody can send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Preference<'a> {
+    /// Those with one of these verification tags, [`MOST_TAGS`](Self::MOST_TAGS) at the most.
+    Tags(&'a [u32]),
+    /// All but those that begin with INIT or COOKIE ECHO.
+    AllButSetup,
+}
+
+impl Preference<'_> {
+    /// Verification tags that can be preferred: each costs every packet a comparison.
+    pub const MOST_TAGS: usize = 128;
 }
 
 /// Why datagrams were not sent.

@@ -16,21 +16,21 @@ fn lists_sctp(protocols: &str) -> bool {
         .any(|name| name.eq_ignore_ascii_case("sctp") || name.eq_ignore_ascii_case("sctpv6"))
 }
 
-/// Whether the kernel's SCTP or another raw socket gets what a raw socket on this address gets.
+/// Whether the kernel's SCTP or another raw socket gets what our raw sockets on this address get.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(super) fn share<S: std::os::fd::AsFd>(socket: &S, address: IpAddr) -> bool {
+pub(super) fn share<S: std::os::fd::AsFd>(own: &[&S], address: IpAddr) -> bool {
     let list =
         if address.is_ipv4() { "/proc/thread-self/net/raw" } else { "/proc/thread-self/net/raw6" };
-    let Some(own) = inode(socket) else {
+    let Some(own) = own.iter().map(|socket| inode(*socket)).collect::<Option<Vec<u64>>>() else {
         return false;
     };
     kernel_has_sctp()
-        || std::fs::read_to_string(list).is_ok_and(|sockets| lists_other(&sockets, own, address))
+        || std::fs::read_to_string(list).is_ok_and(|sockets| lists_other(&sockets, &own, address))
 }
 
 /// Where the system does not say, each is alone.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
-pub(super) fn share<S>(_socket: &S, _address: IpAddr) -> bool {
+pub(super) fn share<S>(_own: &[&S], _address: IpAddr) -> bool {
     false
 }
 
@@ -41,10 +41,10 @@ fn inode<S: std::os::fd::AsFd>(socket: &S) -> Option<u64> {
     Some(file.metadata().ok()?.ino())
 }
 
-/// Whether a list as in /proc/net/raw or raw6 has a socket for SCTP other than `own` that hears
-/// of `address`.
+/// Whether a list as in /proc/net/raw or raw6 has a socket for SCTP that is none of `own` and
+/// hears of `address`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn lists_other(sockets: &str, own: u64, address: IpAddr) -> bool {
+fn lists_other(sockets: &str, own: &[u64], address: IpAddr) -> bool {
     sockets.lines().skip(1).any(|line| {
         // sl, local address and protocol, remote address, ..., inode as the 10th.
         let mut fields = line.split_whitespace().skip(1);
@@ -52,7 +52,7 @@ fn lists_other(sockets: &str, own: u64, address: IpAddr) -> bool {
             return false;
         };
         let inode = fields.nth(7).and_then(|inode| inode.parse().ok());
-        inode != Some(own)
+        !inode.is_some_and(|inode| own.contains(&inode))
             && parse_address(local).is_none_or(|other| {
                 other == address || other.is_unspecified() || address.is_unspecified()
             })
@@ -103,15 +103,15 @@ mod tests {
             )
         };
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        assert!(lists_other(&line("0100007F:0084", 7), 8, ip("127.0.0.1")));
-        assert!(!lists_other(&line("0100007F:0084", 8), 8, ip("127.0.0.1")), "itself");
-        assert!(!lists_other(&line("0100007F:0084", 7), 8, ip("127.0.0.2")), "another address");
-        assert!(lists_other(&line("00000000:0084", 7), 8, ip("127.0.0.2")));
-        assert!(lists_other(&line("0100007F:0084", 7), 8, ip("0.0.0.0")));
-        assert!(!lists_other(&line("0100007F:0001", 7), 8, ip("127.0.0.1")), "ICMP");
+        assert!(lists_other(&line("0100007F:0084", 7), &[8], ip("127.0.0.1")));
+        assert!(!lists_other(&line("0100007F:0084", 8), &[8], ip("127.0.0.1")), "itself");
+        assert!(!lists_other(&line("0100007F:0084", 7), &[8], ip("127.0.0.2")), "another address");
+        assert!(lists_other(&line("00000000:0084", 7), &[8], ip("127.0.0.2")));
+        assert!(lists_other(&line("0100007F:0084", 7), &[8], ip("0.0.0.0")));
+        assert!(!lists_other(&line("0100007F:0001", 7), &[8], ip("127.0.0.1")), "ICMP");
         let v6 = "00000000000000000000000001000000:0084";
-        assert!(lists_other(&line(v6, 7), 8, ip("::1")));
-        assert!(!lists_other(&line(v6, 7), 8, ip("::2")));
-        assert!(!lists_other(head, 8, ip("::1")));
+        assert!(lists_other(&line(v6, 7), &[8], ip("::1")));
+        assert!(!lists_other(&line(v6, 7), &[8], ip("::2")));
+        assert!(!lists_other(head, &[8], ip("::1")));
     }
 }

@@ -15,11 +15,16 @@ use etherparse::IpNumber;
 use quinn_udp::UdpSocketState;
 
 use self::inbox::Inbox;
-
+use super::others::Others;
 use super::polled::{Look, Polled};
 use super::{
     Batch, Binding, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError,
     error_queue, errors, fragmentation, interfaces, neighbours,
+};
+#[cfg(target_os = "linux")]
+use super::{
+    Preference,
+    steering::{self, Start},
 };
 
 /// SCTP's number among the protocols above IP.
@@ -28,23 +33,42 @@ pub(super) const SCTP: IpNumber = IpNumber::SCTP;
 /// A raw socket for SCTP packets.
 #[derive(Debug)]
 pub(super) struct Socket {
+    main: Descriptor,
+    address: SocketAddr,
+    /// How it was opened, if not by somebody else.
+    #[cfg(target_os = "linux")]
+    binding: Option<Binding>,
+    others: Others<Descriptor>,
+}
+
+/// A bound descriptor, ready for use.
+#[derive(Debug)]
+struct Descriptor {
     io: Polled,
     state: UdpSocketState,
-    address: SocketAddr,
     inbox: RefCell<Inbox>,
+}
+
+/// A raw socket bound to the address of a binding.
+fn open(binding: &Binding) -> io::Result<(socket2::Socket, SocketAddr)> {
+    let domain = socket2::Domain::for_address(binding.address);
+    let protocol = socket2::Protocol::from(i32::from(SCTP.0));
+    let socket = socket2::Socket::new(domain, socket2::Type::RAW, Some(protocol))?;
+    interfaces::bind_to(&socket, binding)?;
+    let mut address = binding.address;
+    address.set_port(0);
+    socket.bind(&address.into())?;
+    Ok((socket, address))
 }
 
 impl Socket {
     /// Opens a raw socket, which needs the capability CAP_NET_RAW.
     pub(super) fn bind(binding: &Binding) -> io::Result<Self> {
-        let domain = socket2::Domain::for_address(binding.address);
-        let protocol = socket2::Protocol::from(i32::from(SCTP.0));
-        let socket = socket2::Socket::new(domain, socket2::Type::RAW, Some(protocol))?;
-        interfaces::bind_to(&socket, binding)?;
-        let mut address = binding.address;
-        address.set_port(0);
-        socket.bind(&address.into())?;
-        Self::new(socket, address)
+        let (socket, address) = open(binding)?;
+        let socket = Self::new(socket, address)?;
+        #[cfg(target_os = "linux")]
+        let socket = Self { binding: Some(binding.clone()), ..socket };
+        Ok(socket)
     }
 
     /// Takes a raw socket that somebody with the privilege has opened.
@@ -65,40 +89,48 @@ impl Socket {
     }
 
     fn new(socket: socket2::Socket, address: SocketAddr) -> io::Result<Self> {
+        let main = Descriptor::new(socket, address)?;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let _ = main.state.enable_transport_errors(main.io.get().into());
+        Ok(Self {
+            main,
+            address,
+            #[cfg(target_os = "linux")]
+            binding: None,
+            others: Others::default(),
+        })
+    }
+
+    /// Divides what comes between the two descriptors. In between a packet may reach both,
+    /// which does no harm.
+    #[cfg(target_os = "linux")]
+    fn divide(&self, others: &Descriptor, preference: &Preference<'_>) -> io::Result<()> {
+        let (main, others) = (self.main.io.get(), others.io.get());
+        let start = if self.address.is_ipv4() { Start::Ipv4 } else { Start::Sctp };
+        let divided = steering::accept_all(others)
+            .and_then(|()| steering::filter(main, start, preference, true))
+            .and_then(|()| steering::filter(others, start, preference, false));
+        if divided.is_err() {
+            // Without the other descriptor everything is for this one.
+            let _ = steering::accept_all(main);
+        }
+        divided
+    }
+}
+
+impl Descriptor {
+    fn new(socket: socket2::Socket, address: SocketAddr) -> io::Result<Self> {
         // The options that a UDP socket gets, as far as they mean something to IP: no
         // fragmentation, ECN and destination of what arrives.
         let state = UdpSocketState::new((&socket).into())?;
         // Best effort, as for UDP.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        let _ = state.enable_transport_errors((&socket).into());
         socket.set_nonblocking(true)?;
         // The standard library has no type for raw sockets; all are descriptors to the system.
         let io = Polled::new(socket.into())?;
         let inbox = RefCell::new(Inbox::new(address.is_ipv4()));
-        Ok(Self { io, state, address, inbox })
-    }
-}
-
-impl PacketSocket for Socket {
-    fn local_address(&self) -> SocketAddr {
-        self.address
-    }
-
-    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_writable(cx)
-    }
-
-    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
-        let send = || {
-            let send = || send::packets(self.io.get(), &self.state, datagrams);
-            if datagrams.may_fragment {
-                return fragmentation::allowed(self.io.get(), self.address.is_ipv4(), send);
-            }
-            send()
-        };
-        self.io.try_send(send).map_err(errors::classify)
+        Ok(Self { io, state, inbox })
     }
 
     fn poll_receive(
@@ -131,21 +163,73 @@ impl PacketSocket for Socket {
         }
         Poll::Ready(Ok(count))
     }
+}
+
+impl PacketSocket for Socket {
+    fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.main.io.poll_writable(cx)
+    }
+
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
+        let send = || {
+            let send = || send::packets(self.main.io.get(), &self.main.state, datagrams);
+            if datagrams.may_fragment {
+                return fragmentation::allowed(self.main.io.get(), self.address.is_ipv4(), send);
+            }
+            send()
+        };
+        self.main.io.try_send(send).map_err(errors::classify)
+    }
+
+    fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        self.main.poll_receive(cx, buffers, batches)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn prefer(&self, preference: &Preference<'_>) -> bool {
+        let Some(binding) = &self.binding else {
+            return false;
+        };
+        let open = || open(binding).and_then(|(socket, address)| Descriptor::new(socket, address));
+        self.others.keep(open, |others| self.divide(others, preference))
+    }
+
+    fn poll_receive_others(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        self.others.with(Poll::Pending, |others| others.poll_receive(cx, buffers, batches))
+    }
 
     fn max_segments(&self) -> usize {
         send::MOST_PACKETS
     }
 
     fn has_neighbours(&self) -> bool {
-        neighbours::share(self.io.get(), self.address.ip())
+        let (main, ip) = (self.main.io.get(), self.address.ip());
+        let share = |own: &[&std::net::UdpSocket]| neighbours::share(own, ip);
+        self.others
+            .with(None, |others| Some(share(&[main, others.io.get()])))
+            .unwrap_or_else(|| share(&[main]))
     }
 
     fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.io.poll_error(cx)
+        self.main.io.poll_error(cx)
     }
 
     fn next_error(&self) -> Option<NetworkError> {
-        self.io.next_error(error_queue::next)
+        self.main.io.next_error(error_queue::next)
     }
 }
 
@@ -219,6 +303,46 @@ mod tests {
             }
             assert_eq!(received, sent);
             assert!(from.has_neighbours());
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_preferred_has_a_queue_of_its_own() {
+        for address in ["127.0.0.1", "::1"] {
+            let Some([from, to]) = pair(address) else { return };
+            let destination = SocketAddr::new(address.parse().unwrap(), 0);
+            for preference in [Preference::Tags(&[7, 9]), Preference::AllButSetup] {
+                assert!(to.prefer(&preference));
+                for (tag, kind) in [(7_u32, 0), (8, 1), (9, 0), (10, 10)] {
+                    // A checksum that is wrong: no SCTP stack makes anything of them.
+                    let head = [&[0, 1, 0, 2], &tag.to_be_bytes()[..], &[0; 4]].concat();
+                    let contents = [&head[..], &[kind, 0, 0, 4]].concat();
+                    let (source, ecn, segment_size) = (None, None, contents.len());
+                    let may_fragment = false;
+                    let contents = &contents[..];
+                    let datagrams = Datagrams {
+                        source,
+                        destination,
+                        ecn,
+                        segment_size,
+                        may_fragment,
+                        contents,
+                    };
+                    from.try_send(&datagrams).unwrap();
+                    let mut buffer = [0; 100];
+                    let mut batches = [Batch::default()];
+                    let count = std::future::poll_fn(|cx| {
+                        let mut buffers = [IoSliceMut::new(&mut buffer)];
+                        if kind == 0 {
+                            to.poll_receive(cx, &mut buffers, &mut batches)
+                        } else {
+                            to.poll_receive_others(cx, &mut buffers, &mut batches)
+                        }
+                    });
+                    assert_eq!(count.await.unwrap(), 1);
+                    assert_eq!(buffer[..batches[0].len], *contents);
+                }
+            }
         }
     }
 

@@ -8,38 +8,87 @@ use std::task::{Context, Poll};
 use anabranch_proto::Ecn;
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 
+use super::others::Others;
 use super::polled::{Look, Polled};
 use super::{
     Batch, Binding, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError,
     error_queue, errors, fragmentation, interfaces,
 };
+#[cfg(target_os = "linux")]
+use super::{Preference, steering};
 
 /// A UDP socket that carries SCTP.
 #[derive(Debug)]
 pub(super) struct Socket {
+    main: Descriptor,
+    address: SocketAddr,
+    /// How it was opened, if not by somebody else.
+    #[cfg(target_os = "linux")]
+    binding: Option<Binding>,
+    others: Others<Descriptor>,
+}
+
+/// A bound descriptor, ready for use.
+#[derive(Debug)]
+struct Descriptor {
     io: Polled,
     /// What quinn-udp has learnt of the system: it gives segmentation up for ever after some
     /// errors.
     state: RefCell<UdpSocketState>,
-    address: SocketAddr,
+}
+
+/// A socket for the address of a binding that is not bound yet.
+fn open(binding: &Binding) -> io::Result<socket2::Socket> {
+    let address = binding.address;
+    let kind = socket2::Type::DGRAM;
+    let socket = socket2::Socket::new(socket2::Domain::for_address(address), kind, None)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    interfaces::bind_to(&socket, binding)?;
+    Ok(socket)
 }
 
 impl Socket {
     /// Opens a socket.
     pub(super) fn bind(binding: &Binding) -> io::Result<Self> {
-        let address = binding.address;
-        let kind = socket2::Type::DGRAM;
-        let socket = socket2::Socket::new(socket2::Domain::for_address(address), kind, None)?;
-        if address.is_ipv6() {
-            socket.set_only_v6(true)?;
-        }
-        interfaces::bind_to(&socket, binding)?;
-        socket.bind(&address.into())?;
-        Self::adopt(socket)
+        let socket = open(binding)?;
+        socket.bind(&binding.address.into())?;
+        let socket = Self::adopt(socket)?;
+        #[cfg(target_os = "linux")]
+        let socket = Self { binding: Some(binding.clone()), ..socket };
+        Ok(socket)
     }
 
     /// Takes a socket that is bound.
     pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Self> {
+        let main = Descriptor::new(socket)?;
+        let address = main.io.get().local_addr()?;
+        Ok(Self {
+            main,
+            address,
+            #[cfg(target_os = "linux")]
+            binding: None,
+            others: Others::default(),
+        })
+    }
+
+    /// A second socket on the same address.
+    ///
+    /// Only now the first one allows that, so that nobody else got the address by mistake.
+    #[cfg(target_os = "linux")]
+    fn open_others(&self) -> io::Result<Descriptor> {
+        let binding = self.binding.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        socket2::SockRef::from(self.main.io.get()).set_reuse_port(true)?;
+        let socket = open(binding)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&self.address.into())?;
+        Descriptor::new(socket)
+    }
+}
+
+impl Descriptor {
+    fn new(socket: socket2::Socket) -> io::Result<Self> {
         if socket.r#type()? != socket2::Type::DGRAM {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a UDP socket"));
         }
@@ -51,40 +100,7 @@ impl Socket {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let _ = state.enable_transport_errors((&socket).into());
         socket.set_nonblocking(true)?;
-        let io = Polled::new(socket.into())?;
-        let address = io.get().local_addr()?;
-        Ok(Self { io, state: RefCell::new(state), address })
-    }
-}
-
-impl PacketSocket for Socket {
-    fn local_address(&self) -> SocketAddr {
-        self.address
-    }
-
-    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_writable(cx)
-    }
-
-    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
-        let transmit = transmit(datagrams);
-        let send = || {
-            let send = || self.state.borrow().try_send(self.io.get().into(), &transmit);
-            if datagrams.may_fragment {
-                return fragmentation::allowed(self.io.get(), self.address.is_ipv4(), send);
-            }
-            send()
-        };
-        let sent = self.io.try_send(send).map_err(|error| {
-            // quinn-udp gives up segmentation when a device refuses it.
-            let segmented = datagrams.contents.len() > datagrams.segment_size
-                && (error.kind() == io::ErrorKind::InvalidInput || self.max_segments() == 1);
-            match errors::classify(error) {
-                TransmitError::Failed(_) if segmented => TransmitError::Segmentation,
-                error => error,
-            }
-        });
-        sent.map(|()| datagrams.contents.len())
+        Ok(Self { io: Polled::new(socket.into())?, state: RefCell::new(state) })
     }
 
     fn poll_receive(
@@ -104,25 +120,85 @@ impl PacketSocket for Socket {
             Ok(Look { value: count, emptied: count < most })
         })
     }
+}
+
+impl PacketSocket for Socket {
+    fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.main.io.poll_writable(cx)
+    }
+
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
+        let transmit = transmit(datagrams);
+        let send = || {
+            let send = || self.main.state.borrow().try_send(self.main.io.get().into(), &transmit);
+            if datagrams.may_fragment {
+                return fragmentation::allowed(self.main.io.get(), self.address.is_ipv4(), send);
+            }
+            send()
+        };
+        let sent = self.main.io.try_send(send).map_err(|error| {
+            // quinn-udp gives up segmentation when a device refuses it.
+            let segmented = datagrams.contents.len() > datagrams.segment_size
+                && (error.kind() == io::ErrorKind::InvalidInput || self.max_segments() == 1);
+            match errors::classify(error) {
+                TransmitError::Failed(_) if segmented => TransmitError::Segmentation,
+                error => error,
+            }
+        });
+        sent.map(|()| datagrams.contents.len())
+    }
+
+    fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        self.main.poll_receive(cx, buffers, batches)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn prefer(&self, preference: &Preference<'_>) -> bool {
+        self.others
+            .keep(|| self.open_others(), |_| steering::choose(self.main.io.get(), preference))
+    }
+
+    fn poll_receive_others(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        self.others.with(Poll::Pending, |others| others.poll_receive(cx, buffers, batches))
+    }
 
     fn max_segments(&self) -> usize {
-        self.state.borrow().max_gso_segments()
+        self.main.state.borrow().max_gso_segments()
     }
 
     fn refresh(&self) {
-        if let Ok(state) = UdpSocketState::new(self.io.get().into()) {
+        let main = &self.main;
+        if let Ok(state) = UdpSocketState::new(main.io.get().into()) {
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            let _ = state.enable_transport_errors(self.io.get().into());
-            self.state.replace(state);
+            let _ = state.enable_transport_errors(main.io.get().into());
+            main.state.replace(state);
         }
     }
 
     fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.io.poll_error(cx)
+        // The system gives errors to any socket of the address.
+        let others = self.others.with(Poll::Pending, |others| others.io.poll_error(cx));
+        let main = self.main.io.poll_error(cx);
+        if others.is_ready() { others } else { main }
     }
 
     fn next_error(&self) -> Option<NetworkError> {
-        self.io.next_error(error_queue::next)
+        let main = self.main.io.next_error(error_queue::next);
+        main.or_else(|| self.others.with(None, |others| others.io.next_error(error_queue::next)))
     }
 }
 
@@ -206,6 +282,54 @@ mod tests {
                 received.extend(bytes);
             }
             assert_eq!(received, sent);
+        }
+    }
+
+    /// An SCTP packet with this tag whose first chunk has this type.
+    #[cfg(target_os = "linux")]
+    fn packet(tag: u32, kind: u8) -> Vec<u8> {
+        [&[0, 1, 0, 2], &tag.to_be_bytes()[..], &[0; 4], &[kind, 0, 0, 4]].concat()
+    }
+
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn what_is_not_preferred_has_a_queue_of_its_own() {
+        const INIT: u8 = 1;
+        const COOKIE_ECHO: u8 = 10;
+        let runtime = TokioRuntime::current().unwrap();
+        let many: Vec<u32> = (1000..1128).collect();
+        let tags = [Preference::Tags(&[7, 9]), Preference::Tags(&[]), Preference::Tags(&many)];
+        for ip in ["127.0.0.1", "::1"] {
+            let address = SocketAddr::new(ip.parse().unwrap(), 0);
+            let to = bind(&runtime, address).unwrap();
+            let from = std::net::UdpSocket::bind(address).unwrap();
+            for preference in tags.into_iter().chain([Preference::AllButSetup]) {
+                assert!(to.prefer(&preference));
+                for (tag, kind) in [(7, 0), (8, 0), (9, INIT), (1000, 0), (1127, COOKIE_ECHO)] {
+                    from.send_to(&packet(tag, kind), to.local_address()).unwrap();
+                    let preferred = match preference {
+                        Preference::Tags(tags) => tags.contains(&tag),
+                        Preference::AllButSetup => kind == 0,
+                    };
+                    let mut buffer = [0; 100];
+                    let mut batches = [Batch::default()];
+                    // It is there already, and in one queue only.
+                    let count = poll_fn(|cx| {
+                        let mut buffers = [IoSliceMut::new(&mut buffer)];
+                        if preferred {
+                            to.poll_receive(cx, &mut buffers, &mut batches)
+                        } else {
+                            to.poll_receive_others(cx, &mut buffers, &mut batches)
+                        }
+                    });
+                    assert_eq!(count.await.unwrap(), 1);
+                    assert_eq!(buffer[..batches[0].len], packet(tag, kind));
+                    assert_eq!(batches[0].source, from.local_addr().unwrap());
+                }
+            }
+            // The address is nobody else's all the same.
+            let second = bind(&runtime, to.local_address()).unwrap_err();
+            assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
         }
     }
 

@@ -14,7 +14,8 @@ pub(crate) use changes::Changes;
 
 use crate::endpoint::EndpointStatistics;
 use crate::runtime::{
-    Binding, Datagrams, LocalAddress, NetworkError, NetworkErrorKind, PacketSocket, TransmitError,
+    Binding, Datagrams, LocalAddress, NetworkError, NetworkErrorKind, PacketSocket, Preference,
+    TransmitError,
 };
 
 /// Bytes that wait for a blocked socket at the most; what comes beyond is lost, as in a full
@@ -176,6 +177,14 @@ impl SocketSet {
     /// The socket with this index and the address it is bound to.
     pub(crate) fn get(&self, index: usize) -> Option<(&dyn PacketSocket, IpAddr)> {
         self.sockets.get(index).map(|socket| (&*socket.io, socket.bound))
+    }
+
+    /// Lets all sockets keep the preferred packets apart from others, where they are able to.
+    pub(crate) fn prefer(&self, preference: Preference<'_>) {
+        for socket in &self.sockets {
+            let apart = socket.io.prefer(&preference);
+            tracing::debug!(name: "transport:flood", local = %socket.bound, apart);
+        }
     }
 
     /// What there is to tell the engine.

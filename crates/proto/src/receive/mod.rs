@@ -180,7 +180,8 @@ impl Receiver {
         let begin = data.flags.begin();
         let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 };
         let full = self.charge + charge as usize > self.limit;
-        if (full || charge as usize > self.memory_left()) && !self.may_exceed(tsn, charge as usize) {
+        if (full || charge as usize > self.memory_left()) && !self.may_exceed(tsn, charge as usize)
+        {
             self.dropped += 1;
             mark!(DataNoRoom);
             // req: rfc9260 6.2 "MUST NOT be included in the SACK chunk"
