@@ -158,6 +158,7 @@ pub(crate) mod option {
     pub(crate) const STATUS: i32 = 14;
     pub(crate) const GET_PEER_ADDR_INFO: i32 = 15;
     pub(crate) const DELAYED_SACK: i32 = 16;
+    pub(crate) const CONTEXT: i32 = 17;
     pub(crate) const FRAGMENT_INTERLEAVE: i32 = 18;
     pub(crate) const PARTIAL_DELIVERY_POINT: i32 = 19;
     pub(crate) const MAX_BURST: i32 = 20;
@@ -274,6 +275,7 @@ mod tests {
             ("SCTP_STATUS", option::STATUS),
             ("SCTP_GET_PEER_ADDR_INFO", option::GET_PEER_ADDR_INFO),
             ("SCTP_DELAYED_SACK", option::DELAYED_SACK),
+            ("SCTP_CONTEXT", option::CONTEXT),
             ("SCTP_FRAGMENT_INTERLEAVE", option::FRAGMENT_INTERLEAVE),
             ("SCTP_PARTIAL_DELIVERY_POINT", option::PARTIAL_DELIVERY_POINT),
             ("SCTP_MAX_BURST", option::MAX_BURST),

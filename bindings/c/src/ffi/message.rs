@@ -304,6 +304,7 @@ pub(super) fn sndrcv(info: Rcvinfo) -> Sndrcvinfo {
         ppid: info.ppid,
         tsn: info.tsn,
         cumtsn: info.cumtsn,
+        context: info.context,
         assoc_id: info.assoc_id,
         ..Sndrcvinfo::default()
     }

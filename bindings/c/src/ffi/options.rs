@@ -146,6 +146,7 @@ fn has_id(name: c_int) -> bool {
             | option::STATUS
             | option::GET_PEER_ADDR_INFO
             | option::DELAYED_SACK
+            | option::CONTEXT
             | option::EVENT
             | option::REMOTE_UDP_ENCAPS_PORT
     )

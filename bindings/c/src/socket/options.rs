@@ -31,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) send_timeout: Option<Duration>,
     /// SCTP_I_WANT_MAPPED_V4_ADDR.
     pub(crate) mapped: bool,
+    /// SCTP_CONTEXT: a number that comes with every message received.
+    pub(crate) context: u32,
     /// SCTP_DEFAULT_SNDINFO.
     pub(crate) default_send: Sndinfo,
     /// SCTP_DEFAULT_SEND_PARAM's time to live.
@@ -51,6 +53,7 @@ impl Options {
             receive_timeout: None,
             send_timeout: None,
             mapped: false,
+            context: 0,
             default_send: Sndinfo::default(),
             default_lifetime: None,
         }

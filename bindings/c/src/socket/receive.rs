@@ -100,6 +100,7 @@ impl State {
             sid: head.stream,
             flags: if head.unordered { flag::UNORDERED } else { 0 },
             ppid: head.ppid.0.to_be(),
+            context: self.options.context,
             assoc_id: id,
             ..Rcvinfo::default()
         };

@@ -184,6 +184,8 @@ static void messages(void)
     CHECK(far >= 0);
     SET(far, SCTP_RECVRCVINFO, on);
     SET(far, SCTP_RECVNXTINFO, on);
+    struct sctp_assoc_value context = {.assoc_value = 4711};
+    SET(far, SCTP_CONTEXT, context);
     struct sctp_sndinfo info = {.snd_sid = 3, .snd_ppid = htonl(77), .snd_flags = SCTP_UNORDERED};
     struct iovec pieces[2] = {{"abc", 3}, {"defgh", 5}};
     CHECK(anabranch_sctp_sendv(near, pieces, 2, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO,
@@ -219,6 +221,7 @@ static void messages(void)
     struct sctp_rcvinfo got;
     memcpy(&got, CMSG_DATA(first), sizeof got);
     CHECK(got.rcv_sid == 3 && got.rcv_ppid == htonl(77) && got.rcv_flags == SCTP_UNORDERED);
+    CHECK(got.rcv_context == 4711);
 
     struct sctp_recvv_rn rn;
     socklen_t length = sizeof rn;
@@ -229,6 +232,15 @@ static void messages(void)
     /* The second message may have come or not when the first one ended. */
     CHECK(type == SCTP_RECVV_RN || type == SCTP_RECVV_RCVINFO);
     CHECK(anabranch_recv(far, big, sizeof big, 0) == 3);
+
+    /* What is to be sent by default. */
+    struct sctp_sndinfo standard = {.snd_sid = 6, .snd_ppid = htonl(6)};
+    SET(near, SCTP_DEFAULT_SNDINFO, standard);
+    CHECK(anabranch_write(near, "std", 3) == 3);
+    struct iovec whole = {big, sizeof big};
+    length = sizeof got;
+    CHECK(anabranch_sctp_recvv(far, &whole, 1, NULL, NULL, &got, &length, &type, &flags) == 3);
+    CHECK(got.rcv_sid == 6 && got.rcv_ppid == htonl(6) && got.rcv_flags == 0);
 
     /* With sendmsg and SCTP_SNDINFO. */
     memset(&control, 0, sizeof control);
@@ -241,7 +253,6 @@ static void messages(void)
     info = (struct sctp_sndinfo){.snd_sid = 5, .snd_ppid = htonl(1)};
     memcpy(CMSG_DATA(first), &info, sizeof info);
     CHECK(anabranch_sendmsg(near, &message, 0) == 3);
-    struct iovec whole = {big, sizeof big};
     length = sizeof got;
     CHECK(anabranch_sctp_recvv(far, &whole, 1, NULL, NULL, &got, &length, &type, &flags) == 3);
     CHECK(type == SCTP_RECVV_RCVINFO && got.rcv_sid == 5 && got.rcv_ppid == htonl(1));
@@ -262,8 +273,15 @@ static void messages(void)
     struct timeval limit = {.tv_usec = 1000};
     CHECK(option(far, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
     FAILS(anabranch_recv(far, big, sizeof big, 0), EAGAIN);
-    CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
-    CHECK(anabranch_close(server.fd) == 0);
+
+    /* SO_LINGER lets close wait until everything was delivered. */
+    struct linger linger = {.l_onoff = 1, .l_linger = 100};
+    CHECK(option(near, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0);
+    CHECK(anabranch_write(near, "last", 4) == 4 && anabranch_close(near) == 0);
+    wait_for(far, POLLIN);
+    CHECK(anabranch_recv(far, big, sizeof big, 0) == 4);
+    CHECK(anabranch_recv(far, big, sizeof big, 0) == 0);
+    CHECK(anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
 }
 
 /* Receives one notification of this type. */
@@ -349,6 +367,30 @@ static void one_to_many(void)
     CHECK(notification.sn_shutdown_event.sse_assoc_id == second);
     CHECK(changed(server.fd, SCTP_SHUTDOWN_COMP) == second);
     CHECK(anabranch_close(other) == 0);
+
+    /* A copy for everybody. */
+    other = client(SOCK_SEQPACKET, &server);
+    CHECK(anabranch_connect(other, SA(to), sizeof to) == 0);
+    sctp_assoc_t third = changed(server.fd, SCTP_COMM_UP);
+    info = (struct sctp_sndrcvinfo){.sinfo_flags = SCTP_SENDALL};
+    CHECK(anabranch_sctp_send(server.fd, "to all", 6, &info, 0) == 6);
+    CHECK(anabranch_recv(near, big, sizeof big, 0) == 6);
+    CHECK(anabranch_recv(other, big, sizeof big, 0) == 6);
+    CHECK(anabranch_close(other) == 0);
+    CHECK(notified(server.fd, SCTP_SHUTDOWN_EVENT).sn_shutdown_event.sse_assoc_id == third);
+    CHECK(changed(server.fd, SCTP_SHUTDOWN_COMP) == third);
+
+    /* A peer that is not there: the message comes back. */
+    subscribe(near, SCTP_SEND_FAILED_EVENT);
+    struct sockaddr_in nobody = at("127.0.0.1", 9);
+    CHECK(anabranch_sctp_sendmsg(near, "lost", 4, SA(nobody), sizeof nobody, 0, 0, 2, 0, 99) == 4);
+    sctp_assoc_t failed = changed(near, SCTP_CANT_STR_ASSOC);
+    union sctp_notification back = notified(near, SCTP_SEND_FAILED_EVENT);
+    CHECK(back.sn_send_failed_event.ssf_assoc_id == failed);
+    CHECK(back.sn_send_failed_event.ssf_flags == SCTP_DATA_UNSENT);
+    CHECK(back.sn_send_failed_event.ssfe_info.snd_sid == 2);
+    CHECK(back.sn_send_failed_event.ssfe_info.snd_context == 99);
+    CHECK(back.sn_header.sn_length == sizeof(struct sctp_send_failed_event) + 4);
 
     /* The first one becomes a socket of its own, and its peer aborts it. */
     CHECK(anabranch_sctp_sendmsg(near, "peeled", 6, SA(to), sizeof to, 0, 0, 0, 0, 0) == 6);
@@ -606,6 +648,23 @@ static void endpoints(void)
     FAILS(anabranch_endpoint_wait_idle(endpoint, 1), ETIMEDOUT);
     CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
     CHECK(anabranch_endpoint_wait_idle(endpoint, 20000) == 0);
+
+    /* A socket for IPv6 talks to peers with IPv4, and shows their addresses as it is told. */
+    struct server server = serve(SOCK_STREAM, 1);
+    near = anabranch_socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP);
+    encapsulation.sue_port = htons((uint16_t)server.udp);
+    SET(near, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
+    struct sockaddr_in6 mapped = {.sin6_family = AF_INET6, .sin6_port = htons(server.port)};
+    CHECK(inet_pton(AF_INET6, "::ffff:127.0.0.1", &mapped.sin6_addr) == 1);
+    CHECK(anabranch_connect(near, SA(mapped), sizeof mapped) == 0);
+    length = sizeof from;
+    CHECK(anabranch_getpeername(near, SA(from), &length) == 0 && from.sin6_family == AF_INET);
+    int on = 1;
+    SET(near, SCTP_I_WANT_MAPPED_V4_ADDR, on);
+    length = sizeof from;
+    CHECK(anabranch_getpeername(near, SA(from), &length) == 0 && from.sin6_family == AF_INET6);
+    CHECK(memcmp(&from.sin6_addr, &mapped.sin6_addr, sizeof mapped.sin6_addr) == 0);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
     CHECK(anabranch_close(listener) == 0);
     anabranch_endpoint_free(endpoint);
     CHECK(strcmp(anabranch_version(), "0.1.0") == 0);

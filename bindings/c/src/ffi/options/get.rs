@@ -107,6 +107,9 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
             .map(|kind| options.events.contains(kind).into())
             .collect(),
         option::I_WANT_MAPPED_V4_ADDR => flag(options.mapped),
+        option::CONTEXT => {
+            abi::to_bytes(&AssocValue { value: options.context, ..parse::<AssocValue>(given)? })
+        }
         option::RECVRCVINFO => flag(options.rcvinfo),
         option::RECVNXTINFO => flag(options.nxtinfo),
         option::DEFAULT_SNDINFO => abi::to_bytes(&options.default_send),

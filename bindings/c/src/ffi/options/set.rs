@@ -178,6 +178,10 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
             }
             choose(socket, |options| options.mapped = on)
         }
+        option::CONTEXT => {
+            let AssocValue { value, .. } = parse(bytes)?;
+            choose(socket, |options| options.context = value)
+        }
         option::RECVRCVINFO => {
             let on = int(bytes)? != 0;
             choose(socket, |options| options.rcvinfo = on)
