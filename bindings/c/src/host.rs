@@ -136,12 +136,22 @@ impl Host {
     /// Waits until all associations have ended, for so long at the most, and closes all shared
     /// endpoints. Returns whether they had.
     pub(crate) fn finish(&self, limit: Option<Duration>) -> bool {
-        let endpoints: Vec<Endpoint> = lock(&self.endpoints).drain().map(|(_, e)| e).collect();
-        self.within(limit, async {
+        let endpoints: Vec<Endpoint> = lock(&self.endpoints).values().cloned().collect();
+        let idle = self.within(limit, async {
             for endpoint in &endpoints {
                 endpoint.wait_idle().await;
             }
-        })
+        });
+        if idle {
+            lock(&self.endpoints).clear();
+            // Returns when the last packets have been sent.
+            self.within(None, async {
+                for endpoint in &endpoints {
+                    endpoint.close().await;
+                }
+            });
+        }
+        idle
     }
 
     /// Waits for a future on the calling thread, for so long at the most. Returns whether it is
@@ -149,13 +159,18 @@ impl Host {
     pub(crate) fn within(&self, limit: Option<Duration>, future: impl Future<Output = ()>) -> bool {
         let Some(threads) = &self.threads else { return false };
         threads.block_on(async {
-            match limit {
+            let done = match limit {
                 Some(limit) => tokio::time::timeout(limit, future).await.is_ok(),
                 None => {
                     future.await;
                     true
                 }
-            }
+            };
+            // An endpoint tells that an association has ended before it sends the last packet to
+            // the peer. That is done when its thread turns to something else, and the program may
+            // end then.
+            let _ = threads.spawn(async {}).await;
+            done
         })
     }
 }
