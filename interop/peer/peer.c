@@ -8,7 +8,7 @@
  *   shutdown                         ends gracefully, once its sources are done
  *   abort                            ends at once
  * `sink` takes and counts; `source` sends for --seconds or --count; `ping` sends one message at a
- * time to an echoing peer and times it. */
+ * time to an echoing peer and times it; `perf` is a server for `anabranch perf client`. */
 #include "stack.h"
 
 #include <arpa/inet.h>
@@ -22,9 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum mode { ECHO, SINK, SOURCE, PING };
+enum mode { ECHO, SINK, SOURCE, PING, PERF, MODES };
 
-static const char *const mode_names[] = {"echo", "sink", "source", "ping"};
+static const char *const mode_names[] = {"echo", "sink", "source", "ping", "perf"};
 
 static struct {
     int listens;
@@ -301,6 +301,136 @@ static int run_echo(struct association *a, ssize_t *end)
     return aborted;
 }
 
+/* Payload protocol identifiers of `anabranch perf`: JSON, data, messages to be sent back. */
+static const uint32_t PERF_CONTROL = 0x616e7063, PERF_DATA = 0x616e7064, PERF_ECHO = 0x616e7065;
+
+/* What a client of `anabranch perf` wants of this side. */
+struct perf {
+    stack_socket socket;
+    size_t size;
+    int streams, unordered;
+    double seconds;           /* 0 if there is a number of bytes */
+    unsigned long long bytes;
+};
+
+/* What follows "name": in JSON without blanks, or nothing. */
+static const char *json_value(const char *json, const char *name)
+{
+    char quoted[32];
+    snprintf(quoted, sizeof quoted, "\"%s\":", name);
+    const char *at = strstr(json, quoted);
+    return at ? at + strlen(quoted) : "";
+}
+
+static int json_is(const char *json, const char *name, const char *value)
+{
+    return strncmp(json_value(json, name), value, strlen(value)) == 0;
+}
+
+/* The bytes of every message of data. */
+static char *perf_filler(size_t size)
+{
+    char *bytes = allocate(size);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (char)i;
+    return bytes;
+}
+
+static void *run_perf_source(void *argument)
+{
+    struct perf *p = argument;
+    char *bytes = perf_filler(p->size), text[128];
+    struct message m = {.ppid = PERF_DATA, .unordered = p->unordered};
+    unsigned long long messages = 0, sent = 0;
+    double begun = now();
+    while (p->seconds > 0 ? now() - begun < p->seconds : sent < p->bytes) {
+        size_t length = p->size;
+        if (p->seconds == 0 && p->bytes - sent < length)
+            length = (size_t)(p->bytes - sent);
+        m.stream = (uint16_t)(messages % (unsigned)p->streams);
+        if (stack_send(p->socket, bytes, length, &m) != 0)
+            break;
+        messages++;
+        sent += length;
+    }
+    struct message control = {.ppid = PERF_CONTROL};
+    int length = snprintf(text, sizeof text, "{\"control\":\"end\",\"messages\":%llu,\"bytes\":%llu}",
+                          messages, sent);
+    stack_send(p->socket, text, (size_t)length, &control);
+    free(bytes);
+    return NULL;
+}
+
+/* Reads a request. Returns whether this side is to send. */
+static int read_perf_request(const char *json, struct perf *p)
+{
+    p->size = strtoul(json_value(json, "size"), NULL, 10);
+    p->streams = (int)strtoul(json_value(json, "streams"), NULL, 10);
+    p->unordered = json_is(json, "unordered", "true");
+    p->seconds = strtod(json_value(json, "seconds"), NULL);
+    p->bytes = strtoull(json_value(json, "bytes"), NULL, 10);
+    return p->size > 0 && p->size <= BUFFER && p->streams > 0 &&
+           (json_is(json, "mode", "\"both\"") || json_is(json, "mode", "\"receive\""));
+}
+
+/* Serves a client of `anabranch perf` and compares all that it sends; 1: something was changed, so
+ * that the association was aborted. */
+static int run_perf(struct association *a, ssize_t *end)
+{
+    char *buffer = allocate(BUFFER + 1), *filler = perf_filler(BUFFER), text[256];
+    struct perf p = {.socket = a->socket};
+    pthread_t source;
+    int sourcing = 0, ended = 0, told = 0, aborted = 0;
+    unsigned long long messages = 0, all_messages = 0, all_bytes = 0;
+    double begun = now();
+    size_t held = 0;
+    struct message m;
+    ssize_t n = 0;
+    while (!aborted && (n = stack_receive(a->socket, buffer + held, BUFFER - held, &m)) > 0) {
+        held += (size_t)n;
+        if (!m.whole && held < BUFFER)
+            continue;
+        buffer[held] = 0;
+        if (m.ppid == PERF_ECHO) {
+            stack_send(a->socket, buffer, held, &m);
+        } else if (m.ppid != PERF_CONTROL) {
+            messages++;
+            a->bytes += held;
+            if (memcmp(buffer, filler, held) != 0) {
+                abort_association(a->socket);
+                aborted = 1;
+            }
+        } else if (json_is(buffer, "control", "\"request\"") && !sourcing) {
+            begun = now();
+            sourcing = read_perf_request(buffer, &p);
+            if (sourcing && pthread_create(&source, NULL, run_perf_source, &p) != 0)
+                fail("thread");
+        } else if (json_is(buffer, "control", "\"end\"")) {
+            all_messages = strtoull(json_value(buffer, "messages"), NULL, 10);
+            all_bytes = strtoull(json_value(buffer, "bytes"), NULL, 10);
+            ended = 1;
+        }
+        held = 0;
+        if (!aborted && ended && !told && messages == all_messages && a->bytes == all_bytes) {
+            struct message control = {.ppid = PERF_CONTROL};
+            int length = snprintf(text, sizeof text,
+                                  "{\"control\":\"report\",\"messages\":%llu,\"bytes\":%llu,"
+                                  "\"seconds\":%.6f,\"cpu_seconds\":%.6f}",
+                                  messages, a->bytes, now() - begun, cpu());
+            stack_send(a->socket, text, (size_t)length, &control);
+            told = 1;
+        }
+    }
+    int error = errno;
+    if (sourcing)
+        pthread_join(source, NULL);
+    errno = error;
+    free(filler);
+    free(buffer);
+    *end = n;
+    return aborted;
+}
+
 static ssize_t run_sink(stack_socket s)
 {
     char *buffer = allocate(BUFFER);
@@ -389,6 +519,8 @@ static void *serve(void *argument)
     int closed = 0;
     if (options.mode == ECHO) {
         closed = run_echo(a, &end);
+    } else if (options.mode == PERF) {
+        closed = run_perf(a, &end);
     } else {
         if (options.mode == SOURCE)
             send_for_a_while(a->socket);
@@ -438,7 +570,7 @@ static void listen_and_serve(stack_socket s)
 static void usage(void)
 {
     fprintf(stderr,
-            "peer listen|connect --mode echo|sink|source|ping [--local A,..] [--remote A,..]\n"
+            "peer listen|connect --mode echo|sink|source|ping|perf [--local A,..] [--remote A,..]\n"
             "  [--port N] [--local-port N] [--udp N] [--remote-udp N] [--streams N] [--buffer N]\n"
             "  [--mtu N] [--size N] [--count N] [--seconds S] [--unordered] [--associations N]\n"
             "  [--heartbeat MS] [--rto-min MS] [--rto-max MS] [--pmr N]\n"
@@ -471,9 +603,9 @@ static void read_options(int argc, char **argv)
         switch (found) {
         case 'm': {
             int mode = 0;
-            while (mode < 4 && strcmp(optarg, mode_names[mode]) != 0)
+            while (mode < MODES && strcmp(optarg, mode_names[mode]) != 0)
                 mode++;
-            if (mode == 4)
+            if (mode == MODES)
                 usage();
             options.mode = (enum mode)mode;
             break;

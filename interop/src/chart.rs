@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::failover::Run;
+use crate::failover::{POINTS, Run};
 
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 60.0;
@@ -24,13 +24,13 @@ pub(crate) fn draw(title: &str, runs: &[Run]) -> String {
     let values = runs.iter().flat_map(|run| run.samples.iter().flatten());
     let most = values.copied().fold(1.0, f64::max).ceil();
     let longest = runs.iter().map(|run| run.samples.len()).max().unwrap_or(1).max(2);
-    let seconds = longest as f64 / 10.0;
+    let seconds = longest as f64 / POINTS;
     let height = TOP + runs.len() as f64 * (PANEL + GAP);
     let x = |t: f64| LEFT + t / seconds * (WIDTH - LEFT - RIGHT);
     let mut svg = format!(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' \
          font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' fill='white'/>\n\
-         <text x='{LEFT}' y='20' font-size='15'>Data both ways while each path is cut and repaired: \
+         <text x='{LEFT}' y='20' font-size='15'>anabranch perf both ways while each path is cut and repaired: \
          {title}</text>\n"
     );
     for (number, (name, colour, dashes)) in SERIES.iter().enumerate() {
@@ -52,9 +52,10 @@ pub(crate) fn draw(title: &str, runs: &[Run]) -> String {
             let _ = writeln!(
                 svg,
                 "<rect x='{from:.1}' y='{top}' width='{width:.1}' height='{PANEL}' fill='#eee'/>\
-                 <text x='{:.1}' y='{label}' fill='#666'>path {link} cut; longest pause {:.2} s</text>",
+                 <text x='{:.1}' y='{label}' fill='#666'>path {link} cut; longest pause {:.2} s sent, {:.2} s received</text>",
                 from + 4.0,
-                cut.pause
+                cut.directions[0].pause,
+                cut.directions[1].pause
             );
         }
         let _ = writeln!(
@@ -81,7 +82,7 @@ pub(crate) fn draw(title: &str, runs: &[Run]) -> String {
             let mut points = String::new();
             for (sample, rates) in run.samples.iter().enumerate() {
                 let rate = rates.get(index).copied().unwrap_or(0.0);
-                let _ = write!(points, "{:.1},{:.1} ", x(sample as f64 / 10.0), y(rate));
+                let _ = write!(points, "{:.1},{:.1} ", x(sample as f64 / POINTS), y(rate));
             }
             let _ = writeln!(
                 svg,
@@ -97,13 +98,17 @@ pub(crate) fn draw(title: &str, runs: &[Run]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failover::Cut;
+    use crate::failover::{Cut, Detour};
 
     #[test]
     fn a_picture_has_a_line_a_series_and_a_shade_a_cut() {
-        let cut = Cut { link: 0, at: 0.1, repaired: 0.2, pause: 0.05, inactive: 0.1, active: 0.1 };
+        let detour = Detour { over: Some(0.05), pause: 0.05, back: None };
+        let directions = [detour; 2];
+        let cut =
+            Cut { link: 0, at: 0.1, repaired: 0.2, directions, inactive: None, active: Some(0.1) };
         let samples = vec![[1.0, 2.0, 0.0, 0.0]; 4];
-        let run = Run { limit: 1, samples, cuts: vec![cut], messages: 1 };
+        let (messages, rates) = ([1, 1], [1e6, 2e6]);
+        let run = Run { limit: 1, samples, cuts: vec![cut], messages, rates };
         let svg = draw("test", &[run]);
         assert_eq!(svg.matches("<polyline").count(), 4);
         assert_eq!(svg.matches("path 0 cut").count(), 1);

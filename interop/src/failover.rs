@@ -1,62 +1,71 @@
-//! Two paths, each cut and repaired in turn while data goes both ways: how long it takes to go on
-//! over the other path, and to come back.
+//! `anabranch perf` in both directions over two paths, each cut and repaired in turn: how long it
+//! takes to go on over the other path, and to come back.
 
-use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, PathState};
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
-use crate::cases::meeting::Meeting;
-use crate::cases::paths;
+use crate::client::{Client, Interval, Summary};
 use crate::lane::{self, Family, Lane, PROGRAM, Transport};
-use crate::peer::Kind;
-use crate::plan::{self, Expected, Planned};
+use crate::peer::{Kind, Mode};
 use crate::side::{self, Setting};
 use crate::{Selection, chart, net};
 
 /// Path.Max.Retrans of the runs.
 const LIMITS: [u32; 3] = [0, 1, 5];
 
-/// Time between two samples.
-const SAMPLE: Duration = Duration::from_millis(100);
-
-/// What is sent every 5 ms: 2 MB/s each way.
-const BURST: [usize; 2] = [5000; 2];
+/// Points of the chart in a second.
+pub(crate) const POINTS: f64 = 10.0;
 
 /// When the paths are cut and for how long, and how long they are whole after it.
 const CUT: Duration = Duration::from_secs(7);
 const WHOLE: Duration = Duration::from_secs(4);
+
+/// How long data is sent: a little longer than all that takes.
+const SENDING: Duration = Duration::from_secs(26);
 
 /// One run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Run {
     /// Path.Max.Retrans.
     pub(crate) limit: u32,
-    /// Every tenth of a second: out and in over path 0, out and in over path 1, in MB/s.
+    /// User bytes in MB/s, [`POINTS`] a second: out and in over path 0, out and in over path 1.
     pub(crate) samples: Vec<[f64; 4]>,
     pub(crate) cuts: Vec<Cut>,
-    /// Messages that came back, each compared.
-    pub(crate) messages: usize,
+    /// Messages sent, and received, all of them.
+    pub(crate) messages: [u64; 2],
+    /// Bits in a second over the whole run, sent and received.
+    pub(crate) rates: [f64; 2],
 }
 
-/// One path, cut and repaired. All in seconds.
+/// One path, cut and repaired. All in seconds; what did not happen has no time.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Cut {
     pub(crate) link: u8,
-    /// Since the start.
+    /// Since the association was set up.
     pub(crate) at: f64,
-    /// Since the start.
+    /// The same.
     pub(crate) repaired: f64,
-    /// Longest time without a message that came back, while it was cut.
-    pub(crate) pause: f64,
-    /// From the cut until the path was inactive.
-    pub(crate) inactive: f64,
+    /// What this side sends, and what it receives.
+    pub(crate) directions: [Detour; 2],
+    /// From the cut until the path was inactive for this side.
+    pub(crate) inactive: Option<f64>,
     /// From the repair until the path was active.
-    pub(crate) active: f64,
+    pub(crate) active: Option<f64>,
+}
+
+/// What a cut did to the data of one direction.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Detour {
+    /// From the cut until data went over the other path.
+    pub(crate) over: Option<f64>,
+    /// Longest time in which nothing new arrived, as far as this side knew.
+    pub(crate) pause: f64,
+    /// From the repair until data went over this path again.
+    pub(crate) back: Option<f64>,
 }
 
 /// Runs everything, prints the times and draws the chart.
@@ -66,24 +75,51 @@ pub(crate) fn run(kind: Kind, transport: Transport, svg: &Path) -> Result<(), St
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| e.to_string())?;
     let runs = runtime.block_on(async {
+        let mut build = vec!["build", "--quiet", "--locked", "-p", "anabranch-cli"];
+        if !cfg!(debug_assertions) {
+            build.push("--release");
+        }
+        net::run("cargo", &build).await?;
         let output = net::run(script, &[]).await?;
         let program = output.lines().last().unwrap_or_default();
-        let [a, b, c] = LIMITS.map(|limit| spawn(kind, transport, limit, program));
-        let (a, b, c) = tokio::try_join!(a, b, c)?;
-        Ok::<_, String>([a, b, c])
-    })?;
-    println!("PMR  path  longest pause  inactive after  active after repair");
-    for run in &runs {
-        for cut in &run.cuts {
-            println!(
-                "{:<5}{:<6}{:>10.2} s {:>13.2} s {:>18.2} s",
-                run.limit, cut.link, cut.pause, cut.inactive, cut.active
-            );
+        let mut runs = Vec::new();
+        // One after the other: each sends as fast as it can.
+        for limit in LIMITS {
+            runs.push(spawn(kind, transport, limit, program).await?);
         }
-        println!("     {} messages there and back, none lost or changed", run.messages);
-    }
+        Ok::<_, String>(runs)
+    })?;
+    print!("{}", table(&runs));
     let title = format!("{} over {}", kind.name(), transport.name());
     std::fs::write(svg, chart::draw(&title, &runs)).map_err(|e| format!("{}: {e}", svg.display()))
+}
+
+/// The times of all runs, in seconds.
+fn table(runs: &[Run]) -> String {
+    let mut text = "                 sent                    received\n\
+                    PMR  cut path    over   pause    back    over   pause    back  inactive  active\n"
+        .to_owned();
+    let time = |time: Option<f64>, width: usize| match time {
+        Some(seconds) => format!("{seconds:>width$.2}"),
+        None => format!("{:>width$}", "-"),
+    };
+    for run in runs {
+        for cut in &run.cuts {
+            text.push_str(&format!("{:<5}{:<8}", run.limit, cut.link));
+            for Detour { over, pause, back } in cut.directions {
+                text.extend([over, Some(pause), back].map(|t| time(t, 8)));
+            }
+            text.push_str(&format!("{}{}\n", time(cut.inactive, 10), time(cut.active, 8)));
+        }
+        let ([sent, received], [up, down]) = (run.messages, run.rates);
+        text.push_str(&format!(
+            "     {sent} messages sent, {received} received, none lost or changed; {:.0} and {:.0} \
+             Mb/s with the cuts\n",
+            up / 1e6,
+            down / 1e6
+        ));
+    }
+    text
 }
 
 async fn spawn(kind: Kind, transport: Transport, limit: u32, program: &str) -> Result<Run, String> {
@@ -95,12 +131,14 @@ async fn spawn(kind: Kind, transport: Transport, limit: u32, program: &str) -> R
         .args(["--family", Family::V4.name(), "--pmr", &limit.to_string()])
         .env(PROGRAM, program)
         .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
         .kill_on_drop(true)
         .output()
         .await
         .map_err(|e| format!("unshare: {e}"))?;
-    serde_json::from_slice(&output.stdout).map_err(|_| format!("the run with PMR {limit} failed"))
+    serde_json::from_slice(&output.stdout).map_err(|_| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        format!("the run with PMR {limit} failed: {}", said.trim())
+    })
 }
 
 /// One run within this process's namespaces.
@@ -114,102 +152,217 @@ async fn measure(lane: &Lane, limit: u32) -> Result<Run, String> {
     let mut config = side::config();
     config.path_max_retrans = limit;
     config.rto_max = Duration::from_secs(1);
-    let setting = Setting { links: &[0, 1], config, ..Setting::default() };
-    let meeting = Meeting::ours(lane, 0, setting).await?;
-    let association = &meeting.association;
-    for link in [0, 1] {
-        paths::state(lane, association, link, PathState::Active).await?;
+    let setting = Setting { links: &[0, 1], mode: Mode::Perf, config, ..Setting::default() };
+    let mut peer = setting.start(lane, 0, true).start().await?;
+    let mut client = Client::start(&program()?, lane, &setting, SENDING)?;
+    let begun = client.connected().await?;
+    let (whole, waiting) = tokio::sync::oneshot::channel();
+    let cutting = async {
+        waiting.await.map_err(|_| "the paths do not become active")?;
+        cut_each(lane, begun).await
+    };
+    let both = |interval: &Interval| [0, 1].iter().all(|&l| is_active(lane.family, interval, l));
+    let (cuts, (intervals, summary)) = tokio::try_join!(cutting, client.run(both, whole))?;
+    let end = peer.end().await?;
+    let [sent, received] = [summary.sent, summary.received].map(Option::unwrap_or_default);
+    if end.how != "shutdown" || end.bytes as u64 != sent.bytes {
+        return Err(format!(
+            "the peer saw '{}' after {} of {} bytes",
+            end.how, end.bytes, sent.bytes
+        ));
     }
-    let begun = Instant::now();
-    let mut arrivals: Vec<f64> = Vec::new();
-    let mut samples = Vec::new();
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let (queue, mut sent) = tokio::sync::mpsc::unbounded_channel::<Planned>();
-    let send = async {
-        let mut index = 0;
-        while !*stopped.borrow() {
-            for length in BURST {
-                let data = plan::pattern(length, 16, index);
-                let planned = Planned { stream: 0, ppid: index as u32, data };
-                index += 1;
-                // Known to the receiver before it can come back.
-                let _ = queue.send(planned.clone());
-                association.send(planned.outgoing()).await.map_err(|e| format!("send: {e}"))?;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        drop(queue);
-        Ok::<(), String>(())
-    };
-    let receive = async {
-        let mut waiting = VecDeque::new();
-        let mut expected = Expected::new(true);
-        while let Some(planned) = sent.recv().await {
-            waiting.push_back(planned);
-            expected.add(waiting.make_contiguous());
-            waiting.clear();
-            side::receive(association, &mut expected).await?;
-            arrivals.push(begun.elapsed().as_secs_f64());
-        }
-        Ok::<(), String>(())
-    };
-    let sample = async {
-        let mut before = counters(lane, association)?;
-        while !*stopped.borrow() {
-            tokio::time::sleep(SAMPLE).await;
-            let after = counters(lane, association)?;
-            let rate = |i: usize| (after[i] - before[i]) as f64 / SAMPLE.as_secs_f64() / 1e6;
-            samples.push([rate(0), rate(1), rate(2), rate(3)]);
-            before = after;
-        }
-        Ok::<(), String>(())
-    };
-    let cut = async {
-        let mut cuts = Vec::new();
-        tokio::time::sleep(WHOLE / 2).await;
-        for link in [0, 1] {
-            let at = Instant::now();
-            let inactive = async {
-                paths::state(lane, association, link, PathState::Inactive).await?;
-                Ok(at.elapsed().as_secs_f64())
-            };
-            let ((), inactive) = tokio::try_join!(lane.set_cut(link, true), inactive)?;
-            tokio::time::sleep(CUT.saturating_sub(at.elapsed())).await;
-            let repaired = Instant::now();
-            let active = async {
-                paths::state(lane, association, link, PathState::Active).await?;
-                Ok(repaired.elapsed().as_secs_f64())
-            };
-            let ((), active) = tokio::try_join!(lane.set_cut(link, false), active)?;
-            tokio::time::sleep(WHOLE.saturating_sub(repaired.elapsed())).await;
-            let since = |instant: Instant| (instant - begun).as_secs_f64();
-            let (at, repaired) = (since(at), since(repaired));
-            cuts.push(Cut { link, at, repaired, pause: 0.0, inactive, active });
-        }
-        stop.send_replace(true);
-        Ok::<_, String>(cuts)
-    };
-    let ((), (), (), mut cuts) = tokio::try_join!(send, receive, sample, cut)?;
-    for cut in &mut cuts {
-        let gaps = arrivals.windows(2).filter(|pair| pair[1] >= cut.at && pair[0] <= cut.repaired);
-        cut.pause = gaps.map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
-    }
-    meeting.part().await?;
-    Ok(Run { limit, samples, cuts, messages: arrivals.len() })
+    peer.kill().await;
+    let intervals = from_start(intervals, &summary);
+    Ok(Run {
+        limit,
+        samples: samples(lane.family, &intervals),
+        cuts: cuts.into_iter().map(|cut| evaluate(lane.family, cut, &intervals)).collect(),
+        messages: [sent.messages, received.messages],
+        rates: [sent.bits_per_second, received.bits_per_second],
+    })
 }
 
-/// User bytes out and in over path 0, out and in over path 1.
-fn counters(lane: &Lane, association: &Association) -> Result<[u64; 4], String> {
-    let statistics = association.statistics().ok_or("the endpoint closed")?;
-    let mut counters = [0; 4];
-    for path in &statistics.paths {
+/// The program `anabranch`, which stands beside this one.
+fn program() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|e| e.to_string())?;
+    Ok(own.with_file_name("anabranch"))
+}
+
+/// When a path was cut and when it was repaired, since `begun`.
+struct Times {
+    link: u8,
+    at: f64,
+    repaired: f64,
+}
+
+async fn cut_each(lane: &Lane, begun: Instant) -> Result<Vec<Times>, String> {
+    let mut cuts = Vec::new();
+    tokio::time::sleep(WHOLE / 2).await;
+    for link in [0, 1] {
+        let at = Instant::now();
+        lane.set_cut(link, true).await?;
+        tokio::time::sleep(CUT.saturating_sub(at.elapsed())).await;
+        let repaired = Instant::now();
+        lane.set_cut(link, false).await?;
+        tokio::time::sleep(WHOLE.saturating_sub(repaired.elapsed())).await;
+        let since = |instant: Instant| (instant - begun).as_secs_f64();
+        cuts.push(Times { link, at: since(at), repaired: since(repaired) });
+    }
+    Ok(cuts)
+}
+
+/// Lets times count from when the association was set up.
+fn from_start(mut intervals: Vec<Interval>, summary: &Summary) -> Vec<Interval> {
+    for interval in &mut intervals {
+        interval.from_seconds -= summary.connect_seconds;
+        interval.to_seconds -= summary.connect_seconds;
+    }
+    intervals
+}
+
+/// Whether the path between the addresses of a link is active.
+fn is_active(family: Family, interval: &Interval, link: u8) -> bool {
+    let ends = (net::near(family, link), net::far(family, link));
+    interval.paths.iter().any(|path| (path.local, path.remote) == ends && path.active > 0)
+}
+
+/// User bytes of an interval: out and in over path 0, out and in over path 1.
+fn bytes(family: Family, interval: &Interval) -> [u64; 4] {
+    let mut bytes = [0; 4];
+    for path in &interval.paths {
         for link in [0, 1] {
-            if path.remote == net::far(lane.family, link) {
+            if path.remote == net::far(family, link) {
                 let at = 2 * usize::from(link);
-                counters[at] += path.data_bytes_sent;
-                counters[at + 1] += path.data_bytes_received;
+                bytes[at] += path.data_bytes_sent;
+                bytes[at + 1] += path.data_bytes_received;
             }
         }
     }
-    Ok(counters)
+    bytes
+}
+
+fn samples(family: Family, intervals: &[Interval]) -> Vec<[f64; 4]> {
+    let mut samples: Vec<[f64; 4]> = Vec::new();
+    for interval in intervals {
+        let middle = (interval.from_seconds + interval.to_seconds) / 2.0;
+        let index = (middle.max(0.0) * POINTS) as usize;
+        if samples.len() <= index {
+            samples.resize(index + 1, [0.0; 4]);
+        }
+        for (sample, bytes) in samples[index].iter_mut().zip(bytes(family, interval)) {
+            *sample += bytes as f64 * POINTS / 1e6;
+        }
+    }
+    samples
+}
+
+/// What the intervals tell of a cut.
+fn evaluate(family: Family, times: Times, intervals: &[Interval]) -> Cut {
+    let Times { link, at, repaired } = times;
+    let (this, other) = (2 * usize::from(link), 2 * usize::from(1 - link));
+    // Data that is on another path anyway makes no detour.
+    let used = |direction: usize| {
+        let before = intervals.iter().filter(|i| i.to_seconds <= at && i.to_seconds > at - 1.0);
+        before.map(|interval| bytes(family, interval)[this + direction]).sum::<u64>() > 0
+    };
+    let first = |since: f64, until: f64, happened: &dyn Fn(&Interval) -> bool| {
+        let mut after =
+            intervals.iter().filter(|i| i.from_seconds >= since && i.to_seconds < until);
+        after.find(|interval| happened(interval)).map(|interval| interval.to_seconds - since)
+    };
+    let active = |interval: &Interval| is_active(family, interval, link);
+    let detour = |direction: usize| {
+        let over = |at: usize| move |i: &Interval| bytes(family, i)[at + direction] > 0;
+        let used = used(direction);
+        Detour {
+            over: used.then(|| first(at, repaired, &over(other))).flatten(),
+            pause: pause(intervals, at, repaired, direction),
+            back: used.then(|| first(repaired, f64::MAX, &over(this))).flatten(),
+        }
+    };
+    Cut {
+        link,
+        at,
+        repaired,
+        directions: [detour(0), detour(1)],
+        inactive: first(at, repaired, &|interval| !active(interval)),
+        active: first(repaired, f64::MAX, &active),
+    }
+}
+
+/// Longest time within a cut in which nothing sent was acknowledged (direction 0), or nothing was
+/// received (1).
+fn pause(intervals: &[Interval], at: f64, repaired: f64, direction: usize) -> f64 {
+    let (mut longest, mut current) = (0.0_f64, 0.0);
+    for interval in intervals.iter().filter(|i| i.to_seconds > at && i.from_seconds < repaired) {
+        let new = [interval.bytes_sent, interval.bytes_received][direction];
+        let length = interval.to_seconds - interval.from_seconds;
+        current = if new == 0 { current + length } else { 0.0 };
+        longest = longest.max(current);
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::PathInterval;
+
+    /// An interval of a tenth of a second with so many bytes out and in over the paths.
+    fn interval(tenth: u32, bytes: [u64; 4], active: [u64; 2]) -> Interval {
+        let path = |link: u8| PathInterval {
+            local: net::near(Family::V4, link),
+            remote: net::far(Family::V4, link),
+            active: active[usize::from(link)],
+            data_bytes_sent: bytes[2 * usize::from(link)],
+            data_bytes_received: bytes[2 * usize::from(link) + 1],
+        };
+        Interval {
+            from_seconds: f64::from(tenth) / 10.0,
+            to_seconds: f64::from(tenth + 1) / 10.0,
+            bytes_sent: bytes[0] + bytes[2],
+            bytes_received: bytes[1] + bytes[3],
+            paths: vec![path(0), path(1)],
+        }
+    }
+
+    #[test]
+    fn a_cut_is_told_by_what_went_where() {
+        // Path 0 is cut from 1 s to 2 s: sent data pauses for 0.3 s, received data for 0.2 s.
+        let intervals: Vec<_> = (0..30)
+            .map(|tenth| match tenth {
+                0..10 => interval(tenth, [5, 5, 0, 0], [1, 1]),
+                10..12 => interval(tenth, [0; 4], [1, 1]),
+                12 => interval(tenth, [0, 0, 0, 5], [0, 1]),
+                13..22 => interval(tenth, [0, 0, 5, 5], [0, 1]),
+                _ => interval(tenth, [5, 5, 0, 0], [1, 1]),
+            })
+            .collect();
+        let close = |time: Option<f64>, expected: f64| {
+            assert!(time.is_some_and(|time| (time - expected).abs() < 0.02), "{time:?}");
+        };
+        let cut = evaluate(Family::V4, Times { link: 0, at: 0.99, repaired: 2.0 }, &intervals);
+        let [sent, received] = cut.directions;
+        close(sent.over, 0.41);
+        close(received.over, 0.31);
+        close(Some(sent.pause), 0.3);
+        close(Some(received.pause), 0.2);
+        close(sent.back, 0.3);
+        close(received.back, 0.3);
+        close(cut.inactive, 0.31);
+        close(cut.active, 0.3);
+        // Nothing goes over path 1 before it is cut.
+        let cut = evaluate(Family::V4, Times { link: 1, at: 0.5, repaired: 0.9 }, &intervals);
+        assert!(cut.directions.iter().all(|d| d.over.is_none() && d.back.is_none()));
+        assert!(cut.directions.iter().all(|d| d.pause == 0.0));
+        assert_eq!(samples(Family::V4, &intervals)[15], [0.0, 0.0, 5e-5, 5e-5]);
+        let run = Run {
+            limit: 0,
+            samples: Vec::new(),
+            cuts: vec![cut],
+            messages: [1, 2],
+            rates: [0.0; 2],
+        };
+        assert!(table(&[run]).contains("1 messages sent, 2 received"));
+    }
 }

@@ -8,6 +8,7 @@
 
 mod cases;
 mod chart;
+mod client;
 mod engine;
 mod failover;
 mod flood;
@@ -67,7 +68,7 @@ enum Command {
         #[command(flatten)]
         selection: Selection,
     },
-    /// Cuts and repairs each of two paths in turn while data goes both ways, for
+    /// Runs `anabranch perf` both ways while each of two paths is cut and repaired in turn, for
     /// Path.Max.Retrans 0, 1 and 5, and draws the throughput.
     Failover {
         /// The peer: linux or usrsctp.

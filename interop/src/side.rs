@@ -14,7 +14,7 @@ use anabranch::runtime::{ImpairedRuntime, TokioRuntime};
 
 use crate::lane::{CAPTURES, Lane, Transport};
 use crate::net;
-use crate::peer::Start;
+use crate::peer::{Mode, Start};
 use crate::plan::{Expected, Planned};
 
 /// Our end of one case.
@@ -46,6 +46,8 @@ pub(crate) fn config() -> AssociationConfig {
 /// What a case needs to be special.
 pub(crate) struct Setting<'a> {
     pub(crate) links: &'a [u8],
+    /// What the peer's program does.
+    pub(crate) mode: Mode,
     /// Bytes of the peer's socket buffers.
     pub(crate) buffer: usize,
     pub(crate) config: AssociationConfig,
@@ -55,7 +57,8 @@ pub(crate) struct Setting<'a> {
 
 impl Default for Setting<'_> {
     fn default() -> Self {
-        Self { links: &[0], buffer: 4 << 20, config: config(), impaired: false }
+        let (mode, config) = (Mode::Echo, config());
+        Self { links: &[0], mode, buffer: 4 << 20, config, impaired: false }
     }
 }
 
@@ -63,8 +66,8 @@ impl Setting<'_> {
     /// How the peer is started for this.
     pub(crate) fn start<'a>(&'a self, lane: &'a Lane, slot: u16, listens: bool) -> Start<'a> {
         let (path_max_retrans, rto_max) = (self.config.path_max_retrans, self.config.rto_max);
-        let (links, buffer) = (self.links, self.buffer);
-        Start { lane, slot, listens, links, buffer, path_max_retrans, rto_max }
+        let Setting { links, mode, buffer, .. } = *self;
+        Start { lane, slot, listens, links, mode, buffer, path_max_retrans, rto_max }
     }
 }
 

@@ -26,10 +26,16 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Boots a guest; `program` is the kernel and the root image. Ready when it takes commands.
+    /// Boots a guest; `program` is the kernel, the root image and a library for the kernel's
+    /// process. Ready when it takes commands.
     pub(crate) async fn boot(program: &str, transport: Transport) -> Result<Self, String> {
-        let (kernel, root) = program.split_once(' ').ok_or("no kernel and root image")?;
+        let mut words = program.split(' ');
+        let (Some(kernel), Some(root), Some(library)) = (words.next(), words.next(), words.next())
+        else {
+            return Err("no kernel, root image and library".into());
+        };
         let mut command = Command::new(kernel);
+        command.env("LD_PRELOAD", library);
         command.args(["mem=192M", "con=null", "con0=null,fd:1", "quiet", "panic=-1"]);
         command.args(["uml_dir=/run/uml/", "umid=guest", "peer.encap=0"]);
         command.arg(format!("initrd={root}"));

@@ -70,6 +70,24 @@ impl Kind {
     }
 }
 
+/// What a peer's program does with an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It sends messages back and takes commands; all the peers for WebRTC can do.
+    Echo,
+    /// It serves a client of `anabranch perf`.
+    Perf,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Echo => "echo",
+            Mode::Perf => "perf",
+        }
+    }
+}
+
 /// How a peer is started for a case.
 pub(crate) struct Start<'a> {
     pub(crate) lane: &'a Lane,
@@ -77,6 +95,7 @@ pub(crate) struct Start<'a> {
     /// It waits for our association; otherwise it begins one.
     pub(crate) listens: bool,
     pub(crate) links: &'a [u8],
+    pub(crate) mode: Mode,
     /// Bytes of its socket buffers.
     pub(crate) buffer: usize,
     pub(crate) path_max_retrans: u32,
@@ -94,7 +113,7 @@ impl Start<'_> {
         let port = lane.sctp_port(slot).to_string();
         let mut arguments = vec![if self.listens { "listen" } else { "connect" }.to_string()];
         let mut add = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
-        add("mode", "echo".into());
+        add("mode", self.mode.name().into());
         add("local", list(net::far));
         add("port", port.clone());
         if !self.listens {
