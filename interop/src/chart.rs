@@ -52,7 +52,7 @@ pub(crate) fn draw(title: &str, runs: &[Run]) -> String {
             let _ = writeln!(
                 svg,
                 "<rect x='{from:.1}' y='{top}' width='{width:.1}' height='{PANEL}' fill='#eee'/>\
-                 <text x='{:.1}' y='{label}' fill='#666'>path {link} cut; longest pause {:.2} s sent, {:.2} s received</text>",
+                 <text x='{:.1}' y='{label}' fill='#666'>path {link} cut; pauses {:.2} s and {:.2} s</text>",
                 from + 4.0,
                 cut.directions[0].pause,
                 cut.directions[1].pause
