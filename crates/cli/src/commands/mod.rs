@@ -12,6 +12,7 @@ mod lab;
 mod perf;
 mod script;
 mod serve;
+mod swarm;
 
 use clap::Subcommand;
 
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Lab(lab::Lab),
     Advise(advise::Advise),
     Script(script::Script),
+    Swarm(swarm::Swarm),
 }
 
 impl Command {
@@ -49,6 +51,7 @@ impl Command {
             Self::Lab(command) => command.run().await,
             Self::Advise(command) => command.run(),
             Self::Script(command) => command.run(),
+            Self::Swarm(command) => command.run().await,
         }
     }
 }

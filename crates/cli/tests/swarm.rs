@@ -1,0 +1,71 @@
+//! `anabranch swarm`: what it prints and how it ends.
+
+use std::process::Command;
+
+fn swarm(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    let output = command.arg("swarm").args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let (code, out, err) = swarm(arguments);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    serde_json::from_str(&out).unwrap()
+}
+
+#[test]
+fn totals_and_marks_are_told() {
+    let (code, out, err) = swarm(&["--runs", "30", "--seed", "5"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    for part in
+        ["packets sent ", "T3-rtx expired ", " rare branches reached:", "30 runs, 0 failed; "]
+    {
+        assert!(out.contains(part), "no '{part}' in\n{out}");
+    }
+}
+
+#[test]
+fn the_same_seeds_give_the_same_bytes_with_any_number_of_threads() {
+    let runs = ["1", "3"]
+        .map(|threads| json(&["--runs", "20", "--seed", "100", "--threads", threads, "--json"]));
+    assert_eq!(runs[0]["hash"], runs[1]["hash"]);
+    assert_eq!(runs[0]["totals"], runs[1]["totals"]);
+    assert_eq!(runs[0]["totals"]["runs"], 20);
+    assert_eq!(runs[0]["findings"], serde_json::json!([]));
+}
+
+#[test]
+fn faults_can_be_turned_off() {
+    let all = json(&["--runs", "20", "--json"]);
+    assert!(all["totals"]["lost"].as_u64() > Some(0));
+    let none = json(&["--runs", "20", "--only", "none", "--json"]);
+    for fault in ["lost", "duplicated", "damaged", "hosts rebooted", "packets forged"] {
+        assert_eq!(none["totals"][fault], 0, "{fault}");
+    }
+    let some = json(&["--runs", "20", "--only", "duplicate,forged", "--json"]);
+    assert!(some["totals"]["duplicated"].as_u64() > Some(0));
+    assert_eq!(some["totals"]["lost"], 0);
+}
+
+#[test]
+fn a_run_can_be_watched() {
+    let (code, out, _) = swarm(&["--seed", "3", "--runs", "1", "--trace"]);
+    assert_eq!(code, Some(0));
+    assert!(out.contains(": INIT tag 0x") && out.contains(" event Connected"), "{out}");
+}
+
+#[test]
+fn wrong_usage_is_refused() {
+    for (arguments, part) in [
+        (&["--only", "luck"][..], "'luck' is no fault"),
+        (&["--hours", "0"], "--hours must be above 0"),
+        (&["--runs", "5", "--trace"], "--trace is for one run"),
+        (&["--runs", "5", "--hours", "1"], "cannot be used with"),
+    ] {
+        let (code, _, err) = swarm(arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {err}");
+        assert!(err.contains(part), "{arguments:?}: {err}");
+    }
+}
