@@ -5,9 +5,9 @@
 
 use std::future::Future;
 use std::io::IoSliceMut;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use anabranch_proto::{IcmpMessage, Instant, Received, Transmit};
@@ -15,7 +15,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::buffers::BufferPool;
 use crate::capture::Capture;
-use crate::runtime::{AddressWatch, Batch, NetworkErrorKind, Preference, Timer};
+use crate::runtime::{AddressWatch, Batch, NetworkError, NetworkErrorKind, Preference, Timer};
+use crate::shards::{Handed, Siblings};
 use crate::shared::{Guard, Shared};
 use crate::sockets::{Changes, Problem, SocketSet};
 use crate::strangers::Strangers;
@@ -52,10 +53,13 @@ pub(crate) struct Driver {
     shared: Arc<Shared>,
     span: tracing::Span,
     sockets: SocketSet,
-    capture: Option<Capture>,
+    siblings: Siblings,
+    capture: Option<Arc<Mutex<Capture>>>,
     pool: BufferPool,
     receive_buffers: [BytesMut; BATCHES],
     batches: [Batch; BATCHES],
+    /// Packets of this shard from one call.
+    arrived: Vec<(Received, Bytes)>,
     /// Failed attempts to receive since the last success.
     receive_errors: u32,
     strangers: Strangers,
@@ -71,7 +75,12 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(shared: Arc<Shared>, sockets: SocketSet, capture: Option<Capture>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        sockets: SocketSet,
+        siblings: Siblings,
+        capture: Option<Arc<Mutex<Capture>>>,
+    ) -> Self {
         let mut pool = BufferPool::default();
         let receive_buffers = std::array::from_fn(|_| pool.take());
         let timer = shared.runtime.clone().timer();
@@ -82,10 +91,12 @@ impl Driver {
             shared,
             span,
             sockets,
+            siblings,
             capture,
             pool,
             receive_buffers,
             batches: [Batch::default(); BATCHES],
+            arrived: Vec::with_capacity(BATCHES),
             receive_errors: 0,
             strangers,
             strangers_packets: 0,
@@ -154,10 +165,11 @@ impl Driver {
                 len = transmit.len,
                 segment_size = transmit.segment_size,
             );
-            if let Some(capture) = &mut self.capture {
+            if let Some(capture) = &self.capture {
                 let from = SocketAddr::new(transmit.local, self.sockets.udp_port());
                 let to = SocketAddr::new(transmit.remote, transmit.remote_udp_port);
                 let (ecn, size) = (transmit.ecn, transmit.segment_size);
+                let mut capture = capture.lock().unwrap_or_else(PoisonError::into_inner);
                 capture.datagrams(now, from, to, ecn, size, contents);
             }
             self.sockets.send(transmit, contents);
@@ -197,6 +209,16 @@ impl Driver {
         let problems = self.sockets.take_problems();
         let any = !problems.is_empty();
         for problem in problems {
+            // Before this shard's own lock is taken.
+            let problem = match problem {
+                Problem::Network { local, error } => {
+                    match self.siblings.sort_report(local, error) {
+                        Some(error) => Problem::Network { local, error },
+                        None => continue,
+                    }
+                }
+                other => other,
+            };
             self.drain(now, |guard| match problem {
                 Problem::SendFailed { local, remote } => {
                     guard.engine.handle_send_error(now, local, remote);
@@ -205,12 +227,7 @@ impl Driver {
                     guard.engine.handle_message_too_big(now, local, remote, mtu);
                 }
                 Problem::Network { local, error } => {
-                    if let NetworkErrorKind::Icmp(kind) = error.kind {
-                        let remote = error.destination.ip();
-                        tracing::debug!(name: "transport:icmp_received", %local, %remote, ?kind);
-                        let message = IcmpMessage { local, remote, kind, quoted: &error.quoted };
-                        guard.engine.handle_icmp(now, &message);
-                    }
+                    report(guard, now, local, &error);
                 }
             });
         }
@@ -309,23 +326,26 @@ impl Driver {
 
     /// Gives the batches of one call to the engine and sends what it answers to all of them: an
     /// acknowledgement costs as much as a batch, and one does for several.
-    fn take_batches(&mut self, now: Instant, bound: std::net::IpAddr, count: usize) {
-        let mut arrived: [Option<(Received, Bytes)>; BATCHES] = Default::default();
-        for (slot, place) in arrived.iter_mut().enumerate().take(count) {
-            *place = self.take_batch(now, bound, slot);
+    fn take_batches(&mut self, now: Instant, bound: IpAddr, count: usize) {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        for slot in 0..count {
+            if let Some((received, bytes)) = self.take_batch(now, bound, slot) {
+                self.siblings.sort(received, bytes, &mut arrived);
+            }
         }
         self.drain(now, |guard| {
-            for (received, bytes) in arrived.into_iter().flatten() {
+            for (received, bytes) in arrived.drain(..) {
                 guard.engine.handle_batch(now, &received, bytes);
             }
         });
+        self.arrived = arrived;
     }
 
     /// Takes one received batch out of its buffer.
     fn take_batch(
         &mut self,
         now: Instant,
-        bound: std::net::IpAddr,
+        bound: IpAddr,
         slot: usize,
     ) -> Option<(Received, Bytes)> {
         let (batch, buffer) =
@@ -347,8 +367,9 @@ impl Driver {
         self.sockets.statistics.batches_received += 1;
         self.sockets.statistics.datagrams_received += batch.len.div_ceil(segment_size) as u64;
         let bytes = self.pool.detach(buffer, batch.len);
-        if let Some(capture) = &mut self.capture {
+        if let Some(capture) = &self.capture {
             let to = SocketAddr::new(local, self.sockets.udp_port());
+            let mut capture = capture.lock().unwrap_or_else(PoisonError::into_inner);
             capture.datagrams(now, batch.source, to, batch.ecn, segment_size, &bytes);
         }
         let remote_udp_port = batch.source.port();
@@ -382,6 +403,26 @@ impl Driver {
     }
 }
 
+/// Gives the engine what other shards have received for it.
+fn take_handed(guard: &mut Guard<'_>, now: Instant) {
+    for handed in std::mem::take(&mut guard.handed) {
+        match handed {
+            Handed::Packets(received, bytes) => guard.engine.handle_batch(now, &received, bytes),
+            Handed::Report(local, error) => report(guard, now, local, &error),
+        }
+    }
+}
+
+/// Gives the engine an ICMP message.
+fn report(guard: &mut Guard<'_>, now: Instant, local: IpAddr, error: &NetworkError) {
+    if let NetworkErrorKind::Icmp(kind) = error.kind {
+        let remote = error.destination.ip();
+        tracing::debug!(name: "transport:icmp_received", %local, %remote, ?kind);
+        let message = IcmpMessage { local, remote, kind, quoted: &error.quoted };
+        guard.engine.handle_icmp(now, &message);
+    }
+}
+
 impl Future for Driver {
     type Output = ();
 
@@ -399,6 +440,7 @@ impl Future for Driver {
                 if guard.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
                     guard.engine.handle_timeout(now);
                 }
+                take_handed(guard, now);
                 strangers = (guard.engine.unsolicited_packets(), guard.revision);
             });
             this.guard_associations(now, strangers.0, strangers.1);
@@ -425,8 +467,8 @@ impl Future for Driver {
                 let soon = now + RETRY;
                 deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
             }
-            if let Some(capture) = &mut this.capture {
-                capture.flush();
+            if let Some(capture) = &this.capture {
+                capture.lock().unwrap_or_else(PoisonError::into_inner).flush();
             }
             if this.arm(cx, now, deadline) {
                 return Poll::Pending;

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use anabranch_proto::{ConnectRequest, Encapsulation, EndpointConfig};
@@ -14,11 +15,15 @@ use crate::driver::Driver;
 use crate::error::{AssociationError, BindError, ConnectError, ListenError};
 use crate::listener::Listener;
 use crate::options::{ConnectOptions, LINGER, ListenOptions, Remotes};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Shard};
+use crate::shards::{self, Siblings};
 use crate::shared::{ListenerState, Shared, State};
 use crate::sockets::{SocketSet, Wanted, WantedAddress};
 use crate::state::{AssociationState, Phase};
 use crate::wakers::Key;
+
+/// First SCTP port of the range for ephemeral ones (RFC 6335); its bits are set in all of them.
+const EPHEMERAL: u16 = 0xc000;
 
 /// Sockets of one UDP port and the associations over them, on any number of SCTP ports.
 ///
@@ -41,6 +46,7 @@ pub struct Builder {
     runtime: Option<Arc<dyn Runtime>>,
     interface: Option<String>,
     opened: Vec<Arc<UdpSocket>>,
+    shards: Option<usize>,
 }
 
 impl Builder {
@@ -87,6 +93,17 @@ impl Builder {
     #[must_use]
     pub fn udp_port(mut self, port: u16) -> Self {
         self.udp_port = port;
+        self
+    }
+
+    /// Divides the endpoint into so many tasks with sockets of their own, so that a runtime of
+    /// several threads uses as many cores: 1, the default, to 64.
+    ///
+    /// Each association belongs to one of them, by its two SCTP ports: peers that all have the
+    /// same port share one task. Only Linux is able to, and over UDP only.
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
         self
     }
 
@@ -138,7 +155,7 @@ impl Builder {
         self.config.checksum = true;
         self.config.validate().map_err(BindError::Config)?;
         let runtime = self.runtime.or_else(default_runtime).ok_or(BindError::NoRuntime)?;
-        let seed = match self.seed {
+        let mut seed = match self.seed {
             Some(seed) => seed,
             None => {
                 let mut seed = [0; 32];
@@ -147,33 +164,83 @@ impl Builder {
             }
         };
         let encapsulation = self.config.encapsulation;
+        let count = self.shards.unwrap_or(1);
+        check_shards(count, encapsulation, !self.opened.is_empty())?;
         let mut opened = Vec::with_capacity(self.opened.len());
         for socket in &self.opened {
             opened.push(socket.try_clone().map_err(BindError::Opened)?);
         }
-        let wanted = Wanted {
-            encapsulation,
-            addresses: self.local_addresses,
-            port: self.udp_port,
-            interface: self.interface,
-            opened,
-        };
-        let sockets = SocketSet::bind(&*runtime, wanted)?;
+        let mut sets = Vec::with_capacity(count);
+        let mut port = self.udp_port;
+        for index in 0..count {
+            let wanted = Wanted {
+                encapsulation,
+                addresses: self.local_addresses.clone(),
+                port,
+                interface: self.interface.clone(),
+                opened: std::mem::take(&mut opened),
+                shard: (count > 1).then_some(Shard { index, count, joins: index > 0 }),
+            };
+            let sockets = SocketSet::bind(&*runtime, wanted)?;
+            port = sockets.udp_port();
+            sets.push(sockets);
+        }
         let clocks = (runtime.wall_clock(), runtime.now());
         let capture = match self.capture {
             Some(path) => match Capture::create(&path, encapsulation, clocks) {
-                Ok(capture) => Some(capture),
+                Ok(capture) => Some(Arc::new(Mutex::new(capture))),
                 Err(source) => return Err(BindError::Capture { path, source }),
             },
             None => None,
         };
-        let mut engine = anabranch_proto::Endpoint::new(self.config, seed);
-        let addresses: Vec<IpAddr> = sockets.addresses().iter().map(|a| a.ip).collect();
-        engine.set_local_addresses(runtime.now(), &addresses);
-        let shared = Arc::new(Shared::new(engine, runtime.clone(), sockets.udp_port()));
-        shared.lock().addresses = sockets.addresses().to_vec();
-        runtime.spawn(Box::pin(Driver::new(shared.clone(), sockets, capture)));
-        Ok(Endpoint { inner: Arc::new(EndpointRef { shared }) })
+        self.config.memory_limit = (self.config.memory_limit / count).max(65_536);
+        self.config.max_associations = self.config.max_associations.div_ceil(count);
+        let first_port = u16::from_ne_bytes([seed[0], seed[1]]);
+        let mut shards = Vec::with_capacity(count);
+        for sockets in &sets {
+            let mut engine = anabranch_proto::Endpoint::new(self.config.clone(), seed);
+            let addresses: Vec<IpAddr> = sockets.addresses().iter().map(|a| a.ip).collect();
+            engine.set_local_addresses(runtime.now(), &addresses);
+            let shared = Shared::new(engine, runtime.clone(), sockets.udp_port());
+            shared.lock().addresses = sockets.addresses().to_vec();
+            shards.push(Arc::new(shared));
+            // No two draw the same numbers.
+            seed = next_seed(seed);
+        }
+        let shards: Arc<[Arc<Shared>]> = shards.into();
+        for (index, sockets) in sets.into_iter().enumerate() {
+            let siblings = Siblings::new(shards.clone(), index);
+            let driver = Driver::new(shards[index].clone(), sockets, siblings, capture.clone());
+            runtime.spawn(Box::pin(driver));
+        }
+        let (turn, next_port) = (AtomicUsize::new(0), AtomicU16::new(first_port));
+        Ok(Endpoint { inner: Arc::new(EndpointRef { shards, turn, next_port }) })
+    }
+}
+
+/// The seed of the next shard.
+fn next_seed(mut seed: [u8; 32]) -> [u8; 32] {
+    for byte in &mut seed {
+        let (next, carry) = byte.overflowing_add(1);
+        *byte = next;
+        if !carry {
+            break;
+        }
+    }
+    seed
+}
+
+/// Whether an endpoint can have so many shards.
+fn check_shards(count: usize, encapsulation: Encapsulation, opened: bool) -> Result<(), BindError> {
+    let refuse = |reason| Err(BindError::Shards { count, reason });
+    match count {
+        1 => Ok(()),
+        0 => refuse("there must be one at least"),
+        _ if count > shards::MOST => refuse("there may be 64 at the most"),
+        _ if !cfg!(target_os = "linux") => refuse("only Linux divides packets between them"),
+        _ if encapsulation == Encapsulation::Ip => refuse("only UDP can be divided"),
+        _ if opened => refuse("sockets that were opened already cannot be divided"),
+        _ => Ok(()),
     }
 }
 
@@ -218,13 +285,13 @@ impl Endpoint {
 
     /// The UDP port of all local addresses; 0 for IP protocol 132.
     pub fn udp_port(&self) -> u16 {
-        self.inner.shared.udp_port
+        self.inner.first().udp_port
     }
 
     /// The local addresses that new associations use; without any given to the builder they
     /// follow those of the host.
     pub fn local_addresses(&self) -> Vec<IpAddr> {
-        self.inner.shared.lock().engine.local_addresses().to_vec()
+        self.inner.first().lock().engine.local_addresses().to_vec()
     }
 
     /// Accepts associations on an SCTP port.
@@ -237,22 +304,32 @@ impl Endpoint {
         options: impl Into<ListenOptions>,
     ) -> Result<Listener, ListenError> {
         let options = options.into();
-        let mut guard = self.inner.shared.lock();
-        if guard.closing {
+        let config = Arc::new(options.config);
+        let shards = &self.inner.shards;
+        // Locked in order, so that of two who want the port one gets all of it.
+        let mut guards: Vec<_> = shards.iter().map(|shared| shared.lock()).collect();
+        if guards.iter().any(|guard| guard.closing) {
             return Err(ListenError::EndpointClosed);
         }
-        guard
-            .engine
-            .listen(port, Arc::new(options.config))
-            .map_err(|reason| ListenError::Refused { port, reason })?;
-        let listener = ListenerState {
-            backlog: VecDeque::new(),
-            limit: options.backlog,
-            linger: options.linger,
-            waiting: Default::default(),
-        };
-        guard.listeners.insert(port, listener);
-        Ok(Listener::new(self.inner.shared.clone(), port))
+        if guards.iter().any(|guard| guard.listeners.contains_key(&port)) {
+            let reason = anabranch_proto::ListenError::InUse;
+            return Err(ListenError::Refused { port, reason });
+        }
+        for guard in &mut guards {
+            guard
+                .engine
+                .listen(port, config.clone())
+                .map_err(|reason| ListenError::Refused { port, reason })?;
+            let listener = ListenerState {
+                backlog: VecDeque::new(),
+                limit: options.backlog.div_ceil(shards.len()),
+                linger: options.linger,
+                waiting: Default::default(),
+            };
+            guard.listeners.insert(port, listener);
+        }
+        drop(guards);
+        Ok(Listener::new(shards.clone(), port))
     }
 
     /// Sets an association up with a peer that has these addresses; a peer tells its others
@@ -278,11 +355,11 @@ impl Endpoint {
         let scopes: Vec<u32> = scopes.filter(|scope| *scope != 0).collect();
         let ips = remotes.iter().map(SocketAddr::ip).collect();
         let mut request = ConnectRequest::new(ips, port);
-        let shared = &self.inner.shared;
+        let (shared, local_port) = self.inner.shard_for(port, options.local_port);
         // Without UDP there is no port.
         let udp_port = if shared.udp_port == 0 { 0 } else { options.remote_udp_port };
         request.remote_udp_port = udp_port;
-        request.local_port = options.local_port;
+        request.local_port = local_port;
         request.config = Arc::new(options.config);
         let now = shared.runtime.now();
         let association = {
@@ -293,7 +370,17 @@ impl Endpoint {
             if !scopes.is_empty() {
                 request.locals = Some(guard.within_links(&scopes));
             }
-            let id = guard.engine.connect(now, request).map_err(ConnectError::Refused)?;
+            let id = loop {
+                match guard.engine.connect(now, request.clone()) {
+                    // Another port will do, unless this one was asked for.
+                    Err(anabranch_proto::ConnectError::AlreadyConnected)
+                        if options.local_port.is_none() =>
+                    {
+                        request.local_port = self.inner.next_port_of(shared, port);
+                    }
+                    result => break result.map_err(ConnectError::Refused)?,
+                }
+            };
             guard.associations.insert(id, AssociationState::new(options.linger));
             guard.live += 1;
             guard.revision += 1;
@@ -319,9 +406,8 @@ impl Endpoint {
     /// closes the sockets. Associations are no longer accepted from now on. Goes on when the
     /// future is dropped.
     pub async fn close(&self) {
-        let shared = &self.inner.shared;
-        let now = shared.runtime.now();
-        {
+        let now = self.inner.first().runtime.now();
+        for shared in self.inner.shards.iter() {
             let mut guard = shared.lock();
             guard.closing = true;
             let ports: Vec<u16> = guard.listeners.keys().copied().collect();
@@ -349,26 +435,47 @@ impl Endpoint {
         self.wait(|state| state.driver_gone).await;
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.inner.shared
+    pub(crate) fn shards(&self) -> &[Arc<Shared>] {
+        &self.inner.shards
     }
 
+    /// Waits until all shards are `done`.
     pub(crate) async fn wait(&self, done: impl Fn(&State) -> bool) {
-        let mut turn = IdleTurn { shared: &self.inner.shared, key: None };
-        std::future::poll_fn(|cx| {
-            let mut guard = turn.shared.lock();
-            if done(&guard) {
-                return Poll::Ready(());
-            }
-            guard.idle.register(&mut turn.key, cx.waker());
-            Poll::Pending
-        })
-        .await;
+        for shared in self.inner.shards.iter() {
+            let mut turn = IdleTurn { shared, key: None };
+            std::future::poll_fn(|cx| {
+                let mut guard = turn.shared.lock();
+                if done(&guard) {
+                    return Poll::Ready(());
+                }
+                guard.idle.register(&mut turn.key, cx.waker());
+                Poll::Pending
+            })
+            .await;
+        }
     }
 
     /// Totals.
     pub fn statistics(&self) -> EndpointStatistics {
-        self.inner.shared.lock().totals()
+        let mut sum = EndpointStatistics::default();
+        for shared in self.inner.shards.iter() {
+            sum.add(&shared.lock().totals());
+        }
+        sum
+    }
+}
+
+impl EndpointStatistics {
+    /// Adds those of another shard.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.associations += other.associations;
+        self.datagrams_sent += other.datagrams_sent;
+        self.send_calls += other.send_calls;
+        self.datagrams_received += other.datagrams_received;
+        self.batches_received += other.batches_received;
+        self.send_errors += other.send_errors;
+        self.datagrams_dropped += other.datagrams_dropped;
+        self.memory_used += other.memory_used;
     }
 }
 
@@ -389,13 +496,72 @@ impl Drop for IdleTurn<'_> {
 /// Dropped with the last handle of the endpoint.
 #[derive(Debug)]
 struct EndpointRef {
-    shared: Arc<Shared>,
+    shards: Arc<[Arc<Shared>]>,
+    /// Counts connections, which take shards in turn.
+    turn: AtomicUsize,
+    /// Where the search for a free SCTP port goes on, if there are several shards.
+    next_port: AtomicU16,
+}
+
+impl EndpointRef {
+    fn first(&self) -> &Arc<Shared> {
+        &self.shards[0]
+    }
+
+    /// The shard of a new association to this SCTP port, and the port to connect from, which the
+    /// engine chooses if it is alone.
+    fn shard_for(&self, remote_port: u16, local_port: Option<u16>) -> (&Arc<Shared>, Option<u16>) {
+        let count = self.shards.len();
+        let shard = match local_port {
+            _ if count == 1 => return (self.first(), local_port),
+            Some(port) => shards::shard_of(remote_port, port, count),
+            None => self.turn.fetch_add(1, Ordering::Relaxed) % count,
+        };
+        let shared = &self.shards[shard];
+        (shared, local_port.or_else(|| self.next_port_of(shared, remote_port)))
+    }
+
+    /// The next ephemeral port of which associations with this remote port are this shard's.
+    fn next_port_of(&self, shared: &Arc<Shared>, remote_port: u16) -> Option<u16> {
+        let next = || EPHEMERAL | self.next_port.fetch_add(1, Ordering::Relaxed);
+        let shard = |port| shards::shard_of(remote_port, port, self.shards.len());
+        let is_its = |port: &u16| Arc::ptr_eq(&self.shards[shard(*port)], shared);
+        std::iter::repeat_with(next).take(usize::from(u16::MAX)).find(is_its)
+    }
 }
 
 impl Drop for EndpointRef {
     fn drop(&mut self) {
-        let mut guard = self.shared.lock();
-        guard.has_handle = false;
-        guard.wake_driver();
+        for shared in self.shards.iter() {
+            let mut guard = shared.lock();
+            guard.has_handle = false;
+            guard.wake_driver();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_divided_is_refused() {
+        let udp = Encapsulation::Udp;
+        assert!(check_shards(1, Encapsulation::Ip, true).is_ok());
+        assert_eq!(check_shards(2, udp, false).is_ok(), cfg!(target_os = "linux"));
+        for (count, encapsulation, opened) in
+            [(0, udp, false), (65, udp, false), (2, Encapsulation::Ip, false), (2, udp, true)]
+        {
+            assert!(check_shards(count, encapsulation, opened).is_err());
+        }
+    }
+
+    #[test]
+    fn seeds_differ() {
+        let (mut seed, mut seen) = ([255; 32], std::collections::BTreeSet::new());
+        for _ in 0..1000 {
+            assert!(seen.insert(seed));
+            seed = next_seed(seed);
+        }
     }
 }

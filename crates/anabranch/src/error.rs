@@ -46,6 +46,13 @@ pub enum BindError {
     },
     /// The operating system gave no random numbers.
     Randomness,
+    /// The endpoint cannot be divided into so many shards.
+    Shards {
+        /// How many were asked for.
+        count: usize,
+        /// Why not.
+        reason: &'static str,
+    },
     /// An option of the endpoint is out of range.
     Config(anabranch_proto::config::ConfigError),
     /// Called outside of a tokio runtime, and no other runtime was given.
@@ -107,6 +114,9 @@ impl fmt::Display for BindError {
                 write!(f, "cannot create the capture file {}: {source}", path.display())
             }
             Self::Randomness => f.write_str("the operating system gives no random numbers"),
+            Self::Shards { count, reason } => {
+                write!(f, "an endpoint cannot have {count} shards: {reason}")
+            }
             Self::Config(error) => write!(f, "cannot bind: {error}"),
             Self::NoRuntime => f.write_str("an endpoint must be bound within a tokio runtime"),
         }

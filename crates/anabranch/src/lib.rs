@@ -35,7 +35,8 @@
 //! [`Association::send`] and [`Association::recv`]. [`SendStream`] and [`RecvStream`] are one
 //! stream's two directions, for messages or as pipes of bytes ([`byte_mode`]).
 //!
-//! Each endpoint is run by one task, which alone touches the sockets. All else happens under one
+//! Each endpoint is run by one task, or by several ([`Builder::shards`]), which alone touches the
+//! sockets. All else happens under one
 //! lock for short moments, so that handles may be used from any thread and task. All futures are
 //! cancel-safe, and the end of an association wakes everyone who waits.
 #![forbid(unsafe_code)]
@@ -55,6 +56,7 @@ mod options;
 mod recv_stream;
 pub mod runtime;
 mod send_stream;
+mod shards;
 mod shared;
 mod snapshot;
 mod sockets;

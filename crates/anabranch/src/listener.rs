@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use crate::association::Association;
@@ -12,13 +13,15 @@ use crate::wakers::Key;
 /// again, and associations that were not accepted are aborted.
 #[derive(Debug)]
 pub struct Listener {
-    shared: Arc<Shared>,
+    shards: Arc<[Arc<Shared>]>,
     port: u16,
+    /// Which shard comes first next time.
+    turn: AtomicUsize,
 }
 
 impl Listener {
-    pub(crate) fn new(shared: Arc<Shared>, port: u16) -> Self {
-        Self { shared, port }
+    pub(crate) fn new(shards: Arc<[Arc<Shared>]>, port: u16) -> Self {
+        Self { shards, port, turn: AtomicUsize::new(0) }
     }
 
     /// The SCTP port.
@@ -29,21 +32,31 @@ impl Listener {
     /// Waits for the next association; `None` when the endpoint is closed. Cancel-safe: an
     /// association is not lost when the future is dropped.
     pub async fn accept(&self) -> Option<Association> {
-        let mut turn = Turn { listener: self, key: None };
+        let mut turn = Turn { listener: self, keys: vec![None; self.shards.len()] };
         poll_fn(|cx| {
-            let mut guard = self.shared.lock();
-            match next(&mut guard, self.port) {
-                Some(next) => Poll::Ready(next),
-                None => {
-                    if let Some(listener) = guard.listeners.get_mut(&self.port) {
-                        listener.waiting.register(&mut turn.key, cx.waker());
+            let mut closed = 0;
+            let first = self.turn.fetch_add(1, Ordering::Relaxed);
+            for index in 0..self.shards.len() {
+                let index = (first + index) % self.shards.len();
+                let (Some(shared), Some(key)) = (self.shards.get(index), turn.keys.get_mut(index))
+                else {
+                    continue;
+                };
+                let mut guard = shared.lock();
+                match next(&mut guard, self.port) {
+                    Some(Some(id)) => return Poll::Ready(Some((shared.clone(), id))),
+                    Some(None) => closed += 1,
+                    None => {
+                        if let Some(listener) = guard.listeners.get_mut(&self.port) {
+                            listener.waiting.register(key, cx.waker());
+                        }
                     }
-                    Poll::Pending
                 }
             }
+            if closed == self.shards.len() { Poll::Ready(None) } else { Poll::Pending }
         })
         .await
-        .map(|id| Association::new(self.shared.clone(), id))
+        .map(|(shared, id)| Association::new(shared, id))
     }
 }
 
@@ -58,13 +71,17 @@ fn next(state: &mut State, port: u16) -> Option<Option<anabranch_proto::Associat
 
 struct Turn<'a> {
     listener: &'a Listener,
-    key: Option<Key>,
+    /// One for each shard.
+    keys: Vec<Option<Key>>,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if let Some(key) = self.key {
-            let mut guard = self.listener.shared.lock();
+        for (shared, key) in self.listener.shards.iter().zip(&self.keys) {
+            let Some(key) = *key else {
+                continue;
+            };
+            let mut guard = shared.lock();
             if let Some(listener) = guard.listeners.get_mut(&self.listener.port) {
                 listener.waiting.remove(key);
             }
@@ -74,13 +91,15 @@ impl Drop for Turn<'_> {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let now = self.shared.runtime.now();
-        let mut guard = self.shared.lock();
-        guard.engine.stop_listening(self.port);
-        let listener = guard.listeners.remove(&self.port);
-        for id in listener.into_iter().flat_map(|listener| listener.backlog) {
-            guard.reject(now, id);
+        for shared in self.shards.iter() {
+            let now = shared.runtime.now();
+            let mut guard = shared.lock();
+            guard.engine.stop_listening(self.port);
+            let listener = guard.listeners.remove(&self.port);
+            for id in listener.into_iter().flat_map(|listener| listener.backlog) {
+                guard.reject(now, id);
+            }
+            guard.wake_driver();
         }
-        guard.wake_driver();
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
-use anabranch_proto::{Ecn, Encapsulation, IcmpKind, Instant};
+pub use anabranch_proto::{Ecn, Encapsulation, IcmpKind, Instant};
 use bytes::Bytes;
 
 #[cfg(feature = "runtime-tokio")]
@@ -134,12 +134,29 @@ pub struct Binding {
     pub address: SocketAddr,
     /// The interface that all packets take, whatever the routes are.
     pub interface: Option<String>,
+    /// Which of several sockets on this address and UDP port it is; `None` is the only one.
+    pub shard: Option<Shard>,
+}
+
+/// One of several sockets of an endpoint on the same address and UDP port.
+///
+/// The system should give each packet to the socket whose number is the upper half of
+/// p * 0x9e3779b1 modulo 2^32, modulo `count`, where p is the packet's first four bytes in network
+/// byte order, its SCTP ports. Packets that go to another one of them are handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Its number, from 0.
+    pub index: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Others are bound already.
+    pub joins: bool,
 }
 
 impl Binding {
     /// A UDP socket on this address.
     pub fn udp(address: SocketAddr) -> Self {
-        Self { encapsulation: Encapsulation::Udp, address, interface: None }
+        Self { encapsulation: Encapsulation::Udp, address, interface: None, shard: None }
     }
 
     /// A raw socket for IP protocol 132 on this address.
@@ -148,6 +165,7 @@ impl Binding {
             encapsulation: Encapsulation::Ip,
             address: SocketAddr::new(address, 0),
             interface: None,
+            shard: None,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::error::AssociationError;
 use crate::inbound::Pushed;
 use crate::notification::Notification;
 use crate::runtime::{LocalAddress, Runtime};
+use crate::shards::Handed;
 use crate::state::{AssociationState, Phase};
 use crate::wakers::WakerSet;
 
@@ -49,6 +50,8 @@ pub(crate) struct State {
     /// Those who wait for `live` to become 0, or for the driver to go.
     pub(crate) idle: WakerSet,
     pub(crate) statistics: EndpointStatistics,
+    /// What other shards have received for this one.
+    pub(crate) handed: Vec<Handed>,
     /// The endpoint's addresses, with their interfaces.
     pub(crate) addresses: Vec<LocalAddress>,
     driver: Option<Waker>,
@@ -117,6 +120,7 @@ impl Shared {
             driver_gone: false,
             idle: WakerSet::default(),
             statistics: EndpointStatistics::default(),
+            handed: Vec::new(),
             addresses: Vec::new(),
             driver: None,
             driver_woken: false,

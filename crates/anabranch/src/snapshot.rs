@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use anabranch_proto::Statistics;
 
 use crate::endpoint::{Endpoint, EndpointStatistics};
+use crate::shared::State;
 
 /// An endpoint at one moment, from [`Endpoint::snapshot`]. Serialisable with the feature `serde`.
 #[derive(Clone, Debug)]
@@ -17,7 +18,7 @@ pub struct EndpointSnapshot {
     pub local_addresses: Vec<IpAddr>,
     /// Totals.
     pub statistics: EndpointStatistics,
-    /// The associations that have not ended, in the order in which they came to be.
+    /// The associations that have not ended, shard by shard in the order in which they came to be.
     pub associations: Vec<AssociationSnapshot>,
 }
 
@@ -46,27 +47,20 @@ impl Endpoint {
     /// The endpoint and its associations as they are now. With many associations this takes its
     /// time, and the endpoint waits meanwhile.
     pub fn snapshot(&self) -> EndpointSnapshot {
-        let shared = self.shared();
-        let guard = shared.lock();
-        let mut ids: Vec<_> = guard.associations.keys().copied().collect();
-        ids.sort_unstable();
-        let associations = ids.into_iter().filter_map(|id| {
-            let (engine, state) = (guard.engine.association(id)?, guard.associations.get(&id)?);
-            Some(AssociationSnapshot {
-                id: id.to_string(),
-                incoming: state.incoming,
-                local_port: engine.local_port(),
-                remote_port: engine.remote_port(),
-                outbound_streams: state.outbound_streams,
-                inbound_streams: state.inbound_streams,
-                statistics: engine.statistics(),
-            })
-        });
+        let shards = self.shards();
+        let mut statistics = EndpointStatistics::default();
+        let mut associations = Vec::new();
+        for (index, shared) in shards.iter().enumerate() {
+            let guard = shared.lock();
+            statistics.add(&guard.totals());
+            let shard = (shards.len() > 1).then_some(index);
+            associations.extend(snapshots(&guard, shard));
+        }
         EndpointSnapshot {
-            udp_port: shared.udp_port,
-            local_addresses: guard.engine.local_addresses().to_vec(),
-            statistics: guard.totals(),
-            associations: associations.collect(),
+            udp_port: self.udp_port(),
+            local_addresses: self.local_addresses(),
+            statistics,
+            associations,
         }
     }
 
@@ -74,4 +68,24 @@ impl Endpoint {
     pub async fn closed(&self) {
         self.wait(|state| state.driver_gone).await;
     }
+}
+
+/// The associations of a shard, which has a number if there are several.
+fn snapshots(state: &State, shard: Option<usize>) -> Vec<AssociationSnapshot> {
+    let mut ids: Vec<_> = state.associations.keys().copied().collect();
+    ids.sort_unstable();
+    ids.into_iter()
+        .filter_map(|id| {
+            let (engine, state) = (state.engine.association(id)?, state.associations.get(&id)?);
+            Some(AssociationSnapshot {
+                id: shard.map_or_else(|| id.to_string(), |shard| format!("{shard}/{id}")),
+                incoming: state.incoming,
+                local_port: engine.local_port(),
+                remote_port: engine.remote_port(),
+                outbound_streams: state.outbound_streams,
+                inbound_streams: state.inbound_streams,
+                statistics: engine.statistics(),
+            })
+        })
+        .collect()
 }

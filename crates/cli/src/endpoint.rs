@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch::{
-    Association, AssociationConfig, ConnectOptions, Endpoint, ListenOptions, Notification,
-    SCTP_UDP_PORT, Statistics,
+    Association, AssociationConfig, ConnectOptions, Endpoint, EndpointConfig, ListenOptions,
+    Notification, SCTP_UDP_PORT, Statistics,
 };
 use anabranch_http::{Authority, Host};
 use tokio::task::{JoinHandle, JoinSet};
@@ -61,8 +61,15 @@ impl Binding<'_> {
         if let (Transport::Sctp, Some(_)) = (self.transport, self.udp_port) {
             refuse(["--udp-port"].into_iter(), self.transport)?;
         }
+        let mut config = EndpointConfig::default();
+        config.encapsulation = encapsulation;
+        if let Some(limit) = self.options.memory_limit {
+            config.memory_limit = limit;
+        }
+        config.validate().map_err(Failure::usage)?;
         let mut builder = Endpoint::builder()
-            .encapsulation(encapsulation)
+            .config(config)
+            .shards(self.options.shards.unwrap_or(1))
             .udp_port(self.udp_port.unwrap_or(udp_port));
         for address in self.addresses {
             builder = match (address.ip, &address.zone) {

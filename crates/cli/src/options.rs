@@ -81,6 +81,14 @@ pub(crate) struct SctpOptions {
     /// way [default: of the profile]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) receive_buffer: Option<usize>,
+    /// Bytes that the buffers of all associations may take together, for instance 64M; beyond,
+    /// windows are closed and new associations refused [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory_limit: Option<usize>,
+    /// Divide the endpoint over so many tasks, for as many cores; an association belongs to one of
+    /// them by its SCTP ports (Linux, over UDP) [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) shards: Option<usize>,
     /// Send and receive over this network interface only, whatever the routes are; its link-local
     /// IPv6 addresses can be used then (Linux)
     #[arg(long, value_name = "NAME")]
@@ -110,6 +118,8 @@ impl SctpOptions {
             ("--heartbeat-interval", self.heartbeat_interval.is_some()),
             ("--send-buffer", self.send_buffer.is_some()),
             ("--receive-buffer", self.receive_buffer.is_some()),
+            ("--memory-limit", self.memory_limit.is_some()),
+            ("--shards", self.shards.is_some()),
             ("--interface", self.interface.is_some()),
             ("--impair", self.impair.is_some()),
             ("--control", self.control.is_some()),

@@ -73,6 +73,17 @@ fn one_direction_after_the_other() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn an_endpoint_is_divided_over_several_tasks() {
+    let mut server = start(&["perf", "server", "--shards", "2"], "127.0.0.1");
+    let options = ["--associations", "20", "--bytes", "10k", "--mode", "both", "--shards", "3"];
+    let summary = summary(&perf(&server, "127.0.0.1", &options));
+    assert_eq!(summary["received"]["bytes"], 200_000, "{summary}");
+    assert_eq!(server.event()["error"], Value::Null);
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
 fn many_associations_at_once() {
     let server = start(&["perf", "server"], "127.0.0.1");
     let options = ["--associations", "40", "--bytes", "10k", "--mode", "both"];

@@ -38,6 +38,10 @@ fn wrong_usage_ends_with_2() {
             &["serve", ".", "--listen", "127.0.0.1:80", "--transport", "tcp", "--udp-port", "3"],
             "--udp-port means nothing to tcp",
         ),
+        (
+            &["serve", ".", "--listen", "127.0.0.1:80", "--memory-limit", "1k"],
+            "memory_limit: must be at least 65536 bytes",
+        ),
         (&["get"], "required arguments were not provided: <URL>..."),
         (&["get", "ftp://host/x"], "a URL begins with http:// or sctp://"),
         (&["get", "http://127.0.0.1:0/x"], "'0' is no port"),

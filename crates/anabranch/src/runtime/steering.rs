@@ -8,12 +8,14 @@
 
 use std::io;
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt::AttachReusePortCbpf};
 use socket2::{SockFilter, SockRef};
 
 use super::Preference;
+use crate::shards::MULTIPLIER;
 
 /// Places in the SCTP header and the first chunk (RFC 9260 section 3).
 const VERIFICATION_TAG: u32 = 4;
@@ -82,7 +84,10 @@ fn program(start: Start, preference: &Preference<'_>, yes: u32, no: u32) -> Vec<
 /// Lets a group of UDP sockets on one address have the preferred packets in the socket that was
 /// bound first and all others in the one that was bound second.
 pub(super) fn choose(socket: &UdpSocket, preference: &Preference<'_>) -> io::Result<()> {
-    let program = program(Start::Sctp, preference, 0, 1);
+    attach_group(socket, &program(Start::Sctp, preference, 0, 1))
+}
+
+fn attach_group(socket: &impl AsFd, program: &[Instruction]) -> io::Result<()> {
     let mut program: Vec<libc::sock_filter> = program
         .iter()
         .map(|i| libc::sock_filter { code: i.code as u16, jt: i.if_true, jf: i.if_false, k: i.k })
@@ -92,6 +97,23 @@ pub(super) fn choose(socket: &UdpSocket, preference: &Preference<'_>) -> io::Res
         filter: program.as_mut_ptr(),
     };
     Ok(setsockopt(socket, AttachReusePortCbpf, &program)?)
+}
+
+/// Lets a group of UDP sockets have the packets of one shard each, in the order in which they
+/// were bound, as [`Shard`](super::Shard) says.
+pub(super) fn spread(socket: &impl AsFd, count: usize) -> io::Result<()> {
+    let count = u32::try_from(count).map_err(io::Error::other)?;
+    let compute = |operation| libc::BPF_ALU | operation | libc::BPF_K;
+    attach_group(
+        socket,
+        &[
+            instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+            instruction(compute(libc::BPF_MUL), MULTIPLIER),
+            instruction(compute(libc::BPF_RSH), 16),
+            instruction(compute(libc::BPF_MOD), count.max(1)),
+            instruction(libc::BPF_RET | libc::BPF_A, 0),
+        ],
+    )
 }
 
 /// Lets a raw socket have the preferred packets only, or all others only.

@@ -15,7 +15,7 @@ use super::{
     error_queue, errors, fragmentation, interfaces,
 };
 #[cfg(target_os = "linux")]
-use super::{Preference, steering};
+use super::{Preference, Shard, steering};
 
 /// A UDP socket that carries SCTP.
 #[derive(Debug)]
@@ -49,11 +49,34 @@ fn open(binding: &Binding) -> io::Result<socket2::Socket> {
     Ok(socket)
 }
 
+/// Binds a socket to an address beside other shards.
+#[cfg(target_os = "linux")]
+fn bind_shard(socket: &socket2::Socket, binding: &Binding, shard: Shard) -> io::Result<()> {
+    // The first one finds out whether somebody else has the address.
+    if shard.joins {
+        socket.set_reuse_port(true)?;
+    }
+    socket.bind(&binding.address.into())?;
+    socket.set_reuse_port(true)?;
+    if shard.index + 1 == shard.count
+        && let Err(error) = steering::spread(socket, shard.count)
+    {
+        tracing::debug!(%error, "shards hand over what is not theirs");
+    }
+    Ok(())
+}
+
 impl Socket {
     /// Opens a socket.
     pub(super) fn bind(binding: &Binding) -> io::Result<Self> {
         let socket = open(binding)?;
-        socket.bind(&binding.address.into())?;
+        match binding.shard {
+            None => socket.bind(&binding.address.into())?,
+            #[cfg(target_os = "linux")]
+            Some(shard) => bind_shard(&socket, binding, shard)?,
+            #[cfg(not(target_os = "linux"))]
+            Some(_) => return Err(io::ErrorKind::Unsupported.into()),
+        }
         let socket = Self::adopt(socket)?;
         #[cfg(target_os = "linux")]
         let socket = Self { binding: Some(binding.clone()), ..socket };
@@ -78,7 +101,8 @@ impl Socket {
     /// Only now the first one allows that, so that nobody else got the address by mistake.
     #[cfg(target_os = "linux")]
     fn open_others(&self) -> io::Result<Descriptor> {
-        let binding = self.binding.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let alone = self.binding.as_ref().filter(|binding| binding.shard.is_none());
+        let binding = alone.ok_or(io::ErrorKind::Unsupported)?;
         socket2::SockRef::from(self.main.io.get()).set_reuse_port(true)?;
         let socket = open(binding)?;
         socket.set_reuse_port(true)?;

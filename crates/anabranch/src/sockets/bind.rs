@@ -9,7 +9,7 @@ use anabranch_proto::Encapsulation;
 use super::{Answers, Socket, SocketSet};
 use crate::endpoint::EndpointStatistics;
 use crate::error::BindError;
-use crate::runtime::{Binding, LocalAddress, PacketSocket, Runtime};
+use crate::runtime::{Binding, LocalAddress, PacketSocket, Runtime, Shard};
 
 /// Attempts to find a UDP port that is free on all local addresses.
 const PORT_ATTEMPTS: usize = 16;
@@ -27,6 +27,8 @@ pub(crate) struct Wanted {
     pub(crate) interface: Option<String>,
     /// Sockets that were opened already, in place of addresses.
     pub(crate) opened: Vec<UdpSocket>,
+    /// Which shard of the endpoint the sockets are for, if it has several.
+    pub(crate) shard: Option<Shard>,
 }
 
 /// An address to bind to.
@@ -41,7 +43,7 @@ impl SocketSet {
     /// Opens one socket for each local address, or for each family if there are none; all have
     /// the same UDP port, unless they carry IP protocol 132.
     pub(crate) fn bind(runtime: &dyn Runtime, wanted: Wanted) -> Result<Self, BindError> {
-        let Wanted { encapsulation, addresses, port, interface, opened } = wanted;
+        let Wanted { encapsulation, addresses, port, interface, opened, shard } = wanted;
         for (index, address) in addresses.iter().enumerate() {
             if addresses[..index].iter().any(|other| other.ip == address.ip) {
                 return Err(BindError::DuplicateAddress(address.ip));
@@ -55,7 +57,8 @@ impl SocketSet {
             }
         }
         let sockets = if opened.is_empty() {
-            let plan = Plan::new(encapsulation, &addresses, interface.as_deref(), &present)?;
+            let mut plan = Plan::new(encapsulation, &addresses, interface.as_deref(), &present)?;
+            plan.bindings.iter_mut().for_each(|(binding, _)| binding.shard = shard);
             plan.open(runtime, port)?
         } else {
             adopt(runtime, encapsulation, opened)?
@@ -153,7 +156,7 @@ impl Plan {
                 address = SocketAddrV6::new(v6, 0, 0, scope).into();
             }
             let interface = interface.map(str::to_owned);
-            let binding = Binding { encapsulation, address, interface };
+            let binding = Binding { encapsulation, address, interface, shard: None };
             bindings.push((binding, link.map(str::to_owned)));
         }
         Ok(Self { bindings, all_needed })
@@ -184,6 +187,10 @@ impl Plan {
                 Ok(io) => {
                     port = io.local_address().port();
                     binding.address.set_port(port);
+                    // When it is opened again the others are there.
+                    if let Some(shard) = &mut binding.shard {
+                        shard.joins = true;
+                    }
                     sockets.push(Socket::new(io, Some(binding), link.clone()));
                 }
                 Err(source) => {

@@ -182,7 +182,14 @@ fn bind(fake: &Fake, addresses: &[IpAddr], port: u16) -> Result<SocketSet, BindE
 fn bind_on(fake: &Fake, address: IpAddr, link: &str) -> Result<SocketSet, BindError> {
     let addresses = vec![WantedAddress { ip: address, link: Some(link.to_owned()) }];
     let encapsulation = Encapsulation::Udp;
-    let wanted = Wanted { encapsulation, addresses, port: 7, interface: None, opened: Vec::new() };
+    let wanted = Wanted {
+        encapsulation,
+        addresses,
+        port: 7,
+        interface: None,
+        opened: Vec::new(),
+        shard: None,
+    };
     SocketSet::bind(fake, wanted)
 }
 
@@ -198,6 +205,7 @@ fn bind_to(
         port,
         interface: interface.map(str::to_owned),
         opened: Vec::new(),
+        shard: None,
     };
     SocketSet::bind(fake, wanted)
 }

@@ -1,0 +1,167 @@
+//! Division of one endpoint over several tasks, so that it uses several cores.
+//!
+//! Each shard is an endpoint of its own inside: sockets, engine, task. Which one an association
+//! belongs to follows from its two SCTP ports, which are the first four bytes of every packet,
+//! of an INIT as of DATA, whatever addresses it travels between. So nothing is shared, a peer
+//! that moves or restarts is found where it was, and the kernel can choose the right socket
+//! (`runtime/steering.rs`). What comes to the wrong one nevertheless is handed over.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anabranch_proto::Received;
+use bytes::Bytes;
+
+use crate::runtime::NetworkError;
+use crate::shared::Shared;
+
+/// Shards that an endpoint may have.
+pub(crate) const MOST: usize = 64;
+
+/// Packets that may wait to be taken by their shard; more are lost, as in the queue of a socket.
+const MOST_HANDED: usize = 1024;
+
+/// Spreads neighbouring ports over all shards (Knuth's multiplicative hash).
+pub(crate) const MULTIPLIER: u32 = 0x9e37_79b1;
+
+/// The shard of the association whose packets begin with these four bytes when they arrive.
+fn shard_of_word(word: u32, count: usize) -> usize {
+    let hash = word.wrapping_mul(MULTIPLIER) >> 16;
+    hash as usize % count.max(1)
+}
+
+/// The shard of an association with these SCTP ports.
+pub(crate) fn shard_of(remote_port: u16, local_port: u16, count: usize) -> usize {
+    shard_of_word(u32::from(remote_port) << 16 | u32::from(local_port), count)
+}
+
+/// The shard of a packet that arrived. What is too short for one belongs anywhere.
+fn shard_of_packet(packet: &[u8], count: usize) -> usize {
+    packet.first_chunk().map_or(0, |word| shard_of_word(u32::from_be_bytes(*word), count))
+}
+
+/// What one shard has received for another one.
+#[derive(Debug)]
+pub(crate) enum Handed {
+    /// A batch of packets.
+    Packets(Received, Bytes),
+    /// A report of the network for a packet sent from this address.
+    Report(IpAddr, NetworkError),
+}
+
+/// All shards of an endpoint, as one of them sees them.
+#[derive(Clone, Debug)]
+pub(crate) struct Siblings {
+    all: Arc<[Arc<Shared>]>,
+    own: usize,
+}
+
+impl Siblings {
+    pub(crate) fn new(all: Arc<[Arc<Shared>]>, own: usize) -> Self {
+        Self { all, own }
+    }
+
+    /// Keeps the packets of a batch that are this shard's in `arrived`, and hands the others to
+    /// theirs.
+    pub(crate) fn sort(
+        &self,
+        received: Received,
+        bytes: Bytes,
+        arrived: &mut Vec<(Received, Bytes)>,
+    ) {
+        if self.all.len() == 1 {
+            arrived.push((received, bytes));
+            return;
+        }
+        for (shard, part) in runs(&bytes, received.segment_size, self.all.len()) {
+            if shard == self.own {
+                arrived.push((received, part));
+            } else {
+                self.hand(shard, Handed::Packets(received, part));
+            }
+        }
+    }
+
+    /// Hands a report over if it is another shard's.
+    pub(crate) fn sort_report(&self, local: IpAddr, error: NetworkError) -> Option<NetworkError> {
+        // What this side sent begins with its own port.
+        let ports =
+            error.quoted.first_chunk().map(|word| u32::from_be_bytes(*word).rotate_left(16));
+        let shard = ports.map_or(self.own, |word| shard_of_word(word, self.all.len()));
+        if shard == self.own {
+            return Some(error);
+        }
+        self.hand(shard, Handed::Report(local, error));
+        None
+    }
+
+    fn hand(&self, shard: usize, what: Handed) {
+        let Some(shared) = self.all.get(shard) else {
+            return;
+        };
+        let mut guard = shared.lock();
+        // Without a task there is no association either.
+        if !guard.driver_gone && guard.handed.len() < MOST_HANDED {
+            guard.handed.push(what);
+            guard.wake_driver();
+        }
+    }
+}
+
+/// The packets of a batch in runs of one shard each.
+fn runs(bytes: &Bytes, segment_size: usize, count: usize) -> Vec<(usize, Bytes)> {
+    let size = segment_size.max(1);
+    let mut runs: Vec<(usize, Bytes)> = Vec::with_capacity(1);
+    let mut begin = 0;
+    let mut current = None;
+    for (index, packet) in bytes.chunks(size).enumerate() {
+        let (shard, at) = (shard_of_packet(packet, count), index * size);
+        if let Some(before) = current.replace(shard)
+            && before != shard
+        {
+            runs.push((before, bytes.slice(begin..at)));
+            begin = at;
+        }
+    }
+    runs.extend(current.map(|shard| (shard, bytes.slice(begin..))));
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_ports_are_spread() {
+        for count in [2, 3, 4, 8] {
+            let mut taken = vec![0; count];
+            (49_152..=u16::MAX).for_each(|port| taken[shard_of(port, 5000, count)] += 1);
+            let fair = 16_384 / count;
+            assert!(taken.iter().all(|&n| n * 10 > fair * 8 && n * 10 < fair * 12), "{taken:?}");
+        }
+        assert_eq!(shard_of(1, 2, 1), 0);
+    }
+
+    #[test]
+    fn a_batch_is_divided_into_runs() {
+        let ports: Vec<u16> = (1..100).collect();
+        let shard = |port: u16| shard_of(port, 9, 2);
+        let packet = |port: u16| [&port.to_be_bytes()[..], &[0, 9, 1, 2, 3, 4]].concat();
+        let mut batch: Vec<u8> = ports.iter().flat_map(|port| packet(*port)).collect();
+        // The last one is shorter than the others.
+        batch.truncate(batch.len() - 2);
+        let batch = Bytes::from(batch);
+        let divided = runs(&batch, 8, 2);
+        assert!(divided.len() > 10);
+        assert!(divided.windows(2).all(|pair| pair[0].0 != pair[1].0));
+        let joined: Vec<u8> = divided.iter().flat_map(|(_, part)| part.to_vec()).collect();
+        assert_eq!(joined, batch);
+        let mut port = ports.iter();
+        for (owner, part) in divided {
+            part.chunks(8).for_each(|_| assert_eq!(shard(*port.next().unwrap()), owner));
+        }
+        assert_eq!(runs(&batch, 8, 1), [(0, batch.clone())]);
+        assert_eq!(runs(&Bytes::from_static(b"abc"), 3, 4), [(0, Bytes::from_static(b"abc"))]);
+        assert!(runs(&Bytes::new(), 0, 2).is_empty());
+    }
+}
