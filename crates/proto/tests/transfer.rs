@@ -71,6 +71,36 @@ fn a_message_of_eight_windows_is_delivered_in_parts() {
     assert_eq!(pair.statistics(1).receive_buffer_used, 0);
 }
 
+/// Messages a little longer than a packet, in the profiles that do not fill packets: the short rest
+/// of one does not make fragments of the next ones short.
+#[test]
+fn the_rest_of_a_message_does_not_cut_the_next_ones_short() {
+    let mut config = AssociationConfig::rfc2960();
+    config.heartbeat_interval = None;
+    config.mtu.discovery = false;
+    let mut pair = Pair::connected(1, config);
+    pair.forget();
+    for _ in 0..300 {
+        assert!(pair.send(0, 0, vec![1; 1900]));
+    }
+    assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 300 * 1900));
+    let begins: Vec<usize> = pair
+        .sent(0)
+        .iter()
+        .flat_map(|(_, packet)| {
+            let packet = Packet::parse(packet).unwrap();
+            let lengths =
+                packet.chunks().map_while(Result::ok).filter_map(|raw| match raw.decode() {
+                    Ok(Chunk::Data(data)) if data.flags.begin() => Some(data.payload.len()),
+                    _ => None,
+                });
+            lengths.collect::<Vec<_>>()
+        })
+        .collect();
+    let most = begins.iter().max().unwrap();
+    assert!(begins.len() == 300 && begins.iter().all(|length| length == most), "{begins:?}");
+}
+
 #[test]
 fn a_receive_buffer_that_is_one_chunk_too_small() {
     // Memory is counted with bookkeeping, so that sizes around that of a few chunks matter.

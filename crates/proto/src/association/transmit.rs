@@ -327,6 +327,7 @@ impl Association {
         let mut budget = Budget::default();
         for segment in 0..max_segments.max(1) {
             let mut packet = PacketWriter::new(buf, header, limit);
+            budget.short = limit < full - full / 4;
             // req: rfc9260 6 "Control chunks MUST come before DATA chunks"
             // req: rfc9260 6.10 "MUST place control chunks first in the"
             self.write_control(path, &mut packet);
@@ -587,6 +588,11 @@ impl Association {
                 break;
             }
             let Some(length) = self.send.peek(room, largest, !in_packet) else { break };
+            // The rest of a message may make a short packet. What follows it in the batch is no
+            // longer, and cutting the next messages to that would go on for ever.
+            if budget.short && self.send.is_cut_by(length) {
+                break;
+            }
             // A chunk is never cut to fit into what is left of the window.
             // req: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"
             if length > self.peer_rwnd as usize {
@@ -688,6 +694,8 @@ impl Association {
 struct Budget {
     packets: usize,
     bytes: usize,
+    /// Packets are limited to the length of a short one that leads them.
+    short: bool,
     /// What pacing allowed at the start.
     allowance: Option<usize>,
 }

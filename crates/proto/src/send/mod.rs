@@ -182,6 +182,11 @@ impl SendQueue {
         (cut && room >= MIN_FILL.min(largest)).then_some(room)
     }
 
+    /// Whether a chunk of `length` bytes is not all that is left of the next message.
+    pub(crate) fn is_cut_by(&mut self, length: usize) -> bool {
+        self.scheduler.peek().is_some_and(|message| message.rest.len() > length)
+    }
+
     /// Cuts the next chunk of exactly `length` bytes as [`peek`](Self::peek) found it.
     pub(crate) fn cut(&mut self, length: usize) -> Option<Fragment> {
         let message = self.scheduler.peek()?;
