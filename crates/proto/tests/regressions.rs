@@ -305,3 +305,16 @@ fn an_address_that_was_never_verified_is_tried_on_at_the_rate_of_heartbeats() {
         );
     }
 }
+
+#[test]
+fn probes_for_loss_do_not_hide_that_the_peer_is_gone() {
+    let mut config = AssociationConfig::rfc9260();
+    config.informed_failover = true;
+    config.change_primary_threshold = Some(2);
+    config.loss_probe_interval = Duration::from_millis(100);
+    let mut pair = Pair::connected(2, config);
+    pair.run(Duration::from_secs(5));
+    pair.net.script(|_| Verdict::Drop);
+    pair.run(LONG);
+    assert_eq!(pair.closed[0], Some(CloseReason::Unreachable));
+}

@@ -19,6 +19,7 @@ pub(super) struct Look<T> {
     /// The result.
     pub(super) value: T,
     /// Nothing was left behind, so that the next look is worth while only after an arrival.
+    #[cfg_attr(not(unix), allow(dead_code))]
     pub(super) emptied: bool,
 }
 

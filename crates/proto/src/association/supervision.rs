@@ -46,7 +46,8 @@ impl Association {
             .heartbeat_interval
             .map(|interval| from + heartbeat::period(interval, rto, &mut self.rng));
         if self.measures_loss() {
-            let probe = from + self.config.loss_probe_interval;
+            // Not before the one on its way counts as unanswered: a later one would take its place.
+            let probe = from + self.config.loss_probe_interval.max(rto);
             due = Some(due.map_or(probe, |due| due.min(probe)));
         }
         self.paths[index].heartbeat.schedule(due);
