@@ -1,0 +1,94 @@
+//! Floods of packets that anybody can send.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use anabranch_wire::{Header, PacketWriter, kind};
+
+use crate::common::{PORT, Pair, pattern};
+
+/// Different packets of a flood.
+const PACKETS: u32 = 1024;
+
+/// What a flood consists of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Flood {
+    /// INIT from many ports.
+    Init,
+    /// COOKIE ECHO with cookies that nobody has made.
+    Cookie,
+    /// DATA with verification tags of nobody.
+    Tag,
+    /// Random bytes.
+    Random,
+}
+
+pub(crate) const FLOODS: [Flood; 4] = [Flood::Init, Flood::Cookie, Flood::Tag, Flood::Random];
+
+fn packet(flood: Flood, number: u32, peer_port: u16) -> Vec<u8> {
+    let random = pattern(1000, u64::from(number) + 1);
+    let tag = u32::from_be_bytes([random[0], random[1], random[2], random[3]]) | 1;
+    let (source_port, verification_tag) = match flood {
+        Flood::Init => (1024 + number as u16, 0),
+        Flood::Cookie => (1024 + number as u16, tag),
+        Flood::Tag => (peer_port, tag),
+        Flood::Random => return random,
+    };
+    let header = Header { source_port, destination_port: PORT, verification_tag };
+    let mut bytes = Vec::new();
+    let mut writer = PacketWriter::new(&mut bytes, header, 1400);
+    let (kind, flags, value) = match flood {
+        Flood::Init => {
+            // Initiate tag, window, streams, initial TSN.
+            let rest = [&[0, 1, 0, 0, 0, 10, 0, 10], &random[4..8]].concat();
+            (kind::INIT, 0, [&tag.to_be_bytes()[..], &rest].concat())
+        }
+        Flood::Cookie => (kind::COOKIE_ECHO, 0, [&[0; 4], &random[..140]].concat()),
+        _ => (kind::DATA, 3, random),
+    };
+    writer.raw(kind, flags, &value).unwrap();
+    writer.finish();
+    bytes
+}
+
+/// Somebody who sends as fast as possible.
+pub(crate) struct Flooder {
+    pub(crate) sent: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Flooder {
+    /// Floods the server of a pair; returns when a good part is under way.
+    pub(crate) fn start(flood: Flood, pair: &Pair) -> Self {
+        let to = (pair.server.local_addresses()[0], pair.server.udp_port());
+        let peer_port = pair.near.ports().unwrap().0;
+        let packets: Vec<_> = (0..PACKETS).map(|n| packet(flood, n, peer_port)).collect();
+        let socket = UdpSocket::bind((to.0, 0)).unwrap();
+        let (sent, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counter, stopped) = (sent.clone(), stop.clone());
+        let thread = std::thread::spawn(move || {
+            for packet in packets.iter().cycle() {
+                if stopped.load(Ordering::Relaxed) {
+                    return;
+                }
+                let _ = socket.send_to(packet, to);
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let flooder = Self { sent, stop, thread: Some(thread) };
+        while flooder.sent.load(Ordering::Relaxed) < 20_000 {
+            std::thread::yield_now();
+        }
+        flooder
+    }
+}
+
+impl Drop for Flooder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
