@@ -39,7 +39,7 @@ impl Association {
     }
 
     /// The next regular heartbeat of a path.
-    fn schedule_heartbeat(&mut self, from: Instant, index: usize) {
+    pub(super) fn schedule_heartbeat(&mut self, from: Instant, index: usize) {
         let rto = self.paths[index].rtt.rto();
         let mut due = self
             .config
@@ -252,6 +252,11 @@ impl Association {
     }
 
     /// Makes the HEARTBEAT that probes a path for IP packets of `size` bytes.
+    // req: rfc8899 6.2 "The RECOMMENDED method for generating probes"
+    // req: rfc8899 6.2 "defined in RFC4820 SHOULD be attached to a"
+    // req: rfc8899 6.2.2 "The RECOMMENDED method for determining the MTU of"
+    // req: rfc8899 3 "It is RECOMMENDED to use probe packets"
+    // req: rfc8899 3 "Flow control SHOULD NOT apply to DPLPMTU when"
     pub(super) fn next_mtu_probe(
         &mut self,
         now: Instant,
@@ -355,6 +360,7 @@ impl Association {
 
     /// A validated ICMP message says that nothing listens on the UDP port of a path. An INIT goes
     /// to the next address at once, or the association is given up if none is left.
+    // exempt: rfc6951 5.5 "processed, the following mapping SHOULD apply" a peer that was there may come back, or answer on another path, so that only the path is blamed
     // exempt: rfc6951 5.5 "SHOULD be treated as ICMP messages with type" a peer that was there may come back, or answer on another path, so that only the path is blamed
     // exempt: rfc6951 5.5 "SHOULD be treated as ICMPv6 messages with type" a peer that was there may come back, or answer on another path, so that only the path is blamed
     pub(crate) fn on_port_unreachable(

@@ -30,6 +30,7 @@ pub(crate) struct Path {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     /// UDP port of the peer on this path (RFC 6951 section 5.4); 0 without encapsulation.
+    // req: rfc6951 5.1 "supporting UDP encapsulation MUST maintain a remote UDP"
     pub(crate) remote_udp_port: u16,
     /// Bytes of an IP packet that are not SCTP's.
     overhead: u16,
@@ -88,6 +89,16 @@ pub(crate) struct PathCounters {
     pub(crate) ecn_ce_received: u64,
 }
 
+/// The pacer of a path, if bursts are paced.
+fn pacer(burst: BurstControl) -> Option<Pacer> {
+    match burst {
+        BurstControl::Pacing { quantum } => Some(Pacer::new(quantum)),
+        BurstControl::MaxBurst(_) | BurstControl::MaxBurstCutsCwnd(_) | BurstControl::Unlimited => {
+            None
+        }
+    }
+}
+
 impl Path {
     // req: rfc9260 7.2 "sender MUST keep a set of the control"
     // req: rfc9260 7.3 "MUST maintain separate PMTU estimates for each"
@@ -100,6 +111,8 @@ impl Path {
         config: &AssociationConfig,
     ) -> Self {
         let mtu = MtuSearch::new(&config.mtu, if remote.is_ipv4() { 576 } else { 1280 });
+        // req: rfc6951 5.6 "a path, it MUST decrease the Path MTU"
+        // req: rfc8899 5 "A PL MUST adjust the MPS indicated by"
         let overhead = encapsulation.overhead(remote);
         let pmdcs = packet_size(mtu.current(), overhead) - COMMON_HEADER;
         Self {
@@ -117,12 +130,7 @@ impl Path {
             congestion: Controller::new(config, pmdcs, remote.is_ipv6()),
             mtu,
             heartbeat: Heartbeat::default(),
-            pacer: match config.burst {
-                BurstControl::Pacing { quantum } => Some(Pacer::new(quantum)),
-                BurstControl::MaxBurst(_)
-                | BurstControl::MaxBurstCutsCwnd(_)
-                | BurstControl::Unlimited => None,
-            },
+            pacer: pacer(config.burst),
             t3: None,
             recovery_exit: None,
             retransmit_at_once: false,
@@ -136,7 +144,14 @@ impl Path {
         }
     }
 
+    /// Bounds bursts in this way from now on.
+    pub(crate) fn set_burst(&mut self, burst: BurstControl) {
+        self.pacer = pacer(burst);
+    }
+
     /// Largest SCTP packet, in bytes.
+    // req: rfc8899 3 "A PL MUST NOT send a datagram"
+    // exempt: rfc8899 3 "A PL MUST NOT send a datagram" what was cut for a larger path MTU keeps its TSN and is sent again in IP fragments
     pub(crate) fn packet_size(&self) -> usize {
         packet_size(self.mtu.current(), usize::from(self.overhead))
     }
@@ -162,6 +177,7 @@ impl Path {
     }
 
     /// Tells the congestion controller what the MTU search found.
+    // req: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion"
     pub(crate) fn mtu_changed(&mut self) {
         self.congestion.on_pmdcs_change(self.pmdcs());
     }

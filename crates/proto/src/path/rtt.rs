@@ -36,6 +36,12 @@ impl RttEstimator {
         }
     }
 
+    /// Other bounds from now on.
+    pub(crate) fn reconfigure(&mut self, config: &AssociationConfig) {
+        (self.rto_min, self.rto_max) = (nanos(config.rto_min), nanos(config.rto_max));
+        self.rto = self.rto.clamp(self.rto_min, self.rto_max);
+    }
+
     /// A round trip took `rtt`. This also ends any back-off.
     pub(crate) fn on_measurement(&mut self, rtt: Duration) {
         let rtt = nanos(rtt).clamp(1, LONGEST);

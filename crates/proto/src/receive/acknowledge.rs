@@ -46,6 +46,11 @@ impl Acknowledger {
         }
     }
 
+    /// Another delay and frequency from the next packet on.
+    pub(crate) fn reconfigure(&mut self, config: &AssociationConfig) {
+        (self.delay, self.frequency) = (config.sack_delay, config.sack_frequency);
+    }
+
     /// Takes note of a packet with at least one DATA chunk.
     // req: rfc9260 6.2 "MUST NOT generate more than one SACK chunk"
     // req: rfc9260 6.2 "MUST NOT be more aggressive in sending SACK"

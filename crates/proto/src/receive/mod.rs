@@ -103,6 +103,11 @@ pub(crate) struct Receiver {
     dropped: u64,
 }
 
+/// Bytes of a message from which on it is delivered in parts: before it fills the buffer.
+fn partial_point(config: &AssociationConfig, limit: usize) -> usize {
+    config.partial_delivery_point.min(limit / 2)
+}
+
 impl Receiver {
     /// A receiver for the direction whose first TSN is `first_tsn`, with `inbound_streams` as
     /// negotiated.
@@ -116,7 +121,7 @@ impl Receiver {
             waste: 0,
             memory_left: u16::MAX,
             limit,
-            partial_point: config.partial_delivery_point.min(limit / 2),
+            partial_point: partial_point(config, limit),
             mtu: usize::from(config.mtu.max),
             charge: 0,
             given: 0,
@@ -130,6 +135,11 @@ impl Receiver {
             duplicates: 0,
             dropped: 0,
         }
+    }
+
+    /// Another point of partial delivery from now on.
+    pub(crate) fn reconfigure(&mut self, config: &AssociationConfig) {
+        self.partial_point = partial_point(config, self.limit);
     }
 
     /// Takes a DATA chunk with at least one byte of user data. `piece` is its payload as a slice

@@ -61,10 +61,7 @@ impl World {
             }
             _ => {}
         }
-        if socket.association.is_some() || socket.listens {
-            let message = format!("{name} can only be set before connect and listen here");
-            return Err(Failure::script(&call.place, message));
-        }
+        let (before, live, listens) = (socket.config.clone(), socket.association, socket.listens);
         let config = &mut socket.config;
         let milliseconds = |name| field(value, name).map(Duration::from_millis);
         match name {
@@ -126,6 +123,18 @@ impl World {
         }
         let valid = config.validate();
         valid.map_err(|error| Failure::script(&call.place, error.to_string()))?;
+        let new = config.clone();
+        // Configurations show all of themselves.
+        let same = format!("{:?}", before.adjusted(&new)) == format!("{new:?}");
+        if listens || (live.is_some() && !same) {
+            let message = format!("{name} can only be set before connect and listen here");
+            return Err(Failure::script(&call.place, message));
+        }
+        let now = self.now;
+        if let Some(mut association) = live.and_then(|id| self.endpoint.association_mut(now, id)) {
+            let done = association.reconfigure(now, &new);
+            done.map_err(|error| Failure::script(&call.place, error.to_string()))?;
+        }
         Ok(Answer::DONE)
     }
 
@@ -167,6 +176,13 @@ impl World {
                     ("srto_initial", ms(config.rto_initial)),
                     ("srto_max", ms(config.rto_max)),
                     ("srto_min", ms(config.rto_min)),
+                ]
+            }
+            "SCTP_DELAYED_SACK" => {
+                let config = &self.socket(call)?.1.config;
+                vec![
+                    ("sack_delay", Argument::Number(config.sack_delay.as_millis() as i64)),
+                    ("sack_freq", Argument::Number(i64::from(config.sack_frequency))),
                 ]
             }
             _ => {
