@@ -282,6 +282,7 @@ pub struct MtuConfig {
 
 impl Default for MtuConfig {
     fn default() -> Self {
+        // req: rfc8899 5.1.2 "default BASE_PLPMTU of 1200 bytes is RECOMMENDED"
         Self { discovery: true, base: 1200, max: 1500, raise_interval: Duration::from_secs(600) }
     }
 }

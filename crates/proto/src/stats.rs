@@ -96,6 +96,8 @@ pub struct PathStatistics {
     /// Bytes in flight, chunk headers included.
     pub flight: usize,
     /// Path MTU in bytes of IP packet.
+    // req: rfc8899 3 "the PL is RECOMMENDED to provide a primitive"
+    // req: rfc8899 4.4 "sent, a PL SHOULD provide applications with a"
     pub mtu: u16,
     /// Errors in a row.
     pub error_count: u32,

@@ -227,6 +227,7 @@ impl<'b> PacketWriter<'b> {
     /// Enters the CRC32c and returns the length of the packet.
     #[cfg(feature = "checksum")]
     #[inline]
+    // req: rfc6951 5.3 "The SCTP checksum MUST be computed for IPv4"
     // req: rfc9260 6.8 "the transmitter MUST"
     // req: rfc9260 6.10 "Partial chunks MUST NOT be placed in an"
     pub fn finish(self) -> usize {
@@ -428,6 +429,7 @@ mod tests {
 
     #[cfg(feature = "checksum")]
     #[test]
+    // test: rfc6951 5.3 "The SCTP checksum MUST be computed for IPv4"
     fn packets_lie_one_behind_the_other() {
         let mut buf = Vec::new();
         for payload in [&b"one"[..], b"three"] {

@@ -35,6 +35,10 @@ mod linux {
         result
     }
 
+    // Probing mode: DF is set, and the system keeps no path MTU of its own for the socket.
+    // req: rfc8899 3 "the PL is REQUIRED to provide a way"
+    // req: rfc8899 3 "a probe packet MUST be sent with the"
+    // req: rfc8899 4.5 "implementing this specification MUST suspend network layer processing"
     fn set<S: AsFd>(socket: &S, is_ipv4: bool, allowed: bool) {
         if is_ipv4 {
             let v4 = if allowed { Ipv4PathMtuDiscovery::DONT } else { Ipv4PathMtuDiscovery::PROBE };
@@ -56,6 +60,9 @@ mod linux {
         use super::*;
 
         #[test]
+        // test: rfc8899 3 "the PL is REQUIRED to provide a way"
+        // test: rfc8899 3 "a probe packet MUST be sent with the"
+        // test: rfc8899 4.5 "implementing this specification MUST suspend network layer processing"
         fn fragmentation_is_allowed_for_one_send_only() {
             let v4 = UdpSocket::bind("127.0.0.1:0").unwrap();
             let during = allowed(&v4, true, || ip_mtu_discover(&v4).unwrap());

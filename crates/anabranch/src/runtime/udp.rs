@@ -38,6 +38,8 @@ struct Descriptor {
 }
 
 /// A socket for the address of a binding that is not bound yet.
+// The system computes the checksum of UDP unless it is told not to.
+// req: rfc6951 5.3 "the UDP checksum SHOULD be computed for IPv4"
 fn open(binding: &Binding) -> io::Result<socket2::Socket> {
     let address = binding.address;
     let kind = socket2::Type::DGRAM;
@@ -155,6 +157,7 @@ impl PacketSocket for Socket {
         self.main.io.poll_writable(cx)
     }
 
+    // req: rfc6951 5.3 "the source port MUST be the local UDP"
     fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
         let transmit = transmit(datagrams);
         let send = || {
@@ -227,6 +230,8 @@ impl PacketSocket for Socket {
 }
 
 /// What quinn-udp is to send.
+// req: rfc6951 5.3 "the UDP packet MUST be the length of"
+// req: rfc6951 5.8 "the ECN bits MUST NOT be changed during"
 pub(super) fn transmit<'a>(datagrams: &Datagrams<'a>) -> quinn_udp::Transmit<'a> {
     quinn_udp::Transmit {
         destination: datagrams.destination,
@@ -284,6 +289,9 @@ mod tests {
     }
 
     #[tokio::test]
+    // test: rfc6951 5.3 "the source port MUST be the local UDP"
+    // test: rfc6951 5.3 "the UDP packet MUST be the length of"
+    // test: rfc6951 5.8 "the ECN bits MUST NOT be changed during"
     async fn datagrams_arrive_with_their_addresses_and_ecn() {
         let runtime = TokioRuntime::current().unwrap();
         for ip in ["127.0.0.1", "::1"] {

@@ -122,6 +122,7 @@ impl SocketSet {
     }
 
     /// Where a packet goes: a link-local address is one on the link of the local address.
+    // req: rfc6951 5.3 "the destination port MUST be the remote UDP"
     fn destination(&self, transmit: &Transmit) -> SocketAddr {
         let port = transmit.remote_udp_port;
         match transmit.remote {

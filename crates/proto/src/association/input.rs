@@ -90,6 +90,7 @@ impl Association {
         let state = &mut self.paths[path];
         // The tag was right: the port is the peer's, also behind a NAT that changed it.
         // RFC 6951 section 5.4.
+        // req: rfc6951 5.4 "UDP source port MUST be stored as the"
         if arrival.remote_udp_port != 0 {
             state.remote_udp_port = arrival.remote_udp_port;
         }
@@ -259,6 +260,7 @@ impl Association {
                 self.timestamps.received(timestamp);
             }
             Chunk::Sack(sack) => self.on_sack(now, path, &sack, raw.value.len()),
+            // req: rfc8899 3 "PL endpoint is REQUIRED to provide a feedback"
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(path, raw, &heartbeat, batch),
             Chunk::HeartbeatAck(ack) => {
                 if let Some(info) = HeartbeatInfo::decode(ack.info) {
@@ -282,6 +284,7 @@ impl Association {
             Chunk::ShutdownComplete(_) => self.on_shutdown_complete(),
             // Never bundled with others, or handled by the endpoint before this.
             Chunk::Init(_) | Chunk::CookieEcho(_) => return false,
+            // req: rfc8899 4.1 "A receiver is REQUIRED to be able to"
             // Congestion echo is not negotiated; padding says nothing.
             Chunk::Ecne(_) | Chunk::Cwr(_) | Chunk::Pad(_) => {}
             _ => return self.on_unknown(path, raw),

@@ -172,6 +172,7 @@ pub(crate) fn init_value(
         .filter(|local| remotes.iter().any(|remote| reachable_family(*local, remote)))
         .collect();
     // A single address need not be listed: the packet's source says it, also behind a NAT.
+    // req: rfc6951 3.2 "associations, IP addresses MUST NOT be listed in"
     // req: rfc9260 3.3.2.1.2 "A sender MUST NOT use an IPv4-mapped"
     // req: rfc9260 3.3.2 "MUST NOT contain the Host Name Address"
     // req: rfc9260 3.3.2.1.4 "MUST NOT include this parameter"

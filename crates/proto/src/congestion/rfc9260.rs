@@ -317,6 +317,8 @@ mod tests {
 
     #[test]
     // test: rfc9260 5.2.4 "related to this peer MUST be reset"
+    // test: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion"
+    // exempt: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion" a window smaller than one packet grows to one, since nothing could be sent otherwise
     fn other_packet_sizes_and_fresh_starts() {
         let mut c = controller();
         c.on_timeout();

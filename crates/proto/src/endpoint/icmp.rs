@@ -44,8 +44,17 @@ impl Endpoint {
     /// is ignored, so that strangers cannot make anything of it.
     // req: rfc9260 10 "the following procedures MUST be followed"
     // req: rfc9260 12.4 "MUST implement the ICMP handling"
+    // req: rfc6951 5.5 "cannot be verified, it MUST be discarded silently"
+    // req: rfc8899 3 "received PTB message MUST be validated before it"
+    // req: rfc8899 4.6.1 "supports PTB messages MUST validate these messages before"
+    // req: rfc8899 4.6.1 "complete the validation MUST NOT be further utilized"
+    // req: rfc8899 6.2.1.4 "Normal ICMP validation MUST be performed as specified"
+    // req: rfc8899 6.2.2.4 "ICMP validation MUST be performed for PTB messages"
+    // req: rfc8899 6.2.2.4 "the PTB message SHOULD be used with the"
+    // req: rfc8899 8 "node supporting DPLPMTUD MUST therefore appropriately validate the"
     pub fn handle_icmp(&mut self, now: Instant, message: &IcmpMessage<'_>) {
         let quoted = message.quoted;
+        // req: rfc8899 8 "This processing SHOULD be limited to avoid a"
         let field = |at: usize| -> Option<u32> {
             let bytes = quoted.get(at..at + 4)?;
             Some(bytes.iter().fold(0, |value, byte| (value << 8) | u32::from(*byte)))
@@ -53,6 +62,7 @@ impl Endpoint {
         let (Some(ports), Some(tag)) = (field(0), field(4)) else { return };
         let (local_port, remote_port) = ((ports >> 16) as u16, ports as u16);
         // req: rfc9260 10 "An implementation MUST use the payload of the"
+        // req: rfc8899 4.6.1 "The PL MUST check the protocol information in"
         let key = Key::new(message.remote, remote_port, local_port);
         // req: rfc9260 10 "an implementation SHOULD ignore the ICMP message"
         let Some(id) = self.demux.find(&key) else { return };
@@ -61,6 +71,7 @@ impl Endpoint {
         let encapsulation = self.config.encapsulation;
         let Some(association) = self.get_mut(id) else { return };
         // req: rfc9260 10 "An implementation MUST validate that the Verification Tag"
+        // req: rfc8899 4.6.1 "The validation SHOULD utilize information that is not"
         let valid = if tag == 0 {
             is_init && initiate_tag == Some(association.local_tag)
         } else {

@@ -131,6 +131,8 @@ impl Heartbeat {
     }
 
     /// Whether an answer is to the MTU probe on its way.
+    // req: rfc8899 3 "feedback mechanism is REQUIRED to be robust to"
+    // req: rfc8899 4.1 "by a PL MUST contain enough information to"
     pub(crate) fn is_probe_ack(&mut self, nonce: u64) -> bool {
         let matches = self.probe_nonce == nonce && nonce != 0;
         if matches {
@@ -175,6 +177,8 @@ mod tests {
         assert!(!heartbeat.take_unanswered(late));
         assert_eq!(heartbeat.on_ack(late, 7), Some(Duration::from_nanos(60)));
         assert_eq!(heartbeat.on_ack(late, 7), None);
+        // test: rfc8899 3 "feedback mechanism is REQUIRED to be robust to"
+        // test: rfc8899 4.1 "by a PL MUST contain enough information to"
         heartbeat.on_probe_sent(9);
         assert!(!heartbeat.is_probe_ack(8) && heartbeat.is_probe_ack(9));
         assert!(!heartbeat.is_probe_ack(9) && !heartbeat.is_probe_ack(0));

@@ -117,6 +117,8 @@ impl MtuSearch {
     }
 
     /// The size of a probe that is to be sent now.
+    // req: rfc8899 3 "between probe packets MUST be at least one"
+    // req: rfc8899 8 "individual probe packets MUST be at least one"
     pub(crate) fn next_probe(&self) -> Option<u16> {
         match self.state {
             _ if self.probe.is_some() => None,
@@ -138,6 +140,7 @@ impl MtuSearch {
 
     /// A probe of this size has arrived at the peer.
     pub(crate) fn on_probe_acked(&mut self, now: Instant, size: u16) {
+        // req: rfc8899 3 "A method is REQUIRED to be robust to"
         // Answers to probes that were given up tell of a path as it was before.
         if self.probe.is_none_or(|probe| probe.size != size) {
             return;
@@ -157,6 +160,9 @@ impl MtuSearch {
     }
 
     /// The probe of this size is known to be lost.
+    // req: rfc8899 3 "The PL is REQUIRED to be robust in"
+    // req: rfc8899 3 "a probe packet SHOULD NOT be treated as"
+    // req: rfc8899 3 "of congestion and SHOULD NOT trigger a congestion"
     pub(crate) fn on_probe_lost(&mut self, now: Instant, size: u16) {
         if self.probe.is_none_or(|probe| probe.size != size) {
             return;
@@ -179,6 +185,8 @@ impl MtuSearch {
     }
 
     /// When [`on_timeout`](Self::on_timeout) is wanted.
+    // req: rfc8899 5.1.1 "this timer MUST NOT be used"
+    // req: rfc8899 6.2.1.3 "a sender MUST NOT implement the CONFIRMATION"
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match (self.probe, self.state) {
             (Some(probe), _) => Some(probe.expires),
@@ -203,6 +211,9 @@ impl MtuSearch {
 
     /// A router on the path dropped a packet because it only forwards `mtu` bytes. The message
     /// must have been validated (RFC 9260 section 10).
+    // req: rfc8899 6.2.1.4 "the PTB message SHOULD be used with the"
+    // req: rfc8899 3 "A PTB message MUST NOT be used to"
+    // req: rfc8899 3 "greater than that currently probed SHOULD be ignored"
     pub(crate) fn on_packet_too_big(&mut self, now: Instant, mtu: u16) {
         // req: rfc8899 4.6.2 "MUST NOT be used directly to set the"
         if !self.discovery || self.state == State::Disabled || mtu < self.min {
@@ -230,6 +241,7 @@ impl MtuSearch {
     }
 
     /// The local interface sends no packets larger than `mtu`.
+    // req: rfc8899 3 "DPLPMTUD sender is RECOMMENDED to utilize information about"
     pub(crate) fn on_local_limit(&mut self, now: Instant, mtu: u16) {
         if mtu >= self.max || mtu < self.min {
             return;
@@ -247,6 +259,10 @@ impl MtuSearch {
     }
 
     /// The retransmission timer expired for a packet above the base size.
+    // req: rfc8899 4.3 "A DPLPMTUD method MUST NOT rely solely on"
+    // req: rfc6951 5.5 "the SCTP stack MUST NOT rely on receiving"
+    // req: rfc6951 5.6 "and RFC4821 it MUST be taken into account"
+    // req: rfc8899 3 "methods are robust to path changes"
     pub(crate) fn on_full_size_loss(&mut self) {
         self.losses += 1;
         if self.losses >= MAX_LOSSES && self.discovery && self.current > self.base {
@@ -285,6 +301,8 @@ impl MtuSearch {
         self.state = State::Searching;
         if self.candidate().is_none() {
             // req: rfc8899 5.2 "DPLPMTUD SHOULD NOT continue to generate PLPMTU probes"
+            // req: rfc8899 8 "a PLPMTUD implementation SHOULD consider how to mitigate"
+            // req: rfc8899 3 "determine whether the path has changed"
             let raise = (self.current < self.max).then(|| now + self.raise_interval);
             self.state = State::Complete(raise);
         }
@@ -347,6 +365,8 @@ mod tests {
         fn step(&mut self) -> bool {
             let Some(size) = self.search.next_probe() else { return false };
             self.search.on_probe_sent(self.now, size, RTO);
+            // test: rfc8899 3 "between probe packets MUST be at least one"
+            // test: rfc8899 8 "individual probe packets MUST be at least one"
             assert_eq!(self.search.next_probe(), None, "one at a time");
             let lost = self.unlucky.contains(&self.probes.len());
             self.probes.push(size);
@@ -358,6 +378,7 @@ mod tests {
                 self.search.on_packet_too_big(self.now, self.mtu);
             } else {
                 let deadline = self.search.deadline().unwrap();
+                // test: rfc8899 5.1.1 "This value MUST NOT be smaller than 1"
                 assert!(deadline >= self.now + MIN_PROBE_TIMER);
                 self.now = deadline;
                 self.search.on_timeout(self.now);
@@ -381,6 +402,10 @@ mod tests {
     }
 
     #[test]
+    // test: rfc8899 5.1.1 "this timer MUST NOT be used"
+    // test: rfc8899 5.1.2 "default BASE_PLPMTU of 1200 bytes is RECOMMENDED"
+    // test: rfc8899 5.2 "DPLPMTUD SHOULD NOT continue to generate PLPMTU probes"
+    // test: rfc8899 6.2.1.3 "a sender MUST NOT implement the CONFIRMATION"
     fn most_paths_take_two_probes() {
         let mut path = Path::new(config(1500), 576, 1500);
         assert_eq!(path.search.current(), 1200);
@@ -412,6 +437,7 @@ mod tests {
 
     #[test]
     // test: rfc8899 4.6.2 "MUST NOT be used directly to set the"
+    // test: rfc8899 6.2.1.4 "the PTB message SHOULD be used with the"
     fn routers_speed_the_search_up() {
         let mut path = Path::new(config(9000), 576, 1420);
         path.icmp = true;
@@ -420,6 +446,7 @@ mod tests {
     }
 
     #[test]
+    // test: rfc8899 3 "The PL is REQUIRED to be robust in"
     fn chance_losses_do_not_matter() {
         let mut path = Path::new(config(1500), 576, 1500);
         path.unlucky = vec![0, 1, 3, 4];
@@ -442,6 +469,8 @@ mod tests {
     }
 
     #[test]
+    // test: rfc8899 3 "determine whether the path has changed"
+    // test: rfc8899 8 "a PLPMTUD implementation SHOULD consider how to mitigate"
     fn the_raise_timer_searches_again() {
         let mut path = Path::new(config(1500), 576, 1400);
         assert_eq!(path.settle(), 1400);
@@ -470,6 +499,8 @@ mod tests {
     }
 
     #[test]
+    // test: rfc8899 4.3 "A DPLPMTUD method MUST NOT rely solely on"
+    // test: rfc6951 5.6 "and RFC4821 it MUST be taken into account"
     fn a_path_shrinks_without_a_word() {
         let mut path = Path::new(config(1500), 576, 1500);
         path.settle();
@@ -485,6 +516,8 @@ mod tests {
     }
 
     #[test]
+    // test: rfc8899 3 "A PTB message MUST NOT be used to"
+    // test: rfc8899 3 "greater than that currently probed SHOULD be ignored"
     fn words_of_routers_that_mean_nothing() {
         let mut path = Path::new(config(1500), 576, 1500);
         path.settle();
@@ -497,6 +530,7 @@ mod tests {
     }
 
     #[test]
+    // test: rfc8899 3 "A method is REQUIRED to be robust to"
     fn answers_to_old_probes_mean_nothing() {
         let mut path = Path::new(config(1500), 576, 1500);
         path.step();
@@ -509,6 +543,7 @@ mod tests {
     }
 
     #[test]
+    // test: rfc8899 3 "methods are robust to path changes"
     fn a_lost_path_starts_over() {
         let mut path = Path::new(config(1500), 576, 1500);
         path.settle();
@@ -519,6 +554,7 @@ mod tests {
     }
 
     #[test]
+    // test: rfc8899 3 "DPLPMTUD sender is RECOMMENDED to utilize information about"
     fn the_interface_limits_the_search() {
         let mut path = Path::new(config(9000), 576, 1420);
         path.search.on_local_limit(path.now, 1420);
