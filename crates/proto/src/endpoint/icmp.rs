@@ -1,4 +1,5 @@
-//! ICMP messages about packets of this endpoint (RFC 9260 section 10).
+//! What the network says of packets of this endpoint: ICMP (RFC 9260 section 10), and errors of
+//! the host itself.
 
 use std::net::IpAddr;
 
@@ -101,5 +102,33 @@ impl Endpoint {
             }
         }
         self.after(now, id);
+    }
+
+    /// The driver could not send to `remote` from `local`: no route, network down or the like.
+    /// It counts against the path and is never fatal by itself.
+    pub fn handle_send_error(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
+        for id in self.demux.with_remote(remote) {
+            if let Some(association) = self.get_mut(id) {
+                association.on_send_error(now, local, remote);
+            }
+            self.after(now, id);
+        }
+    }
+
+    /// The local interface takes IP packets of `mtu` bytes at the most from `local` to
+    /// `remote`.
+    pub fn handle_message_too_big(
+        &mut self,
+        now: Instant,
+        local: IpAddr,
+        remote: IpAddr,
+        mtu: u16,
+    ) {
+        for id in self.demux.with_remote(remote) {
+            if let Some(association) = self.get_mut(id) {
+                association.on_packet_too_big(now, (local, remote), mtu, true);
+            }
+            self.after(now, id);
+        }
     }
 }

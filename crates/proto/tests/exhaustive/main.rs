@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anabranch_harness::odometer::Odometer;
 use anabranch_harness::{Pair, Verdict};
-use anabranch_proto::{AssociationConfig, CloseReason, ConnectRequest, Event};
+use anabranch_proto::{AssociationConfig, CloseReason, ConnectRequest, Event, PathState};
 
 mod multihomed;
 
@@ -83,12 +83,36 @@ fn connect_with(pair: &mut Pair, from: usize, config: AssociationConfig) {
     pair.closed[from] = None;
 }
 
-fn up() -> Pair {
-    let mut pair = Pair::new(1, config());
+/// An association that is up, with all of its `paths` verified.
+fn up(paths: usize) -> Pair {
+    let mut pair = Pair::new(paths, config());
     connect(&mut pair, 0);
     assert!(pair.run_until(LONG, |pair| pair.both_up()));
     pair.run(Duration::from_secs(10));
+    for node in 0..2 {
+        let known = pair.statistics(node).paths;
+        assert_eq!(known.len(), paths);
+        assert!(known.iter().all(|path| path.state == PathState::Active), "all are verified");
+    }
     pair
+}
+
+/// Directions that are dead, each given by its sender and its path.
+type Dead = [(usize, usize)];
+
+fn kill(pair: &mut Pair, dead: &Dead) {
+    for &(from, path) in dead {
+        let (near, far) = (pair.addresses[from][path], pair.addresses[1 - from][path]);
+        pair.net.set_up(near, far, false);
+    }
+}
+
+/// Neither end has more than one association, and both have all paths.
+fn agreed(pair: &Pair) {
+    for node in 0..2 {
+        assert_eq!(pair.net.node(node).endpoint.associations().count(), 1);
+        assert_eq!(pair.statistics(node).paths.len(), pair.addresses[node].len());
+    }
 }
 
 /// Both ends are up and data passes in both directions.
@@ -122,6 +146,76 @@ fn graceful(pair: &Pair) {
     assert_eq!(pair.closed, [Some(CloseReason::Shutdown), Some(CloseReason::Shutdown)]);
 }
 
+/// Both ends connect to each other at the same time.
+fn collide(paths: usize) {
+    all_fates(|begin| {
+        let mut pair = Pair::new(paths, config());
+        let listening = pair.net.node_mut(0).endpoint.listen(CLIENT, Arc::new(config()));
+        listening.expect("a free port");
+        begin(&mut pair);
+        connect(&mut pair, 0);
+        connect(&mut pair, 1);
+        works(&mut pair);
+        agreed(&pair);
+        for node in 0..2 {
+            assert!(!pair.events[node].iter().any(|event| matches!(event, Event::Restarted)));
+        }
+        pair.shutdown(1);
+        ends(&mut pair);
+        graceful(&pair);
+    });
+}
+
+/// One end closes while data is on its way in both directions.
+fn shut_down_with_data(packets: u32, paths: usize, dead: &Dead) {
+    all_fates_of(packets, |begin| {
+        let mut pair = up(paths);
+        begin(&mut pair);
+        kill(&mut pair, dead);
+        assert!(pair.send(0, 0, vec![8; 1500]) && pair.send(1, 0, vec![9; 1500]));
+        pair.shutdown(0);
+        ends(&mut pair);
+        graceful(&pair);
+        assert_eq!(pair.received_bytes(1), [8; 1500]);
+        assert_eq!(pair.received_bytes(0), [9; 1500]);
+    });
+}
+
+/// Both ends close at the same time.
+fn shut_down_both(packets: u32, paths: usize, dead: &Dead) {
+    all_fates_of(packets, |begin| {
+        let mut pair = up(paths);
+        begin(&mut pair);
+        kill(&mut pair, dead);
+        assert!(pair.send(1, 0, &b"last words"[..]));
+        pair.shutdown(0);
+        pair.shutdown(1);
+        ends(&mut pair);
+        graceful(&pair);
+        assert_eq!(pair.received_bytes(0), b"last words");
+    });
+}
+
+/// One end closes and the other aborts; `known` says how the first one may have ended.
+fn shut_down_and_abort(
+    packets: u32,
+    paths: usize,
+    dead: &Dead,
+    known: impl Fn(&CloseReason) -> bool,
+) {
+    all_fates_of(packets, |begin| {
+        let mut pair = up(paths);
+        begin(&mut pair);
+        kill(&mut pair, dead);
+        pair.shutdown(0);
+        pair.run(Duration::from_millis(15));
+        pair.abort(1);
+        ends(&mut pair);
+        let first = pair.closed[0].as_ref();
+        assert!(first.is_some_and(&known), "{first:?}");
+    });
+}
+
 #[test]
 fn handshake() {
     all_fates(|begin| {
@@ -151,28 +245,13 @@ fn handshake_with_data_bundled() {
 
 #[test]
 fn collision() {
-    all_fates(|begin| {
-        let mut pair = Pair::new(1, config());
-        let listening = pair.net.node_mut(0).endpoint.listen(CLIENT, Arc::new(config()));
-        listening.expect("a free port");
-        begin(&mut pair);
-        connect(&mut pair, 0);
-        connect(&mut pair, 1);
-        works(&mut pair);
-        for node in 0..2 {
-            assert_eq!(pair.net.node(node).endpoint.associations().count(), 1);
-            assert!(!pair.events[node].iter().any(|event| matches!(event, Event::Restarted)));
-        }
-        pair.shutdown(1);
-        ends(&mut pair);
-        graceful(&pair);
-    });
+    collide(1);
 }
 
 #[test]
 fn restart_with_data_pending_on_both_sides() {
     all_fates(|begin| {
-        let mut pair = up();
+        let mut pair = up(1);
         begin(&mut pair);
         assert!(pair.send(0, 0, vec![8; 2000]) && pair.send(1, 0, vec![9; 2000]));
         let config = anabranch_proto::EndpointConfig::default();
@@ -200,7 +279,7 @@ fn restart_with_data_pending_on_both_sides() {
 #[test]
 fn shutdown_of_an_idle_association() {
     all_fates(|begin| {
-        let mut pair = up();
+        let mut pair = up(1);
         begin(&mut pair);
         pair.shutdown(0);
         ends(&mut pair);
@@ -210,43 +289,17 @@ fn shutdown_of_an_idle_association() {
 
 #[test]
 fn shutdown_with_data_pending_on_both_sides() {
-    all_fates(|begin| {
-        let mut pair = up();
-        begin(&mut pair);
-        assert!(pair.send(0, 0, vec![8; 1500]) && pair.send(1, 0, vec![9; 1500]));
-        pair.shutdown(0);
-        ends(&mut pair);
-        graceful(&pair);
-        assert_eq!(pair.received_bytes(1), [8; 1500]);
-        assert_eq!(pair.received_bytes(0), [9; 1500]);
-    });
+    shut_down_with_data(PACKETS, 1, &[]);
 }
 
 #[test]
 fn shutdown_from_both_sides() {
-    all_fates(|begin| {
-        let mut pair = up();
-        begin(&mut pair);
-        assert!(pair.send(1, 0, &b"last words"[..]));
-        pair.shutdown(0);
-        pair.shutdown(1);
-        ends(&mut pair);
-        graceful(&pair);
-        assert_eq!(pair.received_bytes(0), b"last words");
-    });
+    shut_down_both(PACKETS, 1, &[]);
 }
 
 #[test]
 fn shutdown_meets_abort() {
-    all_fates(|begin| {
-        let mut pair = up();
-        begin(&mut pair);
-        pair.shutdown(0);
-        pair.run(Duration::from_millis(15));
-        pair.abort(1);
-        ends(&mut pair);
-        let first = pair.closed[0].as_ref();
-        let known = matches!(first, Some(CloseReason::Shutdown | CloseReason::PeerAbort { .. }));
-        assert!(known, "{first:?}");
+    shut_down_and_abort(PACKETS, 1, &[], |reason| {
+        matches!(reason, CloseReason::Shutdown | CloseReason::PeerAbort { .. })
     });
 }

@@ -4,41 +4,16 @@ use std::time::Duration;
 
 use anabranch_harness::Pair;
 use anabranch_proto::config::Routes;
-use anabranch_proto::{CloseReason, Event, InitiationOrder, PathState};
+use anabranch_proto::{CloseReason, InitiationOrder};
 
-use super::{LONG, all_fates, all_fates_of, config, connect_with, ends, graceful, works};
+use super::{
+    Dead, agreed, all_fates, all_fates_of, collide, config, connect_with, ends, graceful, kill,
+    shut_down_and_abort, shut_down_both, shut_down_with_data, up, works,
+};
 
 /// Directions of two paths that can be dead: none, one direction, or one path.
-const DEAD: [&[(usize, usize)]; 7] =
+const DEAD: [&Dead; 7] =
     [&[], &[(0, 0)], &[(0, 1)], &[(1, 0)], &[(1, 1)], &[(0, 0), (1, 0)], &[(0, 1), (1, 1)]];
-
-/// Kills directions, each given by its sender and its path.
-fn kill(pair: &mut Pair, dead: &[(usize, usize)]) {
-    for &(from, path) in dead {
-        let (near, far) = (pair.addresses[from][path], pair.addresses[1 - from][path]);
-        pair.net.set_up(near, far, false);
-    }
-}
-
-fn up() -> Pair {
-    let mut pair = Pair::new(2, config());
-    connect_with(&mut pair, 0, config());
-    assert!(pair.run_until(LONG, |pair| pair.both_up()));
-    pair.run(Duration::from_secs(10));
-    for node in 0..2 {
-        let paths = pair.statistics(node).paths;
-        assert!(paths.iter().all(|path| path.state == PathState::Active), "both are verified");
-    }
-    pair
-}
-
-/// Neither end has more than one association, and both have both paths.
-fn agreed(pair: &Pair) {
-    for node in 0..2 {
-        assert_eq!(pair.net.node(node).endpoint.associations().count(), 1);
-        assert_eq!(pair.statistics(node).paths.len(), 2);
-    }
-}
 
 #[test]
 fn handshake_in_either_order() {
@@ -78,29 +53,14 @@ fn handshake_with_dead_paths() {
 
 #[test]
 fn collision() {
-    all_fates(|begin| {
-        let mut pair = Pair::new(2, config());
-        let listening = pair.net.node_mut(0).endpoint.listen(super::CLIENT, config().into());
-        listening.expect("a free port");
-        begin(&mut pair);
-        connect_with(&mut pair, 0, config());
-        connect_with(&mut pair, 1, config());
-        works(&mut pair);
-        agreed(&pair);
-        for node in 0..2 {
-            assert!(!pair.events[node].iter().any(|event| matches!(event, Event::Restarted)));
-        }
-        pair.shutdown(1);
-        ends(&mut pair);
-        graceful(&pair);
-    });
+    collide(2);
 }
 
 #[test]
 fn restart_with_dead_paths() {
     for dead in DEAD {
         all_fates_of(4, |begin| {
-            let mut pair = up();
+            let mut pair = up(2);
             kill(&mut pair, dead);
             begin(&mut pair);
             let mut endpoint = anabranch_proto::EndpointConfig::default();
@@ -117,61 +77,26 @@ fn restart_with_dead_paths() {
 
 #[test]
 fn shutdown_with_data_both_ways_and_dead_paths() {
-    for dead in DEAD {
-        all_fates_of(4, |begin| {
-            let mut pair = up();
-            begin(&mut pair);
-            kill(&mut pair, dead);
-            assert!(pair.send(0, 0, vec![8; 1500]) && pair.send(1, 0, vec![9; 1500]));
-            pair.shutdown(0);
-            ends(&mut pair);
-            graceful(&pair);
-            assert_eq!(pair.received_bytes(1), [8; 1500]);
-            assert_eq!(pair.received_bytes(0), [9; 1500]);
-        });
-    }
+    DEAD.into_iter().for_each(|dead| shut_down_with_data(4, 2, dead));
 }
 
 #[test]
 fn shutdown_from_both_sides_with_dead_paths() {
-    for dead in DEAD {
-        all_fates_of(4, |begin| {
-            let mut pair = up();
-            begin(&mut pair);
-            kill(&mut pair, dead);
-            assert!(pair.send(1, 0, &b"last words"[..]));
-            pair.shutdown(0);
-            pair.shutdown(1);
-            ends(&mut pair);
-            graceful(&pair);
-            assert_eq!(pair.received_bytes(0), b"last words");
-        });
-    }
+    DEAD.into_iter().for_each(|dead| shut_down_both(4, 2, dead));
 }
 
 #[test]
 fn shutdown_meets_abort_over_two_paths() {
     for dead in DEAD {
-        all_fates_of(3, |begin| {
-            let mut pair = up();
-            begin(&mut pair);
-            kill(&mut pair, dead);
-            pair.shutdown(0);
-            pair.run(Duration::from_millis(15));
-            pair.abort(1);
-            ends(&mut pair);
-            let first = pair.closed[0].as_ref();
-            // Over a path that is dead in one direction an end may wait in vain.
-            let known = matches!(
-                first,
-                Some(
-                    CloseReason::Shutdown
-                        | CloseReason::PeerAbort { .. }
-                        | CloseReason::Unreachable
-                        | CloseReason::ShutdownTimeout
-                )
-            );
-            assert!(known, "{first:?}");
+        // Over a path that is dead in one direction an end may wait in vain.
+        shut_down_and_abort(3, 2, dead, |reason| {
+            matches!(
+                reason,
+                CloseReason::Shutdown
+                    | CloseReason::PeerAbort { .. }
+                    | CloseReason::Unreachable
+                    | CloseReason::ShutdownTimeout
+            )
         });
     }
 }
@@ -182,7 +107,7 @@ fn the_path_dies_in_the_middle_of_the_shutdown() {
     for dead in &DEAD[1..] {
         for millis in (0..80).step_by(5) {
             for from in 0..2 {
-                let mut pair = up();
+                let mut pair = up(2);
                 assert!(pair.send(0, 0, vec![8; 5000]) && pair.send(1, 0, vec![9; 5000]));
                 pair.shutdown(from);
                 pair.run(Duration::from_millis(millis));

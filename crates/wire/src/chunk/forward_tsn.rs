@@ -21,11 +21,11 @@ use crate::serial::{Ssn, Tsn};
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ForwardTsn<'a> {
+pub struct ForwardTsn<'a, T: Element = SkippedStream> {
     /// Up to here nothing more will come.
     pub new_cumulative_tsn: Tsn,
-    /// Streams with ordered messages among the abandoned data.
-    pub streams: List<'a, SkippedStream>,
+    /// Streams with ordered messages among the abandoned data; with interleaving, all messages.
+    pub streams: List<'a, T>,
 }
 
 /// How far the ordered messages of one stream were abandoned.
@@ -58,7 +58,7 @@ impl fmt::Display for SkippedStream {
     }
 }
 
-impl<'a> ForwardTsn<'a> {
+impl<'a, T: Element> ForwardTsn<'a, T> {
     /// Reads the chunk; its type is not checked.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl<'a> ForwardTsn<'a> {
     }
 }
 
-impl fmt::Display for ForwardTsn<'_> {
+impl<T: Element> fmt::Display for ForwardTsn<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cum {}", self.new_cumulative_tsn)?;
         if !self.streams.is_empty() {

@@ -4,10 +4,8 @@ use core::fmt;
 
 use alloc::vec::Vec;
 
-use super::RawChunk;
-use crate::error::ChunkError;
-use crate::list::{Element, List};
-use crate::serial::Tsn;
+use super::ForwardTsn;
+use crate::list::Element;
 
 /// Tells the peer to go on without abandoned interleaved messages
 /// (RFC 8260 section 2.3.1).
@@ -23,13 +21,7 @@ use crate::serial::Tsn;
 /// |                 message identifier (n times)                  |
 /// +---------------+---------------+---------------+---------------+
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IForwardTsn<'a> {
-    /// Up to here nothing more will come.
-    pub new_cumulative_tsn: Tsn,
-    /// Streams with messages among the abandoned data.
-    pub streams: List<'a, SkippedMessage>,
-}
+pub type IForwardTsn<'a> = ForwardTsn<'a, SkippedMessage>;
 
 /// How far the messages of one stream were abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,39 +61,13 @@ impl fmt::Display for SkippedMessage {
     }
 }
 
-impl<'a> IForwardTsn<'a> {
-    /// Reads the chunk; its type is not checked.
-    ///
-    /// # Errors
-    ///
-    /// [`ChunkError::ValueTooShort`] for less than 4 bytes of value.
-    pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
-        chunk.fields(|r| {
-            Some(Self { new_cumulative_tsn: Tsn(r.u32()?), streams: List::new(r.rest()) })
-        })
-    }
-
-    pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.new_cumulative_tsn.0.to_be_bytes());
-        out.extend_from_slice(self.streams.bytes());
-    }
-}
-
-impl fmt::Display for IForwardTsn<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cum {}", self.new_cumulative_tsn)?;
-        if !self.streams.is_empty() {
-            write!(f, " streams {}", self.streams)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Chunk;
     use super::super::testing::{capture, error};
     use super::*;
+    use crate::error::ChunkError;
+    use crate::serial::Tsn;
 
     #[test]
     fn skips_messages() {

@@ -4,9 +4,10 @@ use core::fmt;
 
 use alloc::vec::Vec;
 
-use super::RawChunk;
+use super::{RawChunk, Sack};
 use crate::error::ChunkError;
 use crate::list::{GapBlocks, TsnList};
+use crate::reader::Reader;
 use crate::serial::Tsn;
 
 /// Acknowledges data, part of it for good (draft-natarajan-tsvwg-sctp-nrsack).
@@ -53,31 +54,67 @@ impl<'a> NrSack<'a> {
     /// [`ChunkError::ValueTooShort`] if the counts promise more than there is.
     #[inline]
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
-        chunk.fields(|r| {
-            let cumulative_tsn_ack = Tsn(r.u32()?);
-            let a_rwnd = r.u32()?;
-            let (gaps, nr_gaps) = (usize::from(r.u16()?), usize::from(r.u16()?));
-            let (duplicates, _reserved) = (usize::from(r.u16()?), r.u16()?);
-            Some(Self {
-                cumulative_tsn_ack,
-                a_rwnd,
-                gap_blocks: GapBlocks::new(r.take(4 * gaps)?),
-                nr_gap_blocks: GapBlocks::new(r.take(4 * nr_gaps)?),
-                duplicate_tsns: TsnList::new(r.take(4 * duplicates)?),
-            })
+        chunk.fields(|r| Self::read(r, true))
+    }
+
+    /// Reads the value of an NR-SACK, or that of a SACK, which has no non-renegable blocks.
+    #[inline]
+    pub(super) fn read(r: &mut Reader<'a>, non_renegable: bool) -> Option<Self> {
+        let cumulative_tsn_ack = Tsn(r.u32()?);
+        let a_rwnd = r.u32()?;
+        let gaps = usize::from(r.u16()?);
+        let nr_gaps = if non_renegable { usize::from(r.u16()?) } else { 0 };
+        let duplicates = usize::from(r.u16()?);
+        if non_renegable {
+            let _reserved = r.u16()?;
+        }
+        Some(Self {
+            cumulative_tsn_ack,
+            a_rwnd,
+            gap_blocks: GapBlocks::new(r.take(4 * gaps)?),
+            nr_gap_blocks: GapBlocks::new(r.take(4 * nr_gaps)?),
+            duplicate_tsns: TsnList::new(r.take(4 * duplicates)?),
         })
     }
 
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
+        self.write(out, true);
+    }
+
+    /// Appends the value of an NR-SACK, or that of a SACK, which leaves out the non-renegable
+    /// blocks.
+    pub(super) fn write(&self, out: &mut Vec<u8>, non_renegable: bool) {
+        let half = |out: &mut Vec<u8>, count: usize| {
+            out.extend_from_slice(&(count as u16).to_be_bytes());
+        };
         out.extend_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
         out.extend_from_slice(&self.a_rwnd.to_be_bytes());
-        out.extend_from_slice(&(self.gap_blocks.len() as u16).to_be_bytes());
-        out.extend_from_slice(&(self.nr_gap_blocks.len() as u16).to_be_bytes());
-        out.extend_from_slice(&(self.duplicate_tsns.len() as u16).to_be_bytes());
-        out.extend_from_slice(&[0; 2]);
+        half(out, self.gap_blocks.len());
+        if non_renegable {
+            half(out, self.nr_gap_blocks.len());
+        }
+        half(out, self.duplicate_tsns.len());
+        if non_renegable {
+            half(out, 0);
+        }
         out.extend_from_slice(self.gap_blocks.bytes());
-        out.extend_from_slice(self.nr_gap_blocks.bytes());
+        if non_renegable {
+            out.extend_from_slice(self.nr_gap_blocks.bytes());
+        }
         out.extend_from_slice(self.duplicate_tsns.bytes());
+    }
+}
+
+/// The same without anything that is acknowledged for good.
+impl<'a> From<Sack<'a>> for NrSack<'a> {
+    fn from(sack: Sack<'a>) -> Self {
+        Self {
+            cumulative_tsn_ack: sack.cumulative_tsn_ack,
+            a_rwnd: sack.a_rwnd,
+            gap_blocks: sack.gap_blocks,
+            nr_gap_blocks: GapBlocks::default(),
+            duplicate_tsns: sack.duplicate_tsns,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use alloc::vec::Vec;
 
-use super::RawChunk;
+use super::{NrSack, RawChunk};
 use crate::error::ChunkError;
 use crate::list::{GapBlocks, TsnList};
 use crate::serial::Tsn;
@@ -50,40 +50,22 @@ impl<'a> Sack<'a> {
     #[inline]
     pub fn parse(chunk: &RawChunk<'a>) -> Result<Self, ChunkError> {
         chunk.fields(|r| {
-            let cumulative_tsn_ack = Tsn(r.u32()?);
-            let a_rwnd = r.u32()?;
-            let (gaps, duplicates) = (usize::from(r.u16()?), usize::from(r.u16()?));
-            Some(Self {
-                cumulative_tsn_ack,
-                a_rwnd,
-                gap_blocks: GapBlocks::new(r.take(4 * gaps)?),
-                duplicate_tsns: TsnList::new(r.take(4 * duplicates)?),
-            })
+            let NrSack { cumulative_tsn_ack, a_rwnd, gap_blocks, duplicate_tsns, .. } =
+                NrSack::read(r, false)?;
+            Some(Self { cumulative_tsn_ack, a_rwnd, gap_blocks, duplicate_tsns })
         })
     }
 
     // req: rfc9260 3.3.4 "The SACK chunk MUST contain the Cumulative"
     // req: rfc9260 3.3.4 "part of the SACK chunk MUST be constructed"
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
-        out.extend_from_slice(&self.a_rwnd.to_be_bytes());
-        out.extend_from_slice(&(self.gap_blocks.len() as u16).to_be_bytes());
-        out.extend_from_slice(&(self.duplicate_tsns.len() as u16).to_be_bytes());
-        out.extend_from_slice(self.gap_blocks.bytes());
-        out.extend_from_slice(self.duplicate_tsns.bytes());
+        NrSack::from(*self).write(out, false);
     }
 }
 
 impl fmt::Display for Sack<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cum {} rwnd {}", self.cumulative_tsn_ack, self.a_rwnd)?;
-        if !self.gap_blocks.is_empty() {
-            write!(f, " gaps {}", self.gap_blocks)?;
-        }
-        if !self.duplicate_tsns.is_empty() {
-            write!(f, " dup {}", self.duplicate_tsns)?;
-        }
-        Ok(())
+        NrSack::from(*self).fmt(f)
     }
 }
 

@@ -1,0 +1,130 @@
+//! Bundling (RFC 9260 section 6.10): control chunks, an acknowledgement and data in one packet.
+
+use anabranch_wire::{HEADER_LEN, PacketWriter, Tsn};
+
+use super::Association;
+use super::rules::Budget;
+use crate::time::Instant;
+
+impl Association {
+    /// Fills packets with control chunks, acknowledgements and data for one path. Returns the
+    /// size of the first, and whether the network may fragment it.
+    pub(super) fn send_data(
+        &mut self,
+        now: Instant,
+        path: usize,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> (usize, bool) {
+        // req: rfc9260 6.10 "MUST be less that or equal to the"
+        // req: rfc9260 7.2 "slow-start and congestion avoidance algorithms MUST be used"
+        let full = self.paths[path].packet_size();
+        let header = self.header();
+        let mut first = 0;
+        let mut limit = full;
+        let mut budget = Budget::default();
+        for segment in 0..max_segments.max(1) {
+            let mut packet = PacketWriter::new(buf, header, limit);
+            budget.short = limit < full - full / 4;
+            // req: rfc9260 6 "Control chunks MUST come before DATA chunks"
+            // req: rfc9260 6.10 "MUST place control chunks first in the"
+            self.write_control(path, &mut packet);
+            if !self.control.is_empty() && self.control.iter().any(|(p, _)| *p as usize == path) {
+                // What did not fit comes in the next packet, before any data.
+                if packet.is_empty() {
+                    packet.cancel();
+                    self.control.pop_front();
+                    break;
+                }
+                first = self.finish(packet);
+                break;
+            }
+            let repairs = self.outstanding.lost_chunks() > 0;
+            let sends_data = self.state.sends_data() && self.data_may_follow(now, path);
+            let answers = self.sack_wanted(path, sends_data);
+            let mut stamp = 0;
+            if self.timestamps.in_use && (sends_data || answers) {
+                stamp = self.write_timestamp(now, path, answers, &mut packet);
+            }
+            if answers {
+                self.write_sack(&mut packet);
+            }
+            let data_from = packet.len();
+            let bare = HEADER_LEN + stamp;
+            let mut mixed = data_from > bare;
+            let number = self.packets + segment as u64;
+            if sends_data {
+                if data_from == bare && self.oversized(path, limit - stamp) {
+                    packet.cancel();
+                    if segment > 0 {
+                        // Longer than the packets before it: it begins the next batch.
+                        break;
+                    }
+                    return (self.send_oversized(now, path, header, number, buf), true);
+                }
+                // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
+                mixed |= self.write_retransmissions(now, path, number, &mut budget, &mut packet);
+                // Without repairs new data is what may follow; after them it is another question.
+                if !repairs || (path == self.active && self.may_send_new(now, path)) {
+                    self.write_new_data(now, path, number, &mut budget, &mut packet);
+                }
+            }
+            if packet.len() == bare {
+                packet.cancel();
+                break;
+            }
+            let has_data = packet.len() > data_from;
+            let len = self.finish(packet);
+            if segment == 0 {
+                first = len;
+                limit = len;
+                // What follows would be cut to the length of a packet that is short by chance.
+                if mixed && len < full - full / 4 {
+                    break;
+                }
+            }
+            if !has_data || len < first {
+                break;
+            }
+        }
+        if let (Some(pacer), true) = (&mut self.paths[path].pacer, budget.bytes > 0) {
+            pacer.sent(budget.bytes);
+        }
+        (first, false)
+    }
+
+    /// Whether an acknowledgement belongs into a packet, because it is due or can travel with
+    /// data.
+    // req: rfc9260 6.1 "sender SHOULD create a SACK chunk and bundle it"
+    fn sack_wanted(&mut self, path: usize, with_data: bool) -> bool {
+        let wanted = self.acknowledger.due() || (with_data && self.acknowledger.pending());
+        wanted
+            && path == self.sack_path
+            && self.state.acknowledges()
+            && (self.acknowledger.due() || !self.buggify(1))
+    }
+
+    fn write_sack(&mut self, packet: &mut PacketWriter<'_>) {
+        // req: rfc9260 6.2 "MUST report as many Gap Ack Blocks as"
+        // req: rfc9260 6.7 "the endpoint MUST send only one SACK chunk"
+        // req: rfc9260 6.2 "MUST fill in the Cumulative TSN Ack field"
+        let room = packet.remaining().saturating_sub(16) / 4;
+        // req: rfc9260 6.7 "This single SACK chunk MUST report the Gap"
+        let gaps: Vec<_> = if self.receiver.has_gaps() {
+            self.receiver.gap_blocks(room).collect()
+        } else {
+            Vec::new()
+        };
+        let mut duplicates: Vec<Tsn> =
+            self.receiver.take_duplicates().into_iter().map(|tsn| Tsn(tsn as u32)).collect();
+        duplicates.truncate(room - gaps.len().min(room));
+        self.note_memory();
+        let a_rwnd = self.receiver.a_rwnd();
+        if packet.sack(self.cumulative(), a_rwnd, &gaps, &duplicates).is_ok() {
+            self.receiver.on_sack_sent(a_rwnd);
+            // req: rfc9260 6.2 "Acknowledgements MUST be sent in SACK chunks"
+            self.acknowledger.sent();
+            self.counters.sacks_sent += 1;
+        }
+    }
+}

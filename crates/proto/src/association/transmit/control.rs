@@ -1,0 +1,89 @@
+//! Control chunks, alone in their packet or in front of others.
+
+use anabranch_wire::{Causes, Chunk, Error, PacketWriter, kind};
+
+use super::Association;
+use crate::association::Control;
+use crate::association::state::State;
+use crate::time::Instant;
+
+/// Largest packet for a handshake chunk that is larger than the path MTU is known to be.
+const MAX_HANDSHAKE: usize = 4096;
+
+impl Association {
+    /// Sends the control chunk in front, with what may stand behind it in its packet.
+    pub(super) fn send_control(
+        &mut self,
+        now: Instant,
+        path: usize,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> (usize, usize, bool) {
+        let Some((_, control)) = self.control.front() else { return (path, 0, false) };
+        if !control.stands_alone() && !matches!(control, Control::CookieEcho) {
+            let (first, fragmentable) = self.send_data(now, path, max_segments, buf);
+            return (path, first, fragmentable);
+        }
+        let Some((_, control)) = self.control.pop_front() else { return (path, 0, false) };
+        let mut header = self.header();
+        let normal = self.paths[path].packet_size();
+        let limit = normal.max(MAX_HANDSHAKE);
+        if let Control::Init = control {
+            // req: rfc9260 8.5.1 "The sender MUST set the Verification Tag"
+            // req: rfc9260 3.1 "containing an INIT chunk MUST have a zero"
+            // req: rfc9260 12.3 "containing an INIT chunk MUST have a zero"
+            header.verification_tag = 0;
+        }
+        let mut packet = PacketWriter::new(buf, header, limit);
+        let written = match &control {
+            Control::Init => packet.raw(kind::INIT, 0, &self.init_chunk_value()),
+            Control::CookieEcho => self.write_cookie_echo(&mut packet, normal),
+            other => other.write(self.cumulative(), &mut packet),
+        };
+        if written.is_err() {
+            packet.cancel();
+            return (path, 0, false);
+        }
+        let len = self.finish(packet);
+        self.paths[path].last_probe = now;
+        (path, len, len > normal)
+    }
+
+    fn write_cookie_echo(
+        &self,
+        packet: &mut PacketWriter<'_>,
+        limit: usize,
+    ) -> Result<(), anabranch_wire::NoRoom> {
+        let State::CookieEchoed { cookie, unrecognized, .. } = &self.state else { return Ok(()) };
+        packet.raw(kind::COOKIE_ECHO, 0, cookie)?;
+        // req: rfc9260 3.2.2 "it SHOULD bundle the ERROR chunk containing the"
+        // req: rfc9260 3.2.2 "it MUST be the first chunk"
+        // req: rfc9260 3.3.11 "This field MUST contain the exact cookie"
+        if !unrecognized.is_empty() && packet.len() + unrecognized.len() + 8 <= limit {
+            let causes = Causes::new(unrecognized);
+            packet.chunk(&Chunk::Error(Error { causes }))?;
+        }
+        Ok(())
+    }
+
+    /// Control chunks for this path, as many as fit; those that stand alone wait.
+    pub(super) fn write_control(&mut self, path: usize, packet: &mut PacketWriter<'_>) {
+        let cumulative = self.cumulative();
+        // A chunk that must be the first one is moved there.
+        let first =
+            self.control.iter().position(|(p, c)| usize::from(*p) == path && c.goes_first());
+        if let Some(chunk) = first.and_then(|at| self.control.remove(at)) {
+            self.control.push_front(chunk);
+        }
+        while let Some((target, control)) = self.control.front() {
+            if usize::from(*target) != path
+                || control.stands_alone()
+                || matches!(control, Control::CookieEcho)
+                || control.write(cumulative, packet).is_err()
+            {
+                break;
+            }
+            self.control.pop_front();
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What is sent next, and on which path.
+//!
+//! The files beside this one fill the packet: `bundle` puts it together, with the chunks of
+//! `control` and `data`; `probe` has the packets that probe a path. `rules` says what may leave.
+
+mod bundle;
+mod control;
+mod data;
+mod probe;
+mod rules;
+
+use anabranch_wire::{PacketWriter, Tsn};
+
+use super::Association;
+use crate::endpoint::Transmit;
+use crate::time::Instant;
+
+/// What has its turn to be sent.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Control(usize),
+    Heartbeat(usize),
+    MtuProbe(usize, u16),
+    Data(usize),
+}
+
+impl Association {
+    /// Fills packets of equal size for one path into `buf`, the last one may be shorter.
+    // req: rfc9260 6.1 "The following general rules MUST be applied"
+    pub(crate) fn poll_transmit(
+        &mut self,
+        now: Instant,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        while let Some(turn) = self.next_turn(now) {
+            let start = buf.len();
+            let (path, first, fragmentable) = match turn {
+                Turn::Control(path) => self.send_control(now, path, max_segments, buf),
+                Turn::Heartbeat(path) => (path, self.send_heartbeat(now, path, buf), false),
+                Turn::MtuProbe(path, size) => {
+                    (path, self.send_mtu_probe(now, path, size, buf), false)
+                }
+                Turn::Data(path) => {
+                    let (first, fragmentable) = self.send_data(now, path, max_segments, buf);
+                    (path, first, fragmentable)
+                }
+            };
+            let len = buf.len() - start;
+            if len == 0 {
+                continue;
+            }
+            let state = &mut self.paths[path];
+            let packets = len.div_ceil(first.max(1)) as u64;
+            state.stats.packets_sent += packets;
+            state.stats.bytes_sent += len as u64;
+            self.packets += packets;
+            return Some(Transmit {
+                local: state.local,
+                remote: state.remote,
+                remote_udp_port: state.remote_udp_port,
+                ecn: None,
+                len,
+                segment_size: first,
+                dont_fragment: !fragmentable,
+                out_of_the_blue: false,
+            });
+        }
+        // Control chunks are rare; an idle association keeps no memory for them.
+        if self.control.is_empty() {
+            self.control.shrink_to(0);
+        }
+        None
+    }
+
+    /// Whether [`poll_transmit`](Self::poll_transmit) would send something.
+    pub(crate) fn wants_to_send(&mut self, now: Instant) -> bool {
+        self.next_turn(now).is_some()
+    }
+
+    /// What [`poll_transmit`](Self::poll_transmit) would send, in words.
+    #[cfg(any(test, feature = "invariants"))]
+    pub(crate) fn wanted_turn(&mut self, now: Instant) -> Option<String> {
+        self.next_turn(now).map(|turn| format!("{turn:?}"))
+    }
+
+    fn next_turn(&mut self, now: Instant) -> Option<Turn> {
+        if let Some((path, _)) = self.control.front() {
+            return Some(Turn::Control(usize::from(*path)));
+        }
+        // req: rfc9260 5.1 "any other packets to the peer"
+        if !self.is_established() {
+            return None;
+        }
+        if self.state.heartbeats() {
+            for (index, path) in self.paths.iter_mut().enumerate() {
+                if path.heartbeat.is_due(now) {
+                    return Some(Turn::Heartbeat(index));
+                }
+                if path.is_active()
+                    && let Some(size) = path.mtu.next_probe()
+                {
+                    return Some(Turn::MtuProbe(index, size));
+                }
+            }
+        }
+        if self.state.acknowledges() && self.acknowledger.due() {
+            return Some(Turn::Data(self.sack_path));
+        }
+        if self.outstanding.lost_chunks() > 0 {
+            let ready = (0..self.paths.len()).find(|path| self.may_retransmit(now, *path));
+            if ready.is_some() {
+                return ready.map(Turn::Data);
+            }
+        }
+        self.may_send_new(now, self.active).then_some(Turn::Data(self.active))
+    }
+
+    fn finish(&self, packet: PacketWriter<'_>) -> usize {
+        if self.surroundings.checksum { packet.finish() } else { packet.finish_without_checksum() }
+    }
+
+    fn cumulative(&self) -> Tsn {
+        Tsn(self.receiver.cumulative() as u32)
+    }
+}

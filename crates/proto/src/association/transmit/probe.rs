@@ -1,0 +1,45 @@
+//! Packets that probe a path: HEARTBEATs, alone or padded to the size that is asked about.
+
+use anabranch_wire::{Chunk, HEADER_LEN, Heartbeat, PacketWriter};
+
+use super::Association;
+use crate::path::HeartbeatInfo;
+use crate::time::Instant;
+
+/// Bytes of a HEARTBEAT of this side.
+const HEARTBEAT_LEN: usize = 4 + 4 + HeartbeatInfo::LEN;
+
+impl Association {
+    pub(super) fn send_heartbeat(&mut self, now: Instant, path: usize, buf: &mut Vec<u8>) -> usize {
+        let info = self.next_heartbeat(now, path);
+        self.write_heartbeat(info, HEADER_LEN + HEARTBEAT_LEN, buf)
+    }
+
+    /// Sends a HEARTBEAT padded so that the IP packet has `size` bytes (RFC 8899 section 6.2).
+    pub(super) fn send_mtu_probe(
+        &mut self,
+        now: Instant,
+        path: usize,
+        size: u16,
+        buf: &mut Vec<u8>,
+    ) -> usize {
+        let info = self.next_mtu_probe(now, path, size);
+        let len = (usize::from(size) - self.paths[path].overhead()) & !3;
+        self.write_heartbeat(info, len, buf)
+    }
+
+    fn write_heartbeat(&self, info: HeartbeatInfo, len: usize, buf: &mut Vec<u8>) -> usize {
+        let len = len.max(HEADER_LEN + HEARTBEAT_LEN);
+        let mut packet = PacketWriter::new(buf, self.header(), len);
+        let info = info.encode();
+        let heartbeat = Heartbeat { info: &info };
+        let written = packet
+            .chunk(&Chunk::Heartbeat(heartbeat))
+            .and_then(|()| if packet.remaining() >= 4 { packet.pad_to(len) } else { Ok(()) });
+        if written.is_err() {
+            packet.cancel();
+            return 0;
+        }
+        self.finish(packet)
+    }
+}

@@ -1,0 +1,63 @@
+//! Packets as a driver gives and takes them.
+
+use std::net::IpAddr;
+
+/// ECN codepoint of an IP packet (RFC 3168).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// ECN-capable transport, codepoint 10.
+    Ect0,
+    /// ECN-capable transport, codepoint 01.
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
+
+impl Ecn {
+    /// The two bits of the IP header's field; none of the three is 00, 'not ECN-capable'.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::Ect1 => 1,
+            Self::Ect0 => 2,
+            Self::Ce => 3,
+        }
+    }
+}
+
+/// Where a batch of packets came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// Address of this host that they were sent to.
+    pub local: IpAddr,
+    /// Address that they came from.
+    pub remote: IpAddr,
+    /// UDP port that they came from; 0 for IP protocol 132.
+    pub remote_udp_port: u16,
+    /// ECN codepoint.
+    pub ecn: Option<Ecn>,
+    /// Bytes of each packet of the batch but the last, which may be shorter.
+    pub segment_size: usize,
+}
+
+/// Packets to be sent: `len` bytes at the end of the buffer given to
+/// [`Endpoint::poll_transmit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Source address.
+    pub local: IpAddr,
+    /// Destination address.
+    pub remote: IpAddr,
+    /// Destination UDP port; 0 for IP protocol 132.
+    pub remote_udp_port: u16,
+    /// ECN codepoint to set.
+    pub ecn: Option<Ecn>,
+    /// Bytes in all.
+    pub len: usize,
+    /// Bytes of each packet but the last, which may be shorter.
+    pub segment_size: usize,
+    /// Routers must not fragment these packets.
+    pub dont_fragment: bool,
+    /// Answers a packet that belongs to no association and no listener of this endpoint. Where
+    /// another stack gets the same packets, it may be that one's to answer.
+    pub out_of_the_blue: bool,
+}

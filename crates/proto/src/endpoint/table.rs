@@ -1,0 +1,188 @@
+//! The table of associations, which keeps the demultiplexer, the schedule and the account of
+//! memory in step with them.
+
+use std::ops::{Deref, DerefMut};
+
+use super::Endpoint;
+use super::demux::Key;
+use crate::association::Association;
+use crate::event::AssociationId;
+use crate::time::Instant;
+
+/// Associations that have ended and are remembered, so that a COOKIE ECHO that comes late does
+/// not bring them back to life with data that was delivered before.
+const ENDED: usize = 128;
+
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) generation: u32,
+    /// Its memory as the account has it.
+    held: u32,
+    pub(super) association: Option<Box<Association>>,
+    /// What the association is entered under in the demultiplexer.
+    pub(super) keys: Vec<Key>,
+}
+
+impl Endpoint {
+    /// An association, to look at.
+    pub fn association(&self, id: AssociationId) -> Option<&Association> {
+        let slot = self.slots.get(id.slot as usize)?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        slot.association.as_deref()
+    }
+
+    /// An association, to use. The endpoint learns what happened to it when the guard is
+    /// dropped.
+    pub fn association_mut(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+    ) -> Option<AssociationMut<'_>> {
+        self.association(id)?;
+        Some(AssociationMut { endpoint: self, now, id })
+    }
+
+    /// All associations.
+    pub fn associations(&self) -> impl Iterator<Item = AssociationId> + '_ {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.association.is_some())
+            .map(|(index, slot)| AssociationId { slot: index as u32, generation: slot.generation })
+    }
+
+    /// Forgets an association. One that is not closed is gone without a word to the peer; the
+    /// last packet of one that is closed still leaves.
+    pub fn remove(&mut self, id: AssociationId) {
+        let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
+        if slot.generation != id.generation {
+            return;
+        }
+        let Some(mut association) = slot.association.take() else { return };
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.held = self.surroundings.common.memory.account(slot.held, 0);
+        for key in slot.keys.drain(..) {
+            self.demux.remove(&key, id);
+        }
+        // Its last word, an ABORT or SHUTDOWN COMPLETE, is still said.
+        let mut bytes = Vec::new();
+        if association.is_closed()
+            && self.replies.len() < self.config.max_stateless_replies
+            && let Some(transmit) = association.poll_transmit(Instant::ZERO, 1, &mut bytes)
+        {
+            self.replies.push_back((transmit, bytes));
+        }
+        self.schedule.forget(id);
+        self.free.push(id.slot);
+    }
+
+    /// Number of associations.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(super) fn insert(&mut self, now: Instant, association: Association) -> AssociationId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            (self.slots.len() - 1) as u32
+        });
+        let generation = self.slots[slot as usize].generation;
+        let id = AssociationId { slot, generation };
+        self.slots[slot as usize].association = Some(Box::new(association));
+        self.after(now, id);
+        id
+    }
+
+    pub(super) fn get_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        slot.association.as_deref_mut()
+    }
+
+    /// Brings the endpoint's tables up to date after something happened to an association.
+    pub(super) fn after(&mut self, now: Instant, id: AssociationId) {
+        let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
+        if slot.generation != id.generation {
+            return;
+        }
+        let Some(association) = slot.association.as_deref_mut() else { return };
+        slot.held = self.surroundings.common.memory.account(slot.held, association.memory());
+        // What comes for an association that has ended is out of the blue.
+        let ended = association.is_closed() && !slot.keys.is_empty();
+        if ended {
+            self.ended.truncate(ENDED - 1);
+            self.ended.push_front(association.local_tag);
+        }
+        if association.take_paths_changed() || ended {
+            for key in slot.keys.drain(..) {
+                self.demux.remove(&key, id);
+            }
+        }
+        if slot.keys.is_empty() && !association.is_closed() {
+            let (remote_port, local_port) = (association.remote_port, association.local_port);
+            slot.keys.extend(
+                association.remotes().map(|remote| Key::new(remote, remote_port, local_port)),
+            );
+            let mut shared = false;
+            for key in &slot.keys {
+                shared |= self.demux.insert(*key, id) != id;
+            }
+            // Associations that were begun to different addresses may find out that their peer
+            // is the same one. An ABORT would end the other one, whose tags it would carry.
+            // req: rfc9260 1.3 "MUST NOT have more than one SCTP association"
+            if shared {
+                association.give_way();
+                for key in slot.keys.drain(..) {
+                    self.demux.remove(&key, id);
+                }
+            }
+        }
+        // Looking for what to send may give messages up, which is told by an event.
+        if association.wants_to_send(now) {
+            self.schedule.ready(id);
+        }
+        if association.has_events() {
+            self.schedule.has_events(id);
+        }
+        self.schedule.deadline(id, association.next_deadline());
+    }
+}
+
+/// An association in use; see [`Endpoint::association_mut`].
+#[derive(Debug)]
+pub struct AssociationMut<'a> {
+    endpoint: &'a mut Endpoint,
+    now: Instant,
+    id: AssociationId,
+}
+
+impl AssociationMut<'_> {
+    fn slot(&self) -> &Slot {
+        &self.endpoint.slots[self.id.slot as usize]
+    }
+}
+
+impl Deref for AssociationMut<'_> {
+    type Target = Association;
+
+    fn deref(&self) -> &Association {
+        self.slot().association.as_deref().expect("checked when the guard was made")
+    }
+}
+
+impl DerefMut for AssociationMut<'_> {
+    fn deref_mut(&mut self) -> &mut Association {
+        let slot = &mut self.endpoint.slots[self.id.slot as usize];
+        slot.association.as_deref_mut().expect("checked when the guard was made")
+    }
+}
+
+impl Drop for AssociationMut<'_> {
+    fn drop(&mut self) {
+        self.endpoint.after(self.now, self.id);
+    }
+}
