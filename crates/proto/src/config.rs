@@ -288,7 +288,8 @@ impl Default for MtuConfig {
 }
 
 impl MtuConfig {
-    /// A fixed path MTU, the size of IP packets in bytes.
+    /// A fixed path MTU, the size of IP packets in bytes. When a router says that it forwards less,
+    /// that counts instead for [`raise_interval`](Self::raise_interval).
     pub fn fixed(mtu: u16) -> Self {
         Self { discovery: false, base: mtu, max: mtu, ..Self::default() }
     }
@@ -540,12 +541,12 @@ impl AssociationConfig {
 }
 
 impl Default for AssociationConfig {
-    // exempt: rfc9260 10 "MUST treat this message as an abort with" these defaults wait for a second one, because hosts send it for packets that found the raw socket of their SCTP full; `rfc9260` keeps to the letter
-    // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" these defaults begin with ten packets as TCP does (RFC 6928); `rfc9260` keeps to the letter
     /// RFC 9260 with what two decades have taught: pacing in place of Max.Burst, an initial
     /// window of ten packets, lost retransmissions repaired without a timeout, failed paths
     /// probed at once, packets filled by fragments, no word of ICMP believed against the peer's.
     fn default() -> Self {
+        // exempt: rfc9260 10 "MUST treat this message as an abort with" these defaults wait for a second one, because hosts send it for packets that found the raw socket of their SCTP full; `rfc9260` keeps to the letter
+        // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" these defaults begin with ten packets as TCP does (RFC 6928); `rfc9260` keeps to the letter
         Self {
             burst: BurstControl::Pacing { quantum: 16 },
             initial_cwnd: InitialCwnd::Mtus(10),

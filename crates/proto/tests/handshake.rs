@@ -360,20 +360,27 @@ fn a_peer_that_is_not_there_is_given_up() {
 
 #[test]
 // test: rfc9260 5.1 "it SHOULD respond with an ABORT"
+// test: rfc9260 5.1 "It SHOULD also specify the cause of abort"
 fn an_endpoint_that_is_full_refuses() {
     let mut full = EndpointConfig::default();
     full.max_associations = 1;
-    let addresses = [0, 1].map(|node| anabranch_harness::addresses(node, 1));
-    let mut pair = Pair::with(addresses, [EndpointConfig::default(), full], config());
-    pair.connect(config());
-    assert!(pair.run_until(LONG, |pair| pair.both_up()));
-    let first = pair.id[0];
-    pair.connect(config());
-    assert!(pair.run_until(LONG, |pair| pair.closed[0].is_some()));
-    let refused = Some(cause_code::OUT_OF_RESOURCE);
-    assert!(matches!(pair.closed[0], Some(CloseReason::PeerAbort { code, .. }) if code == refused));
-    pair.id[0] = first;
-    assert!(pair.both_up(), "the first one is as it was");
+    // The first association is there at the INIT of the second, or at its COOKIE ECHO only.
+    for (wait, cookies) in [(true, 1), (false, 2)] {
+        let addresses = [0, 1].map(|node| anabranch_harness::addresses(node, 1));
+        let configs = [EndpointConfig::default(), full.clone()];
+        let mut pair = Pair::with(addresses, configs, config());
+        pair.connect(config());
+        let first = pair.id[0];
+        assert!(!wait || pair.run_until(LONG, |pair| pair.both_up()));
+        pair.connect(config());
+        assert!(pair.run_until(LONG, |pair| pair.closed[0].is_some()));
+        let refused = Some(cause_code::OUT_OF_RESOURCE);
+        let closed = &pair.closed[0];
+        assert!(matches!(closed, Some(CloseReason::PeerAbort { code, .. }) if *code == refused));
+        assert_eq!(pair.count(1, kind::INIT_ACK), cookies);
+        pair.id[0] = first;
+        assert!(pair.both_up(), "the first one is as it was");
+    }
 }
 
 #[test]

@@ -28,16 +28,34 @@ fn set_local(pair: &mut Pair, usable: bool) {
 #[test]
 fn a_lost_address_is_left_at_once_and_taken_again_when_it_is_back() {
     let mut pair = Pair::connected(2, config());
+    let before = &pair.statistics(0).paths[0];
+    let fresh = (before.cwnd, before.ssthresh);
     assert!(pair.send(0, 0, vec![1; 20_000]));
+    pair.net.settle();
     set_local(&mut pair, false);
     assert_eq!(states(&pair), [PathState::Inactive, PathState::Active]);
     // No six timeouts of Path.Max.Retrans 5.
     pair.run(Duration::from_secs(3));
     assert_eq!(pair.received_len(1), 20_000);
+    // The interface may be in another network when it is back.
+    // test: rfc9260 7.2.5 "When detected by an SCTP implementation"
+    // test: rfc9260 7.2.5.2 "If such a routing change happens"
+    let windows = |pair: &Pair| {
+        let path = &pair.statistics(0).paths[0];
+        (path.cwnd, path.ssthresh)
+    };
+    assert!(windows(&pair) < fresh, "it timed out");
     set_local(&mut pair, true);
+    assert_eq!(windows(&pair), fresh);
     // No wait for the next heartbeat.
     pair.run(Duration::from_secs(1));
     assert_eq!(states(&pair), [PathState::Active; 2]);
+    // That it is still there is no news.
+    assert!(pair.send(0, 0, vec![1; 200_000]));
+    pair.run(Duration::from_secs(10));
+    let grown = windows(&pair);
+    set_local(&mut pair, true);
+    assert!(grown > fresh && windows(&pair) == grown);
     assert_eq!(pair.closed, [None, None]);
 }
 

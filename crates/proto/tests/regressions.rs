@@ -318,3 +318,28 @@ fn probes_for_loss_do_not_hide_that_the_peer_is_gone() {
     pair.run(LONG);
     assert_eq!(pair.closed[0], Some(CloseReason::Unreachable));
 }
+
+#[test]
+fn a_refused_address_leaves_the_primary_path_that_the_user_chose() {
+    let mut pair = Pair::new(2, AssociationConfig::rfc9260());
+    pair.connect(AssociationConfig::rfc9260());
+    pair.net.settle();
+    let [first, second] = [0, 1].map(|path| pair.addresses[1][path]);
+    let now = pair.net.now();
+    pair.association_mut(0).set_primary(now, second).expect("the user vouches for it");
+    let init = pair.sent(0)[0].1.clone();
+    let init = Packet::parse(&init).unwrap();
+    let Ok(Chunk::Init(chunk)) = init.chunks().next().unwrap().unwrap().decode() else {
+        panic!("no INIT")
+    };
+    let header = Header {
+        source_port: Pair::PORT,
+        destination_port: init.header().source_port,
+        verification_tag: chunk.initiate_tag,
+    };
+    pair.inject(0, craft::packet(header, |packet| packet.raw(kind::ABORT, 0, &[])));
+    let left = pair.statistics(0);
+    assert!(left.paths.iter().all(|path| path.remote != first));
+    assert_eq!((left.primary, left.active), (0, 0), "the only one that is left");
+    assert!(pair.run_until(LONG, |pair| pair.both_up()));
+}

@@ -54,7 +54,7 @@ impl Association {
                 return;
             }
         }
-        self.sack_since_timeout = true;
+        self.sack_since_probe = true;
         let was_closed = self.window_is_closed();
         self.announced_rwnd = a_rwnd;
         let in_flight = self.outstanding.payload_in_flight();

@@ -20,6 +20,12 @@ pub(crate) enum Control {
     ShutdownComplete,
     /// The last chunk of an association, with its error causes.
     Abort(Vec<u8>),
+    /// An ABORT that answers an INIT ACK under `tag`, of a peer that has no tag here.
+    Refuse {
+        tag: u32,
+        tag_reflected: bool,
+        causes: Vec<u8>,
+    },
 }
 
 impl Control {
@@ -33,7 +39,7 @@ impl Control {
     // req: rfc9260 3.3.7 "MUST be placed before the ABORT chunk"
     // req: rfc9260 9.1 "MUST NOT bundle any DATA chunk with the"
     pub(crate) fn stands_alone(&self) -> bool {
-        matches!(self, Self::Init | Self::ShutdownComplete | Self::Abort(_))
+        matches!(self, Self::Init | Self::ShutdownComplete | Self::Abort(_) | Self::Refuse { .. })
     }
 
     /// Whether it must be the first chunk of its packet.
@@ -70,6 +76,10 @@ impl Control {
             }
             Self::Abort(causes) => packet
                 .chunk(&Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(causes) })),
+            Self::Refuse { tag_reflected, causes, .. } => packet.chunk(&Chunk::Abort(Abort {
+                tag_reflected: *tag_reflected,
+                causes: Causes::new(causes),
+            })),
             // These depend on more of the association; `transmit` writes them.
             Self::Init | Self::CookieEcho => Ok(()),
         }

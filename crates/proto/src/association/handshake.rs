@@ -30,6 +30,9 @@ use crate::tsn;
 
 /// Stale Cookie errors after which the handshake is given up.
 const MAX_STALE: u32 = 4;
+/// Bytes of an ABORT whose cause has no value.
+const ABORT_LEN: usize = 8;
+
 /// The paths to `remotes`: for each the best pair first, so that the low numbers are the paths
 /// in use, then the other pairs.
 fn paths_to(
@@ -126,7 +129,7 @@ impl Association {
             window_probe: None,
             probe_now: false,
             probing: false,
-            sack_since_timeout: false,
+            sack_since_probe: false,
             initial_tsn,
             receiver: Receiver::new(tsn::first(peer_initial_tsn), inbound_streams, &config),
             acknowledger: Acknowledger::new(&config),
@@ -227,12 +230,15 @@ impl Association {
             .find(|path| self.paths[*path].remote != refused)
             .map(|path| (self.paths[path].local, self.paths[path].remote));
         let was_turn = self.paths[turn].remote == refused;
+        let primary = (self.paths[self.primary].local, self.paths[self.primary].remote);
         self.paths.retain(|path| path.remote != refused);
         self.paths_changed = true;
         let Some(next) = next.and_then(|(local, remote)| self.path_of(local, remote)) else {
             return false;
         };
         self.active = next;
+        // The user may have chosen the primary one already.
+        self.primary = self.path_of(primary.0, primary.1).unwrap_or(next);
         // Paths have other numbers now.
         self.control.clear();
         if let State::CookieWait { t1, .. } = &mut self.state {
@@ -274,15 +280,25 @@ impl Association {
         // req: rfc9260 3.3.3 "the receiver SHOULD process the INIT ACK chunk"
         let State::CookieWait { stale, .. } = self.state else { return };
         let source = self.paths[path].remote;
-        // Nothing is answered: this association's ABORT would be one that the peer knows.
-        // req: rfc9260 3.3.3 "smaller than 1500 MUST discard the packet"
-        // req: rfc9260 3.3.3 "MUST NOT change the state of any existing"
-        if init.a_rwnd < 1500 && init.initiate_tag != 0 {
-            return;
-        }
+        let refuse = |tag, tag_reflected| {
+            let mut causes = Vec::new();
+            Cause::InvalidMandatoryParameter.encode(&mut causes);
+            Control::Refuse { tag, tag_reflected, causes }
+        };
         // req: rfc9260 3.3.3 "chunk with the Initiate Tag set to 0"
         if init.initiate_tag == 0 {
+            self.control.clear();
+            // The tag that came with the INIT ACK, which was this side's.
+            // req: rfc9260 3.3.3 "send an ABORT chunk with the T bit"
+            self.queue(path, refuse(self.local_tag, true));
             self.close(CloseReason::HandshakeFailed("the peer chose verification tag 0"));
+            return;
+        }
+        // req: rfc9260 3.3.3 "smaller than 1500 MUST discard the packet"
+        // req: rfc9260 3.3.3 "packet in response containing an ABORT"
+        // req: rfc9260 3.3.3 "MUST NOT change the state of any existing"
+        if init.a_rwnd < 1500 {
+            self.answer(path, refuse(init.initiate_tag, false), ABORT_LEN);
             return;
         }
         let mut peer = match Peer::read(init, source) {

@@ -128,8 +128,8 @@ pub struct Association {
     probe_now: bool,
     /// What is in flight probes a closed window: it may have been dropped for want of room.
     probing: bool,
-    /// A SACK came since the last expiry of T3-rtx.
-    sack_since_timeout: bool,
+    /// A SACK came since what is in flight was sent to probe a closed window.
+    sack_since_probe: bool,
     /// First TSN of this side, as told in INIT or INIT ACK.
     initial_tsn: Tsn,
     receiver: Receiver,

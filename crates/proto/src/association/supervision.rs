@@ -303,6 +303,13 @@ impl Association {
             if path.local != local {
                 continue;
             }
+            let attached = std::mem::replace(&mut path.detached, !usable) && usable;
+            if attached {
+                // The interface may be in another network by now.
+                // req: rfc9260 7.2.5 "When detected by an SCTP implementation"
+                // req: rfc9260 7.2.5.2 "If such a routing change happens"
+                path.congestion.reinitialize();
+            }
             if usable {
                 if self.state.heartbeats() {
                     path.heartbeat.demand(now);

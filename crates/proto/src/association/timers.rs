@@ -113,17 +113,18 @@ impl Association {
         path.t3 = None;
         path.stats.t3_timeouts += 1;
         self.counters.t3_timeouts += 1;
-        // A peer that answers with a closed window is alive.
+        // A peer that answers probes with a closed window is alive.
         // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
         let closed = self.window_is_closed();
-        let excused = closed && self.sack_since_timeout;
-        self.probing |= excused;
+        let excused = closed && self.probing && self.sack_since_probe;
+        // What is sent again while the window is closed probes it.
+        self.probing |= closed;
         if excused {
             mark!(TimeoutExcused);
         } else {
             mark!(Timeout);
         }
-        self.sack_since_timeout = false;
+        self.sack_since_probe = false;
         let path = &mut self.paths[index];
         if !excused {
             // RFC 9260 section 6.3.3, E1.

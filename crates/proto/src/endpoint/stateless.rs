@@ -96,6 +96,10 @@ impl Endpoint {
                 }
                 return None;
             };
+            if self.is_full() {
+                self.out_of_resource(arrival, header, init.initiate_tag);
+                return None;
+            }
             let (tag, tsn) = self.draw_tag_and_tsn();
             // req: rfc9260 5.2.2 "the Tie-Tags MUST be set to 0"
             // req: rfc9260 3.3.3 "The Initiate Tag MUST NOT take the value"
@@ -243,6 +247,19 @@ impl Endpoint {
         }
     }
 
+    /// Whether no association more is taken.
+    fn is_full(&self) -> bool {
+        self.len() >= self.config.max_associations || self.memory().left() == 0
+    }
+
+    // req: rfc9260 5.1 "it SHOULD respond with an ABORT"
+    // req: rfc9260 5.1 "It SHOULD also specify the cause of abort"
+    fn out_of_resource(&mut self, arrival: &Arrival, header: Header, tag: u32) {
+        let mut cause = Vec::new();
+        Cause::OutOfResource.encode(&mut cause);
+        self.abort_init(arrival, header, Whose::Ours, tag, &cause);
+    }
+
     fn abort_init(
         &mut self,
         arrival: &Arrival,
@@ -319,13 +336,8 @@ impl Endpoint {
             return None;
         }
         let config = self.listeners.get(&header.destination_port).cloned();
-        let full = self.len() >= self.config.max_associations
-            || self.surroundings.common.memory.left() == 0;
-        let (Some(config), false) = (config, full) else {
-            let mut cause = Vec::new();
-            Cause::OutOfResource.encode(&mut cause);
-            // req: rfc9260 5.1 "it SHOULD respond with an ABORT"
-            self.abort_init(arrival, header, Whose::Ours, contents.peer_tag, &cause);
+        let (Some(config), false) = (config, self.is_full()) else {
+            self.out_of_resource(arrival, header, contents.peer_tag);
             return None;
         };
         let association = Association::from_cookie(

@@ -37,10 +37,10 @@ pub(crate) struct Path {
     /// Bytes that every packet with data has beside DATA chunks.
     reserved: u16,
     pub(crate) state: PathState,
-    /// Errors in a row.
     /// The peer has answered on it, or the user vouches for it: it has been active once. One that
     /// has not carries nothing but heartbeats, also when it is inactive (RFC 9260 section 5.4).
     verified: bool,
+    /// Errors in a row.
     pub(crate) error_count: u32,
     pub(crate) rtt: RttEstimator,
     pub(crate) loss: LossEstimator,
@@ -66,6 +66,8 @@ pub(crate) struct Path {
     pub(crate) last_data: Instant,
     /// When something was sent last whose answer measures the RTT.
     pub(crate) last_probe: Instant,
+    /// Its local address cannot be used.
+    pub(crate) detached: bool,
     /// Its interface came back, and the path has not answered since.
     pub(crate) regained: bool,
     /// The path failed to send and may be told so again only after this.
@@ -138,6 +140,7 @@ impl Path {
             timed: None,
             last_data: now,
             last_probe: now,
+            detached: false,
             regained: false,
             next_send_error: now,
             stats: PathCounters::default(),

@@ -205,7 +205,12 @@ impl MtuSearch {
             && raise <= now
         {
             self.too_large = u32::from(self.max) + 1;
-            self.search(now);
+            if self.discovery {
+                self.search(now);
+            } else {
+                self.current = self.base;
+                self.state = State::Disabled;
+            }
         }
     }
 
@@ -215,8 +220,12 @@ impl MtuSearch {
     // req: rfc8899 3 "A PTB message MUST NOT be used to"
     // req: rfc8899 3 "greater than that currently probed SHOULD be ignored"
     pub(crate) fn on_packet_too_big(&mut self, now: Instant, mtu: u16) {
+        if !self.discovery {
+            self.follow_router(now, mtu);
+            return;
+        }
         // req: rfc8899 4.6.2 "MUST NOT be used directly to set the"
-        if !self.discovery || self.state == State::Disabled || mtu < self.min {
+        if self.state == State::Disabled || mtu < self.min {
             return;
         }
         if mtu < self.current {
@@ -238,6 +247,16 @@ impl MtuSearch {
         self.losses = 0;
         self.hint = Some(mtu);
         self.search(now);
+    }
+
+    /// Without probes a router's word is all there is, and the fixed size is what the path carries
+    /// as far as routers do not say otherwise (RFC 1191 section 6.3).
+    fn follow_router(&mut self, now: Instant, mtu: u16) {
+        if (self.min..self.current).contains(&mtu) {
+            mark!(MtuRouterSaid);
+            self.current = mtu;
+            self.state = State::Complete(Some(now + self.raise_interval));
+        }
     }
 
     /// The local interface sends no packets larger than `mtu`.
@@ -570,9 +589,28 @@ mod tests {
     fn a_fixed_size_stays() {
         let mut search = MtuSearch::new(&MtuConfig::fixed(1400), 1280);
         search.on_path_confirmed();
-        search.on_packet_too_big(Instant::ZERO, 1300);
         (0..9).for_each(|_| search.on_full_size_loss());
         search.on_path_lost();
+        assert_eq!((search.current(), search.next_probe(), search.deadline()), (1400, None, None));
+    }
+
+    #[test]
+    // test: rfc9260 10 "implementation SHOULD process this information as defined"
+    fn a_fixed_size_yields_to_routers_for_a_while() {
+        let mut search = MtuSearch::new(&MtuConfig::fixed(1400), 1280);
+        search.on_path_confirmed();
+        let now = Instant::from_nanos(5);
+        for nonsense in [0, 1279, 1400, 9000] {
+            search.on_packet_too_big(now, nonsense);
+            assert_eq!((search.current(), search.deadline()), (1400, None), "{nonsense}");
+        }
+        search.on_packet_too_big(now, 1300);
+        let raise = now + Duration::from_secs(600);
+        assert_eq!((search.current(), search.deadline()), (1300, Some(raise)));
+        search.on_packet_too_big(raise, 1280);
+        let raise = raise + Duration::from_secs(600);
+        assert_eq!((search.current(), search.next_probe()), (1280, None));
+        search.on_timeout(raise);
         assert_eq!((search.current(), search.next_probe(), search.deadline()), (1400, None, None));
     }
 }

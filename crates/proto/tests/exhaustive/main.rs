@@ -84,14 +84,14 @@ fn connect_with(pair: &mut Pair, from: usize, config: AssociationConfig) {
 }
 
 /// An association that is up, with all of its `paths` verified.
-fn up(paths: usize) -> Pair {
+fn up(paths: u8) -> Pair {
     let mut pair = Pair::new(paths, config());
     connect(&mut pair, 0);
     assert!(pair.run_until(LONG, |pair| pair.both_up()));
     pair.run(Duration::from_secs(10));
     for node in 0..2 {
         let known = pair.statistics(node).paths;
-        assert_eq!(known.len(), paths);
+        assert_eq!(known.len(), usize::from(paths));
         assert!(known.iter().all(|path| path.state == PathState::Active), "all are verified");
     }
     pair
@@ -147,7 +147,7 @@ fn graceful(pair: &Pair) {
 }
 
 /// Both ends connect to each other at the same time.
-fn collide(paths: usize) {
+fn collide(paths: u8) {
     all_fates(|begin| {
         let mut pair = Pair::new(paths, config());
         let listening = pair.net.node_mut(0).endpoint.listen(CLIENT, Arc::new(config()));
@@ -167,7 +167,7 @@ fn collide(paths: usize) {
 }
 
 /// One end closes while data is on its way in both directions.
-fn shut_down_with_data(packets: u32, paths: usize, dead: &Dead) {
+fn shut_down_with_data(packets: u32, paths: u8, dead: &Dead) {
     all_fates_of(packets, |begin| {
         let mut pair = up(paths);
         begin(&mut pair);
@@ -182,7 +182,7 @@ fn shut_down_with_data(packets: u32, paths: usize, dead: &Dead) {
 }
 
 /// Both ends close at the same time.
-fn shut_down_both(packets: u32, paths: usize, dead: &Dead) {
+fn shut_down_both(packets: u32, paths: u8, dead: &Dead) {
     all_fates_of(packets, |begin| {
         let mut pair = up(paths);
         begin(&mut pair);
@@ -197,12 +197,7 @@ fn shut_down_both(packets: u32, paths: usize, dead: &Dead) {
 }
 
 /// One end closes and the other aborts; `known` says how the first one may have ended.
-fn shut_down_and_abort(
-    packets: u32,
-    paths: usize,
-    dead: &Dead,
-    known: impl Fn(&CloseReason) -> bool,
-) {
+fn shut_down_and_abort(packets: u32, paths: u8, dead: &Dead, known: impl Fn(&CloseReason) -> bool) {
     all_fates_of(packets, |begin| {
         let mut pair = up(paths);
         begin(&mut pair);

@@ -16,7 +16,10 @@ fn an_init_ack_with_a_tiny_window_changes_nothing() {
     let tag = victim.tag;
     let cookie = parameter(Parameter::StateCookie(b"biscuit"));
     victim.take(THERE, tag, |w| w.chunk(&Chunk::InitAck(init(77, 1499, &cookie))).unwrap());
-    assert_eq!(victim.sent(), Vec::<Vec<u8>>::new());
+    // test: rfc9260 3.3.3 "packet in response containing an ABORT"
+    let sent = victim.sent();
+    let (Chunk::Abort(abort), 77) = decode(&sent[0]) else { panic!("{sent:?}") };
+    assert!(!abort.tag_reflected && sent.len() == 1);
     assert_eq!(victim.state(id), "COOKIE-WAIT");
     victim.take(THERE, tag, |w| w.chunk(&Chunk::InitAck(init(77, 1500, &cookie))).unwrap());
     assert_eq!(victim.state(id), "COOKIE-ECHOED");
@@ -38,19 +41,23 @@ fn an_init_ack_with_a_tiny_window_changes_nothing() {
 fn an_init_ack_that_cannot_be_used_ends_the_handshake() {
     let host = parameter(Parameter::HostNameAddress(b"host\0"));
     let cookie = parameter(Parameter::StateCookie(b"biscuit"));
-    for (ack, answered) in [
-        (init(0, 2000, &cookie), false),
-        (Init { outbound_streams: 0, ..init(77, 2000, &cookie) }, true),
-        (Init { inbound_streams: 0, ..init(77, 2000, &cookie) }, true),
-        (init(77, 2000, &host), true),
+    for (ack, reflected) in [
+        // test: rfc9260 3.3.3 "send an ABORT chunk with the T bit"
+        (init(0, 2000, &cookie), true),
+        (init(0, 1499, &cookie), true),
+        (Init { outbound_streams: 0, ..init(77, 2000, &cookie) }, false),
+        (Init { inbound_streams: 0, ..init(77, 2000, &cookie) }, false),
+        (init(77, 2000, &host), false),
     ] {
         let (mut victim, id) = Victim::connecting();
         let tag = victim.tag;
         victim.take(THERE, tag, |w| w.chunk(&Chunk::InitAck(ack)).unwrap());
         assert_eq!(victim.state(id), "CLOSED");
         let sent = victim.sent();
-        assert_eq!(sent.len(), usize::from(answered));
-        assert!(sent.iter().all(|bytes| matches!(decode(bytes), (Chunk::Abort(_), 77))));
+        assert_eq!(sent.len(), 1);
+        let (Chunk::Abort(abort), answered) = decode(&sent[0]) else { panic!("{sent:?}") };
+        assert_eq!(abort.tag_reflected, reflected);
+        assert_eq!(answered, if reflected { tag } else { 77 });
     }
 }
 

@@ -28,11 +28,13 @@ impl Association {
         let mut header = self.header();
         let normal = self.paths[path].packet_size();
         let limit = normal.max(MAX_HANDSHAKE);
-        if let Control::Init = control {
+        match control {
             // req: rfc9260 8.5.1 "The sender MUST set the Verification Tag"
             // req: rfc9260 3.1 "containing an INIT chunk MUST have a zero"
             // req: rfc9260 12.3 "containing an INIT chunk MUST have a zero"
-            header.verification_tag = 0;
+            Control::Init => header.verification_tag = 0,
+            Control::Refuse { tag, .. } => header.verification_tag = tag,
+            _ => {}
         }
         let mut packet = PacketWriter::new(buf, header, limit);
         let written = match &control {

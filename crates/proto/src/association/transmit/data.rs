@@ -152,6 +152,7 @@ impl Association {
                     break;
                 }
                 self.probing = true;
+                self.sack_since_probe = false;
                 self.counters.zero_window_probes += 1;
                 mark!(WindowProbe);
             }
