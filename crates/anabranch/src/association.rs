@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use anabranch_proto::config::ConfigError;
 use anabranch_proto::{
-    Association as Engine, AssociationId, Instant, Message, NoSuchPath, OutgoingMessage, Statistics,
+    Association as Engine, AssociationConfig, AssociationId, Instant, Message, NoSuchPath,
+    OutgoingMessage, Statistics,
 };
 
 use crate::error::{AssociationError, CloseError, SendError, StreamError};
@@ -194,6 +196,29 @@ impl Association {
         let guard = self.inner.shared.lock();
         let live = guard.engine.association(self.inner.id).map(|a| a.statistics());
         live.or_else(|| guard.associations.get(&self.inner.id)?.last_statistics.clone())
+    }
+
+    /// Its options as they are now; `None` after the end.
+    pub fn config(&self) -> Option<AssociationConfig> {
+        let guard = self.inner.shared.lock();
+        Some(guard.engine.association(self.inner.id)?.config().clone())
+    }
+
+    /// Changes options: those that [`AssociationConfig::adjusted`] names, while others stay as they
+    /// are. Nothing happens after the end.
+    ///
+    /// # Errors
+    /// The first option that is out of range; nothing has changed then.
+    pub fn reconfigure(
+        &self,
+        change: impl FnOnce(&mut AssociationConfig),
+    ) -> Result<(), ConfigError> {
+        let reconfigure = |association: &mut Engine, now: Instant| {
+            let mut config = association.config().clone();
+            change(&mut config);
+            association.reconfigure(now, &config)
+        };
+        self.inner.engine(reconfigure).unwrap_or(Ok(()))
     }
 
     /// Number of streams this side can send on, as negotiated.

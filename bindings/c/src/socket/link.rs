@@ -9,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, Weak};
 
 use anabranch::{
-    Association, AssociationError, ConnectOptions, Endpoint, Events, Listener, Message,
-    Notification, OutgoingMessage, PathState,
+    Association, AssociationConfig, AssociationError, ConnectOptions, Endpoint, Events, Listener,
+    Message, Notification, OutgoingMessage, PathState,
 };
 use tokio::sync::Notify;
 
@@ -105,7 +105,7 @@ impl Socket {
                 Ok(association) => {
                     link.with(id, |_, state| {
                         if let Some(peer) = state.peers.get_mut(&id) {
-                            peer.attach(association.clone());
+                            peer.attach(association.clone(), &state.options.config);
                         }
                     });
                     let events = association.events();
@@ -129,7 +129,7 @@ impl Socket {
         let (id, link) = (fresh_id(), Link::new(self));
         let remote = primary(&association).unwrap_or(([0, 0, 0, 0], 0).into());
         let mut peer = Peer::new(link.clone(), remote);
-        peer.attach(association.clone());
+        peer.attach(association.clone(), &state.options.config);
         state.peers.insert(id, peer);
         state.used = true;
         let events = association.events();
@@ -310,8 +310,10 @@ impl Peer {
         }
     }
 
-    /// The association is up.
-    fn attach(&mut self, association: Association) {
+    /// The association is up. Options may have changed since it began.
+    fn attach(&mut self, association: Association, options: &AssociationConfig) {
+        // They were found valid when they were set.
+        let _ = association.reconfigure(|config| *config = config.adjusted(options));
         if let Some(remote) = primary(&association) {
             self.remote = remote;
         }

@@ -5,6 +5,7 @@
 //! and wait for it to change unless they must not. Nothing here is `unsafe`: `ffi` is between
 //! this and C.
 
+pub(crate) mod configure;
 mod link;
 mod notify;
 pub(crate) mod options;

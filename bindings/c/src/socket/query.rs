@@ -184,11 +184,6 @@ impl Socket {
         })
     }
 
-    /// Whether options of associations can still be set: none is up that would not follow.
-    pub(crate) fn is_unused(&self) -> bool {
-        self.with(|state| state.peers.is_empty() && !state.listening)
-    }
-
     /// Takes the error that SO_ERROR tells.
     pub(crate) fn take_error(&self) -> Option<Errno> {
         self.with(|state| {

@@ -509,14 +509,35 @@ static void options(void)
     connect_to(near, &server);
     CHECK(changed(near, SCTP_COMM_UP) > 2);
     struct sctp_status status = {0};
+    struct sctp_paddrinfo info;
     length = sizeof status;
     CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_STATUS, &status, &length) == 0);
     CHECK(status.sstat_outstrms == 5 && status.sstat_instrms == 6);
-    /* What is up does not follow. */
-    rto = (struct sctp_rtoinfo){.srto_initial = 800};
-    FAILS(option(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, sizeof rto), EOPNOTSUPP);
-    rto.srto_initial = 700;
+    /* What is up follows, but not in what the handshake has settled. */
+    rto = (struct sctp_rtoinfo){.srto_initial = 6000, .srto_min = 5000};
     SET(near, SCTP_RTOINFO, rto);
+    memset(&info, 0, sizeof info);
+    struct sockaddr_in to = at("127.0.0.1", server.port);
+    memcpy(&info.spinfo_address, &to, sizeof to);
+    length = sizeof info;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_GET_PEER_ADDR_INFO, &info, &length) == 0);
+    CHECK(info.spinfo_rto == 5000);
+    value = 1;
+    CHECK(option(near, IPPROTO_SCTP, SCTP_NODELAY, &value, sizeof value) == 0);
+    struct sctp_assocparams limits = {.sasoc_asocmaxrxt = 4};
+    SET(near, SCTP_ASSOCINFO, limits);
+    struct sctp_sack_info sack = {.sack_delay = 50, .sack_freq = 3};
+    SET(near, SCTP_DELAYED_SACK, sack);
+    struct sctp_assoc_value burst = {.assoc_value = 3};
+    SET(near, SCTP_MAX_BURST, burst);
+    params = (struct sctp_paddrparams){.spp_flags = SPP_HB_ENABLE, .spp_hbinterval = 9000};
+    SET(near, SCTP_PEER_ADDR_PARAMS, params);
+    init.sinit_num_ostreams = 6;
+    FAILS(option(near, IPPROTO_SCTP, SCTP_INITMSG, &init, sizeof init), EOPNOTSUPP);
+    value = 5000;
+    FAILS(option(near, SOL_SOCKET, SO_RCVBUF, &value, sizeof value), EOPNOTSUPP);
+    rto = (struct sctp_rtoinfo){.srto_min = 20000};
+    FAILS(option(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, sizeof rto), EINVAL);
 
     /* SO_LINGER with 0 aborts. */
     int far = anabranch_accept(server.fd, NULL, NULL);
@@ -526,6 +547,47 @@ static void options(void)
     CHECK(changed(near, SCTP_COMM_LOST) > 2);
     FAILS(anabranch_recv(near, big, sizeof big, 0), ECONNRESET);
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
+}
+
+/* One association of several, or all of them. */
+static void options_of_one(void)
+{
+    struct server server = serve(SOCK_STREAM, 1), other = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_SEQPACKET, &server);
+    struct sctp_event_subscribe events = {.sctp_association_event = 1};
+    CHECK(option(near, IPPROTO_SCTP, SCTP_EVENTS, &events, sizeof events) == 0);
+    connect_to(near, &server);
+    int first = changed(near, SCTP_COMM_UP);
+    struct sctp_udpencaps encapsulation = {.sue_port = htons((uint16_t)other.udp)};
+    SET(near, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
+    connect_to(near, &other);
+    int second = changed(near, SCTP_COMM_UP);
+    CHECK(first > 2 && second > 2 && first != second);
+
+    struct sctp_rtoinfo rto = {.srto_assoc_id = first, .srto_initial = 4000, .srto_min = 3000};
+    SET(near, SCTP_RTOINFO, rto);
+    const int ids[] = {first, second, SCTP_FUTURE_ASSOC}, expected[] = {3000, 1000, 1000};
+    for (int i = 0; i < 3; i++) {
+        rto = (struct sctp_rtoinfo){.srto_assoc_id = ids[i]};
+        socklen_t length = sizeof rto;
+        CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, &length) == 0);
+        CHECK((int)rto.srto_min == expected[i]);
+    }
+    rto = (struct sctp_rtoinfo){.srto_assoc_id = SCTP_ALL_ASSOC, .srto_min = 900};
+    SET(near, SCTP_RTOINFO, rto);
+    for (int i = 0; i < 3; i++) {
+        rto = (struct sctp_rtoinfo){.srto_assoc_id = ids[i]};
+        socklen_t length = sizeof rto;
+        CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, &length) == 0);
+        CHECK(rto.srto_min == 900 && rto.srto_assoc_id == ids[i]);
+    }
+    rto.srto_assoc_id = second + 1000;
+    FAILS(option(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, sizeof rto), EINVAL);
+    /* Those to come may have other buffers still. */
+    int size = 50000;
+    CHECK(option(near, SOL_SOCKET, SO_RCVBUF, &size, sizeof size) == 0);
+    CHECK(anabranch_close(near) == 0);
+    CHECK(anabranch_close(server.fd) == 0 && anabranch_close(other.fd) == 0);
 }
 
 /* Calls that cannot be. */
@@ -723,6 +785,7 @@ int main(void)
     one_to_many();
     multihoming();
     options();
+    options_of_one();
     errors();
     threads();
     endpoints();

@@ -14,10 +14,20 @@ use crate::abi::{
 use crate::address;
 use crate::errno::Errno;
 use crate::socket::Socket;
+use crate::socket::configure::FUTURE_ASSOC;
 
 pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let options = socket.with(|state| state.options.clone());
-    let config = &options.config;
+    // Those that associations of a one-to-many socket have for themselves.
+    let id = match name {
+        option::RTOINFO
+        | option::ASSOCINFO
+        | option::PEER_ADDR_PARAMS
+        | option::DELAYED_SACK
+        | option::MAX_BURST => parse::<AssocValue>(given).map_or(FUTURE_ASSOC, |v| v.assoc_id),
+        _ => FUTURE_ASSOC,
+    };
+    let config = &socket.configuration(id)?;
     let flag = |on: bool| abi::to_bytes(&c_int::from(on));
     let number = |number: usize| abi::to_bytes(&c_int::try_from(number).unwrap_or(c_int::MAX));
     Ok(match name {

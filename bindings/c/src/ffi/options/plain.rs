@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use libc::c_int;
 
-use super::set::{choose, configure};
+use super::set::choose;
 use super::{int, parse};
 use crate::abi;
 use crate::errno::Errno;
+use crate::socket::configure::FUTURE_ASSOC;
 use crate::socket::{Socket, Style};
 
 pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errno> {
@@ -28,11 +29,11 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         libc::SO_RCVBUF => {
             // What is too small is made as large as it must be, as kernels do.
             let size = size()?.max(1500);
-            configure(socket, |config| config.receive_buffer = size)
+            socket.configure(FUTURE_ASSOC, |config| config.receive_buffer = size)
         }
         libc::SO_SNDBUF => {
             let size = size()?.max(1);
-            configure(socket, |config| config.send_buffer = size)
+            socket.configure(FUTURE_ASSOC, |config| config.send_buffer = size)
         }
         libc::SO_RCVTIMEO => {
             let limit = timeout()?;

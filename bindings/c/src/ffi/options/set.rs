@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_proto::{AssociationConfig, BurstControl};
+use anabranch_proto::BurstControl;
 use libc::c_int;
 
 use super::{
@@ -16,6 +16,7 @@ use crate::abi::{
 use crate::address;
 use crate::errno::Errno;
 use crate::ffi::message::lifetime;
+use crate::socket::configure::{ALL_ASSOC, FUTURE_ASSOC};
 use crate::socket::options::Options;
 use crate::socket::{Socket, Style};
 
@@ -31,27 +32,6 @@ const KNOWN: [u16; 8] = [
     event::SEND_FAILED_EVENT,
 ];
 
-/// Changes what associations begin with. The engine changes none that is up already, so that
-/// this is refused then, unless nothing changes.
-pub(super) fn configure(
-    socket: &Socket,
-    change: impl FnOnce(&mut AssociationConfig),
-) -> Result<(), Errno> {
-    let unused = socket.is_unused();
-    socket.with(|state| {
-        let mut config = state.options.config.clone();
-        change(&mut config);
-        config.validate().map_err(|_| Errno::EINVAL)?;
-        // Configurations cannot be compared but by what they show of themselves: all.
-        let shows = |config: &AssociationConfig| format!("{config:?}");
-        if !unused && shows(&config) != shows(&state.options.config) {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        state.options.config = config;
-        Ok(())
-    })
-}
-
 /// Changes an option that takes effect at once.
 pub(super) fn choose(socket: &Socket, change: impl FnOnce(&mut Options)) -> Result<(), Errno> {
     socket.with(|state| change(&mut state.options));
@@ -60,7 +40,7 @@ pub(super) fn choose(socket: &Socket, change: impl FnOnce(&mut Options)) -> Resu
 
 /// What SCTP_INITMSG and SCTP_INIT say; 0 leaves a value as it is.
 pub(in crate::ffi) fn init(socket: &Socket, init: Initmsg) -> Result<(), Errno> {
-    configure(socket, |config| {
+    socket.configure(FUTURE_ASSOC, |config| {
         let or = |new: u16, old: u16| if new == 0 { old } else { new };
         config.outbound_streams = or(init.num_ostreams, config.outbound_streams);
         config.inbound_streams = or(init.max_instreams, config.inbound_streams);
@@ -76,7 +56,7 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         option::RTOINFO => {
             let info: Rtoinfo = parse(bytes)?;
             let or = |new: u32, old: Duration| if new == 0 { old } else { duration(new) };
-            configure(socket, |config| {
+            socket.configure(info.assoc_id, |config| {
                 config.rto_initial = or(info.initial, config.rto_initial);
                 config.rto_max = or(info.max, config.rto_max);
                 config.rto_min = or(info.min, config.rto_min);
@@ -84,7 +64,7 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         }
         option::ASSOCINFO => {
             let info: Assocparams = parse(bytes)?;
-            configure(socket, |config| {
+            socket.configure(info.assoc_id, |config| {
                 if info.asocmaxrxt > 0 {
                     config.association_max_retrans = info.asocmaxrxt.into();
                 }
@@ -94,14 +74,14 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         option::INITMSG => init(socket, parse(bytes)?),
         option::NODELAY => {
             let on = int(bytes)? != 0;
-            configure(socket, |config| config.nagle = !on)
+            socket.configure(ALL_ASSOC, |config| config.nagle = !on)
         }
         option::AUTOCLOSE => {
             let seconds = u64::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
             if socket.style == Style::OneToOne {
                 return Err(Errno::EOPNOTSUPP);
             }
-            configure(socket, |config| {
+            socket.configure(ALL_ASSOC, |config| {
                 config.autoclose = (seconds > 0).then(|| Duration::from_secs(seconds));
             })
         }
@@ -113,12 +93,12 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         }
         option::ADAPTATION_LAYER => {
             let Setadaptation { ind } = parse(bytes)?;
-            configure(socket, |config| config.adaptation_indication = Some(ind))
+            socket.configure(FUTURE_ASSOC, |config| config.adaptation_indication = Some(ind))
         }
         option::PEER_ADDR_PARAMS => set_path(socket, &parse(bytes)?),
         option::DELAYED_SACK => {
             let info: SackInfo = parse(bytes)?;
-            configure(socket, |config| {
+            socket.configure(info.assoc_id, |config| {
                 if info.freq == 1 {
                     config.sack_delay = Duration::ZERO;
                 } else if info.delay > 0 {
@@ -131,15 +111,18 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         }
         option::PARTIAL_DELIVERY_POINT => {
             let point = usize::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
-            configure(socket, |config| config.partial_delivery_point = point)
+            socket.configure(ALL_ASSOC, |config| config.partial_delivery_point = point)
         }
         option::MAX_BURST => {
             // An int in old programs.
-            let packets = match parse::<AssocValue>(bytes) {
-                Ok(value) => value.value,
-                Err(_) => u32::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?,
+            let AssocValue { assoc_id, value: packets } = match parse(bytes) {
+                Ok(value) => value,
+                Err(_) => {
+                    let value = u32::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
+                    AssocValue { assoc_id: ALL_ASSOC, value }
+                }
             };
-            configure(socket, |config| {
+            socket.configure(assoc_id, |config| {
                 config.burst = match packets {
                     0 => BurstControl::Unlimited,
                     packets => BurstControl::MaxBurst(packets),
@@ -268,7 +251,7 @@ fn set_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
         let ask = |association: &anabranch::Association| association.request_heartbeat(remote);
         socket.with_association(params.assoc_id, ask)?.map_err(|_| Errno::EINVAL)?;
     }
-    configure(socket, |config| {
+    socket.configure(params.assoc_id, |config| {
         if flags & HB_DISABLE != 0 {
             config.heartbeat_interval = None;
         } else if params.hbinterval > 0 {

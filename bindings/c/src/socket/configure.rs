@@ -1,0 +1,63 @@
+//! Options of associations: of those to come, and of those that are up (RFC 6458 section 8).
+
+use anabranch::AssociationConfig;
+
+use super::{Peer, Socket, Style};
+use crate::errno::Errno;
+
+/// Numbers of RFC 6458 section 7.1 that stand for several associations.
+pub(crate) const FUTURE_ASSOC: i32 = 0;
+const CURRENT_ASSOC: i32 = 1;
+pub(crate) const ALL_ASSOC: i32 = 2;
+
+/// Configurations cannot be compared but by what they show of themselves: all.
+fn same(one: &AssociationConfig, other: &AssociationConfig) -> bool {
+    format!("{one:?}") == format!("{other:?}")
+}
+
+impl Socket {
+    /// Changes options of associations. `id` says of which: that one, those to come, those that
+    /// are up, or all; with a one-to-one socket it has no meaning. What cannot change once a
+    /// handshake has begun is refused where one has, and at sockets that listen.
+    pub(crate) fn configure(
+        &self,
+        id: i32,
+        change: impl Fn(&mut AssociationConfig),
+    ) -> Result<(), Errno> {
+        let one_to_one = self.style == Style::OneToOne;
+        let id = if one_to_one { ALL_ASSOC } else { id };
+        self.with(|state| {
+            let mut config = state.options.config.clone();
+            change(&mut config);
+            let future = matches!(id, FUTURE_ASSOC | ALL_ASSOC);
+            let fixed = !future || state.listening || (one_to_one && !state.peers.is_empty());
+            if fixed && !same(&state.options.config.adjusted(&config), &config) {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            if future {
+                config.validate().map_err(|_| Errno::EINVAL)?;
+            }
+            let peers: Vec<&Peer> = match id {
+                FUTURE_ASSOC => Vec::new(),
+                CURRENT_ASSOC | ALL_ASSOC => state.peers.values().collect(),
+                id => vec![state.peer(self.style, id)?.1],
+            };
+            // Those that are being set up follow when they are up.
+            for association in peers.into_iter().filter_map(|peer| peer.association.as_ref()) {
+                association.reconfigure(&change).map_err(|_| Errno::EINVAL)?;
+            }
+            if future {
+                state.options.config = config;
+            }
+            Ok(())
+        })
+    }
+
+    /// Options of an association, or of those to come.
+    pub(crate) fn configuration(&self, id: i32) -> Result<AssociationConfig, Errno> {
+        if self.style == Style::OneToOne || (FUTURE_ASSOC..=ALL_ASSOC).contains(&id) {
+            return Ok(self.with(|state| state.options.config.clone()));
+        }
+        self.with_association(id, anabranch::Association::config)?.ok_or(Errno::ENOTCONN)
+    }
+}
