@@ -35,8 +35,6 @@ pub(crate) struct AckSummary {
     pub(crate) cumulative_advanced: bool,
     /// It has gap ack blocks, so that it reports chunks as missing.
     pub(crate) reports_gaps: bool,
-    /// Chunks that no longer need to be kept.
-    pub(crate) freed_chunks: usize,
     /// Number of the latest packet newly acknowledged.
     pub(crate) highest_packet: Option<u64>,
     /// Number of the earliest packet newly acknowledged.
@@ -108,7 +106,6 @@ impl Acknowledged {
 
         summary.cumulative_advanced = cumulative >= out.base();
         summary.reports_gaps = !self.scratch.is_empty();
-        summary.freed_chunks = 0;
         summary.highest_packet = None;
         summary.lowest_packet = None;
         summary.highest_tsn = None;
@@ -125,7 +122,6 @@ impl Acknowledged {
             note(now, tsn, out, paths, summary);
             // req: rfc9260 6.7 "the endpoint MUST remove all DATA"
             if let Some(slot) = out.pop() {
-                summary.freed_chunks += 1;
                 freed(slot.payload.len());
             }
         }

@@ -1,0 +1,116 @@
+//! Small decisions, each of which something depends on.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_harness::{Pair, Verdict};
+use anabranch_proto::{
+    AssociationConfig, Endpoint, EndpointConfig, Instant, LossDetection, Received, Transmit,
+};
+use anabranch_wire::{Header, PacketWriter, kind};
+use bytes::Bytes;
+
+const PORT: u16 = 7;
+
+fn address(last: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, last])
+}
+
+/// What a listener answers to a packet with this tag and chunk.
+fn answer(tag: u32, kind: u8, value: &[u8]) -> Transmit {
+    let now = Instant::ZERO;
+    let mut endpoint = Endpoint::new(EndpointConfig::default(), [1; 32]);
+    endpoint.set_local_addresses(now, &[address(1)]);
+    endpoint.listen(PORT, Arc::new(AssociationConfig::default())).unwrap();
+    let header = Header { source_port: 9, destination_port: PORT, verification_tag: tag };
+    let mut packet = Vec::new();
+    let mut writer = PacketWriter::new(&mut packet, header, 4096);
+    writer.raw(kind, 0, value).unwrap();
+    writer.finish();
+    let received = Received {
+        local: address(1),
+        remote: address(2),
+        remote_udp_port: 9899,
+        ecn: None,
+        segment_size: packet.len(),
+    };
+    endpoint.handle_batch(now, &received, Bytes::from(packet));
+    endpoint.poll_transmit(now, 1, &mut Vec::new()).expect("an answer")
+}
+
+/// An INIT with a parameter of so many words that the answer must report.
+fn init(words: u8) -> Vec<u8> {
+    let fields = [[0, 0, 0, 5], [0, 1, 0, 0], [0, 1, 0, 1], [0, 0, 0, 1]].concat();
+    let length = (4 + 4 * u16::from(words)).to_be_bytes();
+    [fields, vec![0xc0, 0x42, length[0], length[1]], vec![0; 4 * usize::from(words)]].concat()
+}
+
+#[test]
+fn answers_that_every_path_carries_are_not_to_be_fragmented() {
+    // 508 bytes: 576 of IPv4 less its largest header and UDP's.
+    let (mut small, mut large) = (0, usize::MAX);
+    for words in 0..150 {
+        let transmit = answer(0, kind::INIT, &init(words));
+        assert_eq!(transmit.dont_fragment, transmit.len <= 508, "{} bytes", transmit.len);
+        if transmit.dont_fragment {
+            small = small.max(transmit.len);
+        } else {
+            large = large.min(transmit.len);
+        }
+    }
+    assert!((500..=508).contains(&small) && (509..=516).contains(&large), "{small} {large}");
+}
+
+#[test]
+fn only_answers_to_strangers_are_marked_as_such() {
+    assert!(!answer(0, kind::INIT, &init(0)).out_of_the_blue);
+    assert!(answer(5, kind::HEARTBEAT, &[0, 1, 0, 4]).out_of_the_blue);
+}
+
+/// Packets with data sent again after one was overtaken by so many later ones.
+fn sent_again(overtaken_by: usize) -> u64 {
+    let mut config = AssociationConfig::default();
+    config.loss_detection = LossDetection::PacketThreshold;
+    config.sack_frequency = 1;
+    let mut pair = Pair::connected(1, config);
+    assert!(pair.send(0, 0, vec![1; 20_000]));
+    pair.run(Duration::from_secs(2));
+    pair.forget();
+    let mut held = None;
+    let mut later = 0;
+    pair.net.script(move |sight| {
+        if !sight.has(kind::DATA) {
+            return Verdict::Pass;
+        }
+        if held.is_none() {
+            held = Some(());
+            return Verdict::Drop;
+        }
+        later += 1;
+        if later > overtaken_by { Verdict::Drop } else { Verdict::Pass }
+    });
+    for _ in 0..6 {
+        assert!(pair.send(0, 0, vec![1; 1000]));
+        pair.net.settle();
+    }
+    pair.run(Duration::from_millis(100));
+    pair.statistics(0).paths[0].retransmitted_chunks
+}
+
+#[test]
+fn a_packet_is_lost_when_three_later_ones_have_arrived() {
+    assert_eq!(sent_again(2), 0);
+    assert_eq!(sent_again(3), 1);
+}
+
+#[test]
+fn answered_heartbeats_are_counted() {
+    let mut config = AssociationConfig::default();
+    config.heartbeat_interval = Some(Duration::from_secs(1));
+    let mut pair = Pair::connected(1, config);
+    pair.run(Duration::from_secs(30));
+    let path = &pair.statistics(0).paths[0];
+    assert!(path.heartbeats_sent > 10, "{}", path.heartbeats_sent);
+    assert!(path.heartbeats_sent - path.heartbeats_acked <= 1, "{path:?}");
+}
