@@ -43,7 +43,7 @@ enum Arrivals {
     None,
     /// An error; there may be more.
     Some,
-    /// A full call; there is probably more.
+    /// Somebody waited for what came, or there is probably more of it.
     Many,
 }
 
@@ -62,6 +62,8 @@ pub(crate) struct Driver {
     arrived: Vec<(Received, Bytes)>,
     /// Failed attempts to receive since the last success.
     receive_errors: u32,
+    /// The last poll brought something that others waited for: what they send now goes first.
+    others_first: bool,
     strangers: Strangers,
     /// Packets received from their queues.
     strangers_packets: u64,
@@ -98,6 +100,7 @@ impl Driver {
             batches: [Batch::default(); BATCHES],
             arrived: Vec::with_capacity(BATCHES),
             receive_errors: 0,
+            others_first: false,
             strangers,
             strangers_packets: 0,
             timer,
@@ -109,18 +112,20 @@ impl Driver {
     }
 
     /// Empties the engine's queues and sends, until there is nothing left. With `act` the engine
-    /// is changed first.
-    fn drain(&mut self, now: Instant, act: impl FnOnce(&mut Guard<'_>)) {
+    /// is changed first. Returns whether that woke somebody.
+    fn drain(&mut self, now: Instant, act: impl FnOnce(&mut Guard<'_>)) -> bool {
         let shared = self.shared.clone();
         let mut guard = shared.lock();
         act(&mut guard);
+        let mut woke = false;
         loop {
             let more = self.take(&mut guard, now);
             guard.statistics = self.sockets.statistics;
+            woke |= guard.wakes_somebody();
             drop(guard);
             self.send_taken(now);
             if !more {
-                return;
+                return woke;
             }
             guard = shared.lock();
         }
@@ -260,8 +265,8 @@ impl Driver {
                     }
                 };
                 self.receive_errors = 0;
-                self.take_batches(now, bound, count);
-                if count == BATCHES || round == ROUNDS {
+                let woke = self.take_batches(now, bound, count);
+                if woke || count == BATCHES || round == ROUNDS {
                     arrivals = Arrivals::Many;
                     break;
                 }
@@ -325,20 +330,27 @@ impl Driver {
     }
 
     /// Gives the batches of one call to the engine and sends what it answers to all of them: an
-    /// acknowledgement costs as much as a batch, and one does for several.
-    fn take_batches(&mut self, now: Instant, bound: IpAddr, count: usize) {
+    /// acknowledgement costs as much as a batch, and one does for several. Returns whether
+    /// somebody waited for what they brought.
+    fn take_batches(&mut self, now: Instant, bound: IpAddr, count: usize) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
         for slot in 0..count {
             if let Some((received, bytes)) = self.take_batch(now, bound, slot) {
                 self.siblings.sort(received, bytes, &mut arrived);
             }
         }
-        self.drain(now, |guard| {
+        // What users have done before goes first: an ABORT of theirs is not to be overtaken by
+        // the answer to a packet for an association that is no more.
+        if self.shared.lock().driver_is_wanted() {
+            self.drain(now, |_| {});
+        }
+        let woke = self.drain(now, |guard| {
             for (received, bytes) in arrived.drain(..) {
                 guard.engine.handle_batch(now, &received, bytes);
             }
         });
         self.arrived = arrived;
+        woke
     }
 
     /// Takes one received batch out of its buffer.
@@ -432,6 +444,17 @@ impl Future for Driver {
         let _entered = span.enter();
         for _ in 0..ROUNDS {
             let now = this.shared.runtime.now();
+            // What woke this task is most likely an arrival, and those whom it wakes go before all
+            // else that there is to do here. What they have sent leaves before the next look.
+            let mut arrivals = Arrivals::None;
+            let look_now = !std::mem::take(&mut this.others_first);
+            if look_now {
+                arrivals = this.receive(cx, now);
+                this.others_first = arrivals == Arrivals::Many;
+                if this.others_first {
+                    break;
+                }
+            }
             let waker = cx.waker();
             let mut strangers = (0, 0);
             this.drain(now, |guard| {
@@ -446,11 +469,14 @@ impl Future for Driver {
             this.guard_associations(now, strangers.0, strangers.1);
             this.follow_addresses(cx, now);
             let retry = this.sockets.flush(cx);
-            let arrivals = this.receive(cx, now).max(this.receive_others(cx, now));
+            if !look_now {
+                arrivals = this.receive(cx, now);
+            }
+            arrivals = arrivals.max(this.receive_others(cx, now));
             let reported = this.sockets.poll_errors(cx);
             let problems = this.report_problems(now);
             if arrivals == Arrivals::Many {
-                // Those whom the messages woke go first, and make room for more.
+                this.others_first = true;
                 break;
             }
             if arrivals == Arrivals::Some || problems || reported {

@@ -3,17 +3,18 @@
 //! A stream belongs either to a [`RecvStream`](crate::RecvStream) or to the association, whose
 //! `recv` takes messages of all such streams in the order in which they were delivered.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::task::Waker;
 
 use anabranch_proto::Message;
 
 use crate::byte_mode::Mark;
+use crate::numbers::NumberMap;
 
 /// The queues of one association.
 #[derive(Debug, Default)]
 pub(crate) struct Inbound {
-    streams: HashMap<u16, Queue>,
+    streams: NumberMap<u16, Queue>,
     /// Messages of unclaimed streams in order of delivery: their number and stream. Entries of
     /// streams claimed since then are stale.
     arrivals: VecDeque<(u64, u16)>,

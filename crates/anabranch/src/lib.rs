@@ -52,6 +52,7 @@ mod handle;
 mod inbound;
 mod listener;
 mod notification;
+mod numbers;
 mod options;
 mod recv_stream;
 pub mod runtime;

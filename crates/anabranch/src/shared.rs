@@ -3,7 +3,7 @@
 //! Critical sections are short: no system call is made and nothing is awaited within them.
 //! Wakers collected within are woken after the lock is released.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,7 @@ use crate::endpoint::EndpointStatistics;
 use crate::error::AssociationError;
 use crate::inbound::Pushed;
 use crate::notification::Notification;
+use crate::numbers::NumberMap;
 use crate::runtime::{LocalAddress, Runtime};
 use crate::shards::Handed;
 use crate::state::{AssociationState, Phase};
@@ -33,8 +34,8 @@ pub(crate) struct Shared {
 /// What the lock protects.
 pub(crate) struct State {
     pub(crate) engine: anabranch_proto::Endpoint,
-    pub(crate) associations: HashMap<AssociationId, AssociationState>,
-    pub(crate) listeners: HashMap<u16, ListenerState>,
+    pub(crate) associations: NumberMap<AssociationId, AssociationState>,
+    pub(crate) listeners: NumberMap<u16, ListenerState>,
     /// Aborted when their time is over; handles to them are gone.
     pub(crate) lingering: BTreeSet<(Instant, AssociationId)>,
     /// Associations that have not ended.
@@ -95,9 +96,18 @@ impl DerefMut for Guard<'_> {
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if let Some(mut state) = self.0.take() {
-            let wakes = std::mem::take(&mut state.wakes);
-            drop(state);
-            wakes.into_iter().for_each(Waker::wake);
+            // A single one, the usual case, costs no allocation.
+            let last = state.wakes.pop();
+            if state.wakes.is_empty() {
+                drop(state);
+            } else {
+                let others = std::mem::take(&mut state.wakes);
+                drop(state);
+                others.into_iter().for_each(Waker::wake);
+            }
+            if let Some(last) = last {
+                last.wake();
+            }
         }
     }
 }
@@ -110,8 +120,8 @@ impl Shared {
     ) -> Self {
         let state = State {
             engine,
-            associations: HashMap::new(),
-            listeners: HashMap::new(),
+            associations: NumberMap::default(),
+            listeners: NumberMap::default(),
             lingering: BTreeSet::new(),
             live: 0,
             revision: 0,
@@ -145,6 +155,11 @@ impl State {
         }
     }
 
+    /// Whether the driver has been woken and has not looked since.
+    pub(crate) fn driver_is_wanted(&self) -> bool {
+        self.driver_woken
+    }
+
     /// The driver looks at the state now and wants to be woken by this waker later.
     pub(crate) fn driver_looks(&mut self, waker: &Waker) {
         self.driver_woken = false;
@@ -157,6 +172,11 @@ impl State {
     /// Wakes these when the lock is released.
     pub(crate) fn wake(&mut self, wakers: impl IntoIterator<Item = Waker>) {
         self.wakes.extend(wakers);
+    }
+
+    /// Whether somebody is woken when the lock is released.
+    pub(crate) fn wakes_somebody(&self) -> bool {
+        !self.wakes.is_empty()
     }
 
     /// The endpoint's addresses without link-local ones of other interfaces than these.

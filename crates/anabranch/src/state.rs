@@ -1,6 +1,6 @@
 //! What the driver keeps of an association beside the engine's part.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use anabranch_proto::{Message, OutgoingMessage, Statistics};
 use crate::error::AssociationError;
 use crate::inbound::Inbound;
 use crate::notification::NotificationLog;
+use crate::numbers::NumberSet;
 use crate::wakers::{Senders, WakerSet};
 
 /// How far an association has got.
@@ -44,7 +45,7 @@ pub(crate) struct AssociationState {
     /// What is charged for messages that were consumed under the lock held now.
     pub(crate) consumed: u32,
     /// Streams with a `SendStream`, or for which an end mark is owed.
-    pub(crate) sending: HashSet<u16>,
+    pub(crate) sending: NumberSet<u16>,
     /// End marks of dropped streams for which there was no room.
     pub(crate) owed_marks: VecDeque<OutgoingMessage>,
     /// All streams that `open_stream` would try before the one of this rank are in use.
@@ -77,7 +78,7 @@ impl AssociationState {
             undelivered: 0,
             inbound: Inbound::default(),
             consumed: 0,
-            sending: HashSet::new(),
+            sending: NumberSet::default(),
             owed_marks: VecDeque::new(),
             lowest_free: 0,
             connecting: WakerSet::default(),

@@ -1,6 +1,6 @@
 //! SCTP in UDP datagrams (RFC 6951): sockets with segmentation and receive offload.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -16,6 +16,9 @@ use super::{
 };
 #[cfg(target_os = "linux")]
 use super::{Preference, Shard, steering};
+
+/// Batches of one receive call at the most.
+const MOST_BATCHES: usize = 8;
 
 /// A UDP socket that carries SCTP.
 #[derive(Debug)]
@@ -35,6 +38,38 @@ struct Descriptor {
     /// What quinn-udp has learnt of the system: it gives segmentation up for ever after some
     /// errors.
     state: RefCell<UdpSocketState>,
+    queue: Queue,
+}
+
+/// What is known of the system's queue of arrivals.
+///
+/// Where datagrams come one by one, as requests and their answers do, looking for a second one
+/// right away would only delay the first: it is done in the next look.
+#[derive(Debug, Default)]
+struct Queue {
+    /// Datagrams taken since it was empty; a batch counts as several.
+    taken: Cell<usize>,
+    /// There was a single one the last time that it was emptied.
+    lone: Cell<bool>,
+}
+
+impl Queue {
+    /// How many batches, of so many at the most, to look for.
+    fn expected(&self, most: usize) -> usize {
+        if self.lone.get() && self.taken.get() == 0 { most.min(1) } else { most }
+    }
+
+    /// So many datagrams came.
+    fn took(&self, datagrams: usize) {
+        self.taken.set(self.taken.get().saturating_add(datagrams));
+    }
+
+    /// There is nothing left.
+    fn emptied(&self) {
+        if let taken @ 1.. = self.taken.take() {
+            self.lone.set(taken == 1);
+        }
+    }
 }
 
 /// A socket for the address of a binding that is not bound yet.
@@ -125,8 +160,11 @@ impl Descriptor {
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let _ = state.enable_transport_errors((&socket).into());
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        without_timestamps(&socket);
         socket.set_nonblocking(true)?;
-        Ok(Self { io: Polled::new(socket.into())?, state: RefCell::new(state) })
+        let io = Polled::new(socket.into())?;
+        Ok(Self { io, state: RefCell::new(state), queue: Queue::default() })
     }
 
     fn poll_receive(
@@ -135,15 +173,22 @@ impl Descriptor {
         buffers: &mut [IoSliceMut<'_>],
         batches: &mut [Batch],
     ) -> Poll<io::Result<usize>> {
-        let mut metas = [RecvMeta::default(); quinn_udp::BATCH_SIZE];
+        let mut metas = [RecvMeta::default(); MOST_BATCHES];
         let most = buffers.len().min(batches.len()).min(metas.len());
         self.io.poll_receive(cx, || {
+            let most = self.queue.expected(most);
             let (buffers, metas) = (&mut buffers[..most], &mut metas[..most]);
-            let count = self.state.borrow().recv(self.io.get().into(), buffers, metas)?;
+            let received = self.state.borrow().recv(self.io.get().into(), buffers, metas);
+            let count = received.inspect_err(|_| self.queue.emptied())?;
             for (batch, meta) in batches.iter_mut().zip(&metas[..count]) {
                 *batch = from_meta(meta);
+                self.queue.took(meta.len.div_ceil(meta.stride.max(1)));
             }
-            Ok(Look { value: count, emptied: count < most })
+            let emptied = count < most;
+            if emptied {
+                self.queue.emptied();
+            }
+            Ok(Look { value: count, emptied })
         })
     }
 }
@@ -161,7 +206,15 @@ impl PacketSocket for Socket {
     fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
         let transmit = transmit(datagrams);
         let send = || {
-            let send = || self.main.state.borrow().try_send(self.main.io.get().into(), &transmit);
+            let send = || {
+                #[cfg(unix)]
+                if is_plain(datagrams) {
+                    let sent =
+                        self.main.io.get().send_to(datagrams.contents, datagrams.destination);
+                    return sent.map(drop);
+                }
+                self.main.state.borrow().try_send(self.main.io.get().into(), &transmit)
+            };
             if datagrams.may_fragment {
                 return fragmentation::allowed(self.main.io.get(), self.address.is_ipv4(), send);
             }
@@ -212,6 +265,8 @@ impl PacketSocket for Socket {
         if let Ok(state) = UdpSocketState::new(main.io.get().into()) {
             #[cfg(any(target_os = "linux", target_os = "android"))]
             let _ = state.enable_transport_errors(main.io.get().into());
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            without_timestamps(main.io.get());
             main.state.replace(state);
         }
     }
@@ -227,6 +282,22 @@ impl PacketSocket for Socket {
         let main = self.main.io.next_error(error_queue::next);
         main.or_else(|| self.others.with(None, |others| others.io.next_error(error_queue::next)))
     }
+}
+
+/// Whether it is one datagram that the system need not be told anything of but where it goes.
+#[cfg(unix)]
+fn is_plain(datagrams: &Datagrams<'_>) -> bool {
+    datagrams.contents.len() <= datagrams.segment_size
+        && datagrams.ecn.is_none()
+        && datagrams.source.is_none()
+}
+
+/// Tells the system not to look at the clock for each packet: it is done when they are received.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn without_timestamps(socket: &impl std::os::fd::AsFd) {
+    use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+    // It only costs time.
+    let _ = setsockopt(socket, ReceiveTimestampns, &false);
 }
 
 /// What quinn-udp is to send.
@@ -286,6 +357,28 @@ mod tests {
         assert_eq!(count.await.unwrap(), 1);
         buffer.truncate(batches[0].len);
         (batches[0], buffer)
+    }
+
+    #[test]
+    fn a_second_datagram_is_looked_for_later_where_they_come_one_by_one() {
+        let queue = Queue::default();
+        assert_eq!(queue.expected(8), 8);
+        queue.took(1);
+        queue.emptied();
+        for _ in 0..3 {
+            assert_eq!(queue.expected(8), 1);
+            queue.took(1);
+            // There may be more, and then they are taken together.
+            assert_eq!(queue.expected(8), 8);
+            queue.emptied();
+            // Nothing since.
+            queue.emptied();
+        }
+        for datagrams in [[1, 1], [2, 0]] {
+            datagrams.into_iter().for_each(|datagrams| queue.took(datagrams));
+            queue.emptied();
+            assert_eq!(queue.expected(8), 8);
+        }
     }
 
     #[tokio::test]
