@@ -1,19 +1,14 @@
 //! Sending and receiving with the calls of the POSIX socket interface.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 
-use bytes::Bytes;
 use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 
-use super::{buffers, guard, length};
-use crate::abi::{
-    self, IPPROTO_SCTP, Initmsg, Plain, Prinfo, Rcvinfo, Sndinfo, Sndrcvinfo, event, flag,
-};
-use crate::address;
+use super::transfer::{Sending, receive, remotes};
+use super::{buffers, guard};
+use crate::abi::{self, IPPROTO_SCTP, Initmsg, Plain};
 use crate::errno::Errno;
-use crate::socket::options::Options;
-use crate::socket::{Outgoing, Received, Socket, Taken, Target, find};
+use crate::socket::find;
 
 /// Types of ancillary data.
 const SCTP_INIT: c_int = 0;
@@ -22,32 +17,6 @@ const SCTP_SNDINFO: c_int = 2;
 const SCTP_RCVINFO: c_int = 3;
 const SCTP_NXTINFO: c_int = 4;
 const SCTP_PRINFO: c_int = 5;
-
-/// A message as the options of its socket say.
-pub(super) fn by_default(options: &Options, data: Bytes) -> (Outgoing, i32) {
-    let info = options.default_send;
-    let outgoing = Outgoing {
-        stream: info.sid,
-        flags: info.flags,
-        ppid: info.ppid,
-        context: info.context,
-        lifetime: options.default_lifetime,
-        data,
-    };
-    (outgoing, info.assoc_id)
-}
-
-/// Sends a message with what the socket's options say.
-fn send_plain(
-    socket: &Arc<Socket>,
-    target: Target,
-    data: Bytes,
-    flags: c_int,
-) -> Result<ssize_t, Errno> {
-    let (outgoing, id) = socket.with(|state| by_default(&state.options, data));
-    let target = if target.remotes.is_empty() { Target { id, ..target } } else { target };
-    socket.send(&target, &outgoing, flags).map(length)
-}
 
 /// Sends a message as the socket's options say.
 ///
@@ -91,12 +60,9 @@ pub unsafe extern "C" fn anabranch_sendto(
         let socket = find(fd)?;
         // SAFETY: the caller's promise.
         let data = unsafe { buffers::copy(data, len) }?;
-        let mut target = Target::default();
-        if !to.is_null() {
-            // SAFETY: the caller's promise.
-            target.remotes.push(unsafe { address::read(to, tolen) }?);
-        }
-        send_plain(&socket, target, data, flags)
+        // SAFETY: the caller's promise.
+        let remotes = unsafe { remotes(to, tolen) }?;
+        Sending::new(socket, data, remotes).send(flags)
     })
 }
 
@@ -120,72 +86,31 @@ pub unsafe extern "C" fn anabranch_sendmsg(
         let message = unsafe { &*message };
         // SAFETY: the caller's promise.
         let data = unsafe { buffers::gather(message.msg_iov, message.msg_iovlen) }?;
-        let mut target = Target::default();
-        if !message.msg_name.is_null() {
-            let name = message.msg_name.cast_const().cast();
-            // SAFETY: the caller's promise.
-            target.remotes.push(unsafe { address::read(name, message.msg_namelen) }?);
-        }
-        let (mut outgoing, id) = socket.with(|state| by_default(&state.options, data));
-        target.id = if target.remotes.is_empty() { id } else { 0 };
+        let name = message.msg_name.cast_const().cast();
+        // SAFETY: the caller's promise.
+        let remotes = unsafe { remotes(name, message.msg_namelen) }?;
+        let mut sending = Sending::new(socket, data, remotes);
         // SAFETY: the caller's promise.
         for (kind, bytes) in unsafe { control(message) } {
             match kind {
                 SCTP_SNDINFO => {
-                    let info: Sndinfo = abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?;
-                    apply(&mut outgoing, &mut target, info);
+                    sending.sndinfo(abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?);
                 }
                 SCTP_SNDRCV => {
-                    let info: Sndrcvinfo = abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?;
-                    apply_sndrcv(&mut outgoing, &mut target, &info);
+                    sending.sndrcv(&abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?);
                 }
                 SCTP_PRINFO => {
-                    let info: Prinfo = abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?;
-                    apply_prinfo(&mut outgoing, info)?;
+                    sending.prinfo(abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?)?;
                 }
                 SCTP_INIT => {
                     let init: Initmsg = abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?;
-                    super::options::set_init(&socket, init)?;
+                    super::options::set_init(&sending.socket, init)?;
                 }
                 _ => return Err(Errno::EINVAL),
             }
         }
-        socket.send(&target, &outgoing, flags).map(length)
+        sending.send(flags)
     })
-}
-
-/// What SCTP_SNDINFO says.
-pub(super) fn apply(outgoing: &mut Outgoing, target: &mut Target, info: Sndinfo) {
-    outgoing.stream = info.sid;
-    outgoing.flags = info.flags;
-    outgoing.ppid = info.ppid;
-    outgoing.context = info.context;
-    if info.assoc_id != 0 {
-        target.id = info.assoc_id;
-    }
-}
-
-/// What SCTP_SNDRCV says; its time to live is in milliseconds, and 0 is for ever.
-pub(super) fn apply_sndrcv(outgoing: &mut Outgoing, target: &mut Target, info: &Sndrcvinfo) {
-    let Sndrcvinfo { stream, flags, ppid, context, assoc_id, .. } = *info;
-    apply(outgoing, target, Sndinfo { sid: stream, flags, ppid, context, assoc_id });
-    outgoing.lifetime = lifetime(info.timetolive);
-}
-
-/// What SCTP_PRINFO says. Without partial reliability (RFC 3758) only a time to live has a
-/// meaning: what was not sent until then is not sent any more.
-pub(super) fn apply_prinfo(outgoing: &mut Outgoing, info: Prinfo) -> Result<(), Errno> {
-    match info.policy & flag::PR_MASK {
-        0 => outgoing.lifetime = None,
-        flag::PR_TTL => outgoing.lifetime = lifetime(info.value),
-        _ => return Err(Errno::EOPNOTSUPP),
-    }
-    Ok(())
-}
-
-/// A time to live in milliseconds.
-pub(super) fn lifetime(milliseconds: u32) -> Option<std::time::Duration> {
-    (milliseconds > 0).then(|| std::time::Duration::from_millis(milliseconds.into()))
 }
 
 /// SCTP's ancillary data of a message.
@@ -256,58 +181,11 @@ pub unsafe extern "C" fn anabranch_recvfrom(
     fromlen: *mut socklen_t,
 ) -> ssize_t {
     guard(-1, || {
-        let socket = find(fd)?;
         let entry = iovec { iov_base: buffer, iov_len: len };
         // SAFETY: the caller's promise.
-        let (received, count) = unsafe { receive(&socket, &raw const entry, 1, flags) }?;
-        if let Some(peer) = received.from {
-            // SAFETY: the caller's promise.
-            unsafe { address::write(socket.show(peer), from, fromlen) };
-        }
-        Ok(length(count))
+        let incoming = unsafe { receive(fd, (&raw const entry, 1), flags, from, fromlen) }?;
+        Ok(incoming.length())
     })
-}
-
-/// Receives into buffers. Returns the bytes that they got.
-///
-/// # Safety
-/// As [`buffers::scatter`].
-pub(super) unsafe fn receive(
-    socket: &Socket,
-    list: *const iovec,
-    count: usize,
-    flags: c_int,
-) -> Result<(Received, usize), Errno> {
-    // SAFETY: the caller's promise.
-    let room = unsafe { buffers::room(list, count) }?;
-    let received = socket.receive(room, flags)?;
-    // SAFETY: the caller's promise.
-    let copied = unsafe { buffers::scatter(&received.data, list, count) }?;
-    Ok((received, copied))
-}
-
-/// The flags of what was received.
-pub(super) fn flags_of(received: &Received) -> c_int {
-    let kind = match received.taken {
-        Taken::Notification => flag::MSG_NOTIFICATION,
-        Taken::Message { .. } | Taken::End => 0,
-    };
-    kind | if received.end { libc::MSG_EOR } else { 0 }
-}
-
-/// SCTP_SNDRCV of what was received.
-pub(super) fn sndrcv(info: Rcvinfo) -> Sndrcvinfo {
-    Sndrcvinfo {
-        stream: info.sid,
-        ssn: info.ssn,
-        flags: info.flags,
-        ppid: info.ppid,
-        tsn: info.tsn,
-        cumtsn: info.cumtsn,
-        context: info.context,
-        assoc_id: info.assoc_id,
-        ..Sndrcvinfo::default()
-    }
 }
 
 /// Receives (a part of) a message, with the ancillary data that the socket is told to give.
@@ -321,40 +199,24 @@ pub unsafe extern "C" fn anabranch_recvmsg(
     flags: c_int,
 ) -> ssize_t {
     guard(-1, || {
-        let socket = find(fd)?;
         if message.is_null() {
             return Err(Errno::EFAULT);
         }
         // SAFETY: not null, and the caller's promise.
         let message = unsafe { &mut *message };
-        let (list, count) = (message.msg_iov, message.msg_iovlen);
+        let list = (message.msg_iov.cast_const(), message.msg_iovlen);
+        let (name, len) = (message.msg_name.cast(), &raw mut message.msg_namelen);
         // SAFETY: the caller's promise.
-        let (received, copied) = unsafe { receive(&socket, list, count, flags) }?;
-        if let Some(peer) = received.from {
-            let (name, len) = (message.msg_name.cast(), &raw mut message.msg_namelen);
-            // SAFETY: the caller's promise.
-            unsafe { address::write(socket.show(peer), name, len) };
-        }
-        message.msg_flags = flags_of(&received);
-        let mut items = Vec::new();
-        if let Taken::Message { info, next } = &received.taken {
-            let wanted = socket.with(|state| {
-                let sndrcv = state.options.events.contains(&event::DATA_IO);
-                (state.options.rcvinfo, state.options.nxtinfo, sndrcv)
-            });
-            if wanted.0 {
-                items.push(item(SCTP_RCVINFO, info));
-            }
-            if let Some(next) = next.filter(|_| wanted.1) {
-                items.push(item(SCTP_NXTINFO, &next));
-            }
-            if wanted.2 {
-                items.push(item(SCTP_SNDRCV, &sndrcv(*info)));
-            }
-        }
+        let incoming = unsafe { receive(fd, list, flags, name, len) }?;
+        message.msg_flags = incoming.flags();
+        let (current, next) = incoming.about();
+        let current = current.map(|info| item(SCTP_RCVINFO, &info));
+        let next = next.map(|info| item(SCTP_NXTINFO, &info));
+        let sndrcv = incoming.sndrcv().map(|info| item(SCTP_SNDRCV, &info));
+        let items: Vec<_> = current.into_iter().chain(next).chain(sndrcv).collect();
         // SAFETY: the caller's promise.
         unsafe { set_control(message, &items) };
-        Ok(length(copied))
+        Ok(incoming.length())
     })
 }
 

@@ -7,6 +7,7 @@ mod message;
 mod options;
 mod sctp;
 mod socket;
+mod transfer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -5,14 +5,12 @@ use std::net::SocketAddr;
 
 use libc::{c_int, c_uint, iovec, sockaddr, socklen_t, ssize_t};
 
-use super::message::{
-    apply, apply_prinfo, apply_sndrcv, by_default, flags_of, lifetime, receive, sndrcv,
-};
-use super::{buffers, done, guard, length};
-use crate::abi::{self, Prinfo, RecvvRn, SendvSpa, Sndinfo, Sndrcvinfo, event};
+use super::transfer::{Sending, receive, remotes};
+use super::{buffers, done, guard};
+use crate::abi::{self, RecvvRn, SendvSpa, Sndrcvinfo};
 use crate::address;
 use crate::errno::Errno;
-use crate::socket::{Taken, Target, find};
+use crate::socket::find;
 
 const BINDX_ADD_ADDR: c_int = 1;
 const BINDX_REM_ADDR: c_int = 2;
@@ -192,16 +190,13 @@ pub unsafe extern "C" fn anabranch_sctp_sendmsg(
         let socket = find(fd)?;
         // SAFETY: the caller's promise.
         let data = unsafe { buffers::copy(data, len) }?;
-        let mut target = Target::default();
-        if !to.is_null() {
-            // SAFETY: the caller's promise.
-            target.remotes.push(unsafe { address::read(to, tolen) }?);
-        }
-        let (mut outgoing, _) = socket.with(|state| by_default(&state.options, data));
-        (outgoing.stream, outgoing.ppid, outgoing.context) = (stream, ppid, context);
-        outgoing.flags = u16::try_from(flags).map_err(|_| Errno::EINVAL)?;
-        outgoing.lifetime = lifetime(timetolive);
-        socket.send(&target, &outgoing, 0).map(length)
+        // SAFETY: the caller's promise.
+        let remotes = unsafe { remotes(to, tolen) }?;
+        let flags = u16::try_from(flags).map_err(|_| Errno::EINVAL)?;
+        let mut sending = Sending::new(socket, data, remotes);
+        let info = Sndrcvinfo { stream, flags, ppid, context, timetolive, ..Sndrcvinfo::default() };
+        sending.sndrcv(&info);
+        sending.send(0)
     })
 }
 
@@ -222,14 +217,12 @@ pub unsafe extern "C" fn anabranch_sctp_send(
         let socket = find(fd)?;
         // SAFETY: the caller's promise.
         let data = unsafe { buffers::copy(data, len) }?;
-        let (mut outgoing, id) = socket.with(|state| by_default(&state.options, data));
-        let mut target = Target { id, ..Target::default() };
+        let mut sending = Sending::new(socket, data, Vec::new());
         if !info.is_null() {
             // SAFETY: not null, and the caller's promise; any bytes are a value.
-            let info = unsafe { info.cast::<Sndrcvinfo>().read_unaligned() };
-            apply_sndrcv(&mut outgoing, &mut target, &info);
+            sending.sndrcv(&unsafe { info.cast::<Sndrcvinfo>().read_unaligned() });
         }
-        socket.send(&target, &outgoing, flags).map(length)
+        sending.send(flags)
     })
 }
 
@@ -255,14 +248,13 @@ pub unsafe extern "C" fn anabranch_sctp_sendv(
         let socket = find(fd)?;
         // SAFETY: the caller's promise.
         let data = unsafe { buffers::gather(list, buffers::count(count)?) }?;
-        let (mut outgoing, id) = socket.with(|state| by_default(&state.options, data));
-        let mut target = Target::default();
-        if addresses.is_null() || address_count == 0 {
-            target.id = id;
+        let remotes = if addresses.is_null() || address_count == 0 {
+            Vec::new()
         } else {
             // SAFETY: the caller's promise.
-            target.remotes = unsafe { address::read_packed(addresses, address_count) }?;
-        }
+            unsafe { address::read_packed(addresses, address_count) }?
+        };
+        let mut sending = Sending::new(socket, data, remotes);
         let info = if info_type == SENDV_NOINFO || info.is_null() {
             &[]
         } else {
@@ -272,12 +264,10 @@ pub unsafe extern "C" fn anabranch_sctp_sendv(
         match info_type {
             SENDV_NOINFO => {}
             SENDV_SNDINFO => {
-                let info: Sndinfo = abi::from_bytes(info).ok_or(Errno::EINVAL)?;
-                apply(&mut outgoing, &mut target, info);
+                sending.sndinfo(abi::from_bytes(info).ok_or(Errno::EINVAL)?);
             }
             SENDV_PRINFO => {
-                let info: Prinfo = abi::from_bytes(info).ok_or(Errno::EINVAL)?;
-                apply_prinfo(&mut outgoing, info)?;
+                sending.prinfo(abi::from_bytes(info).ok_or(Errno::EINVAL)?)?;
             }
             SENDV_SPA => {
                 let info: SendvSpa = abi::from_bytes(info).ok_or(Errno::EINVAL)?;
@@ -285,16 +275,16 @@ pub unsafe extern "C" fn anabranch_sctp_sendv(
                     return Err(Errno::EOPNOTSUPP);
                 }
                 if info.flags & SEND_SNDINFO_VALID != 0 {
-                    apply(&mut outgoing, &mut target, info.sndinfo);
+                    sending.sndinfo(info.sndinfo);
                 }
                 if info.flags & SEND_PRINFO_VALID != 0 {
-                    apply_prinfo(&mut outgoing, info.prinfo)?;
+                    sending.prinfo(info.prinfo)?;
                 }
             }
             // There is no AUTH.
             _ => return Err(Errno::EOPNOTSUPP),
         }
-        socket.send(&target, &outgoing, flags).map(length)
+        sending.send(flags)
     })
 }
 
@@ -315,29 +305,20 @@ pub unsafe extern "C" fn anabranch_sctp_recvmsg(
     flags: *mut c_int,
 ) -> ssize_t {
     guard(-1, || {
-        let socket = find(fd)?;
         let entry = iovec { iov_base: buffer, iov_len: len };
         // SAFETY: the caller's promise.
         let wanted = if flags.is_null() { 0 } else { unsafe { flags.read_unaligned() } };
         // SAFETY: the caller's promise.
-        let (received, count) = unsafe { receive(&socket, &raw const entry, 1, wanted) }?;
-        if let Some(peer) = received.from {
-            // SAFETY: the caller's promise.
-            unsafe { address::write(socket.show(peer), from, fromlen) };
-        }
+        let incoming = unsafe { receive(fd, (&raw const entry, 1), wanted, from, fromlen) }?;
         if !flags.is_null() {
             // SAFETY: not null, and the caller's promise.
-            unsafe { flags.write_unaligned(flags_of(&received)) };
+            unsafe { flags.write_unaligned(incoming.flags()) };
         }
-        // RFC 6458 section 6.2.1: `info` is filled if sctp_data_io_event is on.
-        if let Taken::Message { info: about, .. } = received.taken
-            && !info.is_null()
-            && socket.with(|state| state.options.events.contains(&event::DATA_IO))
-        {
+        if let Some(about) = incoming.sndrcv().filter(|_| !info.is_null()) {
             // SAFETY: not null, and the caller's promise.
-            unsafe { info.cast::<Sndrcvinfo>().write_unaligned(sndrcv(about)) };
+            unsafe { info.cast::<Sndrcvinfo>().write_unaligned(about) };
         }
-        Ok(length(count))
+        Ok(incoming.length())
     })
 }
 
@@ -360,32 +341,23 @@ pub unsafe extern "C" fn anabranch_sctp_recvv(
     flags: *mut c_int,
 ) -> ssize_t {
     guard(-1, || {
-        let socket = find(fd)?;
         // SAFETY: the caller's promise.
         let wanted = if flags.is_null() { 0 } else { unsafe { flags.read_unaligned() } };
-        let count = buffers::count(count)?;
+        let list = (list, buffers::count(count)?);
         // SAFETY: the caller's promise.
-        let (received, copied) = unsafe { receive(&socket, list, count, wanted) }?;
-        if let Some(peer) = received.from {
-            // SAFETY: the caller's promise.
-            unsafe { address::write(socket.show(peer), from, fromlen) };
-        }
+        let incoming = unsafe { receive(fd, list, wanted, from, fromlen) }?;
         if !flags.is_null() {
             // SAFETY: not null, and the caller's promise.
-            unsafe { flags.write_unaligned(flags_of(&received)) };
+            unsafe { flags.write_unaligned(incoming.flags()) };
         }
-        let (mut kind, mut about) = (RECVV_NOINFO, Vec::new());
-        if let Taken::Message { info: rcvinfo, next } = received.taken {
-            let (current, following) =
-                socket.with(|state| (state.options.rcvinfo, state.options.nxtinfo));
-            let next = next.filter(|_| following);
-            (kind, about) = match (current, next) {
-                (true, Some(nxtinfo)) => (RECVV_RN, abi::to_bytes(&RecvvRn { rcvinfo, nxtinfo })),
-                (true, None) => (RECVV_RCVINFO, abi::to_bytes(&rcvinfo)),
-                (false, Some(nxtinfo)) => (RECVV_NXTINFO, abi::to_bytes(&nxtinfo)),
-                (false, None) => (RECVV_NOINFO, Vec::new()),
-            };
-        }
+        let (mut kind, mut about) = match incoming.about() {
+            (Some(rcvinfo), Some(nxtinfo)) => {
+                (RECVV_RN, abi::to_bytes(&RecvvRn { rcvinfo, nxtinfo }))
+            }
+            (Some(rcvinfo), None) => (RECVV_RCVINFO, abi::to_bytes(&rcvinfo)),
+            (None, Some(nxtinfo)) => (RECVV_NXTINFO, abi::to_bytes(&nxtinfo)),
+            (None, None) => (RECVV_NOINFO, Vec::new()),
+        };
         // SAFETY: the caller's promise.
         let room = if info_len.is_null() { 0 } else { unsafe { info_len.read_unaligned() } };
         if info.is_null() || (room as usize) < about.len() {
@@ -404,6 +376,6 @@ pub unsafe extern "C" fn anabranch_sctp_recvv(
                 info_type.write_unaligned(kind);
             }
         }
-        Ok(length(copied))
+        Ok(incoming.length())
     })
 }

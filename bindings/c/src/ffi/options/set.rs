@@ -15,7 +15,7 @@ use crate::abi::{
 };
 use crate::address;
 use crate::errno::Errno;
-use crate::ffi::message::lifetime;
+use crate::ffi::transfer::lifetime;
 use crate::socket::configure::{ALL_ASSOC, FUTURE_ASSOC};
 use crate::socket::options::Options;
 use crate::socket::{Socket, Style};

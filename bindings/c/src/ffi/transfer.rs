@@ -1,0 +1,166 @@
+//! What the calls that send have in common, and those that receive.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use libc::{c_int, iovec, sockaddr, socklen_t, ssize_t};
+
+use super::{buffers, length};
+use crate::abi::{Nxtinfo, Prinfo, Rcvinfo, Sndinfo, Sndrcvinfo, event, flag};
+use crate::address;
+use crate::errno::Errno;
+use crate::socket::{Outgoing, Received, Socket, Taken, Target, find};
+
+/// A message to send: as its socket's options say, until the call says otherwise.
+pub(super) struct Sending {
+    pub(super) socket: Arc<Socket>,
+    pub(super) outgoing: Outgoing,
+    target: Target,
+}
+
+impl Sending {
+    /// A message to these addresses, or without any to the association that the options say.
+    pub(super) fn new(socket: Arc<Socket>, data: Bytes, remotes: Vec<SocketAddr>) -> Self {
+        let (info, lifetime) =
+            socket.with(|state| (state.options.default_send, state.options.default_lifetime));
+        let outgoing = Outgoing {
+            stream: info.sid,
+            flags: info.flags,
+            ppid: info.ppid,
+            context: info.context,
+            lifetime,
+            data,
+        };
+        let id = if remotes.is_empty() { info.assoc_id } else { 0 };
+        Self { socket, outgoing, target: Target { id, remotes } }
+    }
+
+    /// What SCTP_SNDINFO says.
+    pub(super) fn sndinfo(&mut self, info: Sndinfo) {
+        self.outgoing.stream = info.sid;
+        self.outgoing.flags = info.flags;
+        self.outgoing.ppid = info.ppid;
+        self.outgoing.context = info.context;
+        if info.assoc_id != 0 {
+            self.target.id = info.assoc_id;
+        }
+    }
+
+    /// What SCTP_SNDRCV says; its time to live is in milliseconds, and 0 is for ever.
+    pub(super) fn sndrcv(&mut self, info: &Sndrcvinfo) {
+        let Sndrcvinfo { stream, flags, ppid, context, assoc_id, .. } = *info;
+        self.sndinfo(Sndinfo { sid: stream, flags, ppid, context, assoc_id });
+        self.outgoing.lifetime = lifetime(info.timetolive);
+    }
+
+    /// What SCTP_PRINFO says. Without partial reliability (RFC 3758) only a time to live has a
+    /// meaning: what was not sent until then is not sent any more.
+    pub(super) fn prinfo(&mut self, info: Prinfo) -> Result<(), Errno> {
+        match info.policy & flag::PR_MASK {
+            0 => self.outgoing.lifetime = None,
+            flag::PR_TTL => self.outgoing.lifetime = lifetime(info.value),
+            _ => return Err(Errno::EOPNOTSUPP),
+        }
+        Ok(())
+    }
+
+    /// Sends it. Returns its length.
+    pub(super) fn send(self, flags: c_int) -> Result<ssize_t, Errno> {
+        self.socket.send(&self.target, &self.outgoing, flags).map(length)
+    }
+}
+
+/// A time to live in milliseconds.
+pub(super) fn lifetime(milliseconds: u32) -> Option<Duration> {
+    (milliseconds > 0).then(|| Duration::from_millis(milliseconds.into()))
+}
+
+/// The address that a message goes to, if one is given.
+///
+/// # Safety
+/// `to` is null or points to `len` readable bytes.
+pub(super) unsafe fn remotes(
+    to: *const sockaddr,
+    len: socklen_t,
+) -> Result<Vec<SocketAddr>, Errno> {
+    if to.is_null() {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the caller's promise.
+    Ok(vec![unsafe { address::read(to, len) }?])
+}
+
+/// A message, or a part of one, that was received.
+pub(super) struct Incoming {
+    socket: Arc<Socket>,
+    received: Received,
+    /// Bytes that the caller's buffers got.
+    copied: usize,
+}
+
+/// Receives into buffers, and tells whose it is.
+///
+/// # Safety
+/// As [`buffers::scatter`]; `fromlen` is null or valid, and `from` is null or points to
+/// `*fromlen` writable bytes.
+pub(super) unsafe fn receive(
+    fd: c_int,
+    (list, count): (*const iovec, usize),
+    flags: c_int,
+    from: *mut sockaddr,
+    fromlen: *mut socklen_t,
+) -> Result<Incoming, Errno> {
+    let socket = find(fd)?;
+    // SAFETY: the caller's promise.
+    let room = unsafe { buffers::room(list, count) }?;
+    let received = socket.receive(room, flags)?;
+    // SAFETY: the caller's promise.
+    let copied = unsafe { buffers::scatter(&received.data, list, count) }?;
+    if let Some(peer) = received.from {
+        // SAFETY: the caller's promise.
+        unsafe { address::write(socket.show(peer), from, fromlen) };
+    }
+    Ok(Incoming { socket, received, copied })
+}
+
+impl Incoming {
+    /// What the call returns.
+    pub(super) fn length(&self) -> ssize_t {
+        length(self.copied)
+    }
+
+    /// MSG_EOR and MSG_NOTIFICATION.
+    pub(super) fn flags(&self) -> c_int {
+        let kind = match self.received.taken {
+            Taken::Notification => flag::MSG_NOTIFICATION,
+            Taken::Message { .. } | Taken::End => 0,
+        };
+        kind | if self.received.end { libc::MSG_EOR } else { 0 }
+    }
+
+    /// What the socket is to tell of messages by SCTP_RECVRCVINFO and SCTP_RECVNXTINFO.
+    pub(super) fn about(&self) -> (Option<Rcvinfo>, Option<Nxtinfo>) {
+        let Taken::Message { info, next } = self.received.taken else { return (None, None) };
+        let wanted = self.socket.with(|state| (state.options.rcvinfo, state.options.nxtinfo));
+        (wanted.0.then_some(info), next.filter(|_| wanted.1))
+    }
+
+    /// SCTP_SNDRCV, if `sctp_data_io_event` is on (RFC 6458 section 6.2.1).
+    pub(super) fn sndrcv(&self) -> Option<Sndrcvinfo> {
+        let Taken::Message { info, .. } = self.received.taken else { return None };
+        let wanted = self.socket.with(|state| state.options.events.contains(&event::DATA_IO));
+        wanted.then(|| Sndrcvinfo {
+            stream: info.sid,
+            ssn: info.ssn,
+            flags: info.flags,
+            ppid: info.ppid,
+            tsn: info.tsn,
+            cumtsn: info.cumtsn,
+            context: info.context,
+            assoc_id: info.assoc_id,
+            ..Sndrcvinfo::default()
+        })
+    }
+}
