@@ -114,3 +114,13 @@ fn answered_heartbeats_are_counted() {
     assert!(path.heartbeats_sent > 10, "{}", path.heartbeats_sent);
     assert!(path.heartbeats_sent - path.heartbeats_acked <= 1, "{path:?}");
 }
+
+#[test]
+fn timeouts_of_a_path_are_counted() {
+    let mut pair = Pair::connected(1, AssociationConfig::rfc9260());
+    pair.net.script(|_| Verdict::Drop);
+    assert!(pair.send(0, 0, vec![1; 100]));
+    pair.run(Duration::from_secs(10));
+    // After 1, 2 and 4 seconds.
+    assert_eq!(pair.statistics(0).paths[0].t3_timeouts, 3);
+}

@@ -185,6 +185,7 @@ impl Association {
                 self.counters.fast_recoveries += 1;
                 mark!(FastRecovery);
             }
+            // req: rfc9260 7.2.4 "SHOULD NOT delay retransmission for"
             // req: rfc9260 7.2.4 "SHOULD ignore the value of cwnd and"
             self.paths[to].retransmit_at_once |= begins || self.config.revision < Revision::Rfc9260;
         }

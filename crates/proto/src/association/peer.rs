@@ -173,6 +173,7 @@ pub(crate) fn init_value(
         .collect();
     // A single address need not be listed: the packet's source says it, also behind a NAT.
     // req: rfc6951 3.2 "associations, IP addresses MUST NOT be listed in"
+    // req: rfc9260 3.3.2.1.2 "SHOULD instead use an IPv4 Address parameter"
     // req: rfc9260 3.3.2.1.2 "A sender MUST NOT use an IPv4-mapped"
     // req: rfc9260 3.3.2 "MUST NOT contain the Host Name Address"
     // req: rfc9260 3.3.2.1.4 "MUST NOT include this parameter"

@@ -55,6 +55,7 @@ impl Acknowledger {
     // req: rfc9260 6.2 "MUST NOT generate more than one SACK chunk"
     // req: rfc9260 6.2 "MUST NOT be more aggressive in sending SACK"
     pub(crate) fn on_packet(&mut self, now: Instant, packet: DataPacket) {
+        // req: rfc9260 6.2 "Section 4.2 of [RFC5681] SHOULD be followed"
         // req: rfc9260 6.2 "acknowledgement SHOULD be generated for at least every"
         self.packets = self.packets.saturating_add(1);
         // req: rfc9260 5.1 "endpoint MUST immediately respond with a SACK chunk"
@@ -67,6 +68,7 @@ impl Acknowledger {
             || packet.gap
             // req: rfc9260 6.2 "the endpoint MUST immediately send a SACK chunk"
             || packet.duplicate
+            // req: rfc9260 6.2 "the receiver SHOULD immediately respond with the"
             // req: rfc9260 6.2 "SHOULD NOT delay the sending of the corresponding"
             || packet.immediate
             // req: rfc9260 6.2 "the receiver MUST immediately send back a SACK"
