@@ -45,6 +45,11 @@ pub const METRICS: &[Metric] = &[
     metric("packets_path1", "packets", "packets sent over path 1"),
     metric("packets_path2", "packets", "packets sent over path 2"),
     metric("heartbeats", "", "heartbeats sent on all paths"),
+    metric(
+        "tcp_goodput_kbit_s",
+        "kbit/s",
+        "user data of TCP cross-traffic until the end of the run, mean of its connections",
+    ),
 ];
 
 /// Index of the metric of a name.

@@ -66,12 +66,12 @@ pub(crate) struct Channel {
     pub(crate) to: usize,
     /// Its entry in the calendar.
     pub(crate) source: usize,
-    counters: [TrafficCounters; 3],
+    counters: [TrafficCounters; 4],
 }
 
 impl Channel {
     pub(crate) fn new(link: Link<Packet>, from: usize, to: usize, source: usize) -> Self {
-        Self { link, from, to, source, counters: [TrafficCounters::default(); 3] }
+        Self { link, from, to, source, counters: [TrafficCounters::default(); 4] }
     }
 
     fn row(&mut self, traffic: Traffic) -> &mut TrafficCounters {

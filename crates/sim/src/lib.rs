@@ -41,6 +41,7 @@ mod calendar;
 mod channel;
 mod endpoint;
 mod error;
+mod flow;
 mod measure;
 mod network;
 mod packet;
@@ -59,10 +60,12 @@ pub use anabranch_impair::{
     Probability, QueueIntegral, QueueLimit, Red,
 };
 pub use anabranch_proto::Instant;
+pub use anabranch_tcp::{Config as TcpConfig, Stats as TcpStats};
 pub use application::{Application, ApplicationId, Context};
 pub use channel::{Direction, LinkId, TrafficCounters};
 pub use endpoint::EndpointId;
 pub use error::SimError;
+pub use flow::{TcpFlow, TcpFlowId, TcpFlowResult};
 pub use measure::Histogram;
 pub use network::{Network, NodeId, Undeliverable};
 pub use packet::Traffic;

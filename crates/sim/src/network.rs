@@ -16,7 +16,8 @@ use crate::calendar::Calendar;
 use crate::channel::{Channel, Direction, LinkId, TrafficCounters};
 use crate::endpoint::{EndpointId, EndpointState, default_config};
 use crate::error::SimError;
-use crate::packet::Traffic;
+use crate::flow::Flow;
+use crate::packet::{AddressId, Packet, Traffic};
 use crate::route_cache::{RouteCache, RouteCacheCounters};
 use crate::routing::{Address, Routes};
 use crate::series::{Gauge, Series, SeriesId};
@@ -32,10 +33,11 @@ pub(crate) const ARENA: usize = 64 * 1024;
 const FIRST_PORT: u16 = 5001;
 
 /// Purposes that randomness is drawn for.
-mod purpose {
+pub(crate) mod purpose {
     pub(super) const LINK: u64 = 1 << 32;
     pub(super) const ENDPOINT: u64 = 2 << 32;
     pub(super) const TRAFFIC: u64 = 3 << 32;
+    pub(crate) const FLOW: u64 = 4 << 32;
 }
 
 /// Identifies a host or router of a network.
@@ -72,6 +74,7 @@ pub(crate) enum Source {
     Endpoint(usize),
     Application(usize),
     Traffic(usize),
+    Flow(usize),
     /// The route of an endpoint to an address.
     Route(usize, u32),
     /// The scheduled actions.
@@ -107,6 +110,7 @@ pub struct Network {
     /// Applications that are not done.
     pub(crate) busy: usize,
     pub(crate) traffic: Vec<Generator>,
+    pub(crate) flows: Vec<Flow>,
     pub(crate) schedule: BTreeMap<(Instant, u64), Action>,
     pub(crate) scheduled: u64,
     pub(crate) schedule_source: usize,
@@ -114,6 +118,8 @@ pub struct Network {
     pub(crate) touched: Vec<usize>,
     pub(crate) arena: BytesMut,
     pub(crate) scratch: Vec<u8>,
+    /// Room for packets of TCP connections on their way to a channel.
+    pub(crate) segments: Vec<(usize, Packet)>,
     pub(crate) trace: TraceHash,
     pub(crate) undeliverable: Undeliverable,
     pub(crate) series: Vec<Series>,
@@ -152,12 +158,14 @@ impl Network {
             applications: Vec::new(),
             busy: 0,
             traffic: Vec::new(),
+            flows: Vec::new(),
             schedule: BTreeMap::new(),
             scheduled: 0,
             schedule_source,
             touched: Vec::new(),
             arena: BytesMut::with_capacity(ARENA),
             scratch: Vec::new(),
+            segments: Vec::new(),
             trace: TraceHash::default(),
             undeliverable: Undeliverable::default(),
             series: Vec::new(),
@@ -166,12 +174,12 @@ impl Network {
         }
     }
 
-    fn source(&mut self, source: Source) -> usize {
+    pub(crate) fn source(&mut self, source: Source) -> usize {
         self.sources.push(source);
         self.calendar.add()
     }
 
-    fn draws(&self, purpose: u64, number: usize) -> Rng {
+    pub(crate) fn draws(&self, purpose: u64, number: usize) -> Rng {
         Rng::stream(self.seed, purpose + number as u64)
     }
 
@@ -452,24 +460,7 @@ impl Network {
         if spec.start < self.now {
             return Err(SimError::Past);
         }
-        for host in [spec.from, spec.to] {
-            if self.nodes[host.index()].router {
-                return Err(SimError::NotAHost(self.name(host).to_owned()));
-            }
-        }
-        let pairs = self.reachable(spec.from);
-        let pair = pairs.iter().find(|(_, remote)| {
-            self.address_ids
-                .get(remote)
-                .is_some_and(|id| self.addresses[*id as usize].node == spec.to.index())
-        });
-        let Some((local, remote)) = pair else {
-            return Err(SimError::NoRoute {
-                from: self.name(spec.from).to_owned(),
-                to: self.name(spec.to).to_owned(),
-            });
-        };
-        let ids = (self.address_id(*local)?, self.address_id(*remote)?);
+        let ids = self.pair(spec.from, spec.to)?;
         let channel = self.addresses[ids.0 as usize].channel;
         let number = self.traffic.len();
         let draws = self.draws(purpose::TRAFFIC, number);
@@ -477,6 +468,27 @@ impl Network {
         self.calendar.set(source, Some(spec.start));
         self.traffic.push(Generator::new(spec, draws, ids, channel, source));
         Ok(TrafficId(number as u32))
+    }
+
+    /// The first pair of addresses by which a host reaches another.
+    pub(crate) fn pair(
+        &self,
+        from: NodeId,
+        to: NodeId,
+    ) -> Result<(AddressId, AddressId), SimError> {
+        for host in [from, to] {
+            if self.nodes[host.index()].router {
+                return Err(SimError::NotAHost(self.name(host).to_owned()));
+            }
+        }
+        for (local, remote) in self.reachable(from) {
+            let (local, remote) = (self.address_id(local)?, self.address_id(remote)?);
+            if self.addresses[remote as usize].node == to.index() {
+                return Ok((local, remote));
+            }
+        }
+        let name = |host| self.name(host).to_owned();
+        Err(SimError::NoRoute { from: name(from), to: name(to) })
     }
 
     /// Does something to a link at a time. What is scheduled for one time happens in the order in

@@ -14,6 +14,8 @@ pub enum Traffic {
     Sctp,
     /// Cross-traffic of generators.
     Cross,
+    /// Segments of TCP connections.
+    Tcp,
     /// ICMP messages of routers.
     Icmp,
 }
@@ -24,7 +26,8 @@ pub(crate) type AddressId = u32;
 /// One IP packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
-    /// The SCTP packet, or what an ICMP message quotes; empty for cross-traffic.
+    /// The SCTP packet, the TCP segment, or what an ICMP message quotes; empty for cross-traffic
+    /// of generators.
     pub(crate) bytes: Bytes,
     /// Bytes of the whole IP packet.
     pub(crate) size: u32,
@@ -41,6 +44,8 @@ pub(crate) enum Kind {
     Sctp,
     /// Number of the generator.
     Cross(u32),
+    /// Number of the connection.
+    Tcp(u32),
     /// Destination of the packet that is quoted, and what is the matter.
     Icmp(AddressId, IcmpKind),
 }
@@ -50,6 +55,7 @@ impl Packet {
         match self.kind {
             Kind::Sctp => Traffic::Sctp,
             Kind::Cross(_) => Traffic::Cross,
+            Kind::Tcp(_) => Traffic::Tcp,
             Kind::Icmp(..) => Traffic::Icmp,
         }
     }
@@ -60,7 +66,7 @@ impl Carried for Packet {
         self.size as usize
     }
 
-    /// Damages the SCTP packet: what IP headers check is not modelled.
+    /// Damages the SCTP packet or TCP segment: what IP headers check is not modelled.
     fn corrupt(&mut self, rng: &mut Rng) -> bool {
         self.bytes.corrupt(rng)
     }

@@ -91,6 +91,7 @@ impl Network {
                 });
             }
             Source::Traffic(number) => self.generate(number),
+            Source::Flow(number) => self.flow_wakes(number),
             Source::Route(endpoint, destination) => self.route_found(endpoint, destination),
             Source::Schedule => self.act(),
             Source::Series(number) => self.sample(number),
@@ -147,7 +148,7 @@ impl Network {
     }
 
     /// Puts a packet into a channel.
-    fn launch(&mut self, number: usize, packet: Packet) {
+    pub(crate) fn launch(&mut self, number: usize, packet: Packet) {
         let now = self.now.as_nanos();
         let channel = &mut self.channels[number];
         channel.offered(&packet);
@@ -206,7 +207,11 @@ impl Network {
                 self.traffic[number as usize].received += 1;
                 return;
             }
-            _ => self.nodes[node].endpoint,
+            Kind::Tcp(number) => {
+                self.flow_receives(number as usize, packet);
+                return;
+            }
+            Kind::Sctp | Kind::Icmp(..) => self.nodes[node].endpoint,
         };
         let Some(number) = endpoint else {
             self.undeliverable.not_here += 1;
@@ -225,7 +230,7 @@ impl Network {
                 let message = IcmpMessage { local, remote, kind, quoted: &packet.bytes };
                 state.endpoint.handle_icmp(now, &message);
             }
-            Kind::Sctp | Kind::Cross(_) => {
+            Kind::Sctp | Kind::Cross(_) | Kind::Tcp(_) => {
                 let remote_udp_port = match state.encapsulation {
                     anabranch_proto::Encapsulation::Ip => 0,
                     anabranch_proto::Encapsulation::Udp => UDP_PORT,

@@ -10,6 +10,8 @@ use crate::units::{Kind, duration};
 const MAX_SIZE: f64 = 1e15;
 const MAX_MESSAGE: f64 = 268_435_456.0;
 const MAX_RATE: f64 = 1e12;
+/// IP packet of TCP with 8 bytes of data.
+const LEAST_SEGMENT: f64 = 48.0;
 
 /// What one association sends, from the sender to the receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +76,6 @@ pub struct Cross {
     pub forward: bool,
     /// Whether it goes the other way.
     pub backward: bool,
-    /// Bits per second in each direction, on average over all sources.
-    pub rate: u64,
     /// What it is.
     pub kind: CrossKind,
     /// Hosts at each end of the core that send and receive it.
@@ -86,17 +86,21 @@ pub struct Cross {
     pub edge_delay: (Duration, Duration),
 }
 
-/// Kinds of cross-traffic.
+/// Kinds of cross-traffic; it is the same in each direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CrossKind {
     /// Packets of equal size at equal distances.
     Constant {
+        /// Bits per second.
+        rate: u64,
         /// Bytes of an IP packet.
         packet: u64,
     },
     /// Sources whose bursts and pauses have Pareto distributions, with IP packets of 44, 576 and
     /// 1500 bytes in shares of 50, 25 and 25 % (caro 2.2.1).
     Pareto {
+        /// Bits per second, on average over all sources.
+        rate: u64,
         /// Sources.
         sources: u64,
         /// Shape of both distributions, above 1.
@@ -105,6 +109,15 @@ pub enum CrossKind {
         on: Duration,
         /// Mean of a pause.
         off: Duration,
+    },
+    /// TCP connections that never end.
+    Tcp {
+        /// Connections.
+        flows: u64,
+        /// Bytes of a full IP packet.
+        packet: u64,
+        /// Each begins at a time drawn for each run between 0 and this.
+        start_within: Duration,
     },
 }
 
@@ -159,6 +172,43 @@ pub(super) fn read_cross(root: &Fields<'_>, network: &Network) -> Checked<Vec<Cr
         .collect()
 }
 
+fn kind(name: &str, fields: &Fields<'_>) -> Checked<CrossKind> {
+    let rate = || match fields.quantity("rate", Kind::Rate, 1.0, MAX_RATE)? {
+        Some(rate) => Ok(rate as u64),
+        None => problem(fields.line(), format!("cross.{name}.rate is missing")),
+    };
+    let packet = |least| {
+        fields.quantity("packet", Kind::Size, least, 65_535.0).map(|p| p.unwrap_or(1500.0) as u64)
+    };
+    match fields
+        .choice("kind", &[("constant", "constant"), ("pareto", "pareto"), ("tcp", "tcp")])?
+    {
+        Some("constant") => Ok(CrossKind::Constant { rate: rate()?, packet: packet(28.0)? }),
+        Some("pareto") => {
+            let time = |key: &'static str| match fields.quantity(key, Kind::Time, 1e3, MAX_TIME)? {
+                Some(time) => Ok(duration(time)),
+                None => problem(fields.line(), format!("cross.{name}.{key} is missing")),
+            };
+            Ok(CrossKind::Pareto {
+                rate: rate()?,
+                sources: fields.count("sources", 1, 100_000)?.unwrap_or(32),
+                shape: fields.number("shape", 1.01, 100.0)?.unwrap_or(1.5),
+                on: time("on")?,
+                off: time("off")?,
+            })
+        }
+        Some(_) => {
+            let start = fields.quantity("start_within", Kind::Time, 0.0, MAX_TIME)?;
+            Ok(CrossKind::Tcp {
+                flows: fields.count("flows", 1, 100_000)?.unwrap_or(1),
+                packet: packet(LEAST_SEGMENT)?,
+                start_within: duration(start.unwrap_or(5e9)),
+            })
+        }
+        None => problem(fields.line(), format!("cross.{name}.kind is missing")),
+    }
+}
+
 fn cross(name: &str, fields: &Fields<'_>, network: &Network) -> Checked<Cross> {
     let path_name = fields.required_text("path")?;
     let Some(path) = network.path(path_name) else {
@@ -169,28 +219,7 @@ fn cross(name: &str, fields: &Fields<'_>, network: &Network) -> Checked<Cross> {
     };
     let directions = [("both", (true, true)), ("forward", (true, false)), ("back", (false, true))];
     let (forward, backward) = fields.choice("direction", &directions)?.unwrap_or((true, true));
-    let Some(rate) = fields.quantity("rate", Kind::Rate, 1.0, MAX_RATE)? else {
-        return problem(fields.line(), format!("cross.{name}.rate is missing"));
-    };
-    let kind = match fields.choice("kind", &[("constant", false), ("pareto", true)])? {
-        Some(false) => {
-            let packet = fields.quantity("packet", Kind::Size, 28.0, 65_535.0)?;
-            CrossKind::Constant { packet: packet.unwrap_or(1500.0) as u64 }
-        }
-        Some(true) => {
-            let time = |key: &'static str| match fields.quantity(key, Kind::Time, 1e3, MAX_TIME)? {
-                Some(time) => Ok(duration(time)),
-                None => problem(fields.line(), format!("cross.{name}.{key} is missing")),
-            };
-            CrossKind::Pareto {
-                sources: fields.count("sources", 1, 100_000)?.unwrap_or(32),
-                shape: fields.number("shape", 1.01, 100.0)?.unwrap_or(1.5),
-                on: time("on")?,
-                off: time("off")?,
-            }
-        }
-        None => return problem(fields.line(), format!("cross.{name}.kind is missing")),
-    };
+    let kind = kind(name, fields)?;
     let core = network.paths.get(path).and_then(|path| network.links.get(path.core));
     if core.is_none_or(|core| core.from < 2 || core.to < 2) {
         return problem(
@@ -214,7 +243,6 @@ fn cross(name: &str, fields: &Fields<'_>, network: &Network) -> Checked<Cross> {
         path,
         forward,
         backward,
-        rate: rate as u64,
         kind,
         edges: fields.count("edges", 1, 1000)?.unwrap_or(4),
         edge_rate: edge_rate as u64,

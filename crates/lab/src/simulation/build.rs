@@ -10,7 +10,7 @@ use anabranch_proto::config::Routes;
 use anabranch_proto::{Encapsulation, Instant};
 use anabranch_sim::{
     Action, CrossTraffic, Direction, EndpointId, LinkId, Network, NodeId, RouteCache, SimError,
-    Then, TrafficPattern, Transfer, TransferId, Workload,
+    TcpFlow, Then, TrafficPattern, Transfer, TransferId, Workload,
 };
 
 use crate::setup::{Change, Channel, Cross, CrossKind, Event, Flow, Queue, Setup, When};
@@ -25,6 +25,9 @@ pub(super) struct Built {
     /// The receiver's address on each path.
     pub(super) remotes: Vec<IpAddr>,
 }
+
+/// Bytes of the headers of TCP and IPv4.
+const TCP_AND_IP: u64 = 40;
 
 /// Stream of random numbers for the delays of cross-traffic's links.
 const EDGES: u64 = 77;
@@ -205,27 +208,52 @@ fn add_cross(
         let sources = match cross.kind {
             CrossKind::Constant { .. } => 1,
             CrossKind::Pareto { sources, .. } => sources,
+            CrossKind::Tcp { flows, .. } => flows,
         };
         for source in 0..sources {
             let edge = edges.get((source % cross.edges) as usize).ok_or(UNKNOWN)?;
             let (from, to) = if back { (edge.1, edge.0) } else { *edge };
-            let mean = (cross.rate / sources).max(1);
-            net.add_traffic(match cross.kind {
-                CrossKind::Constant { packet } => {
-                    CrossTraffic::constant(from, to, mean, packet as u32)
-                }
-                CrossKind::Pareto { shape, on, off, .. } => {
-                    let share = on.as_secs_f64() / (on + off).as_secs_f64();
-                    let rate_bps = ((mean as f64 / share) as u64).max(1);
-                    let mut traffic = CrossTraffic::pareto(from, to, rate_bps);
-                    traffic.pattern =
-                        TrafficPattern::ParetoOnOff { rate_bps, mean_on: on, mean_off: off, shape };
-                    traffic
-                }
-            })?;
+            add_source(net, cross.kind, from, to, draws)?;
         }
     }
     Ok(())
+}
+
+/// One source of cross-traffic.
+fn add_source(
+    net: &mut Network,
+    kind: CrossKind,
+    from: NodeId,
+    to: NodeId,
+    draws: &mut Rng,
+) -> Result<(), SimError> {
+    match kind {
+        CrossKind::Constant { rate, packet } => {
+            net.add_traffic(CrossTraffic::constant(from, to, rate, packet as u32))?;
+        }
+        CrossKind::Pareto { rate, sources, shape, on, off } => {
+            let share = on.as_secs_f64() / (on + off).as_secs_f64();
+            let mean = (rate / sources).max(1);
+            let rate_bps = ((mean as f64 / share) as u64).max(1);
+            let mut traffic = CrossTraffic::pareto(from, to, rate_bps);
+            traffic.pattern =
+                TrafficPattern::ParetoOnOff { rate_bps, mean_on: on, mean_off: off, shape };
+            net.add_traffic(traffic)?;
+        }
+        CrossKind::Tcp { packet, start_within, .. } => {
+            let mut flow = TcpFlow::greedy(from, to);
+            flow.config.mss = (packet - TCP_AND_IP) as u16;
+            flow.start = net.now() + between(Duration::ZERO, start_within, draws);
+            net.add_tcp_flow(flow)?;
+        }
+    }
+    Ok(())
+}
+
+/// A time drawn between two.
+fn between(least: Duration, most: Duration, draws: &mut Rng) -> Duration {
+    let span = u64::try_from((most - least).as_nanos()).unwrap_or(u64::MAX);
+    least + Duration::from_nanos(draws.below(span.saturating_add(1)))
 }
 
 /// A host beside a router, with its address.
@@ -235,9 +263,7 @@ fn add_edge(
     cross: &Cross,
     draws: &mut Rng,
 ) -> Result<(NodeId, IpAddr), SimError> {
-    let (least, most) = cross.edge_delay;
-    let span = u64::try_from((most - least).as_nanos()).unwrap_or(u64::MAX);
-    let delay = least + Duration::from_nanos(draws.below(span.saturating_add(1)));
+    let delay = between(cross.edge_delay.0, cross.edge_delay.1, draws);
     let host = net.add_host(&format!("{}.edge", cross.name));
     let link = LinkConfig::new().rate(cross.edge_rate).delay(delay);
     let id = net.connect_both(host, router, link)?;

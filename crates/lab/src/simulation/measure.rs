@@ -1,6 +1,6 @@
 //! From a network that has run to metrics.
 
-use anabranch_sim::{Direction, Instant, Outcome, Traffic};
+use anabranch_sim::{Direction, Instant, Network, Outcome, Traffic};
 
 use super::build::Built;
 use crate::metrics::Metrics;
@@ -72,6 +72,9 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
             metrics.set(name, path.packets_sent as f64);
         }
     }
+    if let Some(goodput) = tcp_goodput(net) {
+        metrics.set("tcp_goodput_kbit_s", goodput);
+    }
     if let Some(gauges) = gauges {
         for ((sum, count), name) in gauges.rto.iter().zip(["rto_path1_mean_s", "rto_path2_mean_s"])
         {
@@ -81,6 +84,16 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
         }
     }
     metrics
+}
+
+/// Kilobits a second that TCP connections delivered, each since its start, on average.
+fn tcp_goodput(net: &Network) -> Option<f64> {
+    let rates = net.tcp_flows().map(|flow| {
+        let seconds = net.now().saturating_since(flow.started_at).as_secs_f64();
+        if seconds > 0.0 { flow.delivered as f64 * 8e-3 / seconds } else { 0.0 }
+    });
+    let (count, sum) = rates.fold((0_u64, 0.0), |(count, sum), rate| (count + 1, sum + rate));
+    (count > 0).then(|| sum / count as f64)
 }
 
 /// What the cores of the paths lost, once nothing is on its way any more.

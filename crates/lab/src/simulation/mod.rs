@@ -174,9 +174,15 @@ mod tests {
                     on = \"500 ms\"\noff = \"500 ms\"\n";
         let quiet = scenario(&[("\"1 %\", \"3 %\"", "\"0 %\"")], "");
         let busy = scenario(&[("\"1 %\", \"3 %\"", "\"0 %\"")], more);
-        let time = |scenario: &Scenario| {
-            Simulation.run(&scenario.points[0], 1).unwrap().get("transfer_time_s").unwrap()
-        };
+        let tcp = "[cross.tcp]\npath = \"primary\"\nkind = \"tcp\"\nflows = 3\n\
+                   direction = \"forward\"\nstart_within = \"100 ms\"\n";
+        let beside_tcp = scenario(&[("\"1 %\", \"3 %\"", "\"0 %\"")], tcp);
+        let run = |scenario: &Scenario| Simulation.run(&scenario.points[0], 1).unwrap();
+        let time = |scenario: &Scenario| run(scenario).get("transfer_time_s").unwrap();
         assert!(time(&busy) > time(&quiet));
+        assert!(time(&beside_tcp) > 1.5 * time(&quiet));
+        assert_eq!(run(&quiet).get("tcp_goodput_kbit_s"), None);
+        let each = run(&beside_tcp).get("tcp_goodput_kbit_s").unwrap();
+        assert!((1000.0..4000.0).contains(&each), "{each}");
     }
 }

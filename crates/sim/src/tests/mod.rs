@@ -1,6 +1,7 @@
 //! Whole networks.
 
 mod failures;
+mod flows;
 mod network;
 mod rules;
 mod transfers;

@@ -1,0 +1,222 @@
+//! TCP connections between hosts: greedy, responsive cross-traffic, and something to be compared
+//! with.
+
+use anabranch_proto::Instant;
+use anabranch_tcp::{Config, Connection, Stats};
+use bytes::Bytes;
+
+use crate::error::SimError;
+use crate::network::{Network, NodeId, Source, purpose};
+use crate::packet::{AddressId, Kind, Packet};
+
+/// Bytes of an IP header of a segment.
+const IP_HEADER: usize = 20;
+
+/// What is sent: its bytes mean nothing.
+static BLOCK: [u8; 16 * 1024] = [0; 16 * 1024];
+
+/// Identifies a TCP connection of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TcpFlowId(u32);
+
+/// A TCP connection that sends as fast as it can; see
+/// [`Network::add_tcp_flow`](crate::Network::add_tcp_flow).
+#[derive(Clone, Debug, PartialEq)]
+pub struct TcpFlow {
+    /// Host that sends, from its first address that reaches the other.
+    pub from: NodeId,
+    /// Host that receives.
+    pub to: NodeId,
+    /// Bytes to send; `None` never ends.
+    pub bytes: Option<u64>,
+    /// When it connects.
+    pub start: Instant,
+    /// Options of both ends.
+    pub config: Config,
+}
+
+impl TcpFlow {
+    /// A connection that never ends, with the options of the RFCs.
+    pub fn greedy(from: NodeId, to: NodeId) -> Self {
+        Self { from, to, bytes: None, start: Instant::ZERO, config: Config::default() }
+    }
+}
+
+/// What is known of a TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TcpFlowResult {
+    /// When it connects or connected.
+    pub started_at: Instant,
+    /// Bytes that the receiver has read, in order.
+    pub delivered: u64,
+    /// When the last of them came, once all have.
+    pub completed_at: Option<Instant>,
+    /// What the sender did.
+    pub stats: Stats,
+}
+
+/// A connection at work.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    /// The sender and the receiver.
+    ends: [Connection; 2],
+    addresses: [AddressId; 2],
+    /// The channel that the packets of each end leave by.
+    channels: [usize; 2],
+    /// Its entry in the calendar.
+    source: usize,
+    started_at: Instant,
+    started: bool,
+    /// Bytes that are not written yet.
+    rest: Option<u64>,
+    delivered: u64,
+    completed_at: Option<Instant>,
+    /// Whether the network waits for it.
+    awaited: bool,
+}
+
+impl Flow {
+    /// The user at both ends: writes what there is room for, reads what there is.
+    fn use_ends(&mut self, now: Instant) {
+        let [sender, receiver] = &mut self.ends;
+        loop {
+            let most = self.rest.unwrap_or(u64::MAX).min(BLOCK.len() as u64) as usize;
+            let refused = sender.write_some(Bytes::from_static(&BLOCK[..most]));
+            self.rest = self.rest.map(|rest| rest - (most - refused.len()) as u64);
+            if most == 0 || !refused.is_empty() {
+                break;
+            }
+        }
+        if self.rest == Some(0) {
+            sender.finish();
+        }
+        while let Some(data) = receiver.read() {
+            self.delivered += data.len() as u64;
+        }
+        if receiver.is_at_end() && self.completed_at.is_none() {
+            self.completed_at = Some(now);
+        }
+    }
+
+    fn result(&self) -> TcpFlowResult {
+        TcpFlowResult {
+            started_at: self.started_at,
+            delivered: self.delivered,
+            completed_at: self.completed_at,
+            stats: self.ends[0].stats(),
+        }
+    }
+
+    /// Whether there is nothing more to wait for.
+    fn is_over(&self) -> bool {
+        self.completed_at.is_some() || self.ends.iter().any(Connection::is_dead)
+    }
+}
+
+impl Network {
+    /// Adds a TCP connection. [`run`](Self::run) waits for one that has an end.
+    ///
+    /// # Errors
+    /// [`SimError::Option`], [`SimError::NotAHost`], [`SimError::NoRoute`], [`SimError::Past`].
+    pub fn add_tcp_flow(&mut self, flow: TcpFlow) -> Result<TcpFlowId, SimError> {
+        if flow.start < self.now {
+            return Err(SimError::Past);
+        }
+        if flow.bytes == Some(0) {
+            return Err(SimError::Option { option: "tcp bytes", reason: "must be at least 1" });
+        }
+        let (from, to) = self.pair(flow.from, flow.to)?;
+        let (back_from, back_to) = self.pair(flow.to, flow.from)?;
+        if (back_from, back_to) != (to, from) {
+            return Err(SimError::NoRoute {
+                from: self.name(flow.to).to_owned(),
+                to: self.name(flow.from).to_owned(),
+            });
+        }
+        let number = self.flows.len();
+        let mut draws = self.draws(purpose::FLOW, number);
+        let mut isn = || (draws.next_u64() >> 32) as u32;
+        // Packets say which connection they are of; the ports need not tell them apart.
+        let sender = Connection::connect(flow.config.clone(), (49_152, 9), isn());
+        let mut receiver = Connection::accept(flow.config, 9, isn());
+        receiver.finish();
+        let source = self.source(Source::Flow(number));
+        self.calendar.set(source, Some(flow.start));
+        let awaited = flow.bytes.is_some();
+        self.busy += usize::from(awaited);
+        self.flows.push(Flow {
+            ends: [sender, receiver],
+            addresses: [from, to],
+            channels: [from, to].map(|id| self.addresses[id as usize].channel),
+            source,
+            started_at: flow.start,
+            started: false,
+            rest: flow.bytes,
+            delivered: 0,
+            completed_at: None,
+            awaited,
+        });
+        Ok(TcpFlowId(number as u32))
+    }
+
+    /// What is known of a TCP connection so far.
+    pub fn tcp_flow(&self, flow: TcpFlowId) -> TcpFlowResult {
+        self.flows[flow.0 as usize].result()
+    }
+
+    /// What is known of all TCP connections so far.
+    pub fn tcp_flows(&self) -> impl Iterator<Item = TcpFlowResult> + '_ {
+        self.flows.iter().map(Flow::result)
+    }
+
+    /// The time of a connection has come.
+    pub(crate) fn flow_wakes(&mut self, number: usize) {
+        let flow = &mut self.flows[number];
+        if std::mem::replace(&mut flow.started, true) {
+            flow.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
+        }
+        self.flow_sends(number);
+    }
+
+    /// A packet of a connection has come to one of its hosts.
+    pub(crate) fn flow_receives(&mut self, number: usize, packet: Packet) {
+        let flow = &mut self.flows[number];
+        let end = usize::from(packet.destination == flow.addresses[1]);
+        flow.ends[end].handle(self.now, packet.bytes);
+        self.flow_sends(number);
+    }
+
+    fn flow_sends(&mut self, number: usize) {
+        let now = self.now;
+        let mut segments = std::mem::take(&mut self.segments);
+        let flow = &mut self.flows[number];
+        flow.use_ends(now);
+        for (end, connection) in flow.ends.iter_mut().enumerate() {
+            while let Some(bytes) = connection.poll_transmit(now) {
+                let packet = Packet {
+                    size: (bytes.len() + IP_HEADER) as u32,
+                    bytes,
+                    source: flow.addresses[end],
+                    destination: flow.addresses[1 - end],
+                    kind: Kind::Tcp(number as u32),
+                    hops: 0,
+                    dont_fragment: false,
+                    ecn: None,
+                };
+                segments.push((flow.channels[end], packet));
+            }
+        }
+        let next = flow.ends.iter().filter_map(Connection::next_deadline).min();
+        self.calendar.set(flow.source, next);
+        if flow.awaited && flow.is_over() {
+            flow.awaited = false;
+            self.busy -= 1;
+        }
+        for (channel, packet) in segments.drain(..) {
+            self.trace.packet(now, packet.source, packet.destination, &packet.bytes);
+            self.launch(channel, packet);
+        }
+        self.segments = segments;
+    }
+}

@@ -1,0 +1,51 @@
+//! Options of a connection.
+
+use std::time::Duration;
+
+/// Options of a [`Connection`](crate::Connection). The defaults are those of the RFCs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// Largest segment this end takes, in bytes of data (RFC 9293 section 3.7.1): an IP packet of
+    /// 1500 bytes. At least 1; the smaller one of both ends holds.
+    pub mss: u16,
+    /// Whether selective acknowledgements are offered (RFC 2018); both ends must.
+    pub sack: bool,
+    /// Data that is received and not read may have so many bytes; it bounds the window.
+    pub receive_buffer: u32,
+    /// Data that is written and not acknowledged may have so many bytes.
+    pub send_buffer: u32,
+    /// Initial window in segments; 0 is what RFC 5681 section 3.1 says.
+    pub initial_window: u32,
+    /// How long an acknowledgement may wait for a second segment (RFC 5681 section 4.2: at most
+    /// 500 ms); zero acknowledges each segment.
+    pub ack_delay: Duration,
+    /// New segments for the first two duplicate acknowledgements (RFC 3042).
+    pub limited_transmit: bool,
+    /// RTO before the first measurement (RFC 6298 section 2.1).
+    pub rto_initial: Duration,
+    /// Least RTO (RFC 6298 section 2.4: a second).
+    pub rto_min: Duration,
+    /// Greatest RTO (RFC 6298 section 2.5: at least a minute).
+    pub rto_max: Duration,
+    /// Timeouts in a row after which the connection is given up (RFC 9293 section 3.8.3, R2).
+    pub max_timeouts: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            mss: 1460,
+            sack: true,
+            receive_buffer: 1 << 20,
+            send_buffer: 1 << 20,
+            initial_window: 0,
+            ack_delay: Duration::from_millis(200),
+            limited_transmit: true,
+            rto_initial: Duration::from_secs(1),
+            rto_min: Duration::from_secs(1),
+            rto_max: Duration::from_secs(60),
+            max_timeouts: 15,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Congestion control (RFC 5681), counted in bytes.
+
+/// The congestion window of Reno; the pipe algorithm of recovery reads it.
+#[derive(Debug)]
+pub(crate) struct Reno {
+    window: u64,
+    threshold: u64,
+    mss: u64,
+    /// Bytes acknowledged in congestion avoidance that have not grown the window yet.
+    credit: u64,
+}
+
+impl Reno {
+    pub(crate) fn new(mss: u64, initial_segments: u32) -> Self {
+        let mut reno = Self { window: 0, threshold: u64::MAX, mss, credit: 0 };
+        reno.set_mss(mss, initial_segments);
+        reno
+    }
+
+    /// The handshake has agreed on a segment size. The initial window is that of section 3.1
+    /// unless so many segments are wanted.
+    pub(crate) fn set_mss(&mut self, mss: u64, initial_segments: u32) {
+        self.mss = mss;
+        self.window = self.initial(initial_segments);
+    }
+
+    fn initial(&self, segments: u32) -> u64 {
+        let segments = match (segments, self.mss) {
+            (0, 2191..) => 2,
+            (0, 1096..) => 3,
+            (0, _) => 4,
+            (wanted, _) => u64::from(wanted),
+        };
+        segments * self.mss
+    }
+
+    /// Nothing was sent for a while: the window is at most the initial one (section 4.1).
+    pub(crate) fn restart(&mut self, initial_segments: u32) {
+        self.window = self.window.min(self.initial(initial_segments));
+    }
+
+    /// Bytes that may be in the network.
+    pub(crate) fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Slow start threshold in bytes.
+    pub(crate) fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    /// So many bytes of new data were acknowledged outside of recovery (section 3.1).
+    pub(crate) fn acknowledged(&mut self, bytes: u64) {
+        if self.window < self.threshold {
+            self.window += bytes.min(self.mss);
+            return;
+        }
+        self.credit += bytes;
+        if self.credit >= self.window {
+            self.credit -= self.window;
+            self.window += self.mss;
+        }
+    }
+
+    /// Recovery begins with so many bytes outstanding (section 3.2 step 2, equation 4).
+    pub(crate) fn loss(&mut self, flight: u64) {
+        self.threshold = (flight / 2).max(2 * self.mss);
+        self.window = self.threshold;
+        self.credit = 0;
+    }
+
+    /// The retransmission timer expired (section 3.1). The threshold is held for a second
+    /// timeout of the same segment.
+    pub(crate) fn timeout(&mut self, flight: u64, first: bool) {
+        if first {
+            self.threshold = (flight / 2).max(2 * self.mss);
+        }
+        self.window = self.mss;
+        self.credit = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_start_avoidance_and_losses() {
+        let mut reno = Reno::new(1000, 0);
+        assert_eq!(reno.window(), 4000);
+        reno.acknowledged(2000);
+        assert_eq!(reno.window(), 5000, "at most a segment for each acknowledgement");
+        reno.loss(20_000);
+        assert_eq!((reno.window(), reno.threshold()), (10_000, 10_000));
+        (0..9).for_each(|_| reno.acknowledged(1000));
+        assert_eq!(reno.window(), 10_000);
+        reno.acknowledged(1000);
+        assert_eq!(reno.window(), 11_000, "a segment in each round trip");
+        reno.timeout(11_000, true);
+        assert_eq!((reno.window(), reno.threshold()), (1000, 5500));
+        reno.timeout(1000, false);
+        assert_eq!((reno.window(), reno.threshold()), (1000, 5500));
+        reno.timeout(1000, true);
+        assert_eq!(reno.threshold(), 2000);
+    }
+
+    #[test]
+    fn initial_windows_of_rfc_5681() {
+        for (mss, expected) in [(536, 4 * 536), (1460, 3 * 1460), (9000, 18_000)] {
+            assert_eq!(Reno::new(mss, 0).window(), expected);
+        }
+        assert_eq!(Reno::new(1460, 10).window(), 14_600);
+        let mut reno = Reno::new(1000, 0);
+        reno.acknowledged(1000);
+        reno.restart(0);
+        assert_eq!(reno.window(), 4000);
+        reno.timeout(4000, true);
+        reno.restart(0);
+        assert_eq!(reno.window(), 1000, "idleness never opens it");
+    }
+}

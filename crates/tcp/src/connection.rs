@@ -1,0 +1,421 @@
+//! A connection: handshake, both halves, end.
+
+use std::time::Duration;
+
+use anabranch_proto::Instant;
+use bytes::Bytes;
+
+use crate::config::Config;
+use crate::receiver::Receiver;
+use crate::rto::Rto;
+use crate::scoreboard::Outgoing;
+use crate::segment::{Blocks, Segment};
+use crate::sender::{Acknowledgement, Sender};
+use crate::sequence::unwrap;
+
+/// RTO for data when a SYN had to be sent again (RFC 6298 section 5.7).
+const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+
+/// Where a connection stands. The states of closing (RFC 9293 section 3.3.2) follow from what both
+/// halves know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Listen,
+    SynSent,
+    SynReceived,
+    Open,
+    /// Reset, or given up.
+    Dead,
+}
+
+/// What a connection did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Segments sent, of any kind.
+    pub segments_sent: u64,
+    /// Segments with data or a FIN that were sent again.
+    pub retransmissions: u64,
+    /// Times that duplicate acknowledgements or blocks started a recovery.
+    pub recoveries: u64,
+    /// Times that the retransmission timer expired for data.
+    pub timeouts: u64,
+    /// Segments that could not be read.
+    pub damaged: u64,
+    /// Bytes acknowledged by the other end.
+    pub bytes_acknowledged: u64,
+    /// Congestion window in bytes.
+    pub cwnd: u64,
+    /// Slow start threshold in bytes; `u64::MAX` before the first loss.
+    pub ssthresh: u64,
+    /// Smoothed round-trip time, once measured.
+    pub srtt: Option<Duration>,
+}
+
+/// One end of a TCP connection. Time and segments go in; segments, deadlines and bytes come out.
+#[derive(Debug)]
+pub struct Connection {
+    config: Config,
+    state: State,
+    local_port: u16,
+    remote_port: u16,
+    /// Position of our SYN, whose low 32 bits are the initial sequence number.
+    initial: u64,
+    sender: Sender,
+    receiver: Option<Receiver>,
+    /// Shifts of windows, theirs and ours (RFC 7323); 0 when not agreed.
+    their_scale: u8,
+    our_scale: u8,
+    sack: bool,
+    /// Timer of the handshake, and when a SYN left that was not sent again.
+    handshake: Rto,
+    handshake_timer: Option<Instant>,
+    syn_sent_at: Option<Instant>,
+    syn_due: bool,
+    reset_due: bool,
+    probe: Option<Outgoing>,
+    segments_sent: u64,
+    damaged: u64,
+}
+
+impl Connection {
+    /// An end that opens the connection, from the first port to the second. `isn` is its initial
+    /// sequence number.
+    pub fn connect(config: Config, ports: (u16, u16), isn: u32) -> Self {
+        Self::new(config, State::SynSent, ports, isn)
+    }
+
+    /// An end that waits at a port for one connection to be opened by the other end.
+    pub fn accept(config: Config, port: u16, isn: u32) -> Self {
+        Self::new(config, State::Listen, (port, 0), isn)
+    }
+
+    fn new(config: Config, state: State, (local_port, remote_port): (u16, u16), isn: u32) -> Self {
+        // One turn above zero, so that no position is negative.
+        let initial = (1 << 32) + u64::from(isn);
+        let our_scale = (0..14).find(|s| config.receive_buffer >> s <= 0xffff).unwrap_or(14);
+        Self {
+            state,
+            local_port,
+            remote_port,
+            initial,
+            sender: Sender::new(&config, initial + 1),
+            receiver: None,
+            their_scale: 0,
+            our_scale,
+            sack: config.sack,
+            handshake: Rto::new(&config),
+            handshake_timer: None,
+            syn_sent_at: None,
+            syn_due: state == State::SynSent,
+            reset_due: false,
+            probe: None,
+            segments_sent: 0,
+            damaged: 0,
+            config,
+        }
+    }
+
+    // The user.
+
+    /// Takes bytes to send, as many as the send buffer has room for; the rest comes back.
+    #[must_use]
+    pub fn write_some(&mut self, data: Bytes) -> Bytes {
+        self.sender.write(data)
+    }
+
+    /// Takes bytes to send and drops what the send buffer has no room for.
+    pub fn write(&mut self, data: Bytes) {
+        drop(self.sender.write(data));
+    }
+
+    /// No more will be written: the other end sees the end of the stream.
+    pub fn finish(&mut self) {
+        self.sender.finish();
+    }
+
+    /// The next bytes in order, if any; to be called until there are none.
+    pub fn read(&mut self) -> Option<Bytes> {
+        self.receiver.as_mut()?.read()
+    }
+
+    /// Ends the connection at once; the other end is told.
+    pub fn reset(&mut self) {
+        if matches!(self.state, State::Open | State::SynReceived) {
+            self.reset_due = true;
+        }
+        self.state = State::Dead;
+    }
+
+    /// Whether the handshake is done and the connection is neither reset nor given up.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Whether it was reset by either end or given up.
+    pub fn is_dead(&self) -> bool {
+        self.state == State::Dead
+    }
+
+    /// Whether the other end has finished and all its bytes were read.
+    pub fn is_at_end(&self) -> bool {
+        self.receiver.as_ref().is_some_and(Receiver::is_at_end)
+    }
+
+    /// Whether this end has finished and all its bytes were acknowledged.
+    pub fn is_finished(&self) -> bool {
+        self.sender.is_finished()
+    }
+
+    /// What it did so far.
+    pub fn stats(&self) -> Stats {
+        let congestion = self.sender.congestion();
+        // The SYN is not data, and neither is the FIN.
+        let acknowledged = self.sender.unacknowledged() - self.initial - 1;
+        Stats {
+            segments_sent: self.segments_sent,
+            retransmissions: self.sender.counters.retransmissions,
+            recoveries: self.sender.counters.recoveries,
+            timeouts: self.sender.counters.timeouts,
+            damaged: self.damaged,
+            bytes_acknowledged: acknowledged - u64::from(self.sender.is_finished()),
+            cwnd: congestion.window(),
+            ssthresh: congestion.threshold(),
+            srtt: self.sender.rto.srtt(),
+        }
+    }
+
+    // Time.
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let halves = match self.state {
+            State::Open => {
+                [self.sender.deadline(), self.receiver.as_ref().and_then(Receiver::deadline)]
+            }
+            State::Dead => [None, None],
+            State::Listen | State::SynSent | State::SynReceived => [self.handshake_timer, None],
+        };
+        halves.into_iter().flatten().min()
+    }
+
+    /// Lets the timers that have expired do their work.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match self.state {
+            State::Open => {
+                self.probe = self.sender.handle_timeout(now).or(self.probe.take());
+                if self.sender.unanswered > self.config.max_timeouts {
+                    self.reset();
+                }
+            }
+            State::SynSent | State::SynReceived => {
+                if self.handshake_timer.is_some_and(|at| at <= now) {
+                    self.handshake.back_off();
+                    self.handshake_timer = None;
+                    self.syn_sent_at = None;
+                    self.syn_due = true;
+                    if self.handshake.timeouts() > self.config.max_timeouts {
+                        self.reset();
+                    }
+                }
+            }
+            State::Listen | State::Dead => {}
+        }
+    }
+
+    // The network.
+
+    /// The next segment to send, if any; to be called until there is none after everything that
+    /// was done to the connection.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Bytes> {
+        let segment = match self.state {
+            State::Listen => return None,
+            State::Dead => std::mem::take(&mut self.reset_due).then(|| self.reset_segment())?,
+            State::SynSent | State::SynReceived => {
+                std::mem::take(&mut self.syn_due).then(|| self.syn(now))?
+            }
+            State::Open => match self.probe.take().or_else(|| self.sender.poll(now)) {
+                Some(outgoing) => self.data(outgoing),
+                None => {
+                    let due = self.receiver.as_ref().is_some_and(|r| r.ack_is_due(now));
+                    due.then(|| self.bare(self.sender.next()))?
+                }
+            },
+        };
+        self.segments_sent += 1;
+        Some(segment.encode())
+    }
+
+    fn syn(&mut self, now: Instant) -> Segment {
+        // Karn: only the first one tells a round-trip time.
+        self.syn_sent_at = (self.handshake.timeouts() == 0).then_some(now);
+        self.handshake_timer = Some(now + self.handshake.current());
+        let answer = self.state == State::SynReceived;
+        let acknowledgment = self.receiver.as_ref().map(|receiver| receiver.next() as u32);
+        Segment {
+            syn: true,
+            acknowledgment: acknowledgment.filter(|_| answer),
+            // The window of a SYN is never scaled.
+            window: u16::try_from(self.config.receive_buffer).unwrap_or(u16::MAX),
+            mss: Some(self.config.mss),
+            window_scale: Some(self.our_scale),
+            sack_permitted: self.sack,
+            ..self.at(self.initial)
+        }
+    }
+
+    fn at(&self, position: u64) -> Segment {
+        Segment {
+            source: self.local_port,
+            destination: self.remote_port,
+            sequence: position as u32,
+            ..Segment::default()
+        }
+    }
+
+    fn reset_segment(&self) -> Segment {
+        Segment { rst: true, ..self.at(self.sender.next()) }
+    }
+
+    fn data(&mut self, outgoing: Outgoing) -> Segment {
+        let bare = self.bare(outgoing.position);
+        Segment { payload: outgoing.payload, fin: outgoing.fin, ..bare }
+    }
+
+    /// A segment that acknowledges what was received.
+    fn bare(&mut self, position: u64) -> Segment {
+        let mut segment = self.at(position);
+        let Some(receiver) = &mut self.receiver else { return segment };
+        receiver.acknowledged();
+        segment.acknowledgment = Some(receiver.next() as u32);
+        let window = receiver.announce() >> self.our_scale;
+        segment.window = u16::try_from(window).unwrap_or(u16::MAX);
+        if self.sack {
+            let mut blocks = Blocks::default();
+            for (to, block) in blocks.iter_mut().zip(receiver.blocks()) {
+                *to = Some((block.start as u32, block.end as u32));
+            }
+            segment.blocks = blocks;
+        }
+        segment
+    }
+
+    /// A segment has come.
+    pub fn handle(&mut self, now: Instant, bytes: Bytes) {
+        let Ok(segment) = Segment::decode(&bytes) else {
+            self.damaged += 1;
+            return;
+        };
+        let known = self.state != State::Listen;
+        if segment.destination != self.local_port || (known && segment.source != self.remote_port) {
+            return;
+        }
+        match self.state {
+            State::Listen if segment.syn && segment.acknowledgment.is_none() && !segment.rst => {
+                self.remote_port = segment.source;
+                self.peer_syn(&segment);
+                self.state = State::SynReceived;
+                self.syn_due = true;
+            }
+            State::Listen | State::Dead => {}
+            State::SynSent => self.handle_in_syn_sent(now, segment),
+            State::SynReceived | State::Open => self.handle_synchronized(now, segment),
+        }
+    }
+
+    /// Reads what a SYN says about the other end.
+    fn peer_syn(&mut self, segment: &Segment) {
+        let first = (1 << 32) + u64::from(segment.sequence) + 1;
+        self.receiver = Some(Receiver::new(&self.config, first));
+        self.sack &= segment.sack_permitted;
+        match segment.window_scale {
+            Some(scale) => self.their_scale = scale,
+            None => self.our_scale = 0,
+        }
+        // RFC 9293 section 3.7.1: 536 when the option is missing.
+        let mss = segment.mss.unwrap_or(536).min(self.config.mss);
+        self.sender.agreed(mss, self.sack, u64::from(segment.window));
+    }
+
+    fn handle_in_syn_sent(&mut self, now: Instant, segment: Segment) {
+        let acknowledged = segment.acknowledgment.map(|ack| ack == (self.initial + 1) as u32);
+        if acknowledged == Some(false) {
+            return;
+        }
+        if segment.rst {
+            if acknowledged.is_some() {
+                self.state = State::Dead;
+            }
+            return;
+        }
+        if !segment.syn {
+            return;
+        }
+        self.peer_syn(&segment);
+        if acknowledged.is_some() {
+            self.established(now);
+            if let Some(receiver) = &mut self.receiver {
+                receiver.acknowledge_now();
+            }
+        } else {
+            // Both ends open at once (RFC 9293 section 3.5, figure 7).
+            self.state = State::SynReceived;
+            self.syn_due = true;
+        }
+    }
+
+    fn established(&mut self, now: Instant) {
+        self.state = State::Open;
+        self.handshake_timer = None;
+        match self.syn_sent_at {
+            Some(at) => self.sender.rto.sample(now.saturating_since(at)),
+            None => self.sender.rto.assume(RTO_AFTER_LOST_SYN),
+        }
+    }
+
+    fn handle_synchronized(&mut self, now: Instant, segment: Segment) {
+        let Some(receiver) = &mut self.receiver else { return };
+        let Some(position) = unwrap(segment.sequence, receiver.next()) else { return };
+        if segment.rst {
+            // RFC 9293 section 3.10.7.4: only exactly at the expected place.
+            if position == receiver.next() {
+                self.state = State::Dead;
+            }
+            return;
+        }
+        if segment.syn {
+            // A SYN that was sent again, because our answer was lost.
+            self.syn_due = self.state == State::SynReceived;
+            receiver.acknowledge_now();
+            if self.state != State::SynReceived || segment.acknowledgment.is_none() {
+                return;
+            }
+        }
+        let ack = segment.acknowledgment.and_then(|ack| unwrap(ack, self.sender.unacknowledged()));
+        let Some(ack) = ack else { return };
+        if self.state == State::SynReceived {
+            if ack != self.initial + 1 {
+                return;
+            }
+            self.established(now);
+        }
+        let scale = if segment.syn { 0 } else { self.their_scale };
+        let fin = segment.fin;
+        self.sender.acknowledge(
+            now,
+            &Acknowledgement {
+                position: ack,
+                window: u64::from(segment.window) << scale,
+                blocks: (segment.blocks.iter().flatten())
+                    .filter_map(|(start, end)| Some(unwrap(*start, ack)?..unwrap(*end, ack)?))
+                    .collect(),
+                bare: segment.payload.is_empty() && !segment.syn && !fin,
+            },
+        );
+        if (!segment.payload.is_empty() || fin)
+            && let Some(receiver) = &mut self.receiver
+        {
+            receiver.receive(now, position, segment.payload, fin);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A sans-IO TCP: the baseline that the laboratory compares SCTP with, and its greedy
+//! cross-traffic. It is not meant for real networks.
+//!
+//! It does what the literature calls "SACK TCP with NewReno": connections as in RFC 9293, congestion
+//! control as in RFC 5681 with limited transmit (RFC 3042), loss recovery by selective
+//! acknowledgements (RFC 6675) or without them (RFC 6582), the timer of RFC 6298 with Karn's
+//! algorithm, delayed acknowledgements, window scaling (RFC 7323). Urgent data, timestamps and
+//! TIME-WAIT are left out.
+//!
+//! ```
+//! use anabranch_proto::Instant;
+//! use anabranch_tcp::{Config, Connection};
+//!
+//! let now = Instant::ZERO;
+//! let mut client = Connection::connect(Config::default(), (1024, 80), 7);
+//! let mut server = Connection::accept(Config::default(), 80, 9);
+//! client.write(b"a request".as_slice().into());
+//! client.finish();
+//! // A perfect network without delay.
+//! loop {
+//!     let (request, answer) = (client.poll_transmit(now), server.poll_transmit(now));
+//!     if request.is_none() && answer.is_none() {
+//!         break;
+//!     }
+//!     request.into_iter().for_each(|segment| server.handle(now, segment));
+//!     answer.into_iter().for_each(|segment| client.handle(now, segment));
+//! }
+//! assert_eq!(server.read().as_deref(), Some(&b"a request"[..]));
+//! assert!(server.is_at_end());
+//! ```
+#![forbid(unsafe_code)]
+
+mod config;
+mod congestion;
+mod connection;
+mod receiver;
+mod rto;
+mod scoreboard;
+mod segment;
+mod sender;
+mod sequence;
+
+pub use config::Config;
+pub use connection::{Connection, Stats};
+pub use segment::HEADER;
+
+#[cfg(test)]
+mod tests;

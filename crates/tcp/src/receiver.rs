@@ -1,0 +1,282 @@
+//! The receiving half: putting data in order, and acknowledging it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::time::Duration;
+
+use anabranch_proto::Instant;
+use bytes::{Buf, Bytes};
+
+use crate::config::Config;
+
+/// Data from the network until it is read.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// First position not received (RCV.NXT).
+    next: u64,
+    /// Segments that came too early, by position; they do not overlap.
+    early: BTreeMap<u64, Bytes>,
+    /// The ranges of `early`, latest changed first (RFC 2018 section 4).
+    blocks: Vec<Range<u64>>,
+    /// In order, to be read.
+    ready: VecDeque<Bytes>,
+    readable: u64,
+    buffer: u64,
+    mss: u64,
+    /// End of the window that was announced: it never moves back.
+    edge: u64,
+    fin: Option<u64>,
+    ended: bool,
+    ack_delay: Duration,
+    /// Segments in order that wait for an acknowledgement.
+    waiting: u32,
+    delayed: Option<Instant>,
+    ack_now: bool,
+}
+
+impl Receiver {
+    /// A receiver whose first byte has this position.
+    pub(crate) fn new(config: &Config, first: u64) -> Self {
+        let buffer = u64::from(config.receive_buffer);
+        Self {
+            next: first,
+            early: BTreeMap::new(),
+            blocks: Vec::new(),
+            ready: VecDeque::new(),
+            readable: 0,
+            buffer,
+            mss: u64::from(config.mss.max(1)),
+            edge: first + buffer,
+            fin: None,
+            ended: false,
+            ack_delay: config.ack_delay,
+            waiting: 0,
+            delayed: None,
+            ack_now: false,
+        }
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether all there will ever be was read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.ended && self.ready.is_empty()
+    }
+
+    /// What came out of order, latest first.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Range<u64>> {
+        self.blocks.iter()
+    }
+
+    /// Bytes to announce as the window; the edge is where it was announced to before, or further.
+    pub(crate) fn announce(&mut self) -> u64 {
+        self.edge = self.edge.max(self.next + self.room());
+        self.edge - self.next
+    }
+
+    fn room(&self) -> u64 {
+        self.buffer.saturating_sub(self.readable)
+    }
+
+    /// Takes what is in order.
+    pub(crate) fn read(&mut self) -> Option<Bytes> {
+        let data = self.ready.pop_front()?;
+        self.readable -= data.len() as u64;
+        // RFC 9293 section 3.8.6.2.2: the window is announced when it has grown by enough.
+        let gained = (self.next + self.room()).saturating_sub(self.edge);
+        self.ack_now |= gained >= self.mss.min(self.buffer / 2).max(1);
+        Some(data)
+    }
+
+    /// A segment with data or a FIN has come.
+    pub(crate) fn receive(&mut self, now: Instant, mut start: u64, mut payload: Bytes, fin: bool) {
+        let end = start + payload.len() as u64;
+        if fin && end <= self.edge && self.fin.is_none() {
+            self.fin = Some(end);
+        }
+        if start < self.next {
+            let old = (self.next - start).min(payload.len() as u64);
+            payload.advance(old as usize);
+            start += old;
+            self.ack_now = true;
+        }
+        let room = self.edge.saturating_sub(start);
+        if (payload.len() as u64) > room {
+            // Beyond the window: a probe, or a sender that does not care.
+            payload.truncate(room as usize);
+            self.ack_now = true;
+        }
+        if start > self.next {
+            self.ack_now = true;
+            if !payload.is_empty() {
+                self.note(start..start + payload.len() as u64);
+                self.store(start, payload);
+            }
+            return;
+        }
+        if !payload.is_empty() {
+            self.accept(payload);
+            self.waiting += 1;
+            // What fills a gap is acknowledged at once (RFC 5681 section 4.2).
+            self.ack_now |= !self.early.is_empty();
+            while let Some(first) = self.early.first_entry()
+                && *first.key() == self.next
+            {
+                let data = first.remove();
+                self.accept(data);
+            }
+            let next = self.next;
+            self.blocks.retain(|block| block.start > next);
+        }
+        if self.fin == Some(self.next) && !self.ended {
+            self.next += 1;
+            self.ended = true;
+            self.ack_now = true;
+        }
+        if self.waiting >= 2 || (self.waiting > 0 && self.ack_delay.is_zero()) {
+            self.ack_now = true;
+        } else if self.waiting > 0 && self.delayed.is_none() {
+            self.delayed = Some(now + self.ack_delay);
+        }
+    }
+
+    fn accept(&mut self, data: Bytes) {
+        self.next += data.len() as u64;
+        self.readable += data.len() as u64;
+        self.ready.push_back(data);
+    }
+
+    /// Keeps what is not there yet of a segment that came too early.
+    fn store(&mut self, mut start: u64, mut payload: Bytes) {
+        if let Some((before, data)) = self.early.range(..=start).next_back() {
+            let covered = (before + data.len() as u64).saturating_sub(start);
+            let covered = covered.min(payload.len() as u64);
+            payload.advance(covered as usize);
+            start += covered;
+        }
+        while !payload.is_empty() {
+            let end = start + payload.len() as u64;
+            let after = self.early.range(start..end).next();
+            let after = after.map(|(after, data)| (*after, after + data.len() as u64));
+            let Some((after, after_end)) = after else {
+                self.early.insert(start, payload);
+                return;
+            };
+            let part = payload.split_to((after - start) as usize);
+            if !part.is_empty() {
+                self.early.insert(start, part);
+            }
+            payload.advance((after_end.min(end) - after) as usize);
+            start = after_end;
+        }
+    }
+
+    /// Puts a range first in the list of blocks, joined with those it touches.
+    fn note(&mut self, mut range: Range<u64>) {
+        self.blocks.retain(|block| {
+            let apart = block.end < range.start || block.start > range.end;
+            if !apart {
+                range = range.start.min(block.start)..range.end.max(block.end);
+            }
+            apart
+        });
+        self.blocks.insert(0, range);
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.delayed
+    }
+
+    /// Acknowledges at the next opportunity.
+    pub(crate) fn acknowledge_now(&mut self) {
+        self.ack_now = true;
+    }
+
+    /// Whether an acknowledgement is due.
+    pub(crate) fn ack_is_due(&self, now: Instant) -> bool {
+        self.ack_now || self.delayed.is_some_and(|at| at <= now)
+    }
+
+    /// An acknowledgement leaves.
+    pub(crate) fn acknowledged(&mut self) {
+        (self.ack_now, self.delayed, self.waiting) = (false, None, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn receiver() -> Receiver {
+        Receiver::new(&Config { receive_buffer: 1000, mss: 100, ..Config::default() }, 50)
+    }
+
+    #[test]
+    fn every_second_segment_is_acknowledged_and_gaps_at_once() {
+        let mut receiver = receiver();
+        let now = Instant::from_secs(1);
+        let segment = || Bytes::from_static(&[7; 100]);
+        receiver.receive(now, 50, segment(), false);
+        assert!(!receiver.ack_is_due(now));
+        assert_eq!(receiver.deadline(), Some(now + Duration::from_millis(200)));
+        assert!(receiver.ack_is_due(now + Duration::from_millis(200)));
+        receiver.receive(now, 150, segment(), false);
+        assert!(receiver.ack_is_due(now));
+        receiver.acknowledged();
+        receiver.receive(now, 350, segment(), false);
+        assert!(receiver.ack_is_due(now));
+        receiver.receive(now, 550, segment(), false);
+        receiver.receive(now, 450, segment(), false);
+        receiver.receive(now, 750, segment(), false);
+        let blocks: Vec<_> = receiver.blocks().cloned().collect();
+        assert_eq!(blocks, [750..850, 350..650], "the latest first, neighbours joined");
+        receiver.acknowledged();
+        receiver.receive(now, 250, segment(), false);
+        assert!(receiver.ack_is_due(now), "a gap is filled");
+        assert_eq!((receiver.next(), receiver.blocks().count()), (650, 1));
+    }
+
+    #[test]
+    fn the_window_closes_and_opens() {
+        let mut receiver = receiver();
+        let now = Instant::ZERO;
+        receiver.receive(now, 50, vec![1; 1200].into(), false);
+        assert_eq!((receiver.next(), receiver.announce()), (1050, 0));
+        receiver.acknowledged();
+        assert_eq!(receiver.read().map(|data| data.len()), Some(1000));
+        assert!(receiver.ack_is_due(now));
+        assert_eq!(receiver.announce(), 1000);
+        receiver.receive(now, 1050, Bytes::new(), true);
+        assert!(receiver.is_at_end());
+    }
+
+    proptest! {
+        /// Whatever comes in whatever order, what is read is the stream.
+        #[test]
+        fn the_stream_is_put_in_order(
+            segments in proptest::collection::vec((0_usize..500, 1_usize..120), 0..60),
+        ) {
+            let stream: Vec<u8> = (0..600_u32).map(|n| (n * 7 / 3) as u8).collect();
+            let mut receiver = receiver();
+            let mut read = Vec::new();
+            let all = (0..600).step_by(100).map(|start| (start, 100));
+            for (start, len) in segments.into_iter().chain(all) {
+                let end = (start + len).min(600);
+                let payload = Bytes::copy_from_slice(&stream[start..end]);
+                receiver.receive(Instant::ZERO, 50 + start as u64, payload, end == 600);
+                let blocks: Vec<_> = receiver.blocks().cloned().collect();
+                prop_assert!(blocks.iter().all(|block| block.start > receiver.next()));
+                while let Some(data) = receiver.read() {
+                    read.extend_from_slice(&data);
+                }
+                receiver.announce();
+            }
+            prop_assert_eq!(read, stream);
+            prop_assert!(receiver.is_at_end() && receiver.blocks().count() == 0);
+        }
+    }
+}

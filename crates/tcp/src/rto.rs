@@ -1,0 +1,98 @@
+//! The retransmission timer's length (RFC 6298).
+
+use std::time::Duration;
+
+use crate::config::Config;
+
+/// Smoothed round-trip time and what follows from it.
+#[derive(Debug)]
+pub(crate) struct Rto {
+    smoothed: Option<(Duration, Duration)>,
+    base: Duration,
+    /// Timeouts since the last acknowledgement of new data.
+    backoff: u32,
+    min: Duration,
+    max: Duration,
+}
+
+impl Rto {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            smoothed: None,
+            base: config.rto_initial,
+            backoff: 0,
+            min: config.rto_min,
+            max: config.rto_max,
+        }
+    }
+
+    /// A segment that was sent once has been acknowledged (section 2, with Karn's algorithm).
+    pub(crate) fn sample(&mut self, rtt: Duration) {
+        let (srtt, var) = match self.smoothed {
+            None => (rtt, rtt / 2),
+            Some((srtt, var)) => ((srtt * 7 + rtt) / 8, (var * 3 + srtt.abs_diff(rtt)) / 4),
+        };
+        self.smoothed = Some((srtt, var));
+        self.base = (srtt + var * 4).max(self.min);
+    }
+
+    /// Nothing was measured yet, and this is the better guess.
+    pub(crate) fn assume(&mut self, base: Duration) {
+        self.base = base.max(self.min);
+    }
+
+    /// The timer has expired (section 5.5).
+    pub(crate) fn back_off(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// New data was acknowledged: the next timer runs without the delays of earlier timeouts.
+    pub(crate) fn acknowledged(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// Timeouts in a row.
+    pub(crate) fn timeouts(&self) -> u32 {
+        self.backoff
+    }
+
+    /// How long to wait now.
+    pub(crate) fn current(&self) -> Duration {
+        self.base.saturating_mul(1 << self.backoff.min(16)).min(self.max)
+    }
+
+    /// SRTT, once measured.
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        self.smoothed.map(|(srtt, _)| srtt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_formulas_of_section_2() {
+        let ms = Duration::from_millis;
+        let mut rto = Rto::new(&Config { rto_min: ms(100), ..Config::default() });
+        assert_eq!(rto.current(), ms(1000));
+        rto.sample(ms(200));
+        assert_eq!((rto.srtt(), rto.current()), (Some(ms(200)), ms(600)));
+        rto.sample(ms(280));
+        // RTTVAR = 3/4 * 100 + 1/4 * 80, SRTT = 7/8 * 200 + 1/8 * 280.
+        assert_eq!((rto.srtt(), rto.current()), (Some(ms(210)), ms(590)));
+        rto.back_off();
+        rto.back_off();
+        assert_eq!((rto.current(), rto.timeouts()), (ms(2360), 2));
+        for _ in 0..40 {
+            rto.back_off();
+        }
+        assert_eq!(rto.current(), Duration::from_secs(60));
+        rto.acknowledged();
+        assert_eq!(rto.current(), ms(590));
+        for _ in 0..200 {
+            rto.sample(ms(1));
+        }
+        assert_eq!(rto.current(), ms(100));
+    }
+}
