@@ -16,6 +16,8 @@ pub use anabranch_proto::{Ecn, Encapsulation, IcmpKind, Instant};
 use bytes::Bytes;
 
 #[cfg(feature = "runtime-tokio")]
+mod bound;
+#[cfg(feature = "runtime-tokio")]
 mod error_queue;
 #[cfg(feature = "runtime-tokio")]
 mod errors;

@@ -15,12 +15,9 @@ use etherparse::IpNumber;
 use quinn_udp::UdpSocketState;
 
 use self::inbox::Inbox;
-use super::others::Others;
+use super::bound::{self, Bound};
 use super::polled::{Look, Polled};
-use super::{
-    Batch, Binding, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError,
-    error_queue, errors, fragmentation, interfaces, neighbours,
-};
+use super::{Batch, Binding, Datagrams, TransmitError, errors, interfaces, neighbours};
 #[cfg(target_os = "linux")]
 use super::{
     Preference,
@@ -31,19 +28,11 @@ use super::{
 pub(super) const SCTP: IpNumber = IpNumber::SCTP;
 
 /// A raw socket for SCTP packets.
-#[derive(Debug)]
-pub(super) struct Socket {
-    main: Descriptor,
-    address: SocketAddr,
-    /// How it was opened, if not by somebody else.
-    #[cfg(target_os = "linux")]
-    binding: Option<Binding>,
-    others: Others<Descriptor>,
-}
+pub(super) type Socket = Bound<Descriptor>;
 
 /// A bound descriptor, ready for use.
 #[derive(Debug)]
-struct Descriptor {
+pub(super) struct Descriptor {
     io: Polled,
     state: UdpSocketState,
     inbox: RefCell<Inbox>,
@@ -61,76 +50,61 @@ fn open(binding: &Binding) -> io::Result<(socket2::Socket, SocketAddr)> {
     Ok((socket, address))
 }
 
-impl Socket {
-    /// Opens a raw socket, which needs the capability CAP_NET_RAW.
-    pub(super) fn bind(binding: &Binding) -> io::Result<Self> {
-        let (socket, address) = open(binding)?;
-        let socket = Self::new(socket, address)?;
-        #[cfg(target_os = "linux")]
-        let socket = Self { binding: Some(binding.clone()), ..socket };
-        Ok(socket)
-    }
-
-    /// Takes a raw socket that somebody with the privilege has opened.
-    pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Self> {
-        let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "not a raw socket for SCTP");
-        if socket.r#type()? != socket2::Type::RAW {
-            return Err(wrong());
-        }
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        if rustix::net::sockopt::socket_protocol(&socket)?.map(|p| p.as_raw().get())
-            != Some(u32::from(SCTP.0))
-        {
-            return Err(wrong());
-        }
-        let mut address = socket.local_addr()?.as_socket().ok_or_else(wrong)?;
-        address.set_port(0);
-        Self::new(socket, address)
-    }
-
-    fn new(socket: socket2::Socket, address: SocketAddr) -> io::Result<Self> {
-        let main = Descriptor::new(socket, address)?;
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        let _ = main.state.enable_transport_errors(main.io.get().into());
-        Ok(Self {
-            main,
-            address,
-            #[cfg(target_os = "linux")]
-            binding: None,
-            others: Others::default(),
-        })
-    }
-
-    /// Divides what comes between the two descriptors. In between a packet may reach both,
-    /// which does no harm.
+/// Opens a raw socket, which needs the capability CAP_NET_RAW.
+pub(super) fn bind(binding: &Binding) -> io::Result<Socket> {
+    let (socket, address) = open(binding)?;
+    let socket = main(socket, address)?;
     #[cfg(target_os = "linux")]
-    fn divide(&self, others: &Descriptor, preference: &Preference<'_>) -> io::Result<()> {
-        let (main, others) = (self.main.io.get(), others.io.get());
-        let start = if self.address.is_ipv4() { Start::Ipv4 } else { Start::Sctp };
-        let divided = steering::accept_all(others)
-            .and_then(|()| steering::filter(main, start, preference, true))
-            .and_then(|()| steering::filter(others, start, preference, false));
-        if divided.is_err() {
-            // Without the other descriptor everything is for this one.
-            let _ = steering::accept_all(main);
-        }
-        divided
+    let socket = socket.opened(binding);
+    Ok(socket)
+}
+
+/// Takes a raw socket that somebody with the privilege has opened.
+pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Socket> {
+    let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "not a raw socket for SCTP");
+    if socket.r#type()? != socket2::Type::RAW {
+        return Err(wrong());
     }
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if rustix::net::sockopt::socket_protocol(&socket)?.map(|p| p.as_raw().get())
+        != Some(u32::from(SCTP.0))
+    {
+        return Err(wrong());
+    }
+    let mut address = socket.local_addr()?.as_socket().ok_or_else(wrong)?;
+    address.set_port(0);
+    main(socket, address)
+}
+
+fn main(socket: socket2::Socket, address: SocketAddr) -> io::Result<Socket> {
+    let main = Descriptor::new(socket, address)?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = main.state.enable_transport_errors(main.io.get().into());
+    Ok(Bound::new(main, address))
 }
 
 impl Descriptor {
     fn new(socket: socket2::Socket, address: SocketAddr) -> io::Result<Self> {
-        // The options that a UDP socket gets, as far as they mean something to IP: no
-        // fragmentation, ECN and destination of what arrives.
-        let state = UdpSocketState::new((&socket).into())?;
-        // Best effort, as for UDP.
-        let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER);
-        let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
-        socket.set_nonblocking(true)?;
+        // The options that a UDP socket gets, as far as they mean something to IP.
+        let state = bound::prepare(&socket)?;
         // The standard library has no type for raw sockets; all are descriptors to the system.
         let io = Polled::new(socket.into())?;
         let inbox = RefCell::new(Inbox::new(address.is_ipv4()));
         Ok(Self { io, state, inbox })
+    }
+}
+
+impl bound::Descriptor for Descriptor {
+    fn io(&self) -> &Polled {
+        &self.io
+    }
+
+    fn send(&self, datagrams: &Datagrams<'_>) -> io::Result<usize> {
+        send::packets(self.io.get(), &self.state, datagrams)
+    }
+
+    fn classify(&self, _datagrams: &Datagrams<'_>, error: io::Error) -> TransmitError {
+        errors::classify(error)
     }
 
     fn poll_receive(
@@ -163,73 +137,40 @@ impl Descriptor {
         }
         Poll::Ready(Ok(count))
     }
-}
-
-impl PacketSocket for Socket {
-    fn local_address(&self) -> SocketAddr {
-        self.address
-    }
-
-    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.main.io.poll_writable(cx)
-    }
-
-    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
-        let send = || {
-            let send = || send::packets(self.main.io.get(), &self.main.state, datagrams);
-            if datagrams.may_fragment {
-                return fragmentation::allowed(self.main.io.get(), self.address.is_ipv4(), send);
-            }
-            send()
-        };
-        self.main.io.try_send(send).map_err(errors::classify)
-    }
-
-    fn poll_receive(
-        &self,
-        cx: &mut Context<'_>,
-        buffers: &mut [IoSliceMut<'_>],
-        batches: &mut [Batch],
-    ) -> Poll<io::Result<usize>> {
-        self.main.poll_receive(cx, buffers, batches)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn prefer(&self, preference: &Preference<'_>) -> bool {
-        let Some(binding) = &self.binding else {
-            return false;
-        };
-        let open = || open(binding).and_then(|(socket, address)| Descriptor::new(socket, address));
-        self.others.keep(open, |others| self.divide(others, preference))
-    }
-
-    fn poll_receive_others(
-        &self,
-        cx: &mut Context<'_>,
-        buffers: &mut [IoSliceMut<'_>],
-        batches: &mut [Batch],
-    ) -> Poll<io::Result<usize>> {
-        self.others.with(Poll::Pending, |others| others.poll_receive(cx, buffers, batches))
-    }
 
     fn max_segments(&self) -> usize {
         send::MOST_PACKETS
     }
 
-    fn has_neighbours(&self) -> bool {
-        let (main, ip) = (self.main.io.get(), self.address.ip());
-        let share = |own: &[&std::net::UdpSocket]| neighbours::share(own, ip);
-        self.others
-            .with(None, |others| Some(share(&[main, others.io.get()])))
-            .unwrap_or_else(|| share(&[main]))
+    fn has_neighbours(&self, others: Option<&Self>, address: SocketAddr) -> bool {
+        let own: Vec<_> = std::iter::once(self).chain(others).map(|own| own.io.get()).collect();
+        neighbours::share(&own, address.ip())
     }
 
-    fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.main.io.poll_error(cx)
+    #[cfg(target_os = "linux")]
+    fn open_others(&self, binding: &Binding, _address: SocketAddr) -> io::Result<Self> {
+        let (socket, address) = open(binding)?;
+        Self::new(socket, address)
     }
 
-    fn next_error(&self) -> Option<NetworkError> {
-        self.main.io.next_error(error_queue::next)
+    // In between a packet may reach both, which does no harm.
+    #[cfg(target_os = "linux")]
+    fn divide(
+        &self,
+        others: &Self,
+        address: SocketAddr,
+        preference: &Preference<'_>,
+    ) -> io::Result<()> {
+        let (main, others) = (self.io.get(), others.io.get());
+        let start = if address.is_ipv4() { Start::Ipv4 } else { Start::Sctp };
+        let divided = steering::accept_all(others)
+            .and_then(|()| steering::filter(main, start, preference, true))
+            .and_then(|()| steering::filter(others, start, preference, false));
+        if divided.is_err() {
+            // Without the other descriptor everything is for this one.
+            let _ = steering::accept_all(main);
+        }
+        divided
     }
 }
 
@@ -237,7 +178,7 @@ impl PacketSocket for Socket {
 #[cfg(target_os = "linux")]
 mod tests {
     use super::*;
-    use crate::runtime::{Runtime, TokioRuntime};
+    use crate::runtime::{PacketSocket, Runtime, TokioRuntime};
 
     /// Two raw sockets in a network of their own, if the test may have such.
     fn pair(address: &str) -> Option<[Box<dyn PacketSocket>; 2]> {

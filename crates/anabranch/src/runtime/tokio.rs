@@ -54,9 +54,9 @@ impl Runtime for TokioRuntime {
     fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>> {
         let _context = self.handle.enter();
         match binding.encapsulation {
-            Encapsulation::Udp => Ok(Box::new(udp::Socket::bind(binding)?)),
+            Encapsulation::Udp => Ok(Box::new(udp::bind(binding)?)),
             #[cfg(unix)]
-            Encapsulation::Ip => Ok(Box::new(raw::Socket::bind(binding)?)),
+            Encapsulation::Ip => Ok(Box::new(raw::bind(binding)?)),
             #[cfg(not(unix))]
             Encapsulation::Ip => Err(io::ErrorKind::Unsupported.into()),
         }
@@ -73,9 +73,9 @@ impl Runtime for TokioRuntime {
     ) -> io::Result<Box<dyn PacketSocket>> {
         let _context = self.handle.enter();
         match encapsulation {
-            Encapsulation::Udp => Ok(Box::new(udp::Socket::adopt(socket.into())?)),
+            Encapsulation::Udp => Ok(Box::new(udp::adopt(socket.into())?)),
             #[cfg(unix)]
-            Encapsulation::Ip => Ok(Box::new(raw::Socket::adopt(socket.into())?)),
+            Encapsulation::Ip => Ok(Box::new(raw::adopt(socket.into())?)),
             #[cfg(not(unix))]
             Encapsulation::Ip => Err(io::ErrorKind::Unsupported.into()),
         }

@@ -8,12 +8,9 @@ use std::task::{Context, Poll};
 use anabranch_proto::Ecn;
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 
-use super::others::Others;
+use super::bound::{self, Bound};
 use super::polled::{Look, Polled};
-use super::{
-    Batch, Binding, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError,
-    error_queue, errors, fragmentation, interfaces,
-};
+use super::{Batch, Binding, Datagrams, TransmitError, errors, interfaces};
 #[cfg(target_os = "linux")]
 use super::{Preference, Shard, steering};
 
@@ -21,19 +18,11 @@ use super::{Preference, Shard, steering};
 const MOST_BATCHES: usize = 8;
 
 /// A UDP socket that carries SCTP.
-#[derive(Debug)]
-pub(super) struct Socket {
-    main: Descriptor,
-    address: SocketAddr,
-    /// How it was opened, if not by somebody else.
-    #[cfg(target_os = "linux")]
-    binding: Option<Binding>,
-    others: Others<Descriptor>,
-}
+pub(super) type Socket = Bound<Descriptor>;
 
 /// A bound descriptor, ready for use.
 #[derive(Debug)]
-struct Descriptor {
+pub(super) struct Descriptor {
     io: Polled,
     /// What quinn-udp has learnt of the system: it gives segmentation up for ever after some
     /// errors.
@@ -103,49 +92,27 @@ fn bind_shard(socket: &socket2::Socket, binding: &Binding, shard: Shard) -> io::
     Ok(())
 }
 
-impl Socket {
-    /// Opens a socket.
-    pub(super) fn bind(binding: &Binding) -> io::Result<Self> {
-        let socket = open(binding)?;
-        match binding.shard {
-            None => socket.bind(&binding.address.into())?,
-            #[cfg(target_os = "linux")]
-            Some(shard) => bind_shard(&socket, binding, shard)?,
-            #[cfg(not(target_os = "linux"))]
-            Some(_) => return Err(io::ErrorKind::Unsupported.into()),
-        }
-        let socket = Self::adopt(socket)?;
+/// Opens a socket.
+pub(super) fn bind(binding: &Binding) -> io::Result<Socket> {
+    let socket = open(binding)?;
+    match binding.shard {
+        None => socket.bind(&binding.address.into())?,
         #[cfg(target_os = "linux")]
-        let socket = Self { binding: Some(binding.clone()), ..socket };
-        Ok(socket)
+        Some(shard) => bind_shard(&socket, binding, shard)?,
+        #[cfg(not(target_os = "linux"))]
+        Some(_) => return Err(io::ErrorKind::Unsupported.into()),
     }
-
-    /// Takes a socket that is bound.
-    pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Self> {
-        let main = Descriptor::new(socket)?;
-        let address = main.io.get().local_addr()?;
-        Ok(Self {
-            main,
-            address,
-            #[cfg(target_os = "linux")]
-            binding: None,
-            others: Others::default(),
-        })
-    }
-
-    /// A second socket on the same address.
-    ///
-    /// Only now the first one allows that, so that nobody else got the address by mistake.
+    let socket = adopt(socket)?;
     #[cfg(target_os = "linux")]
-    fn open_others(&self) -> io::Result<Descriptor> {
-        let alone = self.binding.as_ref().filter(|binding| binding.shard.is_none());
-        let binding = alone.ok_or(io::ErrorKind::Unsupported)?;
-        socket2::SockRef::from(self.main.io.get()).set_reuse_port(true)?;
-        let socket = open(binding)?;
-        socket.set_reuse_port(true)?;
-        socket.bind(&self.address.into())?;
-        Descriptor::new(socket)
-    }
+    let socket = socket.opened(binding);
+    Ok(socket)
+}
+
+/// Takes a socket that is bound.
+pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Socket> {
+    let main = Descriptor::new(socket)?;
+    let address = main.io.get().local_addr()?;
+    Ok(Bound::new(main, address))
 }
 
 impl Descriptor {
@@ -153,18 +120,37 @@ impl Descriptor {
         if socket.r#type()? != socket2::Type::DGRAM {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a UDP socket"));
         }
-        let state = UdpSocketState::new((&socket).into())?;
-        // Best effort: small buffers cost throughput only, and without an error queue path MTU
-        // discovery does without ICMP.
-        let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER);
-        let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
+        let state = bound::prepare(&socket)?;
+        // Without an error queue path MTU discovery does without ICMP.
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let _ = state.enable_transport_errors((&socket).into());
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        without_timestamps(&socket);
-        socket.set_nonblocking(true)?;
         let io = Polled::new(socket.into())?;
         Ok(Self { io, state: RefCell::new(state), queue: Queue::default() })
+    }
+}
+
+impl bound::Descriptor for Descriptor {
+    fn io(&self) -> &Polled {
+        &self.io
+    }
+
+    fn send(&self, datagrams: &Datagrams<'_>) -> io::Result<usize> {
+        #[cfg(unix)]
+        if is_plain(datagrams) {
+            return self.io.get().send_to(datagrams.contents, datagrams.destination);
+        }
+        self.state.borrow().try_send(self.io.get().into(), &transmit(datagrams))?;
+        Ok(datagrams.contents.len())
+    }
+
+    fn classify(&self, datagrams: &Datagrams<'_>, error: io::Error) -> TransmitError {
+        // quinn-udp gives up segmentation when a device refuses it.
+        let segmented = datagrams.contents.len() > datagrams.segment_size
+            && (error.kind() == io::ErrorKind::InvalidInput || self.max_segments() == 1);
+        match errors::classify(error) {
+            TransmitError::Failed(_) if segmented => TransmitError::Segmentation,
+            error => error,
+        }
     }
 
     fn poll_receive(
@@ -191,96 +177,40 @@ impl Descriptor {
             Ok(Look { value: count, emptied })
         })
     }
-}
-
-impl PacketSocket for Socket {
-    fn local_address(&self) -> SocketAddr {
-        self.address
-    }
-
-    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.main.io.poll_writable(cx)
-    }
-
-    // req: rfc6951 5.3 "the source port MUST be the local UDP"
-    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
-        let transmit = transmit(datagrams);
-        let send = || {
-            let send = || {
-                #[cfg(unix)]
-                if is_plain(datagrams) {
-                    let sent =
-                        self.main.io.get().send_to(datagrams.contents, datagrams.destination);
-                    return sent.map(drop);
-                }
-                self.main.state.borrow().try_send(self.main.io.get().into(), &transmit)
-            };
-            if datagrams.may_fragment {
-                return fragmentation::allowed(self.main.io.get(), self.address.is_ipv4(), send);
-            }
-            send()
-        };
-        let sent = self.main.io.try_send(send).map_err(|error| {
-            // quinn-udp gives up segmentation when a device refuses it.
-            let segmented = datagrams.contents.len() > datagrams.segment_size
-                && (error.kind() == io::ErrorKind::InvalidInput || self.max_segments() == 1);
-            match errors::classify(error) {
-                TransmitError::Failed(_) if segmented => TransmitError::Segmentation,
-                error => error,
-            }
-        });
-        sent.map(|()| datagrams.contents.len())
-    }
-
-    fn poll_receive(
-        &self,
-        cx: &mut Context<'_>,
-        buffers: &mut [IoSliceMut<'_>],
-        batches: &mut [Batch],
-    ) -> Poll<io::Result<usize>> {
-        self.main.poll_receive(cx, buffers, batches)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn prefer(&self, preference: &Preference<'_>) -> bool {
-        self.others
-            .keep(|| self.open_others(), |_| steering::choose(self.main.io.get(), preference))
-    }
-
-    fn poll_receive_others(
-        &self,
-        cx: &mut Context<'_>,
-        buffers: &mut [IoSliceMut<'_>],
-        batches: &mut [Batch],
-    ) -> Poll<io::Result<usize>> {
-        self.others.with(Poll::Pending, |others| others.poll_receive(cx, buffers, batches))
-    }
 
     fn max_segments(&self) -> usize {
-        self.main.state.borrow().max_gso_segments()
+        self.state.borrow().max_gso_segments()
     }
 
     fn refresh(&self) {
-        let main = &self.main;
-        if let Ok(state) = UdpSocketState::new(main.io.get().into()) {
+        if let Ok(state) = bound::state(self.io.get()) {
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            let _ = state.enable_transport_errors(main.io.get().into());
-            #[cfg(any(target_os = "linux", target_os = "android"))]
-            without_timestamps(main.io.get());
-            main.state.replace(state);
+            let _ = state.enable_transport_errors(self.io.get().into());
+            self.state.replace(state);
         }
     }
 
-    fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
-        // The system gives errors to any socket of the address.
-        let others = self.others.with(Poll::Pending, |others| others.io.poll_error(cx));
-        let main = self.main.io.poll_error(cx);
-        if others.is_ready() { others } else { main }
+    // Only now the first one allows that, so that nobody else got the address by mistake.
+    #[cfg(target_os = "linux")]
+    fn open_others(&self, binding: &Binding, address: SocketAddr) -> io::Result<Self> {
+        if binding.shard.is_some() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        socket2::SockRef::from(self.io.get()).set_reuse_port(true)?;
+        let socket = open(binding)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        Self::new(socket)
     }
 
-    fn next_error(&self) -> Option<NetworkError> {
-        let main = self.main.io.next_error(error_queue::next);
-        main.or_else(|| self.others.with(None, |others| others.io.next_error(error_queue::next)))
+    #[cfg(target_os = "linux")]
+    fn divide(
+        &self,
+        _others: &Self,
+        _address: SocketAddr,
+        preference: &Preference<'_>,
+    ) -> io::Result<()> {
+        steering::choose(self.io.get(), preference)
     }
 }
 
@@ -290,14 +220,6 @@ fn is_plain(datagrams: &Datagrams<'_>) -> bool {
     datagrams.contents.len() <= datagrams.segment_size
         && datagrams.ecn.is_none()
         && datagrams.source.is_none()
-}
-
-/// Tells the system not to look at the clock for each packet: it is done when they are received.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(super) fn without_timestamps(socket: &impl std::os::fd::AsFd) {
-    use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
-    // It only costs time.
-    let _ = setsockopt(socket, ReceiveTimestampns, &false);
 }
 
 /// What quinn-udp is to send.
@@ -337,7 +259,7 @@ mod tests {
     use std::future::poll_fn;
 
     use super::*;
-    use crate::runtime::{NetworkErrorKind, Runtime, TokioRuntime};
+    use crate::runtime::{NetworkErrorKind, PacketSocket, Runtime, TokioRuntime};
 
     fn datagrams(destination: SocketAddr, contents: &[u8], segment_size: usize) -> Datagrams<'_> {
         let (source, ecn, may_fragment) = (None, Some(Ecn::Ect0), false);

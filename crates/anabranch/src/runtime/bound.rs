@@ -1,0 +1,203 @@
+//! A socket bound to an address: what both encapsulations have in common.
+//!
+//! A [`Descriptor`] sends and receives in its own way; around it are its address, the watch for
+//! room, the rare leave to fragment, the second descriptor for packets of strangers, and errors.
+
+use std::fmt::Debug;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+use quinn_udp::UdpSocketState;
+
+use super::others::Others;
+use super::polled::Polled;
+use super::{
+    Batch, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError, error_queue,
+    fragmentation,
+};
+#[cfg(target_os = "linux")]
+use super::{Binding, Preference};
+
+/// A descriptor that is ready for use.
+pub(super) trait Descriptor: Debug + Send + Sized {
+    /// The runtime's watch over it.
+    fn io(&self) -> &Polled;
+
+    /// Sends datagrams. Returns the bytes that were taken.
+    fn send(&self, datagrams: &Datagrams<'_>) -> io::Result<usize>;
+
+    /// What it means that datagrams could not be sent.
+    fn classify(&self, datagrams: &Datagrams<'_>, error: io::Error) -> TransmitError;
+
+    /// As [`PacketSocket::poll_receive`].
+    fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>>;
+
+    /// As [`PacketSocket::max_segments`].
+    fn max_segments(&self) -> usize;
+
+    /// As [`PacketSocket::refresh`].
+    fn refresh(&self) {}
+
+    /// As [`PacketSocket::has_neighbours`]; `others` is the second descriptor.
+    fn has_neighbours(&self, _others: Option<&Self>, _address: SocketAddr) -> bool {
+        false
+    }
+
+    /// Opens a second descriptor on the address.
+    #[cfg(target_os = "linux")]
+    fn open_others(&self, binding: &Binding, address: SocketAddr) -> io::Result<Self>;
+
+    /// Has the system divide what comes between this descriptor and the other one.
+    #[cfg(target_os = "linux")]
+    fn divide(
+        &self,
+        others: &Self,
+        address: SocketAddr,
+        preference: &Preference<'_>,
+    ) -> io::Result<()>;
+}
+
+/// A socket for SCTP packets.
+#[derive(Debug)]
+pub(super) struct Bound<D> {
+    main: D,
+    address: SocketAddr,
+    /// How it was opened, if not by somebody else.
+    #[cfg(target_os = "linux")]
+    binding: Option<Binding>,
+    others: Others<D>,
+}
+
+impl<D: Descriptor> Bound<D> {
+    /// Takes a descriptor that is bound to an address.
+    pub(super) fn new(main: D, address: SocketAddr) -> Self {
+        Self {
+            main,
+            address,
+            #[cfg(target_os = "linux")]
+            binding: None,
+            others: Others::default(),
+        }
+    }
+
+    /// It was opened so.
+    #[cfg(target_os = "linux")]
+    pub(super) fn opened(self, binding: &Binding) -> Self {
+        Self { binding: Some(binding.clone()), ..self }
+    }
+}
+
+/// Prepares a socket for use: no fragmentation, ECN and destination of what arrives, and large
+/// buffers.
+pub(super) fn prepare(socket: &socket2::Socket) -> io::Result<UdpSocketState> {
+    let state = state(socket)?;
+    // Best effort: small buffers cost throughput only.
+    let _ = state.set_send_buffer_size(socket.into(), SOCKET_BUFFER);
+    let _ = state.set_recv_buffer_size(socket.into(), SOCKET_BUFFER);
+    socket.set_nonblocking(true)?;
+    Ok(state)
+}
+
+/// What quinn-udp finds out about a socket, and the options that it sets.
+#[cfg(unix)]
+pub(super) fn state(socket: &impl std::os::fd::AsFd) -> io::Result<UdpSocketState> {
+    let state = UdpSocketState::new((&socket.as_fd()).into())?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+        // Nobody looks at the time of arrival, and the system need not take it.
+        let _ = setsockopt(socket, ReceiveTimestampns, &false);
+    }
+    Ok(state)
+}
+
+/// What quinn-udp finds out about a socket, and the options that it sets.
+#[cfg(not(unix))]
+pub(super) fn state<'a, S>(socket: &'a S) -> io::Result<UdpSocketState>
+where
+    &'a S: Into<quinn_udp::UdpSockRef<'a>>,
+{
+    UdpSocketState::new(socket.into())
+}
+
+impl<D: Descriptor> PacketSocket for Bound<D> {
+    fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.main.io().poll_writable(cx)
+    }
+
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
+        let send = || {
+            let send = || self.main.send(datagrams);
+            if datagrams.may_fragment {
+                return fragmentation::allowed(self.main.io().get(), self.address.is_ipv4(), send);
+            }
+            send()
+        };
+        let sent = self.main.io().try_send(send);
+        sent.map_err(|error| self.main.classify(datagrams, error))
+    }
+
+    fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        self.main.poll_receive(cx, buffers, batches)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn prefer(&self, preference: &Preference<'_>) -> bool {
+        let Some(binding) = &self.binding else {
+            return false;
+        };
+        self.others.keep(
+            || self.main.open_others(binding, self.address),
+            |others| self.main.divide(others, self.address, preference),
+        )
+    }
+
+    fn poll_receive_others(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        self.others.with(Poll::Pending, |others| others.poll_receive(cx, buffers, batches))
+    }
+
+    fn max_segments(&self) -> usize {
+        self.main.max_segments()
+    }
+
+    fn has_neighbours(&self) -> bool {
+        let among = |others: Option<&D>| self.main.has_neighbours(others, self.address);
+        self.others.with(None, |others| Some(among(Some(others)))).unwrap_or_else(|| among(None))
+    }
+
+    fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
+        // The system gives errors to any socket of the address.
+        let others = self.others.with(Poll::Pending, |others| others.io().poll_error(cx));
+        let main = self.main.io().poll_error(cx);
+        if others.is_ready() { others } else { main }
+    }
+
+    fn refresh(&self) {
+        self.main.refresh();
+    }
+
+    fn next_error(&self) -> Option<NetworkError> {
+        let main = self.main.io().next_error(error_queue::next);
+        main.or_else(|| self.others.with(None, |others| others.io().next_error(error_queue::next)))
+    }
+}
