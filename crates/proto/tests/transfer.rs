@@ -247,6 +247,45 @@ fn a_lost_retransmission_waits_for_the_timer_or_is_found_by_later_packets() {
 }
 
 #[test]
+fn a_lost_retransmission_halves_the_window_again() {
+    for (profile, halvings) in [(config(), 2), (AssociationConfig::rfc4960(), 1)] {
+        let mut config = profile;
+        config.heartbeat_interval = None;
+        config.mtu.discovery = false;
+        config.initial_cwnd = InitialCwnd::Mtus(64);
+        config.burst = BurstControl::Unlimited;
+        config.idle_cwnd = IdleCwnd::Keep;
+        config.multiple_fast_retransmit = true;
+        let mut pair = Pair::connected(1, config);
+        let initial = pair.statistics(0).paths[0].cwnd;
+        // Two neighbours are lost, and so are their retransmissions: two events, not four.
+        let mut first = None;
+        let mut times = [0; 2];
+        pair.net.script(move |sight| {
+            let Some(tsn) = tsns(sight.packet.bytes()).first().copied() else {
+                return Verdict::Pass;
+            };
+            let place = tsn.wrapping_sub(*first.get_or_insert(tsn)) as usize;
+            match times.get_mut(place) {
+                Some(count) if *count < 2 => {
+                    *count += 1;
+                    Verdict::Drop
+                }
+                _ => Verdict::Pass,
+            }
+        });
+        assert!(pair.send(0, 0, numbered(200_000)));
+        assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 200_000));
+        let now = pair.statistics(0);
+        assert_eq!((now.counters.t3_timeouts, now.counters.fast_recoveries), (0, halvings));
+        assert_eq!(now.counters.fast_retransmitted_chunks, 4);
+        // The first acknowledgements opened the window a little before.
+        let (halved, ssthresh) = (initial >> halvings, now.paths[0].ssthresh);
+        assert!((halved..halved * 11 / 10).contains(&ssthresh), "{halved} {ssthresh}");
+    }
+}
+
+#[test]
 // test: rfc9260 6.1 "SHOULD be used to limit the number of packets sent"
 fn max_burst_limits_what_leaves_at_once() {
     for limit in [1, 4, 10] {

@@ -161,7 +161,9 @@ impl Association {
             }
             let (from, length) = (usize::from(slot.path), slot.payload.len());
             let to = self.config.retransmission.path(LostBy::MissingReports, from, &self.paths);
-            if self.outstanding.retransmission(*tsn).is_some() {
+            let packet = slot.packet;
+            let retransmitted = self.outstanding.retransmission(*tsn).is_some();
+            if retransmitted {
                 mark!(FastRetransmitAgain);
             }
             let first = self.outstanding.earliest(from) == Some(*tsn);
@@ -176,11 +178,19 @@ impl Association {
                 self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
             let path = &mut self.paths[from];
             path.loss.on_lost(1);
-            let begins = path.recovery_exit.is_none();
+            // That a retransmission is lost is another sign of congestion, which RFC 9260 leaves to
+            // the timer and RFC 5681 section 4.3 has the windows lowered for again. What left
+            // before they were lowered last is the same sign. In the studies of the older RFCs
+            // there is one sign in a recovery.
+            let again = self.config.revision >= Revision::Rfc9260
+                && retransmitted
+                && packet >= path.lowered_at;
+            let begins = path.recovery_exit.is_none() || again;
             // RFC 9260 section 7.2.4, step 2.
             // req: rfc9260 7.2.4 "SHOULD NOT change for any destinations due"
             if begins {
                 path.recovery_exit = Some(exit);
+                path.lowered_at = self.packets;
                 path.congestion.on_fast_retransmit();
                 self.counters.fast_recoveries += 1;
                 mark!(FastRecovery);

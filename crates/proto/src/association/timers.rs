@@ -129,6 +129,7 @@ impl Association {
         if !excused {
             // RFC 9260 section 6.3.3, E1.
             path.congestion.on_timeout();
+            path.lowered_at = self.packets;
         }
         // RFC 9260 section 6.3.3, E2.
         path.rtt.back_off();

@@ -52,6 +52,8 @@ pub(crate) struct Path {
     pub(crate) t3: Option<Instant>,
     /// Fast recovery lasts until this TSN is acknowledged.
     pub(crate) recovery_exit: Option<u64>,
+    /// Packets from this number on left after a loss lowered the windows last.
+    pub(crate) lowered_at: u64,
     /// One packet of retransmissions may leave whatever cwnd says (RFC 9260 section 7.2.4, 4).
     pub(crate) retransmit_at_once: bool,
     /// What was in flight before the first acknowledgement of this instant: a batch of them
@@ -135,6 +137,7 @@ impl Path {
             pacer: pacer(config.burst),
             t3: None,
             recovery_exit: None,
+            lowered_at: 0,
             retransmit_at_once: false,
             flight_before: (Instant::ZERO, 0),
             timed: None,
