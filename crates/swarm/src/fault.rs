@@ -78,6 +78,16 @@ faults! {
     Vanish = "vanish",
     /// A stranger sends something.
     Forged = "forged",
+    /// A host has one address more after it lost its state.
+    LateAddress = "late-address",
+    /// A client tries another host's address, too.
+    OtherHost = "other-host",
+    /// A client takes two addresses of its peer for two peers.
+    Twice = "twice",
+    /// A packet of a handshake or of a shutdown is overtaken by all others.
+    Straggler = "straggler",
+    /// A peer breaks the rules.
+    Rude = "rude",
     /// Pairs of addresses that do not reach each other are tried.
     CrossedPaths = "crossed-paths",
     /// TSNs wrap early.
@@ -237,6 +247,16 @@ impl Options {
         retain(&mut self.whims, |number| keep(Fault::Whim, number));
         retain(&mut self.vanishing, |number| keep(Fault::Vanish, number));
         retain(&mut self.forged, |number| keep(Fault::Forged, number));
+        self.late_address &= self.reboot.is_some();
+        if self.late_address && !keep(Fault::LateAddress, 0) {
+            self.late_address = false;
+        }
+        self.other_host = self.other_host.filter(|_| keep(Fault::OtherHost, 0));
+        if self.twice && !keep(Fault::Twice, 0) {
+            self.twice = false;
+        }
+        self.straggler = self.straggler.filter(|_| keep(Fault::Straggler, 0));
+        retain(&mut self.rude, |number| keep(Fault::Rude, number));
         if self.batches && !keep(Fault::Batches, 0) {
             self.batches = false;
         }

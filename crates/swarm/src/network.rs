@@ -143,7 +143,14 @@ impl Network {
         node
     }
 
-    /// The host loses all its state and starts anew with the same addresses.
+    /// The host has these addresses when it has lost its state the next time.
+    pub fn set_addresses(&mut self, node: usize, addresses: &[IpAddr]) {
+        self.owners.retain(|_, owner| *owner != node);
+        self.owners.extend(addresses.iter().map(|address| (*address, node)));
+        self.nodes[node].addresses = addresses.to_vec();
+    }
+
+    /// The host loses all its state and starts anew with its addresses.
     pub fn reboot(&mut self, node: usize, config: EndpointConfig, seed: [u8; 32]) {
         let state = &mut self.nodes[node];
         state.endpoint = Endpoint::new(config, seed);

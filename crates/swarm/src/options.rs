@@ -8,6 +8,7 @@ use std::time::Duration;
 use anabranch_impair::{Cut, GilbertElliott, LinkConfig, Loss, Probability, QueueLimit, Rng};
 use anabranch_proto::config::{OutOfTheBlue, Routes};
 use anabranch_proto::{AssociationConfig, Encapsulation, EndpointConfig};
+use anabranch_wire::kind;
 
 use crate::PathMtu;
 
@@ -115,6 +116,17 @@ pub struct Options {
     pub whims: Vec<(usize, Duration, Whim)>,
     /// A local address cannot be used for a while: node, number of the address, time and length.
     pub vanishing: Vec<(usize, usize, Duration, Duration)>,
+    /// The node that loses its state has its last address only afterwards.
+    pub late_address: bool,
+    /// Among the addresses that node 0 connects to, the one at this place is another host's.
+    pub other_host: Option<usize>,
+    /// Node 0 takes the first and the last address of node 1 for two peers, and connects to both
+    /// from one port.
+    pub twice: bool,
+    /// The first packet of a node with a chunk of this type is so much late.
+    pub straggler: Option<(usize, u8, Duration)>,
+    /// Times at which a peer that breaks the rules has an association with node 1.
+    pub rude: Vec<Duration>,
     /// Times at which a stranger who knows addresses and ports, but no tag, sends something to a
     /// node.
     pub forged: Vec<(usize, Duration)>,
@@ -234,13 +246,13 @@ impl Options {
             traffic[d.between(0, 1) as usize].messages = 0;
         }
         let moment = |d: &mut Draw| Duration::from_micros(d.0.below(faults.as_micros() as u64));
-        let reboot = d.one_in(6).then(|| {
+        let mut reboot = d.one_in(6).then(|| {
             let node = d.between(0, 1) as usize;
             (node, moment(d), Duration::from_millis(d.scale(1, 20_000)))
         });
         let reconnect = d.one_in(2).then(|| (d.millis(1, 5000), d.one_in(2)));
         let abort = d.one_in(10).then(|| (d.between(0, 1) as usize, moment(d)));
-        let shutdown = [(); 2].map(|()| d.one_in(4).then(|| moment(d)));
+        let mut shutdown = [(); 2].map(|()| d.one_in(4).then(|| moment(d)));
         let count = |d: &mut Draw, one_in: u64, most: u64| {
             if d.one_in(one_in) { d.scale(1, most) } else { 0 }
         };
@@ -263,12 +275,40 @@ impl Options {
             })
             .collect();
         let forged = (0..count(d, 3, 60)).map(|_| (d.between(0, 1) as usize, moment(d))).collect();
+        let mut kind = d.of(&[Kind::Client, Kind::Client, Kind::Client, Kind::Collision]);
+        // What brings rare branches about has numbers of its own.
+        let r = &mut Draw(Rng::stream(seed, 78));
+        let mut straggler = None;
+        if let Some((node, at, away)) = &mut reboot {
+            match r.between(0, 3) {
+                // In the middle of a handshake, whose COOKIE ECHO comes when there is another one.
+                0 => {
+                    kind = r.of(&[kind, Kind::Collision]);
+                    (*at, *away) = (r.millis(1, 500), r.millis(1, 500));
+                    straggler = Some((*node, kind::COOKIE_ECHO, *away + r.millis(1, 1000)));
+                }
+                // Right after a shutdown has begun, of which the peer hears in the next handshake.
+                1 => {
+                    let before = r.millis(1, 200);
+                    shutdown[*node] = Some(at.saturating_sub(before));
+                    *away = r.millis(1, 100);
+                    straggler = Some((*node, kind::SHUTDOWN, before + *away + r.millis(1, 200)));
+                }
+                _ => {}
+            }
+        }
+        let several = paths > 1;
         Self {
             seed,
             whims,
             vanishing,
             forged,
-            kind: d.of(&[Kind::Client, Kind::Client, Kind::Client, Kind::Collision]),
+            late_address: several && reboot.is_some() && r.one_in(2),
+            other_host: r.one_in(10).then(|| r.0.below(addresses_per_node) as usize),
+            twice: several && kind == Kind::Client && reconnect.is_none() && r.one_in(6),
+            straggler,
+            rude: (0..count(r, 10, 3)).map(|_| moment(r)).collect(),
+            kind,
             addresses,
             endpoints,
             configs,

@@ -224,6 +224,8 @@ impl Oracle {
         // forgotten with it.
         self.open.clear();
         self.arrivals.clear();
+        // The associations of the new incarnation have the numbers of the old one's.
+        self.last.clear();
         self.era += 1;
     }
 

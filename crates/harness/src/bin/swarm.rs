@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anabranch_harness::swarm::{Options, Report, run};
+use anabranch_proto::marks;
 
 const USAGE: &str = "usage: swarm [--seeds N] [--start S] [--seed X] [--trace] [--keep-going]
 
@@ -67,6 +68,9 @@ fn main() -> ExitCode {
         }
     }
     print!("{total}");
+    for (branch, count) in marks::reached() {
+        println!("{branch:<60} {count:>9}");
+    }
     println!("{} s, {} failed: {failed:?}", clock.elapsed().as_secs(), failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

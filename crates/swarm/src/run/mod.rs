@@ -1,23 +1,34 @@
 //! One run.
 
 mod judge;
+mod rude;
 mod stranger;
 mod users;
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_impair::Rng;
-use anabranch_proto::{AssociationId, CloseReason, ConnectRequest, Event, Instant};
+use anabranch_proto::config::Routes;
+use anabranch_proto::{AssociationId, CloseReason, ConnectRequest, EndpointConfig, Event, Instant};
 
-use crate::Report;
 use crate::network::Network;
 use crate::options::{Draw, Kind, Options, Reader, Traffic};
 use crate::oracle::Oracle;
+use crate::{Report, Verdict};
 
 /// SCTP ports of node 0 and node 1.
 const PORTS: [u16; 2] = [5000, 7];
+/// Address of a host of which the nodes need not know.
+fn elsewhere(like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => Ipv4Addr::new(10, 200, 0, 9).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 200, 0, 0, 0, 0, 9).into(),
+    }
+}
+
 /// Virtual time within which everything must have come to its end once the network is healthy.
 const PATIENCE: Duration = Duration::from_secs(20_000);
 
@@ -74,6 +85,7 @@ enum Action {
     /// A node's address of this number vanishes, or comes back.
     Address(usize, usize, bool),
     Forge(usize),
+    Rude,
 }
 
 /// Runs everything that `options` say. `print` prints every packet and event.
@@ -108,12 +120,24 @@ impl Run {
         };
         for node in 0..2 {
             net.add_node(
-                options.endpoints[node].clone(),
+                Self::endpoint(&options, node),
                 seed(node as u8),
-                &options.addresses[node],
+                Self::first_addresses(&options, node),
             );
         }
         let start = net.now();
+        if options.other_host.is_some() {
+            // It listens on no port, and says so.
+            let near = options.addresses[0][0];
+            let other = elsewhere(near);
+            let mut config = EndpointConfig::default();
+            config.encapsulation = options.endpoints[0].encapsulation;
+            net.add_node(config, seed(2), &[other]);
+            for (from, to) in [(near, other), (other, near)] {
+                let link = anabranch_impair::LinkConfig::new().delay(Duration::from_millis(10));
+                net.set_link(from, to, link);
+            }
+        }
         for ((a, b), spec) in &options.links {
             for (from, to, config) in [(*a, *b, &spec.directions[0]), (*b, *a, &spec.directions[1])]
             {
@@ -125,6 +149,14 @@ impl Run {
                 net.set_link(from, to, config);
                 net.set_mtu(from, to, spec.mtu);
             }
+        }
+        if let Some((node, kind, by)) = options.straggler {
+            let mut gone = false;
+            net.script(move |sight| {
+                let first = sight.node == node && sight.has(kind) && !gone;
+                gone |= first;
+                if first { Verdict::Delay(by) } else { Verdict::Pass }
+            });
         }
         let users = [0, 1].map(|node: usize| User {
             ends: Vec::new(),
@@ -167,6 +199,7 @@ impl Run {
         for (node, at) in &options.forged {
             actions.push((start + *at, Action::Forge(*node)));
         }
+        actions.extend(options.rude.iter().map(|at| (start + *at, Action::Rude)));
         actions.sort_by_key(|(at, _)| *at);
         let stranger = Draw(Rng::stream(options.seed, STRANGER));
         let mut run = Self {
@@ -186,6 +219,25 @@ impl Run {
             run.listen(0);
         }
         run
+    }
+
+    /// Options of a node's endpoint: node 0 has a way to another host if it is to try that.
+    fn endpoint(options: &Options, node: usize) -> EndpointConfig {
+        let mut config = options.endpoints[node].clone();
+        if let (0, Some(_), Routes::Pairs(pairs)) = (node, options.other_host, &mut config.routes) {
+            let near = options.addresses[0][0];
+            pairs.push((near, elsewhere(near)));
+        }
+        config
+    }
+
+    /// The addresses that a node has at first.
+    fn first_addresses(options: &Options, node: usize) -> &[IpAddr] {
+        let all = &options.addresses[node];
+        match options.reboot {
+            Some((late, ..)) if options.late_address && late == node => &all[..all.len() - 1],
+            _ => all,
+        }
     }
 
     fn listen(&mut self, node: usize) {
@@ -340,7 +392,8 @@ impl Run {
                 self.rebooted = true;
                 let mut seed = [node as u8 + 10; 32];
                 seed[..8].copy_from_slice(&self.options.seed.to_le_bytes());
-                self.net.reboot(node, self.options.endpoints[node].clone(), seed);
+                self.net.set_addresses(node, &self.options.addresses[node]);
+                self.net.reboot(node, Self::endpoint(&self.options, node), seed);
                 self.oracle.lost_state();
                 let user = &mut self.users[node];
                 user.ends.clear();
@@ -376,6 +429,7 @@ impl Run {
             Action::Whim(index) => self.whim(index),
             Action::Address(node, number, usable) => self.address(node, number, usable),
             Action::Forge(node) => self.forge(node),
+            Action::Rude => self.rude(),
         }
     }
 
@@ -402,18 +456,36 @@ impl Run {
     }
 
     fn connect(&mut self, node: usize, port: Option<u16>) {
+        let mut remotes = self.options.addresses[1 - node].clone();
+        if let (0, true, Some(last)) = (node, self.options.twice, remotes.pop()) {
+            self.connect_to(node, port, vec![last]);
+            remotes.truncate(1);
+        } else {
+            remotes = self.options.addresses[1 - node].clone();
+        }
+        if let (0, Some(place)) = (node, self.options.other_host) {
+            let other = elsewhere(self.options.addresses[0][0]);
+            remotes.insert(place.min(remotes.len()), other);
+        }
+        self.connect_to(node, port, remotes);
+    }
+
+    fn connect_to(&mut self, node: usize, port: Option<u16>, remotes: Vec<IpAddr>) {
         let now = self.net.now();
         let peer = 1 - node;
-        let mut request = ConnectRequest::new(self.options.addresses[peer].clone(), PORTS[peer]);
+        let mut request = ConnectRequest::new(remotes, PORTS[peer]);
         request.local_port = port;
         request.remote_udp_port = self.net.node(peer).udp_port;
         request.config = Arc::new(self.options.configs[node].clone());
         // In a collision the peer's INIT may have come first.
-        if let Ok(id) = self.net.node_mut(node).endpoint.connect(now, request) {
-            self.users[node].ends.push(End::new(id));
-        } else {
-            let again = self.rebooted || self.report.reconnects > 0;
-            assert!(self.options.kind == Kind::Collision || again, "connect failed");
+        match self.net.node_mut(node).endpoint.connect(now, request) {
+            Ok(id) => self.users[node].ends.push(End::new(id)),
+            Err(error) => {
+                let again = self.rebooted || self.report.reconnects > 0;
+                let known = again || self.options.kind == Kind::Collision;
+                // With an address less there may be none of the family of its peer's last one.
+                assert!(known || self.options.late_address, "connect failed: {error}");
+            }
         }
     }
 
@@ -444,6 +516,9 @@ impl Run {
     }
 
     fn event(&mut self, node: usize, id: AssociationId, event: Event) {
+        if self.is_rude(node, id, &event) {
+            return;
+        }
         let now = self.net.now();
         match event {
             Event::Connected { incoming, outbound_streams, .. } => {
