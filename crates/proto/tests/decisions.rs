@@ -17,12 +17,17 @@ fn address(last: u8) -> IpAddr {
     IpAddr::from([10, 0, 0, last])
 }
 
-/// What a listener answers to a packet with this tag and chunk.
-fn answer(tag: u32, kind: u8, value: &[u8]) -> Transmit {
-    let now = Instant::ZERO;
+/// An endpoint that listens.
+fn listener() -> Endpoint {
     let mut endpoint = Endpoint::new(EndpointConfig::default(), [1; 32]);
-    endpoint.set_local_addresses(now, &[address(1)]);
+    endpoint.set_local_addresses(Instant::ZERO, &[address(1)]);
     endpoint.listen(PORT, Arc::new(AssociationConfig::default())).unwrap();
+    endpoint
+}
+
+/// What it answers to a packet with this tag and chunk.
+fn answer(endpoint: &mut Endpoint, tag: u32, kind: u8, value: &[u8]) -> Transmit {
+    let now = Instant::ZERO;
     let header = Header { source_port: 9, destination_port: PORT, verification_tag: tag };
     let mut packet = Vec::new();
     let mut writer = PacketWriter::new(&mut packet, header, 4096);
@@ -51,7 +56,7 @@ fn answers_that_every_path_carries_are_not_to_be_fragmented() {
     // 508 bytes: 576 of IPv4 less its largest header and UDP's.
     let (mut small, mut large) = (0, usize::MAX);
     for words in 0..150 {
-        let transmit = answer(0, kind::INIT, &init(words));
+        let transmit = answer(&mut listener(), 0, kind::INIT, &init(words));
         assert_eq!(transmit.dont_fragment, transmit.len <= 508, "{} bytes", transmit.len);
         if transmit.dont_fragment {
             small = small.max(transmit.len);
@@ -64,8 +69,9 @@ fn answers_that_every_path_carries_are_not_to_be_fragmented() {
 
 #[test]
 fn only_answers_to_strangers_are_marked_as_such() {
-    assert!(!answer(0, kind::INIT, &init(0)).out_of_the_blue);
-    assert!(answer(5, kind::HEARTBEAT, &[0, 1, 0, 4]).out_of_the_blue);
+    let mut endpoint = listener();
+    assert!(!answer(&mut endpoint, 0, kind::INIT, &init(0)).out_of_the_blue);
+    assert!(answer(&mut endpoint, 5, kind::HEARTBEAT, &[0, 1, 0, 4]).out_of_the_blue);
 }
 
 /// Packets with data sent again after one was overtaken by so many later ones.
@@ -123,4 +129,36 @@ fn timeouts_of_a_path_are_counted() {
     pair.run(Duration::from_secs(10));
     // After 1, 2 and 4 seconds.
     assert_eq!(pair.statistics(0).paths[0].t3_timeouts, 3);
+}
+
+#[test]
+fn packets_that_lead_to_nothing_are_counted() {
+    let mut endpoint = listener();
+    for count in 1..6 {
+        answer(&mut endpoint, 0, kind::INIT, &init(0));
+        assert_eq!(endpoint.unsolicited_packets(), count);
+    }
+    let pair = Pair::connected(1, AssociationConfig::default());
+    assert_eq!(pair.net.node(1).endpoint.unsolicited_packets(), 0);
+}
+
+/// Heartbeats on both paths in 100 seconds, with no regular ones.
+fn loss_probes(threshold: Option<u32>, informed: bool) -> usize {
+    let mut config = AssociationConfig::default();
+    config.heartbeat_interval = None;
+    config.change_primary_threshold = threshold;
+    config.informed_failover = informed;
+    config.mtu.discovery = false;
+    let mut pair = Pair::connected(2, config);
+    pair.forget();
+    pair.run(Duration::from_secs(100));
+    pair.count(0, kind::HEARTBEAT)
+}
+
+#[test]
+fn paths_are_probed_for_loss_only_if_a_failover_may_be_for_good() {
+    assert!(loss_probes(Some(1), true) > 50);
+    for (threshold, informed) in [(None, true), (Some(1), false), (None, false)] {
+        assert_eq!(loss_probes(threshold, informed), 0, "{threshold:?} {informed}");
+    }
 }

@@ -583,6 +583,14 @@ mod tests {
         assert_eq!((path.search.current(), path.search.next_probe()), (1300, None));
         path.search.on_local_limit(path.now, 1100);
         assert_eq!((path.search.current(), path.search.base()), (1100, 1100));
+        // A probe on its way counts if it could leave.
+        for (limit, next) in [(1400, Some(1400)), (4000, None)] {
+            let mut path = Path::new(config(9000), 576, 1500);
+            path.step();
+            path.search.on_probe_sent(path.now, 1500, RTO);
+            path.search.on_local_limit(path.now, limit);
+            assert_eq!(path.search.next_probe(), next, "{limit}");
+        }
     }
 
     #[test]
