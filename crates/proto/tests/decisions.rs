@@ -162,3 +162,29 @@ fn paths_are_probed_for_loss_only_if_a_failover_may_be_for_good() {
         assert_eq!(loss_probes(threshold, informed), 0, "{threshold:?} {informed}");
     }
 }
+
+#[test]
+fn congestion_avoidance_adds_a_packet_in_each_round_trip() {
+    let mut config = AssociationConfig::rfc9260();
+    config.mtu.discovery = false;
+    let mut pair = Pair::connected(1, config);
+    let mut count = 0;
+    pair.net.script(move |sight| {
+        count += usize::from(sight.has(kind::DATA));
+        if sight.has(kind::DATA) && count == 20 { Verdict::Drop } else { Verdict::Pass }
+    });
+    let round_trip = |pair: &mut Pair| {
+        while pair.send(0, 0, vec![1; 10_000]) {}
+        pair.run(2 * Pair::DELAY);
+        pair.statistics(0).paths[0].cwnd
+    };
+    for _ in 0..20 {
+        round_trip(&mut pair);
+    }
+    assert_eq!(pair.statistics(0).counters.fast_recoveries, 1);
+    let before = round_trip(&mut pair);
+    let after = (0..50).map(|_| round_trip(&mut pair)).last().unwrap();
+    // Chunks of packets of 1,200 bytes.
+    let packets = (after - before) / 1160;
+    assert!((30..=51).contains(&packets), "{before} {after}");
+}
