@@ -226,11 +226,17 @@ impl Sender {
         if (lost || self.duplicates >= DUPLICATES) && self.unacknowledged >= self.recover {
             self.recovery = Some(self.next);
             self.counters.recoveries += 1;
-            self.reno.loss(self.board.outstanding());
+            self.reno.loss(self.flight());
             self.board.lose_first();
             self.left = if self.sack { 0 } else { u64::from(self.duplicates) * self.mss };
             self.at_once = true;
         }
+    }
+
+    /// Bytes in flight, of which a loss leaves half. While a retransmission is lost new data goes on
+    /// leaving and all of it counts as outstanding, however much of that has arrived.
+    fn flight(&self) -> u64 {
+        self.board.outstanding().min(self.reno.window())
     }
 
     /// Bytes believed to be in the network.
@@ -355,7 +361,7 @@ impl Sender {
         }
         self.counters.timeouts += 1;
         if self.window > 0 {
-            self.reno.timeout(self.board.outstanding(), first);
+            self.reno.timeout(self.flight(), first);
         }
         self.board.lose_all();
         self.recovery = None;
