@@ -205,6 +205,10 @@ pub struct AssociationConfig {
     pub retransmission: RetransmissionPolicy,
     /// Which new data waits for pending retransmissions.
     pub retransmission_precedence: RetransmissionPrecedence,
+    /// When T3-rtx expires one packet leaves, and all else, also on other paths, waits for a SACK
+    /// as in the studies of multihoming (RFC 2960 section 6.3.3 has "normally when a SACK
+    /// arrives"). Otherwise it leaves as soon as cwnd allows.
+    pub one_packet_after_timeout: bool,
     /// HAR: when T3-rtx expires, a heartbeat follows at once on the path that timed out, if there
     /// is another one for the data (caro 2.4.1). Means nothing to AllRtxSame.
     pub heartbeat_after_rto: bool,
@@ -397,6 +401,7 @@ impl AssociationConfig {
             multiple_fast_retransmit: false,
             retransmission: RetransmissionPolicy::FrSameRtoAlt,
             retransmission_precedence: RetransmissionPrecedence::AllPaths,
+            one_packet_after_timeout: false,
             heartbeat_after_rto: false,
             timestamps: false,
             credit_retransmissions: false,
@@ -429,6 +434,7 @@ impl AssociationConfig {
     pub fn rfc4960() -> Self {
         Self {
             revision: Revision::Rfc4960,
+            one_packet_after_timeout: true,
             credit_retransmissions: true,
             heartbeat_retry: HeartbeatRetry::AtOnce,
             rto_initial: Duration::from_secs(3),

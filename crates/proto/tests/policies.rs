@@ -8,9 +8,9 @@ use anabranch_harness::{Pair, Verdict, craft};
 use anabranch_impair::{LinkConfig, Loss, Probability};
 use anabranch_proto::{
     AssociationConfig, CloseReason, ConnectRequest, DormantBehaviour, Event, InitiationOrder,
-    PathState, RetransmissionPolicy, RetransmissionPrecedence,
+    PathState, RetransmissionPolicy, RetransmissionPrecedence, Revision,
 };
-use anabranch_wire::{Chunk, Packet, kind};
+use anabranch_wire::{Chunk, Data, Packet, kind};
 
 const LONG: Duration = Duration::from_secs(2000);
 
@@ -263,6 +263,7 @@ fn new_data_waits_for_retransmissions_on_all_paths_or_on_its_own() {
     for precedence in RetransmissionPrecedence::ALL {
         let mut config = config();
         config.retransmission_precedence = *precedence;
+        config.one_packet_after_timeout = false;
         config.initial_cwnd = anabranch_proto::config::InitialCwnd::Mtus(1);
         config.idle_cwnd = anabranch_proto::config::IdleCwnd::Keep;
         config.missing_reports = 255;
@@ -524,5 +525,55 @@ fn the_packet_that_fills_the_gap_waits_for_its_sack_before_rfc_9260() {
         assert_eq!(pair.count(1, kind::SACK), expected, "{revision:?}");
         pair.run(Duration::from_millis(200));
         assert_eq!(pair.count(1, kind::SACK), 2, "{revision:?}");
+    }
+}
+
+/// Two full chunks leave on path 0. The first is lost, the second arrives, and its SACK is lost.
+/// Returns on which paths data left until the timeout, and until the SACK after it.
+fn timeout_of_a_window(config: AssociationConfig) -> [Vec<usize>; 2] {
+    let mut pair = Pair::connected(2, config);
+    let (ours, theirs) = (pair.addresses[0][0], pair.addresses[1][0]);
+    let mut sent = 0;
+    pair.net.script(move |sight| {
+        let data = sight.from == ours && sight.has(kind::DATA);
+        sent += u32::from(data);
+        let sack = sight.from == theirs && sight.has(kind::SACK);
+        if (data && sent == 1) || (sack && sent <= 2) { Verdict::Drop } else { Verdict::Pass }
+    });
+    let chunk = pair.statistics(0).paths[0].cwnd / 2 - Data::HEADER_LEN;
+    for _ in 0..5 {
+        assert!(pair.send(0, 0, vec![1; chunk]));
+    }
+    assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.t3_timeouts == 1));
+    let until_timeout = paths_of(&pair, kind::DATA);
+    assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.sacks_received > 0));
+    let until_sack = paths_of(&pair, kind::DATA);
+    assert!(pair.run_until(LONG, |pair| pair.received[1].len() == 5));
+    [until_timeout, until_sack]
+}
+
+#[test]
+fn after_a_timeout_one_packet_leaves_or_as_many_as_cwnd_allows() {
+    let mut config = config();
+    assert!(config.one_packet_after_timeout);
+    // Its SACK tells that both chunks arrived, so that two new ones follow (see below).
+    assert_eq!(timeout_of_a_window(config.clone()), [vec![0, 0, 1], vec![0, 0, 1, 0, 0]]);
+    config.one_packet_after_timeout = false;
+    // The second chunk had arrived and is sent again; new data probes the path that timed out.
+    let [until_timeout, _] = timeout_of_a_window(config);
+    assert_eq!(until_timeout, [0, 0, 1, 1, 0]);
+}
+
+#[test]
+fn what_arrived_although_held_to_be_lost_fills_the_window_of_its_path_until_rfc_9260() {
+    for (revision, new_packets) in
+        [(Revision::Rfc2960, 2), (Revision::Rfc4960, 2), (Revision::Rfc9260, 1)]
+    {
+        let mut config = config();
+        config.revision = revision;
+        let [_, until_sack] = timeout_of_a_window(config);
+        // cwnd was one packet. It grows if what was outstanding filled it.
+        assert_eq!(until_sack[..3], [0, 0, 1]);
+        assert_eq!(until_sack[3..], vec![0; new_packets], "{revision:?}");
     }
 }

@@ -76,6 +76,7 @@ fn apply(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
     named(fields, "retransmission_precedence", &mut config.retransmission_precedence)?;
     named(fields, "dormant", &mut config.dormant)?;
     named(fields, "initiation", &mut config.initiation)?;
+    set(&mut config.one_packet_after_timeout, fields.flag("one_packet_after_timeout")?);
     set(&mut config.heartbeat_after_rto, fields.flag("har")?);
     set(&mut config.timestamps, fields.flag("timestamps")?);
     set(&mut config.informed_failover, fields.flag("informed")?);

@@ -55,6 +55,7 @@ impl Association {
             }
         }
         self.sack_since_probe = true;
+        self.awaits_sack = false;
         let was_closed = self.window_is_closed();
         self.announced_rwnd = a_rwnd;
         let in_flight = self.outstanding.payload_in_flight();
@@ -95,12 +96,18 @@ impl Association {
                 continue;
             }
             path.loss.on_delivered(ack.chunks);
+            // RFC 2960 and RFC 4960, section 1.4: what was not acknowledged is outstanding, also if
+            // it is held to be lost. RFC 9260 section 2.3 excludes that.
+            let mut flight_before = ack.flight_before;
+            if self.config.revision < Revision::Rfc9260 {
+                flight_before += ack.bytes_held_lost;
+            }
             if path.flight_before.0 != now {
-                path.flight_before = (now, ack.flight_before);
+                path.flight_before = (now, flight_before);
             }
             path.congestion.on_ack(&AckInfo {
                 bytes_acked: ack.bytes,
-                flight_before: path.flight_before.1.max(ack.flight_before),
+                flight_before: path.flight_before.1.max(flight_before),
                 all_acked: !self.outstanding.in_flight(index),
                 cumulative_advanced: self.summary.cumulative_advanced,
                 // The acknowledgement that reaches the exit point ends it, and counts.

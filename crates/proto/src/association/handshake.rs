@@ -130,6 +130,7 @@ impl Association {
             probe_now: false,
             probing: false,
             sack_since_probe: false,
+            awaits_sack: false,
             initial_tsn,
             receiver: Receiver::new(tsn::first(peer_initial_tsn), inbound_streams, &config),
             acknowledger: Acknowledger::new(&config),

@@ -130,6 +130,8 @@ pub struct Association {
     probing: bool,
     /// A SACK came since what is in flight was sent to probe a closed window.
     sack_since_probe: bool,
+    /// T3-rtx expired, and all but one packet waits for a SACK.
+    awaits_sack: bool,
     /// First TSN of this side, as told in INIT or INIT ACK.
     initial_tsn: Tsn,
     receiver: Receiver,

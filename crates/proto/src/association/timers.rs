@@ -156,6 +156,7 @@ impl Association {
         }
         // RFC 9260 section 6.3.3, E3.
         self.paths[to].retransmit_at_once = true;
+        self.awaits_sack = self.config.one_packet_after_timeout;
         self.begin_burst();
     }
 

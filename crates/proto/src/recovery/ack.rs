@@ -11,6 +11,8 @@ use crate::time::Instant;
 pub(crate) struct PathAck {
     /// Bytes newly acknowledged, chunk headers included.
     pub(crate) bytes: usize,
+    /// Of them, those that were held to be lost and not sent again.
+    pub(crate) bytes_held_lost: usize,
     /// Chunks newly acknowledged.
     pub(crate) chunks: u32,
     /// Bytes that were in flight before.
@@ -249,7 +251,9 @@ fn note(now: Instant, tsn: u64, out: &Outstanding, paths: &mut [Path], summary: 
     if slot.state == SlotState::Acked {
         return;
     }
-    let index = usize::from(slot.path);
+    // A chunk that arrived after all says nothing about the path that it waited for.
+    let known = (slot.state == SlotState::Lost).then(|| out.retransmission(tsn)).flatten();
+    let index = usize::from(known.map_or(slot.path, |known| known.from));
     let (Some(path), Some(ack)) = (paths.get_mut(index), summary.paths.get_mut(index)) else {
         return;
     };
@@ -262,6 +266,9 @@ fn note(now: Instant, tsn: u64, out: &Outstanding, paths: &mut [Path], summary: 
     }
     ack.highest_packet = ack.highest_packet.max(Some(slot.packet));
     ack.bytes += slot.size();
+    if slot.state == SlotState::Lost {
+        ack.bytes_held_lost += slot.size();
+    }
     ack.chunks += 1;
     ack.large |= slot.large && slot.state == SlotState::InFlight;
     // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"

@@ -50,7 +50,7 @@ pub(crate) struct Slot {
     pub(crate) ssn: Ssn,
     pub(crate) flags: DataFlags,
     pub(crate) state: SlotState,
-    /// Path that carried it last.
+    /// Path that carried it last; of a lost chunk the one that it waits for.
     pub(crate) path: u8,
     pub(crate) missing_reports: u8,
     /// It was lost by missing reports once.
@@ -108,7 +108,7 @@ pub(crate) struct Outstanding {
     contexts: BTreeMap<u64, u64>,
 }
 
-/// What is kept of a chunk that was sent more than once.
+/// What is kept of a chunk that was sent more than once, or will be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Retransmission {
     /// Highest TSN that was outstanding when missing reports last proved the chunk lost: only
@@ -116,6 +116,8 @@ pub(crate) struct Retransmission {
     pub(crate) recover: Option<u64>,
     /// When it was retransmitted last.
     pub(crate) at: Option<Instant>,
+    /// Path that carried it when it was last held to be lost.
+    pub(crate) from: u8,
 }
 
 const _: () = assert!(size_of::<Slot>() <= 64);
@@ -340,9 +342,12 @@ impl Outstanding {
     /// A chunk in flight is held to be lost and will go out again on path `to`.
     pub(crate) fn lose(&mut self, tsn: u64, by: LostBy, to: usize) {
         self.take_off(tsn);
+        let highest = self.next_tsn() - 1;
+        let from = self.slot(tsn).path;
+        let known = self.retransmissions.entry(tsn).or_default();
+        known.from = from;
         if by == LostBy::MissingReports {
-            let highest = self.next_tsn() - 1;
-            self.retransmissions.entry(tsn).or_default().recover = Some(highest);
+            known.recover = Some(highest);
         }
         let slot = self.slot(tsn);
         slot.state = SlotState::Lost;
@@ -400,7 +405,8 @@ impl Outstanding {
         }
     }
 
-    /// What is known of a chunk's retransmissions; `None` if it was sent once.
+    /// What is known of a chunk's retransmissions; `None` if it was sent once and is not held to
+    /// be lost.
     pub(crate) fn retransmission(&self, tsn: u64) -> Option<Retransmission> {
         // Most chunks that are acknowledged are newer than all that were sent again.
         if self.retransmissions.last_key_value().is_none_or(|(&last, _)| last < tsn) {

@@ -74,6 +74,7 @@ pub(super) fn association(d: &mut Draw) -> AssociationConfig {
     }
     if d.one_in(2) {
         config.retransmission_precedence = d.of(RetransmissionPrecedence::ALL);
+        config.one_packet_after_timeout = d.one_in(3);
         config.heartbeat_after_rto = d.one_in(2);
         config.heartbeat_retry = d.of(&[HeartbeatRetry::Interval, HeartbeatRetry::AtOnce]);
         config.credit_retransmissions = d.one_in(2);

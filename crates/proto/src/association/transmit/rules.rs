@@ -20,12 +20,23 @@ impl Association {
         let paced = self.paced_until.is_some_and(|until| until > now);
         self.outstanding.first_lost(path).is_some()
             && (state.retransmit_at_once
-                || (!paced && self.outstanding.flight(path) < state.congestion.cwnd()))
+                || (!paced
+                    && !self.must_await_sack()
+                    && self.outstanding.flight(path) < state.congestion.cwnd()))
+    }
+
+    /// Whether nothing follows the packet that a timeout sent before a SACK comes. With nothing in
+    /// flight none would.
+    fn must_await_sack(&self) -> bool {
+        self.awaits_sack && self.outstanding.payload_in_flight() > 0
     }
 
     /// Whether a packet with new data may leave on a path.
     pub(super) fn may_send_new(&mut self, now: Instant, path: usize) -> bool {
         if self.send.is_empty() || !self.state.sends_data() || self.burst_left == 0 {
+            return false;
+        }
+        if self.must_await_sack() {
             return false;
         }
         // req: rfc9260 6.1 "MUST first transmit any DATA chunks"
