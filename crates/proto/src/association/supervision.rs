@@ -207,7 +207,7 @@ impl Association {
             }
             return;
         }
-        // Only the nonce sent last counts (RFC 9260 section 5.4).
+        // A nonce that was not sent, or long ago, does not count (RFC 9260 section 5.4).
         let Some(rtt) = path.heartbeat.on_ack(now, info.nonce) else { return };
         path.stats.heartbeats_acked += 1;
         path.loss.on_probe(true);

@@ -53,6 +53,8 @@ pub(crate) struct Heartbeat {
     /// When the next one is due; `None` while there are none to send.
     due: Option<Instant>,
     sent: Option<Sent>,
+    /// Nonce and time of the one before, if the last one was sent before its answer came.
+    overtaken: Option<(u64, Instant)>,
     /// One waits for its packet.
     ready: bool,
     /// The user asked for one, whether the path is idle or not.
@@ -102,6 +104,7 @@ impl Heartbeat {
     /// A heartbeat with `nonce` leaves now; it should be answered within `rto`.
     // req: rfc9260 3.3.5 "MUST include a random nonce of length"
     pub(crate) fn on_sent(&mut self, now: Instant, nonce: u64, rto: Duration) {
+        self.overtaken = self.sent.map(|sent| (sent.nonce, sent.at));
         self.sent = Some(Sent { nonce, at: now, deadline: Some(now + rto) });
         self.due = None;
         self.ready = false;
@@ -119,9 +122,20 @@ impl Heartbeat {
         }
     }
 
-    /// An answer with this nonce came: the round-trip time if it is to the last heartbeat.
+    /// An answer with this nonce came: the round-trip time if it is to the last heartbeat or the
+    /// one before, whose answer is late. An RTO below the round-trip time would never grow if
+    /// that one did not count: it is repeated before its answer can come.
     pub(crate) fn on_ack(&mut self, now: Instant, nonce: u64) -> Option<Duration> {
+        let late = self.overtaken.take_if(|(overtaken, _)| *overtaken == nonce);
+        if let Some((_, at)) = late {
+            // The path works; the last heartbeat has no more to prove.
+            if let Some(sent) = &mut self.sent {
+                sent.deadline = None;
+            }
+            return Some(now.saturating_since(at));
+        }
         let sent = self.sent.take_if(|sent| sent.nonce == nonce)?;
+        self.overtaken = None;
         Some(now.saturating_since(sent.at))
     }
 
@@ -177,6 +191,16 @@ mod tests {
         assert!(!heartbeat.take_unanswered(late));
         assert_eq!(heartbeat.on_ack(late, 7), Some(Duration::from_nanos(60)));
         assert_eq!(heartbeat.on_ack(late, 7), None);
+        // One that is repeated too early is measured when its answer comes, and so is the other.
+        for (at, nonce) in [(200, 10), (250, 11), (300, 12)] {
+            heartbeat.on_sent(Instant::from_nanos(at), nonce, Duration::from_nanos(50));
+        }
+        let late = Instant::from_nanos(340);
+        assert_eq!(heartbeat.on_ack(late, 10), None);
+        assert_eq!(heartbeat.on_ack(late, 11), Some(Duration::from_nanos(90)));
+        assert!(!heartbeat.take_unanswered(Instant::from_nanos(400)));
+        assert_eq!(heartbeat.on_ack(late, 11), None);
+        assert_eq!(heartbeat.on_ack(late, 12), Some(Duration::from_nanos(40)));
         // test: rfc8899 3 "feedback mechanism is REQUIRED to be robust to"
         // test: rfc8899 4.1 "by a PL MUST contain enough information to"
         heartbeat.on_probe_sent(9);
