@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use anabranch_proto::{IcmpMessage, Instant, Received, Transmit};
+use anabranch_proto::{Encapsulation, IcmpMessage, Instant, Received, Transmit};
 use bytes::{Bytes, BytesMut};
 
 use crate::buffers::BufferPool;
@@ -275,33 +275,36 @@ impl Driver {
         arrivals
     }
 
-    /// Takes some of what strangers have sent, where that is kept apart.
+    /// Takes what strangers have sent, where that is kept apart, or their share of it.
     fn receive_others(&mut self, cx: &mut Context<'_>, now: Instant) -> Arrivals {
         let mut arrivals = Arrivals::None;
         for index in 0..self.sockets.len() {
-            let packets = self.sockets.statistics.datagrams_received;
-            if !self.strangers.may_look(now, packets - self.strangers_packets) {
-                break;
-            }
-            let mut buffers: [IoSliceMut<'_>; BATCHES] =
-                self.receive_buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
-            let Some((socket, bound)) = self.sockets.get(index) else {
-                break;
-            };
-            match socket.poll_receive_others(cx, &mut buffers, &mut self.batches) {
-                Poll::Pending => {}
-                Poll::Ready(Ok(count)) => {
-                    self.receive_errors = 0;
-                    self.take_batches(now, bound, count);
-                    let looked = self.sockets.statistics.datagrams_received - packets;
-                    self.strangers.looked(looked);
-                    self.strangers_packets += looked;
-                    arrivals = Arrivals::Some;
+            for _ in 0..ROUNDS {
+                let packets = self.sockets.statistics.datagrams_received;
+                if !self.strangers.may_look(now, packets - self.strangers_packets) {
+                    return arrivals;
                 }
-                Poll::Ready(Err(_)) => {
-                    self.receive_errors += 1;
-                    if self.receive_errors < MOST_ERRORS {
+                let mut buffers: [IoSliceMut<'_>; BATCHES] =
+                    self.receive_buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
+                let Some((socket, bound)) = self.sockets.get(index) else {
+                    break;
+                };
+                match socket.poll_receive_others(cx, &mut buffers, &mut self.batches) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok(count)) => {
+                        self.receive_errors = 0;
+                        self.take_batches(now, bound, count);
+                        let looked = self.sockets.statistics.datagrams_received - packets;
+                        self.strangers.looked(looked);
+                        self.strangers_packets += looked;
                         arrivals = Arrivals::Some;
+                    }
+                    Poll::Ready(Err(_)) => {
+                        self.receive_errors += 1;
+                        if self.receive_errors < MOST_ERRORS {
+                            arrivals = Arrivals::Some;
+                        }
+                        break;
                     }
                 }
             }
@@ -310,8 +313,14 @@ impl Driver {
     }
 
     /// Has packets of associations preferred by the sockets once there is a flood of others.
-    fn guard_associations(&mut self, now: Instant, packets: u64, revision: u64) {
-        if !self.strangers.count(now, packets, revision) {
+    fn guard_associations(&mut self, now: Instant, packets: u64, revision: u64, listening: bool) {
+        let flooded = self.strangers.count(now, packets, revision);
+        // A second raw socket would cost every packet a copy.
+        let cheap = self.sockets.encapsulation() == Encapsulation::Udp;
+        if !flooded {
+            if self.strangers.keep_setup_apart(now, listening && cheap) {
+                self.sockets.prefer(Preference::AllButSetup);
+            }
             return;
         }
         let tags = {
@@ -456,7 +465,7 @@ impl Future for Driver {
                 }
             }
             let waker = cx.waker();
-            let mut strangers = (0, 0);
+            let mut strangers = (0, 0, false);
             this.drain(now, |guard| {
                 guard.driver_looks(waker);
                 guard.end_lingering(now);
@@ -464,9 +473,10 @@ impl Future for Driver {
                     guard.engine.handle_timeout(now);
                 }
                 take_handed(guard, now);
-                strangers = (guard.engine.unsolicited_packets(), guard.revision);
+                let listening = !guard.listeners.is_empty();
+                strangers = (guard.engine.unsolicited_packets(), guard.revision, listening);
             });
-            this.guard_associations(now, strangers.0, strangers.1);
+            this.guard_associations(now, strangers.0, strangers.1, strangers.2);
             this.follow_addresses(cx, now);
             let retry = this.sockets.flush(cx);
             if !look_now {

@@ -20,6 +20,9 @@ const MOST_AT_ONCE: i64 = 64;
 const PER_MILLISECOND: i64 = 1;
 const PACKETS_FOR_ONE: u64 = 128;
 
+/// How long after that the sockets go on to prefer the tags of associations.
+const CALM: Duration = Duration::from_secs(10);
+
 /// Least time between two changes of what the sockets prefer.
 const SETTLE: Duration = Duration::from_millis(10);
 
@@ -32,6 +35,8 @@ pub(crate) struct Strangers {
     flood_until: Option<Instant>,
     /// When the sockets were told of which state of the associations.
     told: Option<(Instant, u64)>,
+    /// Packets that are to set associations up have a queue of their own without a flood, too.
+    setup_apart: bool,
     /// Packets that may be looked at now, less those of a call that were too many, and until
     /// when that is counted.
     allowed: i64,
@@ -44,7 +49,28 @@ impl Strangers {
     pub(crate) fn new(now: Instant) -> Self {
         let allowed = MOST_AT_ONCE;
         let (window, counted_until) = ((now, 0), now);
-        Self { window, flood_until: None, told: None, allowed, counted_until, packets: 0 }
+        Self {
+            window,
+            flood_until: None,
+            told: None,
+            setup_apart: false,
+            allowed,
+            counted_until,
+            packets: 0,
+        }
+    }
+
+    /// Whether the sockets should have a queue of its own for what is to set associations up, and
+    /// prefer all else: from the first listener on, so that a flood finds it there, and again when
+    /// a flood is over. It is taken as done.
+    pub(crate) fn keep_setup_apart(&mut self, now: Instant, listening: bool) -> bool {
+        let over = self.told.is_some() && self.flood_until.is_none_or(|until| now >= until + CALM);
+        if over {
+            self.told = None;
+        }
+        let first = listening && !self.setup_apart;
+        self.setup_apart |= first || over;
+        first || over
     }
 
     /// So many packets have led to nothing in all, and the associations are in a state with this
@@ -75,7 +101,7 @@ impl Strangers {
             self.allowed = MOST_AT_ONCE;
             self.packets = packets;
             self.counted_until = now;
-            return self.told.is_some();
+            return self.told.is_some() || self.setup_apart;
         }
         let passed = now.saturating_since(self.counted_until).as_micros();
         let more = i64::try_from(passed).unwrap_or(i64::MAX).saturating_mul(PER_MILLISECOND) / 1000;
@@ -86,7 +112,7 @@ impl Strangers {
         let rounds = packets.saturating_sub(self.packets) / PACKETS_FOR_ONE;
         self.allowed = self.allowed.saturating_add_unsigned(rounds).min(MOST_AT_ONCE);
         self.packets += rounds * PACKETS_FOR_ONE;
-        self.told.is_some() && self.allowed > 0
+        (self.told.is_some() || self.setup_apart) && self.allowed > 0
     }
 
     /// So many packets of strangers were looked at.
@@ -162,6 +188,21 @@ mod tests {
         }
         let share = 1000 * PER_MILLISECOND + i64::try_from(packets / PACKETS_FOR_ONE).unwrap();
         assert!((share - 8..=MOST_AT_ONCE + share + 8).contains(&looked), "{looked}");
+    }
+
+    #[test]
+    fn setup_is_kept_apart_from_the_first_listener_on() {
+        let mut strangers = Strangers::new(at(0));
+        assert!(!strangers.keep_setup_apart(at(0), false) && !strangers.may_look(at(0), 0));
+        assert!(strangers.keep_setup_apart(at(1), true));
+        assert!(!strangers.keep_setup_apart(at(2), true) && strangers.may_look(at(2), 0));
+        // The associations' tags are told all the same, and not for ever.
+        assert!(strangers.count(at(3), 5_000, 1));
+        strangers.tell(at(3), 1);
+        assert!(!strangers.keep_setup_apart(at(11_002), true));
+        assert!(strangers.keep_setup_apart(at(11_003), true));
+        assert!(!strangers.keep_setup_apart(at(11_004), true));
+        assert!(strangers.count(at(11_005), 10_000, 1));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod flooder;
 
 use anabranch::{Association, OutgoingMessage, Ppid};
 use common::{Pair, V4, V6, pattern, soon};
-use flooder::{FLOODS, Flooder};
+use flooder::{FLOODS, Flood, Flooder};
 
 async fn transfer(from: &Association, to: &Association, messages: u32) {
     let data = pattern(16_384, 7);
@@ -40,6 +40,22 @@ async fn everything_arrives_during_floods() {
             }
             let statistics = pair.server.statistics();
             assert_eq!(statistics.associations, 1, "{statistics:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_associations_come_up_during_floods() {
+    soon(async {
+        let pair = Pair::new(&[V4]).await;
+        for flood in [Flood::Tag, Flood::Random] {
+            let flooder = tokio::task::block_in_place(|| Flooder::start(flood, &pair));
+            transfer(&pair.near, &pair.far, 100).await;
+            let (near, far) = pair.another().await;
+            transfer(&near, &far, 100).await;
+            transfer(&far, &near, 100).await;
+            drop(flooder);
         }
     })
     .await;

@@ -4,7 +4,10 @@
 //! an association does not suffer from packets which anybody can send, the kernel looks at the
 //! SCTP header with a program in classic BPF, and puts what is not an association's into another
 //! queue. UDP sockets share an address as a group (SO_REUSEPORT), and the program chooses one of
-//! them; raw sockets get every packet each, and the program is a filter.
+//! them; raw sockets get every packet each, and the program is a filter. What has no tag of an
+//! association then, and is not to set one up, is good for nothing but an answer out of the blue:
+//! a filter of the other UDP socket lets a small part of it in, at random, so that there is room
+//! for those who come to set an association up.
 
 use std::io;
 use std::net::UdpSocket;
@@ -25,8 +28,15 @@ const FIRST_CHUNK_TYPE: u32 = 12;
 const INIT: u32 = 1;
 const COOKIE_ECHO: u32 = 10;
 
-/// A filter's answer: all of the packet.
+/// A filter's answers: all of the packet, and nothing.
 const ACCEPT: u32 = u32::MAX;
+const DROP: u32 = 0;
+
+/// Bytes of the UDP header, which a filter of a UDP socket is given, too.
+const UDP_HEADER: u32 = 8;
+
+/// Of strangers' packets that are not to set an association up one in so many is let in.
+const ONE_IN: u32 = 256;
 
 /// What the kernel hands to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +126,29 @@ pub(super) fn spread(socket: &impl AsFd, count: usize) -> io::Result<()> {
     )
 }
 
+/// Lets the UDP socket for strangers have what is to set an association up, and one in
+/// [`ONE_IN`] of all else.
+pub(super) fn thin_out(socket: &UdpSocket) -> io::Result<()> {
+    let jump = |condition, k, if_true, if_false| Instruction {
+        if_true,
+        if_false,
+        ..instruction(libc::BPF_JMP | condition | libc::BPF_K, k)
+    };
+    let random = (libc::SKF_AD_OFF + libc::SKF_AD_RANDOM) as u32;
+    attach(
+        socket,
+        &[
+            instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, UDP_HEADER + FIRST_CHUNK_TYPE),
+            jump(libc::BPF_JEQ, INIT, 3, 0),
+            jump(libc::BPF_JEQ, COOKIE_ECHO, 2, 0),
+            instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, random),
+            jump(libc::BPF_JGE, u32::MAX / ONE_IN, 1, 0),
+            answer(ACCEPT),
+            answer(DROP),
+        ],
+    )
+}
+
 /// Lets a raw socket have the preferred packets only, or all others only.
 pub(super) fn filter(
     socket: &UdpSocket,
@@ -123,11 +156,11 @@ pub(super) fn filter(
     preference: &Preference<'_>,
     preferred: bool,
 ) -> io::Result<()> {
-    let (yes, no) = if preferred { (ACCEPT, 0) } else { (0, ACCEPT) };
+    let (yes, no) = if preferred { (ACCEPT, DROP) } else { (DROP, ACCEPT) };
     attach(socket, &program(start, preference, yes, no))
 }
 
-/// Lets a raw socket have everything.
+/// Lets a socket have everything.
 pub(super) fn accept_all(socket: &UdpSocket) -> io::Result<()> {
     attach(socket, &[answer(ACCEPT)])
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSliceMut};
+#[cfg(target_os = "linux")]
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
@@ -206,10 +207,14 @@ impl bound::Descriptor for Descriptor {
     #[cfg(target_os = "linux")]
     fn divide(
         &self,
-        _others: &Self,
+        others: &Self,
         _address: SocketAddr,
         preference: &Preference<'_>,
     ) -> io::Result<()> {
+        match preference {
+            Preference::Tags(_) => steering::thin_out(others.io.get())?,
+            Preference::AllButSetup => steering::accept_all(others.io.get())?,
+        }
         steering::choose(self.io.get(), preference)
     }
 }
@@ -257,6 +262,8 @@ pub(super) fn from_meta(meta: &RecvMeta) -> Batch {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    #[cfg(not(target_os = "linux"))]
+    use std::net::SocketAddr;
 
     use super::*;
     use crate::runtime::{NetworkErrorKind, PacketSocket, Runtime, TokioRuntime};
@@ -352,12 +359,16 @@ mod tests {
             let from = std::net::UdpSocket::bind(address).unwrap();
             for preference in tags.into_iter().chain([Preference::AllButSetup]) {
                 assert!(to.prefer(&preference));
-                for (tag, kind) in [(7, 0), (8, 0), (9, INIT), (1000, 0), (1127, COOKIE_ECHO)] {
-                    from.send_to(&packet(tag, kind), to.local_address()).unwrap();
+                for (tag, kind) in [(7, 0), (8, INIT), (9, INIT), (1000, 0), (1127, COOKIE_ECHO)] {
                     let preferred = match preference {
                         Preference::Tags(tags) => tags.contains(&tag),
                         Preference::AllButSetup => kind == 0,
                     };
+                    // Of these one in many comes at all.
+                    if !preferred && kind == 0 {
+                        continue;
+                    }
+                    from.send_to(&packet(tag, kind), to.local_address()).unwrap();
                     let mut buffer = [0; 100];
                     let mut batches = [Batch::default()];
                     // It is there already, and in one queue only.
@@ -377,6 +388,44 @@ mod tests {
             // The address is nobody else's all the same.
             let second = bind(&runtime, to.local_address()).unwrap_err();
             assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
+        }
+    }
+
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn of_what_belongs_to_nobody_little_is_let_in() {
+        const INIT: u8 = 1;
+        let runtime = TokioRuntime::current().unwrap();
+        for ip in ["127.0.0.1", "::1"] {
+            let address = SocketAddr::new(ip.parse().unwrap(), 0);
+            let to = bind(&runtime, address).unwrap();
+            let from = std::net::UdpSocket::bind(address).unwrap();
+            assert!(to.prefer(&Preference::Tags(&[7])));
+            let sent = 4000;
+            for number in 0..sent {
+                from.send_to(&packet(8, 0), to.local_address()).unwrap();
+                if number % 1000 == 0 {
+                    from.send_to(&packet(0, INIT), to.local_address()).unwrap();
+                }
+            }
+            let (mut setups, mut others) = (0, 0);
+            let mut buffer = [0; 100];
+            let mut batches = [Batch::default()];
+            let mut look = |cx: &mut Context<'_>| {
+                let mut buffers = [IoSliceMut::new(&mut buffer)];
+                to.poll_receive_others(cx, &mut buffers, &mut batches).map(|count| {
+                    assert_eq!(count.unwrap(), 1);
+                    buffer[12]
+                })
+            };
+            while setups < 4 {
+                match poll_fn(&mut look).await {
+                    INIT => setups += 1,
+                    _ => others += 1,
+                }
+            }
+            // About sixteen.
+            assert!(others < sent / 20, "{others}");
         }
     }
 

@@ -155,6 +155,11 @@ impl SocketSet {
         })
     }
 
+    /// What carries the packets.
+    pub(crate) fn encapsulation(&self) -> Encapsulation {
+        self.encapsulation
+    }
+
     /// The UDP port of all sockets; 0 for IP protocol 132.
     pub(crate) fn udp_port(&self) -> u16 {
         self.udp_port
