@@ -1,6 +1,6 @@
 //! Means, quantiles and intervals.
 
-use statrs::distribution::{ContinuousCDF as _, StudentsT};
+use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 
 /// A number and how far it may be off.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +75,16 @@ pub fn mean_estimate(values: &[f64], confidence: f64) -> Option<Estimate> {
     Some(Estimate { value: mean(values)?, half, n })
 }
 
+/// How far a share of `n` values may be off (Wilson's interval, the farther end), as a share. Also
+/// a share of none or of all has an interval, which the spread of values does not give it.
+pub fn share_half(share: f64, n: usize, confidence: f64) -> f64 {
+    let Ok(normal) = Normal::new(0.0, 1.0) else { return f64::INFINITY };
+    let (n, z) = (n as f64, normal.inverse_cdf(0.5 + confidence / 2.0));
+    let middle = (share + z * z / (2.0 * n)) / (1.0 + z * z / n);
+    let reach = (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt() * z / (1.0 + z * z / n);
+    (middle - share).abs() + reach
+}
+
 /// Whatever is computed from runs, with the interval that the jackknife gives it: the statistic
 /// is computed again with the run of each number left out at all points at once, so that what
 /// runs of the same number have in common counts once. For a mean it is Student's interval.
@@ -102,6 +112,15 @@ pub fn jackknife<E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_of_none_has_an_interval() {
+        // Wilson's interval of 0 of 24 at 90 % ends at z^2 / (n + z^2) with z = 1.645.
+        assert!((share_half(0.0, 24, 0.9) - 0.1013).abs() < 1e-4);
+        assert!((share_half(0.0, 24, 0.9) - share_half(1.0, 24, 0.9)).abs() < 1e-12);
+        // 5 of 10: 0.269 to 0.731.
+        assert!((share_half(0.5, 10, 0.9) - 0.2308).abs() < 1e-4);
+    }
 
     #[test]
     fn students_factors_are_those_of_the_tables() {

@@ -139,9 +139,17 @@ impl Formula {
         let points = self.points(runs);
         let counts = || points.iter().map(|point| runs.count(*point));
         let (n, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
-        stats::jackknife(n, most, confidence, |left_out| {
+        let mut estimate = stats::jackknife(n, most, confidence, |left_out| {
             evaluate::evaluate(&self.expression, runs, left_out)
-        })
+        })?;
+        // Runs that all agree leave the jackknife no spread, however few they are.
+        if let Expression::Statistic(Statistic::Share(..), _) = self.expression
+            && let Some(half) = &mut estimate.half
+        {
+            let values = points.iter().map(|point| runs.count(*point)).sum();
+            *half = half.max(100.0 * stats::share_half(estimate.value / 100.0, values, confidence));
+        }
+        Ok(estimate)
     }
 }
 

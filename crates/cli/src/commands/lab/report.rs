@@ -83,9 +83,7 @@ impl Report {
             })
             .await?;
         let page = report::html(&sections);
-        std::fs::write(&self.html, page).map_err(|error| {
-            Failure::failed(format!("{} cannot be written: {error}", self.html.display()))
-        })?;
+        session::write_file(&self.html, &page)?;
         let count = match sections.len() {
             1 => "1 scenario".to_owned(),
             count => format!("{count} scenarios"),

@@ -94,7 +94,28 @@ pub(super) fn write_json(file: &Path, value: &Value) -> Result<(), Failure> {
     }
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::failed(format!("the results cannot be written: {error}")))?;
-    std::fs::write(file, text + "\n")
+    write_file(file, &(text + "\n"))
+}
+
+/// Writes a file under another name first, so that a full disk or an interruption leaves what was
+/// there before, or nothing.
+pub(super) fn write_file(file: &Path, text: &str) -> Result<(), Failure> {
+    // A link stays one, and what is no file at all, as /dev/null, is written to as it is.
+    let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let written = if target.exists() && !target.is_file() {
+        std::fs::write(&target, text)
+    } else {
+        let mut name = target.file_name().unwrap_or_default().to_owned();
+        name.push(".part");
+        let part = target.with_file_name(name);
+        let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &target));
+        if written.is_err() {
+            // The first error is the one to tell.
+            let _ = std::fs::remove_file(&part);
+        }
+        written
+    };
+    written
         .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", file.display())))
 }
 

@@ -66,9 +66,7 @@ impl Trace {
         if let Some(file) = &self.html {
             let title = format!("{} at {}", scenario.id, point.key);
             let page = trace.html(&title, &self.command(&scenario));
-            std::fs::write(file, page).map_err(|error| {
-                Failure::failed(format!("{} cannot be written: {error}", file.display()))
-            })?;
+            session::write_file(file, &page)?;
         }
         output::print(&text)
     }
