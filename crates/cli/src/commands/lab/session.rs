@@ -164,4 +164,21 @@ mod tests {
             assert!(change(wrong).is_err(), "{wrong}");
         }
     }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("out.json");
+        write_file(&file, "old").unwrap();
+        write_file(&file, "new").unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
+        // The other name cannot be written to: what was there stays.
+        std::fs::create_dir(dir.path().join("out.json.part")).unwrap();
+        assert!(write_file(&file, "half").is_err());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
+        // Neither is a device replaced, and a full one is an error.
+        write_file(Path::new("/dev/null"), "gone").unwrap();
+        assert!(!Path::new("/dev/null").is_file());
+        assert!(write_file(Path::new("/dev/full"), "full").is_err());
+    }
 }
