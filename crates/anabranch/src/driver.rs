@@ -64,6 +64,8 @@ pub(crate) struct Driver {
     receive_errors: u32,
     /// The last poll brought something that others waited for: what they send now goes first.
     others_first: bool,
+    /// Those whom an arrival woke run next if this task makes way.
+    takes_turns: bool,
     strangers: Strangers,
     /// Packets received from their queues.
     strangers_packets: u64,
@@ -88,6 +90,7 @@ impl Driver {
         let timer = shared.runtime.clone().timer();
         let strangers = Strangers::new(shared.runtime.now());
         let address_watch = shared.runtime.watch_addresses();
+        let takes_turns = shared.runtime.takes_turns();
         let span = tracing::debug_span!("endpoint", udp_port = sockets.udp_port());
         Self {
             shared,
@@ -101,6 +104,7 @@ impl Driver {
             arrived: Vec::with_capacity(BATCHES),
             receive_errors: 0,
             others_first: false,
+            takes_turns,
             strangers,
             strangers_packets: 0,
             timer,
@@ -266,7 +270,9 @@ impl Driver {
                 };
                 self.receive_errors = 0;
                 let woke = self.take_batches(now, bound, count);
-                if woke || count == BATCHES || round == ROUNDS {
+                // Among several threads making way would have another one woken for this task.
+                let make_way = woke && self.takes_turns;
+                if make_way || count == BATCHES || round == ROUNDS {
                     arrivals = Arrivals::Many;
                     break;
                 }

@@ -58,6 +58,12 @@ pub trait Runtime: Debug + Send + Sync {
     /// A timer that is not running.
     fn timer(self: Arc<Self>) -> Box<dyn Timer>;
 
+    /// Whether all tasks take turns on one thread, so that one that has just been woken runs next
+    /// and no other thread is woken for it.
+    fn takes_turns(&self) -> bool {
+        false
+    }
+
     /// Runs a task until it is done.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
 

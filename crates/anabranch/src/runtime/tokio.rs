@@ -47,6 +47,10 @@ impl Runtime for TokioRuntime {
         Box::new(Sleep { sleep, origin: self.origin })
     }
 
+    fn takes_turns(&self) -> bool {
+        self.handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread
+    }
+
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         self.handle.spawn(task);
     }

@@ -11,7 +11,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 
 use super::bound::{self, Bound};
 use super::polled::{Look, Polled};
-use super::{Batch, Binding, Datagrams, TransmitError, errors, interfaces};
+use super::{Batch, Binding, Datagrams, Runtime, TokioRuntime, TransmitError, errors, interfaces};
 #[cfg(target_os = "linux")]
 use super::{Preference, Shard, steering};
 
@@ -34,9 +34,12 @@ pub(super) struct Descriptor {
 /// What is known of the system's queue of arrivals.
 ///
 /// Where datagrams come one by one, as requests and their answers do, looking for a second one
-/// right away would only delay the first: it is done in the next look.
+/// right away would only delay the first: it is done in the next look, which comes after the answer
+/// if tasks take turns on one thread.
 #[derive(Debug, Default)]
 struct Queue {
+    /// They do.
+    turns: bool,
     /// Datagrams taken since it was empty; a batch counts as several.
     taken: Cell<usize>,
     /// There was a single one the last time that it was emptied.
@@ -46,7 +49,7 @@ struct Queue {
 impl Queue {
     /// How many batches, of so many at the most, to look for.
     fn expected(&self, most: usize) -> usize {
-        if self.lone.get() && self.taken.get() == 0 { most.min(1) } else { most }
+        if self.turns && self.lone.get() && self.taken.get() == 0 { most.min(1) } else { most }
     }
 
     /// So many datagrams came.
@@ -126,7 +129,9 @@ impl Descriptor {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let _ = state.enable_transport_errors((&socket).into());
         let io = Polled::new(socket.into())?;
-        Ok(Self { io, state: RefCell::new(state), queue: Queue::default() })
+        let turns = TokioRuntime::current().is_some_and(|runtime| runtime.takes_turns());
+        let queue = Queue { turns, ..Queue::default() };
+        Ok(Self { io, state: RefCell::new(state), queue })
     }
 }
 
@@ -266,7 +271,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::runtime::{NetworkErrorKind, PacketSocket, Runtime, TokioRuntime};
+    use crate::runtime::{NetworkErrorKind, PacketSocket};
 
     fn datagrams(destination: SocketAddr, contents: &[u8], segment_size: usize) -> Datagrams<'_> {
         let (source, ecn, may_fragment) = (None, Some(Ecn::Ect0), false);
@@ -290,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_second_datagram_is_looked_for_later_where_they_come_one_by_one() {
-        let queue = Queue::default();
+        let queue = Queue { turns: true, ..Queue::default() };
         assert_eq!(queue.expected(8), 8);
         queue.took(1);
         queue.emptied();

@@ -95,6 +95,10 @@ impl Runtime for ImpairedRuntime {
         self.inner.clone().timer()
     }
 
+    fn takes_turns(&self) -> bool {
+        self.inner.takes_turns()
+    }
+
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         self.inner.spawn(task);
     }
