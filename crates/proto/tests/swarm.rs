@@ -54,3 +54,10 @@ fn the_same_seed_gives_the_same_bytes() {
     }
     assert_ne!(seed(3).hash, seed(17).hash);
 }
+
+/// Seeds that failed once for what the judge had not thought of, and not the engine.
+#[test]
+fn seeds_that_were_judged_too_harshly() {
+    // A late cookie made an association without heartbeats, which looks for its path MTU for ever.
+    seed(1_016_428);
+}
