@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use anabranch_impair::file::{Direction, ImpairmentFile};
 use anabranch_impair::{Link, Packet, Rng, SendOutcome};
@@ -178,6 +178,10 @@ pub(super) struct ImpairedSocket {
 #[derive(Debug)]
 struct State {
     timer: Box<dyn Timer>,
+    /// When the links are to be looked at next, as far as whoever polled last knows, and who that
+    /// was.
+    awaited: u64,
+    waker: Option<Waker>,
     /// Behind the links, for the inner socket and for the endpoint.
     outbox: VecDeque<Datagram>,
     inbox: VecDeque<Datagram>,
@@ -194,6 +198,8 @@ impl ImpairedSocket {
     ) -> Self {
         let state = State {
             timer: runtime.clone().timer(),
+            awaited: u64::MAX,
+            waker: None,
             outbox: VecDeque::new(),
             inbox: VecDeque::new(),
             errors: VecDeque::new(),
@@ -347,6 +353,13 @@ impl PacketSocket for ImpairedSocket {
             }
         }
         self.send_out(&mut state, &mut links, now);
+        // Who only waits for what arrives has to see to what has been sent, too.
+        let due = links.next_deadline().unwrap_or(u64::MAX);
+        if due < state.awaited
+            && let Some(waker) = state.waker.take()
+        {
+            waker.wake();
+        }
         Ok(taken)
     }
 
@@ -375,6 +388,8 @@ impl PacketSocket for ImpairedSocket {
             if !state.outbox.is_empty() && self.inner.poll_writable(cx).is_ready() {
                 continue;
             }
+            state.waker = Some(cx.waker().clone());
+            state.awaited = links.next_deadline().unwrap_or(u64::MAX);
             let Some(deadline) = links.next_deadline() else {
                 return Poll::Pending;
             };

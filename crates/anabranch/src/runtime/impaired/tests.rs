@@ -83,6 +83,31 @@ async fn what_the_file_says_is_lost_and_the_rest_arrives_in_order() {
 }
 
 #[tokio::test]
+async fn what_is_sent_after_the_last_look_leaves_in_time() {
+    let plain = TokioRuntime::current().unwrap();
+    let sender = runtime("[[path]]\ndelay_ms = 5\ndirection = \"send\"");
+    let (from, to) = (bind(&*sender, 1), bind(&plain, 2));
+    let destination = to.local_address();
+    let mut sent = false;
+    // As a driver does: it waits for arrivals, and polls again only when it is woken.
+    let driver = tokio::spawn(poll_fn(move |cx| {
+        let mut buffer = [0; 10];
+        let mut slices = [IoSliceMut::new(&mut buffer)];
+        let looked = from.poll_receive(cx, &mut slices, &mut [Batch::default()]);
+        if !std::mem::replace(&mut sent, true) {
+            let (source, ecn, may_fragment) = (None, None, false);
+            let contents: &[u8] = b"late";
+            let datagrams =
+                Datagrams { source, destination, ecn, segment_size: 4, may_fragment, contents };
+            assert_eq!(from.try_send(&datagrams).unwrap(), 4);
+        }
+        looked.map(drop)
+    }));
+    assert_eq!(receive(&*to, 1).await, [b"late"]);
+    driver.abort();
+}
+
+#[tokio::test]
 async fn received_packets_go_through_their_links_too() {
     let plain = TokioRuntime::current().unwrap();
     let receiver = runtime(
