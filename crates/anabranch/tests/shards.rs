@@ -72,7 +72,10 @@ async fn hundreds_of_associations_over_all_shards() {
             let mut tasks = tokio::task::JoinSet::new();
             for number in 0..CLIENTS * EACH {
                 let client = clients[number % CLIENTS].clone();
-                let options = towards(&server, AssociationConfig::default());
+                // Endpoints behind one address must not take the same port: to the server they are
+                // one peer, and the later association a restart of the earlier one.
+                let mut options = towards(&server, AssociationConfig::default());
+                options.local_port = Some(20_000 + number as u16);
                 let remotes = remotes(&server);
                 tasks.spawn(async move {
                     let association = client.connect(remotes, options).await.unwrap();
