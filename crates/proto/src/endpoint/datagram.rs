@@ -40,7 +40,7 @@ pub struct Received {
 }
 
 /// Packets to be sent: `len` bytes at the end of the buffer given to
-/// [`Endpoint::poll_transmit`].
+/// [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// Source address.
