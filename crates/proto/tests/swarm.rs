@@ -61,3 +61,11 @@ fn seeds_that_were_judged_too_harshly() {
     // A late cookie made an association without heartbeats, which looks for its path MTU for ever.
     seed(1_016_428);
 }
+
+/// Both nodes connect again what fails; once they did so for each other's ends, too, so that there
+/// were twice as many associations each time, without end.
+#[test]
+fn connecting_again_does_not_make_ever_more_associations() {
+    let report = seed(1_032_777);
+    assert!((1..100).contains(&report.reconnects), "{} connected again", report.reconnects);
+}

@@ -1,9 +1,17 @@
 //! What must hold when a run is over, and what it amounts to.
 
+use std::fmt;
+
 use anabranch_proto::{AssociationId, CloseReason};
 
 use super::Run;
 use crate::Report;
+
+/// Fails for a message that has not come out. It is one failure, whichever check sees it first:
+/// with fewer faults it may be another one.
+pub(super) fn lost(what: fmt::Arguments<'_>) -> ! {
+    panic!("{what}")
+}
 
 impl Run {
     /// What must hold when all is over.
@@ -17,9 +25,7 @@ impl Run {
                 match reason {
                     CloseReason::Shutdown => {
                         self.report.graceful += 1;
-                        let lost: Vec<u32> = self.oracle.pending(node, end.id).collect();
-                        let first = lost.first().map(|id| self.oracle.describe(*id));
-                        assert!(lost.is_empty(), "{} lost, the first {first:?}", lost.len());
+                        self.nothing_lost(node, end.id);
                         let failed = self.oracle.failed_after_sending(node, end.id);
                         assert!(failed == 0 || self.rebooted, "graceful, but {failed} given up");
                     }
@@ -30,7 +36,7 @@ impl Run {
                             !late || self.rebooted || self.peer_gave_up(node),
                             "node {node} gave up a healthy peer: {reason} at {at:?}"
                         );
-                        self.all_accounted(node, end.id);
+                        self.nothing_lost(node, end.id);
                     }
                     CloseReason::LocalAbort | CloseReason::PeerAbort { .. } => {
                         let excused = self.aborted
@@ -38,14 +44,14 @@ impl Run {
                             || self.any_other_reason(node)
                             || end.shut.is_some_and(|_| !end.up);
                         assert!(excused, "node {node}: {reason} and nobody did it");
-                        self.all_accounted(node, end.id);
+                        self.nothing_lost(node, end.id);
                     }
                     CloseReason::ShutdownTimeout => {
                         let begun = end.shut.is_none_or(|shut| shut <= healthy + slow);
                         // A peer that is gone may keep silent about it.
                         let excused = begun || self.rebooted || self.peer_gave_up(node);
                         assert!(excused, "node {node}: a shutdown took too long");
-                        self.all_accounted(node, end.id);
+                        self.nothing_lost(node, end.id);
                     }
                     CloseReason::HandshakeFailed(_) => {}
                     other => panic!("node {node} closed: {other}"),
@@ -78,13 +84,15 @@ impl Run {
                 .any(|end| end.closed.as_ref().is_some_and(|(reason, _)| gave_up(reason)))
     }
 
-    /// Every message of an association that failed was delivered or came back.
-    pub(super) fn all_accounted(&self, node: usize, id: AssociationId) {
-        let lost: Vec<u32> = self.oracle.pending(node, id).collect();
-        let first = lost.first().map(|id| self.oracle.describe(*id));
+    /// Every message of an association was delivered or came back.
+    pub(super) fn nothing_lost(&self, node: usize, id: AssociationId) {
         // What the peer acknowledged and its user has not read is in nobody's hands; users of
         // this swarm read everything.
-        assert!(lost.is_empty(), "node {node}: {} unaccounted, first {first:?}", lost.len());
+        let pending: Vec<u32> = self.oracle.pending(node, id).collect();
+        if let Some(first) = pending.first() {
+            let first = self.oracle.describe(*first);
+            lost(format_args!("node {node}: {} lost, the first {first:?}", pending.len()));
+        }
     }
 
     pub(super) fn what_is_left(&self) -> String {
