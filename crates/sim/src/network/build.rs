@@ -1,0 +1,390 @@
+//! Building a network: nodes, links, addresses and routes, endpoints, what runs on them, and what
+//! is to happen when.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use anabranch_impair::{Link, LinkConfig};
+use anabranch_proto::config::Routes as ReachablePairs;
+use anabranch_proto::{Endpoint, EndpointConfig, Instant};
+
+use super::{Network, Node, NodeId, Source, purpose};
+use crate::action::Action;
+use crate::application::{Application, ApplicationId, Running};
+use crate::channel::{Channel, LinkId};
+use crate::endpoint::{EndpointId, EndpointState, default_config};
+use crate::error::SimError;
+use crate::packet::AddressId;
+use crate::route_cache::RouteCache;
+use crate::routing::{Address, Routes};
+use crate::series::{Gauge, Series, SeriesId};
+use crate::tap::{Fate, Sight, Tap};
+use crate::traffic::{CrossTraffic, Generator, TrafficId};
+use crate::transfer::{Transfer, TransferApplication, TransferId};
+
+/// First SCTP port of transfers; each has one of its own.
+const FIRST_PORT: u16 = 5001;
+
+impl Network {
+    /// Adds a host: it sends and receives, and forwards nothing.
+    pub fn add_host(&mut self, name: &str) -> NodeId {
+        self.add_node(name, false)
+    }
+
+    /// Adds a router: it forwards, and has no addresses.
+    pub fn add_router(&mut self, name: &str) -> NodeId {
+        self.add_node(name, true)
+    }
+
+    fn add_node(&mut self, name: &str, router: bool) -> NodeId {
+        self.nodes.push(Node {
+            name: name.to_owned(),
+            router,
+            interfaces: Vec::new(),
+            endpoint: None,
+        });
+        NodeId((self.nodes.len() - 1) as u32)
+    }
+
+    /// Joins two nodes by a link: `forward` is its direction from `a` to `b`. Each end that is a
+    /// host gets an interface with an IPv4 address of its own, 10.x.y.1 and 10.x.y.2 where x and y
+    /// are the link's number; [`set_addresses`](Self::set_addresses) gives it others.
+    ///
+    /// # Errors
+    /// [`SimError::SameNode`], [`SimError::Link`].
+    pub fn connect(
+        &mut self,
+        a: NodeId,
+        b: NodeId,
+        forward: LinkConfig,
+        backward: LinkConfig,
+    ) -> Result<LinkId, SimError> {
+        if a == b {
+            return Err(SimError::SameNode(self.name(a).to_owned()));
+        }
+        let id = LinkId((self.channels.len() / 2) as u32);
+        for (from, to, config) in [(a, b, forward), (b, a, backward)] {
+            let number = self.channels.len();
+            let seed = self.draws(purpose::LINK, number).next_u64();
+            let link = Link::new(config, seed).map_err(|error| {
+                self.channels.truncate(id.forward());
+                SimError::Link { a: self.name(a).to_owned(), b: self.name(b).to_owned(), error }
+            })?;
+            let source = self.source(Source::Channel(number));
+            self.channels.push(Channel::new(link, from.index(), to.index(), source));
+        }
+        let [high, low] = (id.0 as u16).to_be_bytes();
+        for (node, channel, last) in [(a, id.forward(), 1), (b, id.forward() + 1, 2)] {
+            self.nodes[node.index()].interfaces.push(channel);
+            if !self.nodes[node.index()].router {
+                self.add_address(Ipv4Addr::new(10, high, low, last).into(), channel)?;
+            }
+        }
+        Ok(id)
+    }
+
+    /// The same link in both directions; see [`connect`](Self::connect).
+    ///
+    /// # Errors
+    /// Those of [`connect`](Self::connect).
+    pub fn connect_both(
+        &mut self,
+        a: NodeId,
+        b: NodeId,
+        config: LinkConfig,
+    ) -> Result<LinkId, SimError> {
+        self.connect(a, b, config.clone(), config)
+    }
+
+    fn add_address(&mut self, ip: IpAddr, channel: usize) -> Result<(), SimError> {
+        if self.address_ids.contains_key(&ip) {
+            return Err(SimError::AddressTaken(ip));
+        }
+        let node = self.channels[channel].from;
+        self.address_ids.insert(ip, self.addresses.len() as u32);
+        self.addresses.push(Address { ip, node, channel });
+        Ok(())
+    }
+
+    /// Gives the interface of a host at a link these addresses, IPv4 or IPv6, in place of those
+    /// it has. To be called before routes are made.
+    ///
+    /// # Errors
+    /// [`SimError::NotAHost`], [`SimError::NotAtNode`], [`SimError::AddressTaken`].
+    pub fn set_addresses(
+        &mut self,
+        link: LinkId,
+        host: NodeId,
+        addresses: &[IpAddr],
+    ) -> Result<(), SimError> {
+        let node = &self.nodes[host.index()];
+        if node.router {
+            return Err(SimError::NotAHost(node.name.clone()));
+        }
+        let channel = (node.interfaces.iter().copied())
+            .find(|channel| channel / 2 == link.index())
+            .ok_or_else(|| SimError::NotAtNode { link: link.index(), node: node.name.clone() })?;
+        let others = |address: &Address| address.channel != channel;
+        if let Some(taken) = self.addresses.iter().find(|a| others(a) && addresses.contains(&a.ip))
+        {
+            return Err(SimError::AddressTaken(taken.ip));
+        }
+        self.addresses.retain(others);
+        self.address_ids =
+            self.addresses.iter().enumerate().map(|(id, a)| (a.ip, id as u32)).collect();
+        addresses.iter().try_for_each(|ip| self.add_address(*ip, channel))
+    }
+
+    /// Makes routes with the fewest hops to every address; of equally short ones the link made
+    /// first. Routes given before are forgotten.
+    pub fn routes_by_hops(&mut self) {
+        self.routes = Routes::by_hops(&self.nodes, &self.channels, &self.addresses);
+    }
+
+    /// Lets a router send packets for an address over a link.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownAddress`], [`SimError::NotAtNode`].
+    pub fn add_route(
+        &mut self,
+        router: NodeId,
+        destination: IpAddr,
+        link: LinkId,
+    ) -> Result<(), SimError> {
+        let to = self.address_id(destination)?;
+        let node = &self.nodes[router.index()];
+        let channel = (node.interfaces.iter().copied())
+            .find(|channel| channel / 2 == link.index())
+            .ok_or_else(|| SimError::NotAtNode { link: link.index(), node: node.name.clone() })?;
+        self.routes.fit(self.nodes.len(), self.addresses.len());
+        self.routes.set(router.index(), to, channel);
+        Ok(())
+    }
+
+    fn address_id(&self, ip: IpAddr) -> Result<u32, SimError> {
+        self.address_ids.get(&ip).copied().ok_or(SimError::UnknownAddress(ip))
+    }
+
+    /// Runs an endpoint on a host: SCTP directly over IP, without checksums.
+    ///
+    /// # Errors
+    /// [`SimError::NotAHost`], [`SimError::NoInterface`], [`SimError::EndpointExists`].
+    pub fn add_endpoint(&mut self, host: NodeId) -> Result<EndpointId, SimError> {
+        self.add_endpoint_with(host, default_config())
+    }
+
+    /// The same with other options. Which local addresses reach which remote ones follows from
+    /// the routes made so far, unless `config` says it.
+    ///
+    /// # Errors
+    /// Those of [`add_endpoint`](Self::add_endpoint).
+    pub fn add_endpoint_with(
+        &mut self,
+        host: NodeId,
+        mut config: EndpointConfig,
+    ) -> Result<EndpointId, SimError> {
+        let node = &self.nodes[host.index()];
+        if node.router {
+            return Err(SimError::NotAHost(node.name.clone()));
+        }
+        if node.endpoint.is_some() {
+            return Err(SimError::EndpointExists(node.name.clone()));
+        }
+        let addresses: Vec<IpAddr> = self.addresses_of(host).collect();
+        if addresses.is_empty() {
+            return Err(SimError::NoInterface(node.name.clone()));
+        }
+        if config.routes == ReachablePairs::Any {
+            config.routes = ReachablePairs::Pairs(self.reachable(host));
+        }
+        let number = self.endpoints.len();
+        let mut draws = self.draws(purpose::ENDPOINT, number);
+        let mut seed = [0; 32];
+        for part in seed.as_chunks_mut::<8>().0 {
+            *part = draws.next_u64().to_le_bytes();
+        }
+        let encapsulation = config.encapsulation;
+        let mut endpoint = Endpoint::new(config, seed);
+        endpoint.set_local_addresses(self.now, &addresses);
+        let source = self.source(Source::Endpoint(number));
+        self.nodes[host.index()].endpoint = Some(number);
+        self.endpoints.push(EndpointState {
+            endpoint,
+            encapsulation,
+            node: host.index(),
+            source,
+            owners: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            ways: Vec::new(),
+            route_cache: None,
+            routes: BTreeMap::new(),
+        });
+        Ok(EndpointId(number as u32))
+    }
+
+    /// Pairs of an address of the host and one that packets from there reach.
+    fn reachable(&self, host: NodeId) -> Vec<(IpAddr, IpAddr)> {
+        let mut pairs = Vec::new();
+        for from in self.addresses.iter().filter(|from| from.node == host.index()) {
+            for (id, to) in self.addresses.iter().enumerate() {
+                if to.node != from.node
+                    && from.ip.is_ipv4() == to.ip.is_ipv4()
+                    && self.routes.reach(&self.nodes, &self.channels, from, (id as u32, to))
+                {
+                    pairs.push((from.ip, to.ip));
+                }
+            }
+        }
+        pairs
+    }
+
+    /// Lets an endpoint find its routes reactively; see [`RouteCache`]. `None` ends that for
+    /// destinations not used yet.
+    pub fn set_route_cache(&mut self, endpoint: EndpointId, cache: Option<RouteCache>) {
+        self.endpoints[endpoint.index()].route_cache = cache;
+    }
+
+    /// Adds a transfer. The receiver listens on an SCTP port of its own, 5001 or a later one.
+    ///
+    /// # Errors
+    /// [`SimError::Option`], [`SimError::NoRoute`], [`SimError::UnknownAddress`],
+    /// [`SimError::Past`].
+    pub fn add_transfer(&mut self, transfer: Transfer) -> Result<TransferId, SimError> {
+        transfer.validate()?;
+        let node = |endpoint: EndpointId| &self.nodes[self.endpoints[endpoint.index()].node];
+        let (from, to) = (node(transfer.from), node(transfer.to));
+        for remote in &transfer.remotes {
+            self.address_id(*remote)?;
+        }
+        let host = NodeId(self.endpoints[transfer.from.index()].node as u32);
+        let to_host = NodeId(self.endpoints[transfer.to.index()].node as u32);
+        let targets: Vec<IpAddr> = self.addresses_of(to_host).collect();
+        if !self.reachable(host).iter().any(|(_, remote)| targets.contains(remote)) {
+            return Err(SimError::NoRoute { from: from.name.clone(), to: to.name.clone() });
+        }
+        let number = u16::try_from(self.applications.len()).unwrap_or(u16::MAX);
+        let port = FIRST_PORT.checked_add(number).ok_or(SimError::Option {
+            option: "transfer",
+            reason: "there are too many applications",
+        })?;
+        let start = transfer.start;
+        let application = TransferApplication::new(transfer, port);
+        Ok(TransferId(self.add_application(start, Box::new(application))?))
+    }
+
+    /// Adds an application of your own, to be started at `start`.
+    ///
+    /// # Errors
+    /// [`SimError::Past`].
+    pub fn add_application(
+        &mut self,
+        start: Instant,
+        application: Box<dyn Application>,
+    ) -> Result<ApplicationId, SimError> {
+        if start < self.now {
+            return Err(SimError::Past);
+        }
+        let number = self.applications.len();
+        let source = self.source(Source::Application(number));
+        self.calendar.set(source, Some(start));
+        self.applications.push(Running { application: Some(application), started: false, source });
+        self.busy += 1;
+        Ok(ApplicationId(number as u32))
+    }
+
+    /// Adds a generator of cross-traffic.
+    ///
+    /// # Errors
+    /// [`SimError::Option`], [`SimError::NotAHost`], [`SimError::NoRoute`], [`SimError::Past`].
+    pub fn add_traffic(&mut self, spec: CrossTraffic) -> Result<TrafficId, SimError> {
+        spec.validate()?;
+        if spec.start < self.now {
+            return Err(SimError::Past);
+        }
+        let ids = self.pair(spec.from, spec.to)?;
+        let channel = self.addresses[ids.0 as usize].channel;
+        let number = self.traffic.len();
+        let draws = self.draws(purpose::TRAFFIC, number);
+        let source = self.source(Source::Traffic(number));
+        self.calendar.set(source, Some(spec.start));
+        self.traffic.push(Generator::new(spec, draws, ids, channel, source));
+        Ok(TrafficId(number as u32))
+    }
+
+    /// The first pair of addresses by which a host reaches another.
+    pub(crate) fn pair(
+        &self,
+        from: NodeId,
+        to: NodeId,
+    ) -> Result<(AddressId, AddressId), SimError> {
+        for host in [from, to] {
+            if self.nodes[host.index()].router {
+                return Err(SimError::NotAHost(self.name(host).to_owned()));
+            }
+        }
+        for (local, remote) in self.reachable(from) {
+            let (local, remote) = (self.address_id(local)?, self.address_id(remote)?);
+            if self.addresses[remote as usize].node == to.index() {
+                return Ok((local, remote));
+            }
+        }
+        let name = |host| self.name(host).to_owned();
+        Err(SimError::NoRoute { from: name(from), to: name(to) })
+    }
+
+    /// Does something to a link at a time. What is scheduled for one time happens in the order in
+    /// which it was scheduled, before anything else at that time.
+    ///
+    /// # Errors
+    /// [`SimError::Past`], [`SimError::Link`] when the link would not be a valid one.
+    pub fn schedule(&mut self, at: Instant, action: Action) -> Result<(), SimError> {
+        if at < self.now {
+            return Err(SimError::Past);
+        }
+        let (link, direction) = action.target();
+        for channel in direction.channels(link) {
+            let channel = &self.channels[channel];
+            if let Some(config) = action.applied(channel.link.config()) {
+                config.validate().map_err(|error| SimError::Link {
+                    a: self.nodes[channel.from].name.clone(),
+                    b: self.nodes[channel.to].name.clone(),
+                    error,
+                })?;
+            }
+        }
+        self.scheduled += 1;
+        self.schedule.insert((at, self.scheduled), action);
+        let next = self.schedule.keys().next().map(|(at, _)| *at);
+        self.calendar.set(self.schedule_source, next);
+        Ok(())
+    }
+
+    /// Shows a tap every packet that comes by at the interfaces of an endpoint's host, or of all
+    /// hosts.
+    pub fn tap(&mut self, endpoint: Option<EndpointId>, tap: impl Tap + 'static) {
+        self.taps.push((endpoint, Box::new(tap)));
+    }
+
+    /// Asks `script` about every packet that an endpoint sends, before it reaches the first link,
+    /// in place of a script given before.
+    pub fn script(&mut self, script: impl FnMut(&Sight<'_>) -> Fate + 'static) {
+        self.script = Some(Box::new(script));
+    }
+
+    /// Records what `gauge` says now and every so often (at least a nanosecond) from now on.
+    /// Recording alone does not keep [`run`](Self::run) going.
+    pub fn record(
+        &mut self,
+        every: Duration,
+        gauge: impl FnMut(&mut Self) -> Option<f64> + 'static,
+    ) -> SeriesId {
+        let number = self.series.len();
+        let source = self.source(Source::Series(number));
+        self.calendar.set(source, Some(self.now));
+        let gauge: Gauge = Box::new(gauge);
+        let every = every.max(Duration::from_nanos(1));
+        self.series.push(Series { gauge: Some(gauge), every, points: Vec::new(), source });
+        SeriesId(number as u32)
+    }
+}
