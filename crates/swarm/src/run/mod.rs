@@ -1,7 +1,9 @@
 //! One run.
 
+mod actions;
 mod judge;
 mod rude;
+mod setup;
 mod stranger;
 mod users;
 
@@ -10,17 +12,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_impair::Rng;
-use anabranch_proto::config::Routes;
-use anabranch_proto::{AssociationId, CloseReason, ConnectRequest, EndpointConfig, Event, Instant};
+use anabranch_proto::{AssociationId, CloseReason, Event, Instant};
 
+use self::actions::Action;
+use crate::Report;
 use crate::network::Network;
-use crate::options::{Draw, Kind, Options, Reader, Traffic};
+use crate::options::{Draw, Options, Reader, Traffic};
 use crate::oracle::Oracle;
-use crate::{Report, Verdict};
 
 /// SCTP ports of node 0 and node 1.
 const PORTS: [u16; 2] = [5000, 7];
+
 /// Address of a host of which the nodes need not know.
 fn elsewhere(like: IpAddr) -> IpAddr {
     match like {
@@ -62,9 +64,6 @@ struct User {
     bytes: usize,
 }
 
-/// A stream of random numbers for what a stranger sends.
-const STRANGER: u64 = 98;
-
 struct Run {
     options: Options,
     net: Network,
@@ -77,21 +76,6 @@ struct Run {
     healthy: Option<Instant>,
     stranger: Draw,
     steps: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Action {
-    Connect(usize),
-    Reconnect(usize),
-    Reboot(usize),
-    Abort(usize),
-    Shutdown(usize),
-    Mtu(usize),
-    Whim(usize),
-    /// A node's address of this number vanishes, or comes back.
-    Address(usize, usize, bool),
-    Forge(usize),
-    Rude,
 }
 
 /// Runs everything that `options` say. `print` prints every packet and event.
@@ -107,146 +91,6 @@ pub fn run(options: Options, print: bool) -> Report {
 }
 
 impl Run {
-    fn new(options: Options, print: bool) -> Self {
-        let fallback = anabranch_impair::LinkConfig::new()
-            .loss(anabranch_impair::Loss::Uniform(anabranch_impair::Probability::ONE));
-        let mut net = Network::new(fallback, options.seed);
-        net.max_segments = options.max_segments;
-        net.batches = options.batches;
-        net.lateness = options.lateness;
-        net.send_errors = options.send_errors;
-        net.unreachable = options.unreachable;
-        if print {
-            net.trace.print();
-        }
-        let seed = |node: u8| {
-            let mut bytes = [node; 32];
-            bytes[..8].copy_from_slice(&options.seed.to_le_bytes());
-            bytes
-        };
-        for node in 0..2 {
-            net.add_node(
-                Self::endpoint(&options, node),
-                seed(node as u8),
-                Self::first_addresses(&options, node),
-            );
-        }
-        let start = net.now();
-        if options.other_host.is_some() {
-            // It listens on no port, and says so.
-            let near = options.addresses[0][0];
-            let other = elsewhere(near);
-            let mut config = EndpointConfig::default();
-            config.encapsulation = options.endpoints[0].encapsulation;
-            net.add_node(config, seed(2), &[other]);
-            for (from, to) in [(near, other), (other, near)] {
-                let link = anabranch_impair::LinkConfig::new().delay(Duration::from_millis(10));
-                net.set_link(from, to, link);
-            }
-        }
-        for ((a, b), spec) in &options.links {
-            for (from, to, config) in [(*a, *b, &spec.directions[0]), (*b, *a, &spec.directions[1])]
-            {
-                let mut config = config.clone();
-                for cut in &mut config.cuts {
-                    cut.at += start.as_nanos();
-                    cut.until = cut.until.map(|until| until + start.as_nanos());
-                }
-                net.set_link(from, to, config);
-                net.set_mtu(from, to, spec.mtu);
-            }
-        }
-        if let Some((node, kind, by)) = options.straggler {
-            let mut gone = false;
-            net.script(move |sight| {
-                let first = sight.node == node && sight.has(kind) && !gone;
-                gone |= first;
-                if first { Verdict::Delay(by) } else { Verdict::Pass }
-            });
-        }
-        let users = [0, 1].map(|node: usize| User {
-            ends: Vec::new(),
-            draw: Draw(Rng::stream(options.seed, 100 + node as u64)),
-            traffic: options.traffic[node].clone(),
-            reader: options.readers[node],
-            next_send: Some(start),
-            next_read: match options.readers[node] {
-                Reader::Slow { every, .. } => Some(start + every),
-                Reader::Eager | Reader::Stalled => None,
-            },
-            kept: Vec::new(),
-            messages: 0,
-            bytes: 0,
-        });
-        let mut actions = vec![(start, Action::Connect(0))];
-        if options.kind == Kind::Collision {
-            let later = Rng::stream(options.seed, 99).below(100_000_000);
-            actions.push((start + Duration::from_nanos(later), Action::Connect(1)));
-        }
-        if let Some((node, at, _)) = options.reboot {
-            actions.push((start + at, Action::Reboot(node)));
-        }
-        if let Some((node, at)) = options.abort {
-            actions.push((start + at, Action::Abort(node)));
-        }
-        for node in 0..2 {
-            actions.extend(options.shutdown[node].map(|at| (start + at, Action::Shutdown(node))));
-        }
-        for (index, (_, spec)) in options.links.iter().enumerate() {
-            actions.extend(spec.mtu_change.map(|(at, _)| (start + at, Action::Mtu(index))));
-        }
-        for (index, (_, at, _)) in options.whims.iter().enumerate() {
-            actions.push((start + *at, Action::Whim(index)));
-        }
-        for (node, address, at, length) in &options.vanishing {
-            actions.push((start + *at, Action::Address(*node, *address, false)));
-            actions.push((start + *at + *length, Action::Address(*node, *address, true)));
-        }
-        for (node, at) in &options.forged {
-            actions.push((start + *at, Action::Forge(*node)));
-        }
-        actions.extend(options.rude.iter().map(|at| (start + *at, Action::Rude)));
-        actions.sort_by_key(|(at, _)| *at);
-        let stranger = Draw(Rng::stream(options.seed, STRANGER));
-        let mut run = Self {
-            stranger,
-            options,
-            net,
-            oracle: Oracle::default(),
-            users,
-            report: Report { runs: 1, ..Report::default() },
-            actions: actions.into(),
-            rebooted: false,
-            aborted: false,
-            healthy: None,
-            steps: 0,
-        };
-        run.listen(1);
-        if run.options.kind == Kind::Collision {
-            run.listen(0);
-        }
-        run
-    }
-
-    /// Options of a node's endpoint: node 0 has a way to another host if it is to try that.
-    fn endpoint(options: &Options, node: usize) -> EndpointConfig {
-        let mut config = options.endpoints[node].clone();
-        if let (0, Some(_), Routes::Pairs(pairs)) = (node, options.other_host, &mut config.routes) {
-            let near = options.addresses[0][0];
-            pairs.push((near, elsewhere(near)));
-        }
-        config
-    }
-
-    /// The addresses that a node has at first.
-    fn first_addresses(options: &Options, node: usize) -> &[IpAddr] {
-        let all = &options.addresses[node];
-        match options.reboot {
-            Some((late, ..)) if options.late_address && late == node => &all[..all.len() - 1],
-            _ => all,
-        }
-    }
-
     fn listen(&mut self, node: usize) {
         let config = Arc::new(self.options.configs[node].clone());
         let endpoint = &mut self.net.node_mut(node).endpoint;
@@ -405,139 +249,9 @@ impl Run {
         self.events();
     }
 
-    fn act(&mut self, action: Action) {
-        let now = self.net.now();
-        self.net.trace.note(now, format_args!("{action:?}"));
-        match action {
-            Action::Connect(node) => self.connect(node, Some(PORTS[node])),
-            Action::Reconnect(node) => {
-                self.report.reconnects += 1;
-                let same_port = self.options.reconnect.is_some_and(|(_, same)| same);
-                if same_port {
-                    // To a peer that has not noticed the end this is a restart.
-                    self.rebooted = true;
-                    self.oracle.lost_state();
-                }
-                self.connect(node, same_port.then_some(PORTS[node]));
-            }
-            Action::Reboot(node) => {
-                self.report.reboots += 1;
-                self.rebooted = true;
-                let mut seed = [node as u8 + 10; 32];
-                seed[..8].copy_from_slice(&self.options.seed.to_le_bytes());
-                self.net.set_addresses(node, &self.options.addresses[node]);
-                self.net.reboot(node, Self::endpoint(&self.options, node), seed);
-                self.oracle.lost_state();
-                let user = &mut self.users[node];
-                user.ends.clear();
-                user.kept.clear();
-                if node == 1 || self.options.kind == Kind::Collision {
-                    self.listen(node);
-                }
-                if let Some((_, _, away)) = self.options.reboot
-                    && self.connects(node)
-                {
-                    self.schedule(now + away, Action::Connect(node));
-                }
-            }
-            Action::Abort(node) => {
-                self.aborted = true;
-                for id in self.open(node) {
-                    self.report.aborts += 1;
-                    let endpoint = &mut self.net.node_mut(node).endpoint;
-                    if let Some(mut association) = endpoint.association_mut(now, id) {
-                        association.abort(now, b"the swarm says so");
-                    }
-                }
-            }
-            Action::Shutdown(node) => self.shutdown(node),
-            Action::Mtu(index) => {
-                let ((a, b), spec) = &self.options.links[index];
-                let (a, b, mtu) = (*a, *b, spec.mtu_change.map(|(_, mtu)| mtu));
-                if self.healthy.is_none() {
-                    self.net.set_mtu(a, b, mtu);
-                    self.net.set_mtu(b, a, mtu);
-                }
-            }
-            Action::Whim(index) => self.whim(index),
-            Action::Address(node, number, usable) => self.address(node, number, usable),
-            Action::Forge(node) => self.forge(node),
-            Action::Rude => self.rude(),
-        }
-    }
-
-    /// A node's address vanishes with all that its links carry, or comes back.
-    fn address(&mut self, node: usize, number: usize, usable: bool) {
-        let now = self.net.now();
-        let local = self.options.addresses[node][number];
-        self.report.vanished += u64::from(!usable);
-        for remote in self.options.addresses[1 - node].clone() {
-            self.net.set_up(local, remote, usable);
-            self.net.set_up(remote, local, usable);
-        }
-        self.net.node_mut(node).endpoint.handle_local_address(now, local, usable);
-    }
-
-    /// Whether a node begins associations.
-    fn connects(&self, node: usize) -> bool {
-        node == 0 || self.options.kind == Kind::Collision
-    }
-
-    fn schedule(&mut self, at: Instant, action: Action) {
-        let place = self.actions.partition_point(|(other, _)| *other <= at);
-        self.actions.insert(place, (at, action));
-    }
-
-    fn connect(&mut self, node: usize, port: Option<u16>) {
-        let mut remotes = self.options.addresses[1 - node].clone();
-        if let (0, true, Some(last)) = (node, self.options.twice, remotes.pop()) {
-            self.connect_to(node, port, vec![last]);
-            remotes.truncate(1);
-        } else {
-            remotes = self.options.addresses[1 - node].clone();
-        }
-        if let (0, Some(place)) = (node, self.options.other_host) {
-            let other = elsewhere(self.options.addresses[0][0]);
-            remotes.insert(place.min(remotes.len()), other);
-        }
-        self.connect_to(node, port, remotes);
-    }
-
-    fn connect_to(&mut self, node: usize, port: Option<u16>, remotes: Vec<IpAddr>) {
-        let now = self.net.now();
-        let peer = 1 - node;
-        let mut request = ConnectRequest::new(remotes, PORTS[peer]);
-        request.local_port = port;
-        request.remote_udp_port = self.net.node(peer).udp_port;
-        request.config = Arc::new(self.options.configs[node].clone());
-        // In a collision the peer's INIT may have come first.
-        match self.net.node_mut(node).endpoint.connect(now, request) {
-            Ok(id) => self.users[node].ends.push(End::new(id, true)),
-            Err(error) => {
-                let again = self.rebooted || self.report.reconnects > 0;
-                let known = again || self.options.kind == Kind::Collision;
-                // With an address less there may be none of the family of its peer's last one.
-                assert!(known || self.options.late_address, "connect failed: {error}");
-            }
-        }
-    }
-
     fn open(&self, node: usize) -> Vec<AssociationId> {
         let open = self.users[node].ends.iter().filter(|end| end.closed.is_none());
         open.map(|end| end.id).collect()
-    }
-
-    fn shutdown(&mut self, node: usize) {
-        let now = self.net.now();
-        for id in self.open(node) {
-            let endpoint = &mut self.net.node_mut(node).endpoint;
-            if let Some(mut association) = endpoint.association_mut(now, id) {
-                association.shutdown(now);
-            }
-            if let Some(end) = self.users[node].end(id) {
-                end.shut.get_or_insert(now);
-            }
-        }
     }
 
     fn events(&mut self) {

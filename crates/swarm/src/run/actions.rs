@@ -1,0 +1,160 @@
+//! What happens to the nodes at times that the options say.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anabranch_proto::{ConnectRequest, Instant};
+
+use super::{End, PORTS, Run, elsewhere};
+use crate::options::Kind;
+
+/// What happens; numbers are those of nodes, links and whims of the options.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Action {
+    Connect(usize),
+    Reconnect(usize),
+    Reboot(usize),
+    Abort(usize),
+    Shutdown(usize),
+    Mtu(usize),
+    Whim(usize),
+    /// A node's address of this number vanishes, or comes back.
+    Address(usize, usize, bool),
+    Forge(usize),
+    Rude,
+}
+
+impl Run {
+    /// Lets it happen now.
+    pub(super) fn act(&mut self, action: Action) {
+        let now = self.net.now();
+        self.net.trace.note(now, format_args!("{action:?}"));
+        match action {
+            Action::Connect(node) => self.connect(node, Some(PORTS[node])),
+            Action::Reconnect(node) => {
+                self.report.reconnects += 1;
+                let same_port = self.options.reconnect.is_some_and(|(_, same)| same);
+                if same_port {
+                    // To a peer that has not noticed the end this is a restart.
+                    self.rebooted = true;
+                    self.oracle.lost_state();
+                }
+                self.connect(node, same_port.then_some(PORTS[node]));
+            }
+            Action::Reboot(node) => {
+                self.report.reboots += 1;
+                self.rebooted = true;
+                let mut seed = [node as u8 + 10; 32];
+                seed[..8].copy_from_slice(&self.options.seed.to_le_bytes());
+                self.net.set_addresses(node, &self.options.addresses[node]);
+                self.net.reboot(node, Self::endpoint(&self.options, node), seed);
+                self.oracle.lost_state();
+                let user = &mut self.users[node];
+                user.ends.clear();
+                user.kept.clear();
+                if node == 1 || self.options.kind == Kind::Collision {
+                    self.listen(node);
+                }
+                if let Some((_, _, away)) = self.options.reboot
+                    && self.connects(node)
+                {
+                    self.schedule(now + away, Action::Connect(node));
+                }
+            }
+            Action::Abort(node) => {
+                self.aborted = true;
+                for id in self.open(node) {
+                    self.report.aborts += 1;
+                    let endpoint = &mut self.net.node_mut(node).endpoint;
+                    if let Some(mut association) = endpoint.association_mut(now, id) {
+                        association.abort(now, b"the swarm says so");
+                    }
+                }
+            }
+            Action::Shutdown(node) => self.shutdown(node),
+            Action::Mtu(index) => {
+                let ((a, b), spec) = &self.options.links[index];
+                let (a, b, mtu) = (*a, *b, spec.mtu_change.map(|(_, mtu)| mtu));
+                if self.healthy.is_none() {
+                    self.net.set_mtu(a, b, mtu);
+                    self.net.set_mtu(b, a, mtu);
+                }
+            }
+            Action::Whim(index) => self.whim(index),
+            Action::Address(node, number, usable) => self.address(node, number, usable),
+            Action::Forge(node) => self.forge(node),
+            Action::Rude => self.rude(),
+        }
+    }
+
+    /// A node's address vanishes with all that its links carry, or comes back.
+    pub(super) fn address(&mut self, node: usize, number: usize, usable: bool) {
+        let now = self.net.now();
+        let local = self.options.addresses[node][number];
+        self.report.vanished += u64::from(!usable);
+        for remote in self.options.addresses[1 - node].clone() {
+            self.net.set_up(local, remote, usable);
+            self.net.set_up(remote, local, usable);
+        }
+        self.net.node_mut(node).endpoint.handle_local_address(now, local, usable);
+    }
+
+    /// Whether a node begins associations.
+    fn connects(&self, node: usize) -> bool {
+        node == 0 || self.options.kind == Kind::Collision
+    }
+
+    /// Lets it happen later.
+    pub(super) fn schedule(&mut self, at: Instant, action: Action) {
+        let place = self.actions.partition_point(|(other, _)| *other <= at);
+        self.actions.insert(place, (at, action));
+    }
+
+    fn connect(&mut self, node: usize, port: Option<u16>) {
+        let mut remotes = self.options.addresses[1 - node].clone();
+        if let (0, true, Some(last)) = (node, self.options.twice, remotes.pop()) {
+            self.connect_to(node, port, vec![last]);
+            remotes.truncate(1);
+        } else {
+            remotes = self.options.addresses[1 - node].clone();
+        }
+        if let (0, Some(place)) = (node, self.options.other_host) {
+            let other = elsewhere(self.options.addresses[0][0]);
+            remotes.insert(place.min(remotes.len()), other);
+        }
+        self.connect_to(node, port, remotes);
+    }
+
+    fn connect_to(&mut self, node: usize, port: Option<u16>, remotes: Vec<IpAddr>) {
+        let now = self.net.now();
+        let peer = 1 - node;
+        let mut request = ConnectRequest::new(remotes, PORTS[peer]);
+        request.local_port = port;
+        request.remote_udp_port = self.net.node(peer).udp_port;
+        request.config = Arc::new(self.options.configs[node].clone());
+        // In a collision the peer's INIT may have come first.
+        match self.net.node_mut(node).endpoint.connect(now, request) {
+            Ok(id) => self.users[node].ends.push(End::new(id, true)),
+            Err(error) => {
+                let again = self.rebooted || self.report.reconnects > 0;
+                let known = again || self.options.kind == Kind::Collision;
+                // With an address less there may be none of the family of its peer's last one.
+                assert!(known || self.options.late_address, "connect failed: {error}");
+            }
+        }
+    }
+
+    /// Shuts all open associations of a node down.
+    pub(super) fn shutdown(&mut self, node: usize) {
+        let now = self.net.now();
+        for id in self.open(node) {
+            let endpoint = &mut self.net.node_mut(node).endpoint;
+            if let Some(mut association) = endpoint.association_mut(now, id) {
+                association.shutdown(now);
+            }
+            if let Some(end) = self.users[node].end(id) {
+                end.shut.get_or_insert(now);
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A run before it begins: the network, the users and what is going to happen, from the options.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch_impair::Rng;
+use anabranch_proto::EndpointConfig;
+use anabranch_proto::config::Routes;
+
+use super::{Action, Run, User, elsewhere};
+use crate::network::Network;
+use crate::options::{Draw, Kind, Options, Reader};
+use crate::oracle::Oracle;
+use crate::{Report, Verdict};
+
+/// A stream of random numbers for what a stranger sends.
+const STRANGER: u64 = 98;
+
+impl Run {
+    pub(super) fn new(options: Options, print: bool) -> Self {
+        let fallback = anabranch_impair::LinkConfig::new()
+            .loss(anabranch_impair::Loss::Uniform(anabranch_impair::Probability::ONE));
+        let mut net = Network::new(fallback, options.seed);
+        net.max_segments = options.max_segments;
+        net.batches = options.batches;
+        net.lateness = options.lateness;
+        net.send_errors = options.send_errors;
+        net.unreachable = options.unreachable;
+        if print {
+            net.trace.print();
+        }
+        let seed = |node: u8| {
+            let mut bytes = [node; 32];
+            bytes[..8].copy_from_slice(&options.seed.to_le_bytes());
+            bytes
+        };
+        for node in 0..2 {
+            net.add_node(
+                Self::endpoint(&options, node),
+                seed(node as u8),
+                Self::first_addresses(&options, node),
+            );
+        }
+        let start = net.now();
+        if options.other_host.is_some() {
+            // It listens on no port, and says so.
+            let near = options.addresses[0][0];
+            let other = elsewhere(near);
+            let mut config = EndpointConfig::default();
+            config.encapsulation = options.endpoints[0].encapsulation;
+            net.add_node(config, seed(2), &[other]);
+            for (from, to) in [(near, other), (other, near)] {
+                let link = anabranch_impair::LinkConfig::new().delay(Duration::from_millis(10));
+                net.set_link(from, to, link);
+            }
+        }
+        for ((a, b), spec) in &options.links {
+            for (from, to, config) in [(*a, *b, &spec.directions[0]), (*b, *a, &spec.directions[1])]
+            {
+                let mut config = config.clone();
+                for cut in &mut config.cuts {
+                    cut.at += start.as_nanos();
+                    cut.until = cut.until.map(|until| until + start.as_nanos());
+                }
+                net.set_link(from, to, config);
+                net.set_mtu(from, to, spec.mtu);
+            }
+        }
+        if let Some((node, kind, by)) = options.straggler {
+            let mut gone = false;
+            net.script(move |sight| {
+                let first = sight.node == node && sight.has(kind) && !gone;
+                gone |= first;
+                if first { Verdict::Delay(by) } else { Verdict::Pass }
+            });
+        }
+        let users = [0, 1].map(|node: usize| User {
+            ends: Vec::new(),
+            draw: Draw(Rng::stream(options.seed, 100 + node as u64)),
+            traffic: options.traffic[node].clone(),
+            reader: options.readers[node],
+            next_send: Some(start),
+            next_read: match options.readers[node] {
+                Reader::Slow { every, .. } => Some(start + every),
+                Reader::Eager | Reader::Stalled => None,
+            },
+            kept: Vec::new(),
+            messages: 0,
+            bytes: 0,
+        });
+        let mut actions = vec![(start, Action::Connect(0))];
+        if options.kind == Kind::Collision {
+            let later = Rng::stream(options.seed, 99).below(100_000_000);
+            actions.push((start + Duration::from_nanos(later), Action::Connect(1)));
+        }
+        if let Some((node, at, _)) = options.reboot {
+            actions.push((start + at, Action::Reboot(node)));
+        }
+        if let Some((node, at)) = options.abort {
+            actions.push((start + at, Action::Abort(node)));
+        }
+        for node in 0..2 {
+            actions.extend(options.shutdown[node].map(|at| (start + at, Action::Shutdown(node))));
+        }
+        for (index, (_, spec)) in options.links.iter().enumerate() {
+            actions.extend(spec.mtu_change.map(|(at, _)| (start + at, Action::Mtu(index))));
+        }
+        for (index, (_, at, _)) in options.whims.iter().enumerate() {
+            actions.push((start + *at, Action::Whim(index)));
+        }
+        for (node, address, at, length) in &options.vanishing {
+            actions.push((start + *at, Action::Address(*node, *address, false)));
+            actions.push((start + *at + *length, Action::Address(*node, *address, true)));
+        }
+        for (node, at) in &options.forged {
+            actions.push((start + *at, Action::Forge(*node)));
+        }
+        actions.extend(options.rude.iter().map(|at| (start + *at, Action::Rude)));
+        actions.sort_by_key(|(at, _)| *at);
+        let stranger = Draw(Rng::stream(options.seed, STRANGER));
+        let mut run = Self {
+            stranger,
+            options,
+            net,
+            oracle: Oracle::default(),
+            users,
+            report: Report { runs: 1, ..Report::default() },
+            actions: actions.into(),
+            rebooted: false,
+            aborted: false,
+            healthy: None,
+            steps: 0,
+        };
+        run.listen(1);
+        if run.options.kind == Kind::Collision {
+            run.listen(0);
+        }
+        run
+    }
+
+    /// Options of a node's endpoint: node 0 has a way to another host if it is to try that.
+    pub(super) fn endpoint(options: &Options, node: usize) -> EndpointConfig {
+        let mut config = options.endpoints[node].clone();
+        if let (0, Some(_), Routes::Pairs(pairs)) = (node, options.other_host, &mut config.routes) {
+            let near = options.addresses[0][0];
+            pairs.push((near, elsewhere(near)));
+        }
+        config
+    }
+
+    /// The addresses that a node has at first.
+    fn first_addresses(options: &Options, node: usize) -> &[IpAddr] {
+        let all = &options.addresses[node];
+        match options.reboot {
+            Some((late, ..)) if options.late_address && late == node => &all[..all.len() - 1],
+            _ => all,
+        }
+    }
+}
