@@ -8,7 +8,7 @@ use anabranch_impair::Rng;
 use anabranch_proto::{AssociationConfig, OutgoingMessage, PathState, Ppid};
 use anabranch_wire::{DataFlags, kind};
 
-use crate::{Attack, Memory, attack, figure};
+use crate::{Attack, Memory, attack, figure, quiet};
 
 const WHOLE: u8 = DataFlags::BEGIN | DataFlags::END;
 
@@ -17,13 +17,6 @@ const PACKET: usize = 1472;
 
 fn victims() -> Vec<IpAddr> {
     (1..=100).map(|host| Ipv4Addr::new(10, 8, 0, host).into()).collect()
-}
-
-fn quiet() -> AssociationConfig {
-    let mut config = AssociationConfig::default();
-    config.heartbeat_interval = None;
-    config.mtu.discovery = false;
-    config
 }
 
 pub(crate) fn all() -> Vec<Attack> {

@@ -14,6 +14,7 @@ mod restarts;
 use std::alloc::System;
 use std::fmt::Write as _;
 
+use anabranch_proto::AssociationConfig;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -73,6 +74,14 @@ pub(crate) struct Attack {
 
 pub(crate) fn attack(name: &'static str, figures: impl Into<Vec<Figure>>) -> Attack {
     Attack { name, figures: figures.into() }
+}
+
+/// Associations that send nothing of their own accord, so that packets can be counted.
+pub(crate) fn quiet() -> AssociationConfig {
+    let mut config = AssociationConfig::default();
+    config.heartbeat_interval = None;
+    config.mtu.discovery = false;
+    config
 }
 
 type Group = (&'static str, fn() -> Vec<Attack>);

@@ -1,11 +1,11 @@
 //! Much memory for few bytes.
 
 use anabranch_harness::hostile::Target;
-use anabranch_proto::{AssociationConfig, AssociationId};
+use anabranch_proto::AssociationId;
 use anabranch_wire::{DataFlags, kind};
 use bytes::Bytes;
 
-use crate::{Attack, Memory, attack, figure};
+use crate::{Attack, Memory, attack, figure, quiet};
 
 const WHOLE: u8 = DataFlags::BEGIN | DataFlags::END;
 /// The receive buffer that the attacks are to exceed.
@@ -14,10 +14,8 @@ const BUFFER: usize = 256 << 10;
 const BESIDE: u64 = 64 << 10;
 
 fn connected() -> (Target, AssociationId) {
-    let mut config = AssociationConfig::default();
+    let mut config = quiet();
     config.receive_buffer = BUFFER;
-    config.heartbeat_interval = None;
-    config.mtu.discovery = false;
     Target::connected(config, &[])
 }
 

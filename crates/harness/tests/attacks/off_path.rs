@@ -5,21 +5,13 @@ use std::time::Duration;
 use anabranch_harness::hostile::{Draft, Target};
 use anabranch_impair::Rng;
 use anabranch_proto::{
-    AssociationConfig, AssociationId, EndpointConfig, IcmpKind, IcmpMessage, OutgoingMessage, Ppid,
+    AssociationId, EndpointConfig, IcmpKind, IcmpMessage, OutgoingMessage, Ppid,
 };
 use anabranch_wire::{Header, kind};
 
-use crate::{Attack, Memory, attack, figure};
+use crate::{Attack, Memory, attack, figure, quiet};
 
 const GUESSES: u64 = 10_000;
-
-fn config() -> AssociationConfig {
-    let mut config = AssociationConfig::default();
-    // Packets are counted.
-    config.heartbeat_interval = None;
-    config.mtu.discovery = false;
-    config
-}
 
 pub(crate) fn all() -> Vec<Attack> {
     vec![
@@ -70,7 +62,7 @@ fn random(rng: &mut Rng, most: u64) -> Vec<u8> {
 }
 
 fn guesses(name: &'static str, kinds: &[u8]) -> Attack {
-    let (mut target, id) = Target::connected(config(), &[]);
+    let (mut target, id) = Target::connected(quiet(), &[]);
     let mut rng = Rng::new(1);
     let mut memory = Memory::now();
     for number in 0..GUESSES {
@@ -97,7 +89,7 @@ fn guesses(name: &'static str, kinds: &[u8]) -> Attack {
 
 /// An INIT has no tag to guess: it is answered, to the peer, and changes nothing.
 fn inits() -> Attack {
-    let (mut target, id) = Target::connected(config(), &[]);
+    let (mut target, id) = Target::connected(quiet(), &[]);
     let mut memory = Memory::now();
     let mut elsewhere = 0;
     for _ in 0..GUESSES {
@@ -120,7 +112,7 @@ fn inits() -> Attack {
 }
 
 fn icmp() -> Attack {
-    let (mut target, id) = Target::connected(config(), &[]);
+    let (mut target, id) = Target::connected(quiet(), &[]);
     let before = target.association(id).statistics().paths[0].mtu;
     let mut rng = Rng::new(2);
     let kinds = [
@@ -160,7 +152,7 @@ fn icmp() -> Attack {
 }
 
 fn out_of_the_blue() -> Attack {
-    let mut target = Target::new(EndpointConfig::default(), config());
+    let mut target = Target::new(EndpointConfig::default(), quiet());
     let mut rng = Rng::new(3);
     let mut memory = Memory::now();
     let mut longer = 0;
@@ -187,8 +179,8 @@ fn out_of_the_blue() -> Attack {
 
 /// Two endpoints that are told to talk to each other.
 fn answers_to_answers() -> Attack {
-    let mut one = Target::new(EndpointConfig::default(), config());
-    let mut other = Target::new(EndpointConfig::default(), config());
+    let mut one = Target::new(EndpointConfig::default(), quiet());
+    let mut other = Target::new(EndpointConfig::default(), quiet());
     let mut rng = Rng::new(4);
     let mut answers = 0;
     for number in 0..GUESSES {

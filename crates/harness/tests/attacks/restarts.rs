@@ -6,16 +6,13 @@ use anabranch_harness::hostile::{Draft, Sent, Target};
 use anabranch_proto::{AssociationConfig, AssociationId, EndpointConfig, Event};
 use anabranch_wire::{Header, kind};
 
-use crate::{Attack, Memory, attack, figure};
+use crate::{Attack, Memory, attack, figure, quiet};
 
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 9));
 const TRIES: u64 = 1000;
 
 fn connected() -> (Target, AssociationId) {
-    let mut config = AssociationConfig::default();
-    config.heartbeat_interval = None;
-    config.mtu.discovery = false;
-    Target::connected(config, &[])
+    Target::connected(quiet(), &[])
 }
 
 pub(crate) fn all() -> Vec<Attack> {
