@@ -421,8 +421,16 @@ impl<'a> Fields<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Asserts that something is refused at this line with a reason that contains this one.
+    #[track_caller]
+    pub(crate) fn refused<V: std::fmt::Debug>(read: Checked<V>, line: usize, reason: &str) {
+        let error = read.unwrap_err();
+        assert!(error.reason.contains(reason), "'{reason}' is not in {error:?}");
+        assert_eq!(error.line, line, "{error:?}");
+    }
 
     const TEXT: &str = "title = 'x'\n\n[path.primary]\nloss = '3 %'\ncount = 4\n";
 

@@ -307,6 +307,7 @@ fn known_metric(name: &str, line: usize) -> Checked<()> {
 pub(crate) mod tests {
     use super::*;
     use crate::setup::tests::SMALL;
+    use crate::tree::tests::refused;
 
     pub(crate) const HEAD: &str = r#"
 title = "A test"
@@ -396,9 +397,7 @@ series = "policy"
         ];
         for (from, to, line, reason) in cases {
             assert!(text().contains(from), "{from}");
-            let error = read(&text().replacen(from, to, 1), &[]).unwrap_err();
-            assert!(error.reason.contains(reason), "{to}: {error:?}");
-            assert_eq!(error.line, line, "{to}: {error:?}");
+            refused(read(&text().replacen(from, to, 1), &[]), line, reason);
         }
     }
 

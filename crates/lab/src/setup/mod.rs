@@ -95,6 +95,7 @@ impl Setup {
 pub(crate) mod tests {
     use super::*;
     use crate::tree::Node;
+    use crate::tree::tests::refused;
 
     pub(crate) const SMALL: &str = r#"
 [network]
@@ -204,9 +205,7 @@ message = "1 kB"
             ),
         ];
         for (from, to, line, reason) in cases {
-            let error = read(&SMALL.replace(from, to)).unwrap_err();
-            assert!(error.reason.contains(reason), "{to}: {error:?}");
-            assert_eq!(error.line, line, "{to}: {error:?}");
+            refused(read(&SMALL.replace(from, to)), line, reason);
         }
     }
 }

@@ -253,6 +253,7 @@ impl Manner {
 mod tests {
     use super::*;
     use crate::setup::tests::{SMALL, read};
+    use crate::tree::tests::refused;
 
     /// The discipline of the primary path's core when `[network]` has these lines, too.
     fn discipline(lines: &str) -> Checked<Discipline> {
@@ -332,9 +333,7 @@ mod tests {
             ("codel = { interval = \"9 parsec\" }".to_owned(), 8, "not a time with its unit"),
         ];
         for (lines, line, reason) in cases {
-            let error = discipline(&lines).unwrap_err();
-            assert!(error.reason.contains(reason), "{lines}: {error:?}");
-            assert_eq!(error.line, line, "{lines}: {error:?}");
+            refused(discipline(&lines), line, reason);
         }
         let huge = red("min = \"5 GB\", max = \"15 GB\"").replace("50 packets", "50 GB");
         assert!(discipline(&huge).unwrap_err().reason.contains("too large"));
