@@ -51,12 +51,7 @@ struct Checked {
 
 impl Check {
     pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
-        let ids = if self.ids.is_empty() {
-            library.ids().map_err(session::refused)?
-        } else {
-            self.ids.clone()
-        };
-        let scenarios = session::load(&library, &ids, &[])?;
+        let scenarios = session::load_or_all(&library, &self.ids)?;
         let unrecorded = unrecorded(&scenarios)?;
         let mode = match (self.full, self.options.seeds) {
             (true, _) => Mode::Full,

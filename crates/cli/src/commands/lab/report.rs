@@ -36,12 +36,7 @@ pub(crate) struct Report {
 
 impl Report {
     pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
-        let ids = if self.ids.is_empty() {
-            library.ids().map_err(session::refused)?
-        } else {
-            self.ids.clone()
-        };
-        let scenarios = session::load(&library, &ids, &[])?;
+        let scenarios = session::load_or_all(&library, &self.ids)?;
         let seeds = self.options.seeds.map(|seeds| seeds as usize);
         let decided = self.decided;
         let sections = self

@@ -65,6 +65,17 @@ pub(super) fn load(
     ids.iter().map(|id| library.load(id, changes).map_err(refused)).collect()
 }
 
+/// As [`load`], without changes; where nothing is named, all that there are.
+pub(super) fn load_or_all(
+    library: &Library,
+    arguments: &[String],
+) -> Result<Vec<Scenario>, Failure> {
+    if arguments.is_empty() {
+        return load(library, &library.ids().map_err(refused)?, &[]);
+    }
+    load(library, arguments, &[])
+}
+
 pub(super) fn refused(error: ScenarioError) -> Failure {
     match error {
         ScenarioError::Argument(sentence) => Failure::Usage(sentence),
