@@ -66,9 +66,7 @@ impl fmt::Display for BindError {
                 let (ip, port) = (address.ip(), address.port());
                 write!(f, "cannot bind UDP port {port} on {ip}: ")?;
                 match source.kind() {
-                    io::ErrorKind::AddrInUse => {
-                        f.write_str("address in use: choose another with --udp-port")
-                    }
+                    io::ErrorKind::AddrInUse => f.write_str("address in use: choose another"),
                     io::ErrorKind::AddrNotAvailable => {
                         f.write_str("no interface of this host has this address")
                     }
@@ -422,7 +420,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "cannot bind UDP port 9899 on 10.0.0.1: address in use: choose another with --udp-port"
+            "cannot bind UDP port 9899 on 10.0.0.1: address in use: choose another"
         );
         let error = ConnectError::Failed {
             remotes: vec![([10, 0, 0, 1], 80).into(), ([10, 0, 1, 1], 80).into()],

@@ -1,13 +1,14 @@
 //! SCTP endpoints, as the options that the commands share describe them.
 
 use std::future::Future;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch::{
-    Association, AssociationConfig, ConnectOptions, Endpoint, EndpointConfig, ListenOptions,
-    Notification, SCTP_UDP_PORT, Statistics,
+    Association, AssociationConfig, BindError, ConnectOptions, Endpoint, EndpointConfig,
+    ListenOptions, Notification, SCTP_UDP_PORT, Statistics,
 };
 use anabranch_http::{Authority, Host};
 use tokio::task::{JoinHandle, JoinSet};
@@ -86,12 +87,22 @@ impl Binding<'_> {
         if let Some(file) = &self.options.impair {
             builder = builder.runtime(impairment::runtime(file)?);
         }
-        let endpoint = builder.bind().map_err(Failure::failed)?;
+        let endpoint = builder.bind().map_err(cannot_bind)?;
         #[cfg(unix)]
         crate::control::offer(&endpoint, self.options.control.as_deref())?;
         #[cfg(not(unix))]
         refuse(self.options.control.iter().map(|_| "--control"), self.transport)?;
         Ok(endpoint)
+    }
+}
+
+/// Tells of an endpoint that cannot be bound, and of the option that helps.
+fn cannot_bind(error: BindError) -> Failure {
+    match &error {
+        BindError::Socket { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+            Failure::failed(format!("{error} with --udp-port"))
+        }
+        _ => Failure::failed(error),
     }
 }
 

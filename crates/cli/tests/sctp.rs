@@ -140,8 +140,10 @@ fn bad_input_is_answered_with_a_sentence() {
     let server = serve(&site, "127.0.0.1");
     let udp_port = server.udp_port();
     let serve = |options: &[&str]| run(&[&["serve", "."][..], options].concat(), &site.path());
-    serve(&["--listen", "127.0.0.1:8080", "--udp-port", &udp_port])
-        .failed_with(1, &format!("cannot bind UDP port {udp_port} on 127.0.0.1: address in use"));
+    let busy = format!(
+        "cannot bind UDP port {udp_port} on 127.0.0.1: address in use: choose another with --udp-port"
+    );
+    serve(&["--listen", "127.0.0.1:8080", "--udp-port", &udp_port]).failed_with(1, &busy);
     serve(&["--listen", "192.0.2.1:8080"]).failed_with(1, "no interface of this host");
     serve(&["--listen", "127.0.0.1:0", "--udp-port", "0"])
         .failed_with(1, "0 is not a valid SCTP port");
