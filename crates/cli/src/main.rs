@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod client;
 mod commands;
 #[cfg(unix)]
 mod control;

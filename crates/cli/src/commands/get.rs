@@ -8,10 +8,11 @@ use anabranch_http::{Authority, Scheme, Transaction, Url};
 use clap::Args;
 use futures_util::future::join_all;
 
-use crate::address::{Address, plain_address, resolve};
+use crate::address::resolve;
+use crate::client::ClientOptions;
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
-use crate::options::{SctpOptions, Transport, duration, refuse};
+use crate::options::{Transport, refuse};
 use crate::output::{print, print_json};
 use crate::progress::{Bars, Follower};
 use crate::report::{ConnectionReport, FileReport, GetReport};
@@ -41,26 +42,14 @@ pub(crate) struct Get {
     /// Directory for the files
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    /// Addresses to connect from [default: those of the host]
-    #[arg(long, value_name = "ADDR,...", value_delimiter = ',', value_parser = plain_address)]
-    local: Vec<Address>,
-    /// How long to wait for the server's first answer
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
-    connect_timeout: Duration,
+    #[command(flatten)]
+    client: ClientOptions,
     /// Print the summary as one JSON document
     #[arg(long)]
     json: bool,
     /// Print neither progress nor summary
     #[arg(short, long)]
     quiet: bool,
-    /// UDP port of this side [default: a free one]
-    #[arg(long, value_name = "N", help_heading = "SCTP")]
-    udp_port: Option<u16>,
-    /// UDP port of the server [default: 9899]
-    #[arg(long, value_name = "N", help_heading = "SCTP")]
-    remote_udp_port: Option<u16>,
-    #[command(flatten)]
-    sctp: SctpOptions,
 }
 
 /// The files of one authority.
@@ -136,12 +125,12 @@ impl Get {
             }
         }
         let ports = [
-            self.udp_port.map(|_| "--udp-port"),
-            self.remote_udp_port.map(|_| "--remote-udp-port"),
+            self.client.udp_port.map(|_| "--udp-port"),
+            self.client.remote_udp_port.map(|_| "--remote-udp-port"),
         ];
         let ports = ports.into_iter().flatten();
         if groups.iter().all(|group| group.transport == Transport::Tcp) {
-            refuse(ports.chain(self.sctp.given()), Transport::Tcp)?;
+            refuse(ports.chain(self.client.sctp.given()), Transport::Tcp)?;
         } else if self.transport == Some(Transport::Sctp) {
             refuse(ports, Transport::Sctp)?;
         }
@@ -155,12 +144,9 @@ impl Get {
         let Some(transport) = transports.find(|t| t.encapsulation().is_some()) else {
             return Ok(None);
         };
-        let (here, there) = (self.udp_port, self.remote_udp_port);
         let over_sctp = groups.iter().filter(|group| group.transport == transport);
         let hosts = over_sctp.flat_map(|group| &group.authority.hosts);
-        let local = &self.local;
-        let streams = self.streams;
-        sctp::Client::bind(hosts, transport, &self.sctp, local, here, there, streams).map(Some)
+        sctp::Client::bind(hosts, transport, &self.client, self.streams).map(Some)
     }
 
     /// Fetches a group. Fails only when the user wants it to end.
@@ -217,10 +203,10 @@ impl Get {
         let order = Order {
             authority: &group.authority,
             remotes: resolve(&group.authority).await?,
-            locals: &self.local,
+            locals: &self.client.local,
             transactions: &group.transactions,
             streams: self.streams,
-            connect_timeout: self.connect_timeout,
+            connect_timeout: self.client.connect_timeout,
             observer: follower,
             interrupt,
         };

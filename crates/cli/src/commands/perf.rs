@@ -5,9 +5,10 @@ use std::time::Duration;
 use anabranch_http::Authority;
 use clap::{Args, Subcommand};
 
-use crate::address::{Address, authority, plain_address};
+use crate::address::authority;
+use crate::client::ClientOptions;
 use crate::failure::Failure;
-use crate::options::{SctpOptions, Transport, duration, size};
+use crate::options::{Transport, duration, size};
 use crate::perf::client::Measurement;
 use crate::perf::{Limit, Mode, Plan, server};
 use crate::service::ServiceOptions;
@@ -89,20 +90,8 @@ struct Client {
     /// What carries the associations
     #[arg(long, value_enum, default_value_t = Transport::SctpUdp)]
     transport: Transport,
-    /// Addresses to connect from [default: those of the host]
-    #[arg(long, value_name = "ADDR,...", value_delimiter = ',', value_parser = plain_address)]
-    local: Vec<Address>,
-    /// How long to wait for the peer's first answer
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
-    connect_timeout: Duration,
-    /// UDP port of this side [default: a free one]
-    #[arg(long, value_name = "N", help_heading = "SCTP")]
-    udp_port: Option<u16>,
-    /// UDP port of the peer [default: 9899]
-    #[arg(long, value_name = "N", help_heading = "SCTP")]
-    remote_udp_port: Option<u16>,
     #[command(flatten)]
-    sctp: SctpOptions,
+    client: ClientOptions,
 }
 
 impl Perf {
@@ -134,11 +123,7 @@ impl Client {
         Ok(Measurement {
             authority: self.peer,
             transport: self.transport,
-            locals: self.local,
-            udp_port: self.udp_port,
-            remote_udp_port: self.remote_udp_port,
-            connect_timeout: self.connect_timeout,
-            sctp: self.sctp,
+            client: self.client,
             mode: self.mode,
             plan,
             plain: self.plain,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::{Association, ConnectOptions, Endpoint, SCTP_UDP_PORT};
+use anabranch::{Association, Endpoint};
 use anabranch_http::Authority;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, FuturesUnordered};
@@ -13,11 +13,12 @@ use super::meter::{Counts, Meter};
 use super::protocol::{Control, Mode, Plan, Report};
 use super::report::{AssociationReport, Direction, Event, Summary, fairness, tell_interval};
 use super::traffic::Exchange;
-use crate::address::{Address, resolve};
-use crate::endpoint::{Binding, Peer, Watch, association_config, close, end};
+use crate::address::resolve;
+use crate::client::ClientOptions;
+use crate::endpoint::{Peer, Watch, close, end};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
-use crate::options::{SctpOptions, Transport, refuse};
+use crate::options::{Transport, refuse};
 use crate::output::print_json;
 
 /// Handshakes at a time.
@@ -31,11 +32,7 @@ const TOLD: usize = 5;
 pub(crate) struct Measurement {
     pub(crate) authority: Authority,
     pub(crate) transport: Transport,
-    pub(crate) locals: Vec<Address>,
-    pub(crate) udp_port: Option<u16>,
-    pub(crate) remote_udp_port: Option<u16>,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) sctp: SctpOptions,
+    pub(crate) client: ClientOptions,
     pub(crate) mode: Mode,
     pub(crate) plan: Plan,
     /// The peer speaks no perf.
@@ -66,15 +63,10 @@ impl Measurement {
         let interrupt = Interrupt::install()?;
         let meter = Meter::new().map_err(Failure::failed)?;
         if self.transport == Transport::Sctp {
-            refuse(self.remote_udp_port.map(|_| "--remote-udp-port").into_iter(), self.transport)?;
+            let port = self.client.remote_udp_port.map(|_| "--remote-udp-port");
+            refuse(port.into_iter(), self.transport)?;
         }
-        let binding = Binding {
-            transport: self.transport,
-            addresses: &self.locals,
-            udp_port: self.udp_port,
-            options: &self.sctp,
-        };
-        let endpoint = binding.client(self.authority.hosts.iter())?;
+        let endpoint = self.client.bind(self.transport, self.authority.hosts.iter())?;
         let result = tokio::select! {
             connected = self.connect(&endpoint, &meter) => match connected {
                 Ok(members) => self.measure(members, &meter, &interrupt).await,
@@ -88,15 +80,12 @@ impl Measurement {
 
     /// Sets all associations up.
     async fn connect(&self, endpoint: &Endpoint, meter: &Meter) -> Result<Vec<Member>, Failure> {
-        let mut config = association_config(&self.sctp)?;
-        config.outbound_streams = config.outbound_streams.max(self.plan.streams);
-        let mut options = ConnectOptions::from(config);
-        options.remote_udp_port = self.remote_udp_port.unwrap_or(SCTP_UDP_PORT);
+        let options = self.client.connect_options(self.plan.streams)?;
         let peer = Peer {
             authority: &self.authority,
             addresses: resolve(&self.authority).await?,
             transport: self.transport,
-            timeout: self.connect_timeout,
+            timeout: self.client.connect_timeout,
         };
         let connecting = (0..self.associations).map(|_| peer.connect(endpoint, options.clone()));
         let mut connecting = stream::iter(connecting).buffer_unordered(CONNECTING);

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use anabranch::{Association, ConnectOptions, Endpoint, SCTP_UDP_PORT};
+use anabranch::{Association, ConnectOptions, Endpoint};
 use anabranch_http::{Host, ServerOptions, StreamTotals, fetch, serve_connection};
 
 use super::{Delivery, Order, Service};
-use crate::address::Address;
+use crate::client::ClientOptions;
 use crate::endpoint::{
     Binding, Peer, Watch, accept_all, association_config, close, end, listen, paths,
 };
@@ -61,18 +61,12 @@ impl Client {
     pub(crate) fn bind<'h>(
         hosts: impl Iterator<Item = &'h Host>,
         transport: Transport,
-        options: &SctpOptions,
-        addresses: &[Address],
-        udp_port: Option<u16>,
-        remote_udp_port: Option<u16>,
+        client: &ClientOptions,
         streams: u16,
     ) -> Result<Self, Failure> {
-        let mut config = association_config(options)?;
-        config.outbound_streams = config.outbound_streams.max(streams);
-        let mut connect = ConnectOptions::from(config);
-        connect.remote_udp_port = remote_udp_port.unwrap_or(SCTP_UDP_PORT);
-        let endpoint = Binding { transport, addresses, udp_port, options }.client(hosts)?;
-        Ok(Self { endpoint, transport, options: connect })
+        let options = client.connect_options(streams)?;
+        let endpoint = client.bind(transport, hosts)?;
+        Ok(Self { endpoint, transport, options })
     }
 
     /// Fetches over one association.

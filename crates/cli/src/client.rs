@@ -1,0 +1,53 @@
+//! What `get` and `perf client` have in common: options of a side that sets associations up.
+
+use std::time::Duration;
+
+use anabranch::{ConnectOptions, Endpoint, SCTP_UDP_PORT};
+use anabranch_http::Host;
+use clap::Args;
+
+use crate::address::{Address, plain_address};
+use crate::endpoint::{Binding, association_config};
+use crate::failure::Failure;
+use crate::options::{SctpOptions, Transport, duration};
+
+/// Options of a client.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ClientOptions {
+    /// Addresses to connect from [default: those of the host]
+    #[arg(long, value_name = "ADDR,...", value_delimiter = ',', value_parser = plain_address)]
+    pub(crate) local: Vec<Address>,
+    /// How long to wait for the peer's first answer
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
+    pub(crate) connect_timeout: Duration,
+    /// UDP port of this side [default: a free one]
+    #[arg(long, value_name = "N", help_heading = "SCTP")]
+    pub(crate) udp_port: Option<u16>,
+    /// UDP port of the peer [default: 9899]
+    #[arg(long, value_name = "N", help_heading = "SCTP")]
+    pub(crate) remote_udp_port: Option<u16>,
+    #[command(flatten)]
+    pub(crate) sctp: SctpOptions,
+}
+
+impl ClientOptions {
+    /// An endpoint that finds these hosts.
+    pub(crate) fn bind<'h>(
+        &self,
+        transport: Transport,
+        hosts: impl Iterator<Item = &'h Host>,
+    ) -> Result<Endpoint, Failure> {
+        let (addresses, udp_port, options) = (&self.local, self.udp_port, &self.sctp);
+        Binding { transport, addresses, udp_port, options }.client(hosts)
+    }
+
+    /// How to set up an association with so many outbound streams, or more if the profile has
+    /// more.
+    pub(crate) fn connect_options(&self, streams: u16) -> Result<ConnectOptions, Failure> {
+        let mut config = association_config(&self.sctp)?;
+        config.outbound_streams = config.outbound_streams.max(streams);
+        let mut options = ConnectOptions::from(config);
+        options.remote_udp_port = self.remote_udp_port.unwrap_or(SCTP_UDP_PORT);
+        Ok(options)
+    }
+}
