@@ -1,5 +1,6 @@
 /* Does what packetdrill does with a script: makes calls, puts packets in and takes packets out.
  * packetdrill 4|6 */
+#include "check.h"
 #include "packetdrill.h"
 
 #include <anabranch.h>
@@ -21,15 +22,6 @@ enum { COOKIE_ECHO = 10, COOKIE_ACK = 11, SHUTDOWN_COMPLETE = 14 };
 #define PEER_TAG 0x11223344u
 #define PEER_TSN 1000u
 #define RWND 65536u
-
-#define CHECK(condition)                                                                  \
-    do {                                                                                  \
-        if (!(condition)) {                                                               \
-            fprintf(stderr, "%s:%d: %s (errno %d: %s)\n", __FILE__, __LINE__, #condition, \
-                    errno, strerror(errno));                                              \
-            exit(1);                                                                      \
-        }                                                                                 \
-    } while (0)
 
 static struct packetdrill_interface ifc;
 static int v6;

@@ -30,6 +30,8 @@ typedef int sock;
 #define CONNECTX anabranch_sctp_connectx
 #endif
 
+#include "check.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdint.h>
@@ -37,15 +39,6 @@ typedef int sock;
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                                  \
-    do {                                                                                  \
-        if (!(condition)) {                                                               \
-            fprintf(stderr, "%s:%d: %s (errno %d: %s)\n", __FILE__, __LINE__, #condition, \
-                    errno, strerror(errno));                                              \
-            exit(1);                                                                      \
-        }                                                                                 \
-    } while (0)
 
 #define MESSAGES 64
 #define LONGEST 60000

@@ -1,4 +1,6 @@
 /* The socket calls as a program sees them: both ends in one process, over UDP on loopback. */
+#include "check.h"
+
 #include <anabranch.h>
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,15 +13,6 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <unistd.h>
-
-#define CHECK(condition)                                                                  \
-    do {                                                                                  \
-        if (!(condition)) {                                                               \
-            fprintf(stderr, "%s:%d: %s (errno %d: %s)\n", __FILE__, __LINE__, #condition, \
-                    errno, strerror(errno));                                              \
-            exit(1);                                                                      \
-        }                                                                                 \
-    } while (0)
 
 #define FAILS(call, with) CHECK((errno = 0, (call) == -1 && errno == (with)))
 
