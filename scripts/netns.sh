@@ -1,4 +1,4 @@
-# Sourced by the scripts that transfer a file between network namespaces. Needs root and
+# Sourced by the scripts that measure between network namespaces. Needs root and
 # iproute2 with tc. Everything made here is removed when the script ends, however it ends.
 
 set -euo pipefail

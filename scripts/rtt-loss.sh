@@ -7,8 +7,10 @@
 #   Settings by environment: RTTS (ms), LOSSES (percent, in each direction), RATE (Mb/s), SECONDS_EACH,
 #   TRANSPORT (sctp-udp or sctp), CONTROLS (of TCP), ANABRANCH (the program, built here if not given).
 
-set -euo pipefail
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/netns.sh"
+for tool in iperf3 jq; do
+    command -v "$tool" >/dev/null || fail "$tool is missing: run scripts/setup"
+done
 
 rtts=${RTTS:-2 20 50 100 300}
 losses=${LOSSES:-0 0.1 1}
@@ -16,38 +18,18 @@ rate=${RATE:-100}
 seconds=${SECONDS_EACH:-10}
 transport=${TRANSPORT:-sctp-udp}
 
-fail() {
-    echo "rtt-loss.sh: $*" >&2
-    exit 1
-}
-[ "$(id -u)" = 0 ] || fail "needs root, for network namespaces"
-for tool in ip iperf3 jq; do
-    command -v "$tool" >/dev/null || fail "$tool is missing: run scripts/setup"
-done
-if [ -z "${ANABRANCH:-}" ]; then
-    cargo build --quiet --release -p anabranch-cli
-    ANABRANCH=${CARGO_TARGET_DIR:-target}/release/anabranch
-fi
-
-work=$(mktemp -d)
-left=anabranch-left-$$
-right=anabranch-right-$$
 started=()
-cleanup() {
+stop_started() {
     for process in "${started[@]}"; do
         kill "$process" 2>/dev/null || :
     done
     wait
-    ip netns delete "$left" 2>/dev/null || :
-    ip netns delete "$right" 2>/dev/null || :
-    rm -rf "$work"
+    cleanup
 }
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+trap stop_started EXIT
 
-for namespace in "$left" "$right"; do
-    ip netns add "$namespace"
-    ip -n "$namespace" link set lo up
+make_namespaces left right
+for namespace in "$ns_left" "$ns_right"; do
     # Buffers must not be what limits: 16 MB is more than four times the largest product here.
     ip netns exec "$namespace" sh -c '
         echo "4096 131072 16777216" >/proc/sys/net/ipv4/tcp_rmem
@@ -90,12 +72,12 @@ loss_percent = $loss
 LINE
         started=()
         start "$work/emulate" "$ANABRANCH" emulate --impair "$work/line.toml" \
-            --line "$left:w0:10.98.0.1/24=$right:w0:10.98.0.2/24"
-        start "$work/server" ip netns exec "$right" "$ANABRANCH" perf server \
+            --line "$ns_left:w0:10.98.0.1/24=$ns_right:w0:10.98.0.2/24"
+        start "$work/server" ip netns exec "$ns_right" "$ANABRANCH" perf server \
             --listen 10.98.0.2:5201 --transport "$transport" --receive-buffer 16Mi
         # What has been acknowledged after that time: a full send buffer takes much longer to drain
         # over a slow path, and TCP's is not waited for either.
-        start "$work/client" ip netns exec "$left" "$ANABRANCH" perf client 10.98.0.2:5201 --json \
+        start "$work/client" ip netns exec "$ns_left" "$ANABRANCH" perf client 10.98.0.2:5201 --json \
             --interval "${seconds}s" --transport "$transport" --time 1h --send-buffer 16Mi
         for _ in $(seq $((seconds * 20 + 100))); do
             grep -q '"event":"interval"' "$work/client" && break
@@ -104,10 +86,10 @@ LINE
         ours=$(grep -m 1 '"event":"interval"' "$work/client" |
             megabits '(.bytes_sent * 8 / (.to_seconds - .from_seconds))')
         kill -INT "${started[-1]}"
-        start "$work/iperf" ip netns exec "$right" iperf3 -s -p 5301 --forceflush
+        start "$work/iperf" ip netns exec "$ns_right" iperf3 -s -p 5301 --forceflush
         theirs=()
         for control in ${CONTROLS-reno cubic}; do
-            theirs+=("$(ip netns exec "$left" iperf3 -c 10.98.0.2 -p 5301 -C "$control" -t "$seconds" -J |
+            theirs+=("$(ip netns exec "$ns_left" iperf3 -c 10.98.0.2 -p 5301 -C "$control" -t "$seconds" -J |
                 megabits .end.sum_received.bits_per_second)")
         done
         printf '%8s %8s %12s %10s %10s\n' "$rtt" "$loss" "$ours" "${theirs[@]:-}"
