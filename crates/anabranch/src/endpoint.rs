@@ -1,24 +1,20 @@
 //! The endpoint: owner of sockets, engine and associations.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use anabranch_proto::{ConnectRequest, Encapsulation, EndpointConfig};
+use anabranch_proto::ConnectRequest;
 
 use crate::association::Association;
-use crate::capture::Capture;
-use crate::driver::Driver;
-use crate::error::{AssociationError, BindError, ConnectError, ListenError};
+use crate::builder::Builder;
+use crate::error::{AssociationError, ConnectError, ListenError};
 use crate::listener::Listener;
 use crate::options::{ConnectOptions, LINGER, ListenOptions, Remotes};
-use crate::runtime::{Runtime, Shard};
-use crate::shards::{self, Siblings};
+use crate::shards;
 use crate::shared::{ListenerState, Shared, State};
-use crate::sockets::{SocketSet, Wanted, WantedAddress};
 use crate::state::{AssociationState, Phase};
 use crate::wakers::Key;
 
@@ -27,231 +23,13 @@ const EPHEMERAL: u16 = 0xc000;
 
 /// Sockets of one UDP port and the associations over them, on any number of SCTP ports.
 ///
-/// A cheap handle; clones mean the same endpoint. A task runs it until all handles of it, its
-/// listeners and its associations are dropped, or until it is [closed](Self::close). Nothing is
-/// shared between endpoints, and a process may have any number of them.
+/// A cheap handle; clones mean the same endpoint. A task, or one for each of its
+/// [shards](Builder::shards), runs it until all handles of it, its listeners and its associations
+/// are dropped, or until it is [closed](Self::close). Nothing is shared between endpoints, and a
+/// process may have any number of them.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     inner: Arc<EndpointRef>,
-}
-
-/// Chooses what an [`Endpoint`] is bound to.
-#[derive(Clone, Debug, Default)]
-pub struct Builder {
-    local_addresses: Vec<WantedAddress>,
-    udp_port: u16,
-    config: EndpointConfig,
-    seed: Option<[u8; 32]>,
-    capture: Option<PathBuf>,
-    runtime: Option<Arc<dyn Runtime>>,
-    interface: Option<String>,
-    opened: Vec<Arc<UdpSocket>>,
-    shards: Option<usize>,
-}
-
-impl Builder {
-    /// Adds local addresses, each with a socket of its own, so that each is the source of its
-    /// own paths. With none, the endpoint uses all addresses of the host.
-    #[must_use]
-    pub fn local_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        let wanted = addresses.into_iter().map(|ip| WantedAddress { ip, link: None });
-        self.local_addresses.extend(wanted);
-        self
-    }
-
-    /// Adds a local address as [`local_addresses`](Self::local_addresses) does, and says which
-    /// interface has it: several may have the same link-local address.
-    #[must_use]
-    pub fn link_local_address(mut self, address: Ipv6Addr, interface: impl Into<String>) -> Self {
-        let link = Some(interface.into());
-        self.local_addresses.push(WantedAddress { ip: address.into(), link });
-        self
-    }
-
-    /// Sends and receives over this network interface only, whatever the routes are, and with no
-    /// local addresses given uses all of the interface, the link-local ones among them.
-    ///
-    /// Linux ties sockets to interfaces (SO_BINDTODEVICE); elsewhere binding fails.
-    #[must_use]
-    pub fn interface(mut self, name: impl Into<String>) -> Self {
-        self.interface = Some(name.into());
-        self
-    }
-
-    /// Adds a socket that was opened already, for instance by somebody who has the privilege for
-    /// raw sockets: a UDP socket, or with [`Encapsulation::Ip`] a raw socket for protocol 132.
-    /// Any descriptor becomes a `std::net::UdpSocket` with `From<OwnedFd>`. With such sockets no
-    /// local addresses are needed.
-    #[must_use]
-    pub fn socket(mut self, socket: UdpSocket) -> Self {
-        self.opened.push(Arc::new(socket));
-        self
-    }
-
-    /// UDP port of all local addresses, without meaning to IP protocol 132; 0, the default, takes one that is free on all of them.
-    /// Servers usually take [`SCTP_UDP_PORT`](crate::SCTP_UDP_PORT).
-    #[must_use]
-    pub fn udp_port(mut self, port: u16) -> Self {
-        self.udp_port = port;
-        self
-    }
-
-    /// Divides the endpoint into so many tasks with sockets of their own, so that a runtime of
-    /// several threads uses as many cores: 1, the default, to 64.
-    ///
-    /// Each association belongs to one of them, by its two SCTP ports: peers that all have the
-    /// same port share one task. Only Linux is able to, and over UDP only.
-    #[must_use]
-    pub fn shards(mut self, shards: usize) -> Self {
-        self.shards = Some(shards);
-        self
-    }
-
-    /// What carries the packets: UDP, the default, or IP protocol 132, which other SCTP stacks
-    /// expect. That needs raw sockets, and thus root or the capability CAP_NET_RAW.
-    #[must_use]
-    pub fn encapsulation(mut self, encapsulation: Encapsulation) -> Self {
-        self.config.encapsulation = encapsulation;
-        self
-    }
-
-    /// Options of the endpoint, [`encapsulation`](Self::encapsulation) among them.
-    #[must_use]
-    pub fn config(mut self, config: EndpointConfig) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// The seed of all random numbers, for runs that are to be repeated. By default it comes
-    /// from the operating system; whoever knows it can forge cookies.
-    #[must_use]
-    pub fn seed(mut self, seed: [u8; 32]) -> Self {
-        self.seed = Some(seed);
-        self
-    }
-
-    /// Writes all packets to a pcapng file, which is replaced if it exists.
-    #[must_use]
-    pub fn capture(mut self, path: impl Into<PathBuf>) -> Self {
-        self.capture = Some(path.into());
-        self
-    }
-
-    /// What runs the endpoint; by default the tokio runtime within which it is bound.
-    #[must_use]
-    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
-        self.runtime = Some(runtime);
-        self
-    }
-
-    /// Opens the sockets and starts the endpoint.
-    ///
-    /// # Errors
-    /// An option is out of range, a socket or the capture file cannot be opened, or there is no
-    /// runtime.
-    pub fn bind(mut self) -> Result<Endpoint, BindError> {
-        // Only simulators do without. On a network nobody would take such packets, and damaged
-        // ones would be taken; RFC 9653 is about something else, which both ends agree on.
-        self.config.checksum = true;
-        self.config.validate().map_err(BindError::Config)?;
-        let runtime = self.runtime.or_else(default_runtime).ok_or(BindError::NoRuntime)?;
-        let mut seed = match self.seed {
-            Some(seed) => seed,
-            None => {
-                let mut seed = [0; 32];
-                getrandom::fill(&mut seed).map_err(|_| BindError::Randomness)?;
-                seed
-            }
-        };
-        let encapsulation = self.config.encapsulation;
-        let count = self.shards.unwrap_or(1);
-        check_shards(count, encapsulation, !self.opened.is_empty())?;
-        let mut opened = Vec::with_capacity(self.opened.len());
-        for socket in &self.opened {
-            opened.push(socket.try_clone().map_err(BindError::Opened)?);
-        }
-        let mut sets = Vec::with_capacity(count);
-        let mut port = self.udp_port;
-        for index in 0..count {
-            let wanted = Wanted {
-                encapsulation,
-                addresses: self.local_addresses.clone(),
-                port,
-                interface: self.interface.clone(),
-                opened: std::mem::take(&mut opened),
-                shard: (count > 1).then_some(Shard { index, count, joins: index > 0 }),
-            };
-            let sockets = SocketSet::bind(&*runtime, wanted)?;
-            port = sockets.udp_port();
-            sets.push(sockets);
-        }
-        let clocks = (runtime.wall_clock(), runtime.now());
-        let capture = match self.capture {
-            Some(path) => match Capture::create(&path, encapsulation, clocks) {
-                Ok(capture) => Some(Arc::new(Mutex::new(capture))),
-                Err(source) => return Err(BindError::Capture { path, source }),
-            },
-            None => None,
-        };
-        self.config.memory_limit = (self.config.memory_limit / count).max(65_536);
-        self.config.max_associations = self.config.max_associations.div_ceil(count);
-        let first_port = u16::from_ne_bytes([seed[0], seed[1]]);
-        let mut shards = Vec::with_capacity(count);
-        for sockets in &sets {
-            let mut engine = anabranch_proto::Endpoint::new(self.config.clone(), seed);
-            let addresses: Vec<IpAddr> = sockets.addresses().iter().map(|a| a.ip).collect();
-            engine.set_local_addresses(runtime.now(), &addresses);
-            let shared = Shared::new(engine, runtime.clone(), sockets.udp_port());
-            shared.lock().addresses = sockets.addresses().to_vec();
-            shards.push(Arc::new(shared));
-            // No two draw the same numbers.
-            seed = next_seed(seed);
-        }
-        let shards: Arc<[Arc<Shared>]> = shards.into();
-        for (index, sockets) in sets.into_iter().enumerate() {
-            let siblings = Siblings::new(shards.clone(), index);
-            let driver = Driver::new(shards[index].clone(), sockets, siblings, capture.clone());
-            runtime.spawn(Box::pin(driver));
-        }
-        let (turn, next_port) = (AtomicUsize::new(0), AtomicU16::new(first_port));
-        Ok(Endpoint { inner: Arc::new(EndpointRef { shards, turn, next_port }) })
-    }
-}
-
-/// The seed of the next shard.
-fn next_seed(mut seed: [u8; 32]) -> [u8; 32] {
-    for byte in &mut seed {
-        let (next, carry) = byte.overflowing_add(1);
-        *byte = next;
-        if !carry {
-            break;
-        }
-    }
-    seed
-}
-
-/// Whether an endpoint can have so many shards.
-fn check_shards(count: usize, encapsulation: Encapsulation, opened: bool) -> Result<(), BindError> {
-    let refuse = |reason| Err(BindError::Shards { count, reason });
-    match count {
-        1 => Ok(()),
-        0 => refuse("there must be one at least"),
-        _ if count > shards::MOST => refuse("there may be 64 at the most"),
-        _ if !cfg!(target_os = "linux") => refuse("only Linux divides packets between them"),
-        _ if encapsulation == Encapsulation::Ip => refuse("only UDP can be divided"),
-        _ if opened => refuse("sockets that were opened already cannot be divided"),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(feature = "runtime-tokio")]
-fn default_runtime() -> Option<Arc<dyn Runtime>> {
-    Some(Arc::new(crate::runtime::TokioRuntime::current()?))
-}
-
-#[cfg(not(feature = "runtime-tokio"))]
-fn default_runtime() -> Option<Arc<dyn Runtime>> {
-    None
 }
 
 /// Totals of an endpoint.
@@ -278,6 +56,13 @@ pub struct EndpointStatistics {
 }
 
 impl Endpoint {
+    /// The endpoint of these shards, which run already. The search for SCTP ports begins at
+    /// `first_port`, if there are several.
+    pub(crate) fn of(shards: Arc<[Arc<Shared>]>, first_port: u16) -> Self {
+        let (turn, next_port) = (AtomicUsize::new(0), AtomicU16::new(first_port));
+        Self { inner: Arc::new(EndpointRef { shards, turn, next_port }) }
+    }
+
     /// Starts with all local addresses and a free UDP port.
     pub fn builder() -> Builder {
         Builder::default()
@@ -536,32 +321,6 @@ impl Drop for EndpointRef {
             let mut guard = shared.lock();
             guard.has_handle = false;
             guard.wake_driver();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cannot_be_divided_is_refused() {
-        let udp = Encapsulation::Udp;
-        assert!(check_shards(1, Encapsulation::Ip, true).is_ok());
-        assert_eq!(check_shards(2, udp, false).is_ok(), cfg!(target_os = "linux"));
-        for (count, encapsulation, opened) in
-            [(0, udp, false), (65, udp, false), (2, Encapsulation::Ip, false), (2, udp, true)]
-        {
-            assert!(check_shards(count, encapsulation, opened).is_err());
-        }
-    }
-
-    #[test]
-    fn seeds_differ() {
-        let (mut seed, mut seen) = ([255; 32], std::collections::BTreeSet::new());
-        for _ in 0..1000 {
-            assert!(seen.insert(seed));
-            seed = next_seed(seed);
         }
     }
 }

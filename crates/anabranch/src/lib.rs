@@ -43,6 +43,7 @@
 
 mod association;
 mod buffers;
+mod builder;
 pub mod byte_mode;
 mod capture;
 mod driver;
@@ -72,7 +73,8 @@ pub use anabranch_proto::{
     ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, Statistics,
 };
 pub use association::Association;
-pub use endpoint::{Builder, Endpoint, EndpointStatistics};
+pub use builder::Builder;
+pub use endpoint::{Endpoint, EndpointStatistics};
 pub use error::{
     AssociationError, BindError, CloseError, ConnectError, ListenError, SendError, SendErrorReason,
     StreamError,
