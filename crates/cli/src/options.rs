@@ -72,8 +72,6 @@ pub(crate) struct SctpOptions {
     /// HB.interval: time between heartbeats on a path without data [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) heartbeat_interval: Option<Duration>,
-    #[command(flatten)]
-    pub(crate) policies: PolicyOptions,
     /// Send buffer of an association, for instance 4M [default: of the profile]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) send_buffer: Option<usize>,
@@ -104,6 +102,9 @@ pub(crate) struct SctpOptions {
     /// Write all packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pub(crate) capture: Option<PathBuf>,
+    // Last, as what comes behind would stand under its heading.
+    #[command(flatten)]
+    pub(crate) policies: PolicyOptions,
 }
 
 impl SctpOptions {

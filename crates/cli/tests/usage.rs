@@ -19,6 +19,30 @@ fn help_has_examples() {
 }
 
 #[test]
+fn options_stand_under_their_heading() {
+    let site = Site::new(&[]);
+    for command in [&["serve"][..], &["get"], &["perf", "client"], &["echo"]] {
+        let help = run(&[command, &["--help"]].concat(), &site.path()).stdout;
+        let of = |heading: &str| {
+            let under = help.lines().skip_while(|line| *line != heading).skip(1);
+            let own = under.take_while(|line| line.is_empty() || line.starts_with(' '));
+            own.collect::<Vec<_>>().join("\n")
+        };
+        let [general, sctp, paths] = ["Options:", "SCTP:", "Multihoming:"].map(of);
+        for (option, own, others) in [
+            ("--json", &general, [&sctp, &paths]),
+            ("--udp-port", &sctp, [&general, &paths]),
+            ("--capture", &sctp, [&general, &paths]),
+            ("--dormant", &paths, [&general, &sctp]),
+        ] {
+            let begins = |text: &str| text.lines().any(|line| line.trim().starts_with(option));
+            assert!(begins(own), "{command:?}: {option}");
+            assert!(!others.into_iter().any(|text| begins(text)), "{command:?}: {option}");
+        }
+    }
+}
+
+#[test]
 fn wrong_usage_ends_with_2() {
     let site = Site::new(&[]);
     for (arguments, sentence) in [

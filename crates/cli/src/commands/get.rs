@@ -42,14 +42,14 @@ pub(crate) struct Get {
     /// Directory for the files
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    #[command(flatten)]
-    client: ClientOptions,
     /// Print the summary as one JSON document
     #[arg(long)]
     json: bool,
     /// Print neither progress nor summary
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    client: ClientOptions,
 }
 
 /// The files of one authority.
