@@ -16,6 +16,13 @@ pub(crate) fn anabranch(arguments: &[&str], directory: &Path) -> Command {
     command
 }
 
+/// Leaves a test out because of what is missing, unless ANABRANCH_REQUIRE_ALL=1 makes that a failure.
+pub(crate) fn skip(missing: &str) {
+    let required = std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|all| all == "1");
+    assert!(!required, "missing: {missing}");
+    eprintln!("skipped, because missing: {missing}");
+}
+
 /// How a command line ended.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
