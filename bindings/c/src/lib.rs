@@ -5,8 +5,8 @@
 //! safe. `descriptor` makes descriptors that `poll` can wait for.
 //!
 //! Sockets share a `host`: one thread that runs all endpoints of the process. With the feature
-//! `packetdrill` there is another one, which packetdrill drives instead of the network. Linux only: structures, constants and
-//! descriptors are its own.
+//! `packetdrill` there is another one, which packetdrill drives instead of the network. Linux only:
+//! structures, constants and descriptors are its own.
 #![cfg(target_os = "linux")]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]

@@ -56,7 +56,8 @@ impl Association {
     /// Sends a message if there is room for it now.
     ///
     /// # Errors
-    /// The message comes back with the reason, [`SendErrorReason::Blocked`](crate::SendErrorReason::Blocked) among others.
+    /// The message comes back with the reason,
+    /// [`SendErrorReason::Blocked`](crate::SendErrorReason::Blocked) among others.
     pub fn try_send(&self, message: OutgoingMessage) -> Result<(), SendError> {
         self.inner.offer(&mut None, None, message)
     }
