@@ -249,7 +249,7 @@ impl Association {
     /// # Errors
     /// The peer has no such confirmed address.
     pub fn set_primary(&self, remote: IpAddr) -> Result<(), NoSuchPath> {
-        let set = |association: &mut Engine, now: Instant| association.set_primary(now, remote);
+        let set = |association: &mut Engine, _: Instant| association.set_primary(remote);
         self.inner.engine(set).ok_or(NoSuchPath)?
     }
 

@@ -346,11 +346,12 @@ pub enum Revision {
     /// gap may wait for its SACK.
     Rfc2960,
     /// RFC 4960: the same, but a SACK is a missing report only for what is below the TSNs that it
-    /// newly acknowledges (Highest TSN Newly Acknowledged).
+    /// newly acknowledges (Highest TSN Newly Acknowledged). Idle time lowers cwnd and leaves
+    /// ssthresh alone.
     Rfc4960,
     /// RFC 9260: cwnd grows with every SACK that acknowledges something new, and only the
     /// beginning of fast recovery sends a packet whatever cwnd says. The packet that fills a gap
-    /// is acknowledged at once.
+    /// is acknowledged at once. Before idle time lowers cwnd, ssthresh becomes what cwnd was.
     Rfc9260,
 }
 

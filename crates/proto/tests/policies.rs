@@ -165,6 +165,33 @@ fn pmr_0_fails_over_at_the_first_timeout_and_returns_with_the_first_answer() {
     assert!(pair.statistics(0).paths[0].cwnd <= 1460, "back in slow start");
 }
 
+/// What leaves first after a failover is a retransmission; it does not hide how long the path was
+/// idle.
+#[test]
+// test: rfc9260 7.2.1 "the cwnd of the transport address SHOULD be"
+fn the_window_of_an_alternate_path_decays_until_the_failover() {
+    let mut config = config();
+    config.path_max_retrans = 0;
+    let mut pair = Pair::connected(2, config);
+    let remotes = pair.addresses[1].clone();
+    pair.association_mut(0).set_primary(remotes[1]).unwrap();
+    for _ in 0..20 {
+        assert!(pair.send(0, 0, vec![1; 20_000]));
+        pair.run(Duration::from_secs(1));
+    }
+    pair.association_mut(0).set_primary(remotes[0]).unwrap();
+    let grown = pair.statistics(0).paths[1].cwnd;
+    assert!(grown > 10_000, "{grown} bytes");
+    pair.run(Duration::from_secs(60));
+    cut(&mut pair, 0, false);
+    assert!(pair.send(0, 0, vec![1; 500]));
+    assert!(pair.run_until(Duration::from_secs(20), |pair| !failovers(pair).is_empty()));
+    pair.run(Duration::from_secs(1));
+    let path = &pair.statistics(0).paths[1];
+    let floor = 4 * (usize::from(path.mtu) - 28);
+    assert!(path.cwnd <= floor, "{grown} bytes before 60 s without data, {} after", path.cwnd);
+}
+
 #[test]
 fn dormant_paths_are_tried_as_the_policy_says() {
     for behaviour in DormantBehaviour::ALL {

@@ -325,8 +325,7 @@ fn a_refused_address_leaves_the_primary_path_that_the_user_chose() {
     pair.connect(AssociationConfig::rfc9260());
     pair.net.settle();
     let [first, second] = [0, 1].map(|path| pair.addresses[1][path]);
-    let now = pair.net.now();
-    pair.association_mut(0).set_primary(now, second).expect("the user vouches for it");
+    pair.association_mut(0).set_primary(second).expect("the user vouches for it");
     let init = pair.sent(0)[0].1.clone();
     let init = Packet::parse(&init).unwrap();
     let Ok(Chunk::Init(chunk)) = init.chunks().next().unwrap().unwrap().decode() else {

@@ -272,10 +272,9 @@ impl TransferApplication {
     /// The first address is the primary one, even if the handshake had to take another way.
     fn choose_primary(&self, context: &mut Context<'_>, id: AssociationId) {
         let Some(first) = self.remotes(context).first().copied() else { return };
-        let now = context.now();
         if let Some(mut association) = context.association(self.spec.from, id) {
             // A peer that does not list the address keeps what the handshake found.
-            let _ = association.set_primary(now, first);
+            let _ = association.set_primary(first);
         }
     }
 

@@ -179,7 +179,7 @@ impl World {
             Operation::StopListening => self.ends[1].endpoint.stop_listening(SERVER_PORT),
             Operation::SetPrimary { side, second } => {
                 let remote = address(other(*side), *second);
-                self.with(*side, |now, a| _ = a.set_primary(now, remote));
+                self.with(*side, |_, a| _ = a.set_primary(remote));
             }
             Operation::Heartbeat { side, second } => {
                 let remote = address(other(*side), *second);

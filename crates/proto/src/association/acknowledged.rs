@@ -65,7 +65,7 @@ impl Association {
 
         self.grow_windows(now);
         self.use_echo(now);
-        self.supervise_acked(now);
+        self.supervise_acked();
         self.detect_losses(now);
         self.exit_recovery();
         self.restart_timers(now);
@@ -120,7 +120,7 @@ impl Association {
     }
 
     /// Error counters: an acknowledged chunk proves that its path works.
-    fn supervise_acked(&mut self, now: Instant) {
+    fn supervise_acked(&mut self) {
         if !self.summary.newly_acked() {
             return;
         }
@@ -131,7 +131,7 @@ impl Association {
             // With timestamps the echo told which transmission arrived.
             let credited = self.config.credit_retransmissions && !self.timestamps.in_use;
             if ack.proven || (credited && ack.alive) {
-                self.path_works(now, index);
+                self.path_works(index);
             }
         }
     }

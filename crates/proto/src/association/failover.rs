@@ -5,13 +5,12 @@ use crate::event::{Event, PathId};
 use crate::marks::mark;
 use crate::policy;
 use crate::policy::failover::{Failover, Input, Phase, View};
-use crate::time::Instant;
 
 impl Association {
     /// Something happened to a path, or to the choice of it.
     // req: rfc9260 6.4.1 "send the data to an alternate active destination"
     // req: rfc9260 8.2 "only ONE transport address SHOULD be chosen"
-    pub(super) fn fail_over(&mut self, now: Instant, input: Input) {
+    pub(super) fn fail_over(&mut self, input: Input) {
         let before = Failover { phase: self.phase, primary: self.primary, in_use: self.active };
         let paths = &self.paths;
         let after = before.step(
@@ -31,7 +30,7 @@ impl Association {
         self.primary = after.primary;
         self.tell_failover(input, before, after);
         if after.in_use != before.in_use {
-            self.use_path(now, after.in_use);
+            self.use_path(after.in_use);
             if !self.paths[before.in_use].is_active() {
                 self.outstanding.redirect_lost(before.in_use, after.in_use);
             }
@@ -111,15 +110,13 @@ impl Association {
     }
 
     /// New data goes over path `index` from now on.
-    pub(super) fn use_path(&mut self, now: Instant, index: usize) {
+    pub(super) fn use_path(&mut self, index: usize) {
         if self.active == index {
             return;
         }
         self.active = index;
         self.paced_until = None;
-        let path = &mut self.paths[index];
-        path.last_data = now;
-        self.events
-            .push_back(Event::ActivePathChanged { path: PathId(index as u8), remote: path.remote });
+        let remote = self.paths[index].remote;
+        self.events.push_back(Event::ActivePathChanged { path: PathId(index as u8), remote });
     }
 }

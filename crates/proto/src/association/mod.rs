@@ -332,14 +332,14 @@ impl Association {
     ///
     /// # Errors
     /// [`NoSuchPath`] if there is none, or it is not confirmed, or the association has ended.
-    pub fn set_primary(&mut self, now: Instant, remote: IpAddr) -> Result<(), NoSuchPath> {
+    pub fn set_primary(&mut self, remote: IpAddr) -> Result<(), NoSuchPath> {
         if self.is_closed() {
             return Err(NoSuchPath);
         }
         let index = (self.paths.iter())
             .position(|path| path.remote == remote && path.is_verified())
             .ok_or(NoSuchPath)?;
-        self.fail_over(now, Input::SetPrimary(index));
+        self.fail_over(Input::SetPrimary(index));
         Ok(())
     }
 

@@ -131,11 +131,11 @@ impl Association {
             if self.repeats_heartbeats_at_once() {
                 self.paths[index].heartbeat.demand(now);
             }
-            self.fail_over(now, Input::Failed(index));
+            self.fail_over(Input::Failed(index));
             self.redirect_lost(index);
         }
         if self.may_give_up_primary() {
-            self.fail_over(now, Input::GiveUpPrimary);
+            self.fail_over(Input::GiveUpPrimary);
         }
     }
 
@@ -188,11 +188,11 @@ impl Association {
 
     /// Something on path `index` was answered.
     // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
-    pub(super) fn path_works(&mut self, now: Instant, index: usize) {
+    pub(super) fn path_works(&mut self, index: usize) {
         self.paths[index].error_count = 0;
         if self.paths[index].state == PathState::Inactive {
             self.set_path_state(index, PathState::Active);
-            self.fail_over(now, Input::Responds(index));
+            self.fail_over(Input::Responds(index));
         }
     }
 
@@ -226,7 +226,7 @@ impl Association {
         self.error_count = 0;
         if self.paths[index].state != PathState::Active {
             self.set_path_state(index, PathState::Active);
-            self.fail_over(now, Input::Responds(index));
+            self.fail_over(Input::Responds(index));
         }
         if self.state.heartbeats() {
             self.schedule_heartbeat(now, index);

@@ -141,7 +141,7 @@ impl Association {
                 return;
             }
             if self.paths[index].state == PathState::Inactive {
-                self.fail_over(now, Input::TimedOut(index));
+                self.fail_over(Input::TimedOut(index));
             }
             self.count_path_error(now, index);
             self.heartbeat_after_rto(now, index);

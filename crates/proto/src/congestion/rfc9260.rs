@@ -119,8 +119,11 @@ impl Rfc9260 {
         if rtos == 0 || self.cwnd <= floor {
             return;
         }
+        // Before, a threshold that a loss had lowered stayed low (RFC 8540 section 3.27).
         // req: rfc9260 7.2.1 "adjustment, the ssthresh of the transport address SHOULD"
-        self.ssthresh = self.cwnd;
+        if self.revision >= Revision::Rfc9260 {
+            self.ssthresh = self.cwnd;
+        }
         // req: rfc9260 7.2.1 "the cwnd of the transport address SHOULD be"
         self.cwnd = self.cwnd.checked_shr(rtos).unwrap_or(0).max(floor);
     }
@@ -283,6 +286,16 @@ mod tests {
         let mut c = Rfc9260::new(&AssociationConfig::rfc2960(), PMDCS, false);
         c.on_timeout();
         assert_eq!(c.ssthresh(), 2 * PMDCS);
+    }
+
+    #[test]
+    fn before_rfc_9260_idle_time_leaves_the_threshold_alone() {
+        for config in [AssociationConfig::rfc2960(), AssociationConfig::rfc4960()] {
+            let mut c = Rfc9260::new(&config, PMDCS, false);
+            (c.cwnd, c.ssthresh) = (40 * PMDCS, 8 * PMDCS);
+            c.on_idle(2);
+            assert_eq!((c.cwnd(), c.ssthresh()), (10 * PMDCS, 8 * PMDCS), "{:?}", config.revision);
+        }
     }
 
     #[test]

@@ -206,7 +206,7 @@ impl World {
         let done = if call.name == "heartbeat" {
             association.request_heartbeat(now, remote)
         } else {
-            association.set_primary(now, remote)
+            association.set_primary(remote)
         };
         Ok(if done.is_ok() { Answer::DONE } else { Answer::error("EINVAL") })
     }

@@ -55,7 +55,7 @@ impl Run {
             // That there is no such path, or not yet, is an answer, too.
             let peer = &self.options.addresses[1 - node];
             match whim {
-                Whim::Primary(number) => drop(association.set_primary(now, peer[number])),
+                Whim::Primary(number) => drop(association.set_primary(peer[number])),
                 Whim::Heartbeat(number) => drop(association.request_heartbeat(now, peer[number])),
                 Whim::Priority(stream, priority) => {
                     association.set_stream_priority(stream, priority);

@@ -54,6 +54,10 @@ impl Association {
             let mut mixed = data_from > bare;
             let number = self.packets + segment as u64;
             if sends_data {
+                if segment == 0 {
+                    // Before retransmissions, too: after a failover they are the first to leave.
+                    self.apply_idle(now, path);
+                }
                 if data_from == bare && self.oversized(path, limit - stamp) {
                     packet.cancel();
                     if segment > 0 {

@@ -122,7 +122,6 @@ impl Association {
             return;
         }
         if budget.packets == 0 {
-            self.apply_idle(now, path);
             self.cut_cwnd_to_burst(path);
             if self.outstanding.flight(path) >= self.paths[path].congestion.cwnd() {
                 return;
