@@ -174,6 +174,11 @@ pub struct AssociationConfig {
     pub heartbeat_interval: Option<Duration>,
     /// Path.Max.Retrans: a path is inactive when its error count exceeds this. 5.
     pub path_max_retrans: u32,
+    /// PFMR, PotentiallyFailed.Max.Retrans: a path is potentially failed when its error count
+    /// exceeds this, and data takes an active path then (RFC 7829 section 3). 0 leaves a path at the
+    /// first timeout, as the RFC recommends; `path_max_retrans` and more never take effect. `None`,
+    /// the default, is without that state.
+    pub potentially_failed_max_retrans: Option<u32>,
     /// Association.Max.Retrans: the association ends when more retransmissions in a row than
     /// this went unanswered, whatever the path. 10.
     pub association_max_retrans: u32,
@@ -221,8 +226,11 @@ pub struct AssociationConfig {
     /// When an unanswered heartbeat is repeated.
     pub heartbeat_retry: HeartbeatRetry,
     /// CPT: failover to another path is permanent, so that it becomes the primary one, when the
-    /// primary path's error count exceeds this (caro 3.4); 0 makes it permanent at the first
-    /// timeout. `None` returns to the primary path whenever it answers.
+    /// primary path's error count exceeds this (caro 3.4); 0 makes it permanent as soon as there is
+    /// a failover. `None` returns to the primary path whenever it answers. This is
+    /// Primary.Switchover.Max.Retrans (RFC 7829 section 5), and must not be below
+    /// `potentially_failed_max_retrans`; a value below `path_max_retrans` without that state takes
+    /// effect with the failover.
     pub change_primary_threshold: Option<u32>,
     /// Failover is made permanent only if loss and RTT of both paths promise a higher throughput
     /// on the other one (caro 3.4.2). Idle paths are probed for their loss then. Means nothing
@@ -387,6 +395,9 @@ impl AssociationConfig {
             rto_max: Duration::from_secs(60),
             heartbeat_interval: Some(Duration::from_secs(30)),
             path_max_retrans: 5,
+            // exempt: rfc7829 6 "The following protocol parameter is RECOMMENDED" the state is off unless it is asked for; 0 is what the documentation and the program's help recommend
+            // exempt: rfc7829 3.2 "The RECOMMENDED value of PFMR is 0" the same
+            potentially_failed_max_retrans: None,
             association_max_retrans: 10,
             max_init_retransmits: 8,
             sack_delay: Duration::from_millis(200),
@@ -503,6 +514,14 @@ impl AssociationConfig {
             self.loss_probe_interval >= Duration::from_millis(1),
             "loss_probe_interval",
             "must be at least 1 ms",
+        )?;
+        // req: rfc7829 5 "the PSMR MUST be set greater than or equal to the PFMR value"
+        // req: rfc7829 5 "MUST reject any other values of PSMR"
+        check(
+            self.change_primary_threshold >= self.potentially_failed_max_retrans
+                || self.change_primary_threshold.is_none(),
+            "change_primary_threshold",
+            "must not be below potentially_failed_max_retrans",
         )?;
         check(self.sack_frequency >= 1, "sack_frequency", "must be at least 1")?;
         check(
@@ -621,6 +640,13 @@ mod tests {
         assert_eq!(refused(|c| c.mtu.base = 500), "mtu.base");
         assert_eq!(refused(|c| c.burst = BurstControl::MaxBurst(0)), "burst");
         assert_eq!(refused(|c| c.outbound_streams = 0), "outbound_streams");
+        // test: rfc7829 5 "the PSMR MUST be set greater than or equal to the PFMR value"
+        // test: rfc7829 5 "MUST reject any other values of PSMR"
+        let below = |c: &mut AssociationConfig| {
+            c.potentially_failed_max_retrans = Some(2);
+            c.change_primary_threshold = Some(1);
+        };
+        assert_eq!(refused(below), "change_primary_threshold");
         let refused = |change: fn(&mut EndpointConfig)| {
             let mut config = EndpointConfig::default();
             assert_eq!(config.validate(), Ok(()));

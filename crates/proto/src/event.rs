@@ -78,7 +78,7 @@ pub enum Event {
         /// Its remote address.
         remote: IpAddr,
     },
-    /// The path in use failed, or its failover became permanent.
+    /// The path in use failed, perhaps only potentially, or its failover became permanent.
     FailedOver {
         /// The path that new data leaves.
         from: PathId,
@@ -90,8 +90,8 @@ pub enum Event {
         /// path when that answers.
         permanent: bool,
     },
-    /// No path is active any more: data goes where the dormant behaviour says until a path
-    /// answers or the association is given up (caro 3.3.6).
+    /// Every path has failed: data goes where the dormant behaviour says until a path answers or
+    /// the association is given up (caro 3.3.6, RFC 7829 section 4).
     Dormant,
     /// A path that had failed answers, and new data returns to it.
     Recovered {
@@ -126,6 +126,9 @@ pub enum PathState {
     Unconfirmed,
     /// In use or ready for use.
     Active,
+    /// Its error count exceeds PotentiallyFailed.Max.Retrans, and Path.Max.Retrans not yet: data
+    /// takes an active path if there is one, and heartbeats find out (RFC 7829).
+    PotentiallyFailed,
     /// Its error count exceeds Path.Max.Retrans.
     Inactive,
 }
@@ -135,6 +138,7 @@ impl fmt::Display for PathState {
         f.write_str(match self {
             Self::Unconfirmed => "unconfirmed",
             Self::Active => "active",
+            Self::PotentiallyFailed => "potentially-failed",
             Self::Inactive => "inactive",
         })
     }

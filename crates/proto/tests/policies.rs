@@ -193,12 +193,17 @@ fn the_window_of_an_alternate_path_decays_until_the_failover() {
 }
 
 #[test]
+// test: rfc7829 4 "MUST NOT be coupled to the value of the PFMR"
 fn dormant_paths_are_tried_as_the_policy_says() {
     for behaviour in DormantBehaviour::ALL {
         let mut config = config();
         config.path_max_retrans = 0;
         config.association_max_retrans = 100;
         config.dormant = *behaviour;
+        if *behaviour == DormantBehaviour::FewestErrors {
+            // Those that are not answered are errors, too.
+            config.heartbeat_interval = None;
+        }
         let mut pair = Pair::connected(3, config);
         for path in 0..3 {
             cut(&mut pair, path, false);
@@ -218,7 +223,10 @@ fn dormant_paths_are_tried_as_the_policy_says() {
         let expected: Vec<usize> = match behaviour {
             DormantBehaviour::LastDest => vec![2; after.len()],
             DormantBehaviour::Primary => vec![0; after.len()],
-            DormantBehaviour::Hop => (0..after.len()).map(|n| n % 3).collect(),
+            // The one with the fewest errors is the one that was tried the longest time ago.
+            DormantBehaviour::Hop | DormantBehaviour::FewestErrors => {
+                (0..after.len()).map(|n| n % 3).collect()
+            }
         };
         assert_eq!(after, expected, "{behaviour}");
         cut(&mut pair, 1, true);
@@ -229,6 +237,8 @@ fn dormant_paths_are_tried_as_the_policy_says() {
 }
 
 #[test]
+// test: rfc7829 5 "MUST support the setting of PSMR = PMR"
+// test: rfc7829 5 "It MUST be possible to disable the Primary Path Switchover operation"
 fn the_change_primary_threshold_makes_failover_permanent() {
     for (threshold, permanent_after) in [(Some(0), 1), (Some(2), 3), (None, u32::MAX)] {
         let mut config = config();

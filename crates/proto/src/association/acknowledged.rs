@@ -65,7 +65,7 @@ impl Association {
 
         self.grow_windows(now);
         self.use_echo(now);
-        self.supervise_acked();
+        self.supervise_acked(now);
         self.detect_losses(now);
         self.exit_recovery();
         self.restart_timers(now);
@@ -120,7 +120,7 @@ impl Association {
     }
 
     /// Error counters: an acknowledged chunk proves that its path works.
-    fn supervise_acked(&mut self) {
+    fn supervise_acked(&mut self, now: Instant) {
         if !self.summary.newly_acked() {
             return;
         }
@@ -129,9 +129,12 @@ impl Association {
         for index in 0..self.paths.len() {
             let ack = &self.summary.paths[index];
             // With timestamps the echo told which transmission arrived.
-            let credited = self.config.credit_retransmissions && !self.timestamps.in_use;
+            // req: rfc7829 3.2 "SHOULD NOT move a destination address in PF state back to active"
+            let credited = self.config.credit_retransmissions
+                && !self.timestamps.in_use
+                && !self.needs_proof(index);
             if ack.proven || (credited && ack.alive) {
-                self.path_works(index);
+                self.path_works(now, index);
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::Association;
 use crate::event::{Event, PathId};
 use crate::marks::mark;
+use crate::path::Path;
 use crate::policy;
 use crate::policy::failover::{Failover, Input, Phase, View};
 
@@ -10,6 +11,13 @@ impl Association {
     /// Something happened to a path, or to the choice of it.
     // req: rfc9260 6.4.1 "send the data to an alternate active destination"
     // req: rfc9260 8.2 "only ONE transport address SHOULD be chosen"
+    // req: rfc7829 3.2 "SHOULD choose a destination address in active state, if one exists, and use"
+    // req: rfc7829 3.2 "the sender MUST choose one destination address in PF state"
+    // req: rfc7829 4.1 "the sender MUST choose one destination and transmit data"
+    // req: rfc7829 4.1 "MUST NOT change the state of the chosen destination address"
+    // req: rfc7829 4.1 "MUST NOT clear the error counter of the destination address as a result"
+    // req: rfc7829 4 "MUST NOT be coupled to the value of the PFMR"
+    // req: rfc7829 4 "SHOULD operate as described in Section 4.1 during dormant state"
     pub(super) fn fail_over(&mut self, input: Input) {
         let before = Failover { phase: self.phase, primary: self.primary, in_use: self.active };
         let paths = &self.paths;
@@ -20,6 +28,10 @@ impl Association {
                 count: paths.len(),
                 is_active: &|path| paths[path].is_active(),
                 alternate: &|path| policy::alternate(paths, path),
+                potentially_failed: &|path| {
+                    policy::fewest_errors(paths, path, Path::is_potentially_failed)
+                },
+                fewest_errors: &|path| policy::fewest_errors(paths, path, Path::is_verified),
                 is_usable: &|path| paths[path].is_verified(),
             },
         );
@@ -45,9 +57,19 @@ impl Association {
                 mark!(PrimaryChosen);
                 return;
             }
-            (Input::Failed(_), _, Phase::Dormant) => {
+            (Input::Failed(_) | Input::TimedOut(_), phase, Phase::Dormant)
+                if phase != Phase::Dormant =>
+            {
                 mark!(Dormant);
                 Event::Dormant
+            }
+            (Input::Failed(_), _, Phase::PotentiallyFailed) => {
+                mark!(AllPotentiallyFailed);
+                if after.in_use == before.in_use {
+                    return;
+                }
+                let from = PathId(before.in_use as u8);
+                Event::FailedOver { from, to, remote, permanent: false }
             }
             (Input::Failed(_), phase, _) => {
                 match phase {
@@ -62,14 +84,21 @@ impl Association {
                 let from = PathId(before.primary as u8);
                 Event::FailedOver { from, to, remote, permanent: true }
             }
+            // Nothing returns to where it is.
+            (Input::Responds(_), Phase::PotentiallyFailed, _) if after.in_use == before.in_use => {
+                return;
+            }
             (Input::Responds(_), phase, _) => {
                 if phase == Phase::Dormant {
                     mark!(DormantEnded);
                 }
                 Event::Recovered { path: to, remote }
             }
-            (Input::TimedOut(_), ..) => {
-                mark!(DormantMoved);
+            (Input::TimedOut(_), _, phase) => {
+                match phase {
+                    Phase::PotentiallyFailed => mark!(PotentiallyFailedMoved),
+                    _ => mark!(DormantMoved),
+                }
                 return;
             }
         };
@@ -77,8 +106,13 @@ impl Association {
         self.events.push_back(event);
     }
 
-    /// Whether the failover of the primary path is to be made permanent (caro 3.4): its error
-    /// count exceeds the change-primary threshold, and nothing is known that speaks against it.
+    /// Whether the failover of the primary path is to be made permanent (caro 3.4, RFC 7829
+    /// section 5): its error count exceeds the change-primary threshold, and nothing is known that
+    /// speaks against it.
+    // req: rfc7829 5 "MUST support the setting of PSMR = PFMR"
+    // req: rfc7829 5 "MUST support the setting of PSMR = PMR"
+    // req: rfc7829 5 "It MUST be possible to disable the Primary Path Switchover operation"
+    // exempt: rfc7829 5 "the PSMR MUST be set greater than or equal to the PMR value" the primary path is given up after its failover only, so that a lower value takes effect as PMR does; the studies have such values
     pub(super) fn may_give_up_primary(&self) -> bool {
         let exceeded = (self.config.change_primary_threshold)
             .is_some_and(|threshold| self.paths[self.primary].error_count > threshold);

@@ -12,6 +12,7 @@ mod input;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod peer;
+mod potentially_failed;
 mod reconfigure;
 mod restart;
 mod shutdown;

@@ -9,7 +9,7 @@ use crate::time::Instant;
 
 impl AssociationConfig {
     /// These options with those of `other` that an association can change while it is up: the
-    /// RTO's, retransmission limits, heartbeats, delay and frequency of acknowledgements, bursts,
+    /// RTO's, retransmission limits and the thresholds of paths, heartbeats, delay and frequency of acknowledgements, bursts,
     /// Nagle's algorithm, autoclose and the point of partial delivery.
     pub fn adjusted(&self, other: &Self) -> Self {
         Self {
@@ -18,6 +18,8 @@ impl AssociationConfig {
             rto_max: other.rto_max,
             association_max_retrans: other.association_max_retrans,
             path_max_retrans: other.path_max_retrans,
+            potentially_failed_max_retrans: other.potentially_failed_max_retrans,
+            change_primary_threshold: other.change_primary_threshold,
             max_init_retransmits: other.max_init_retransmits,
             heartbeat_interval: other.heartbeat_interval,
             sack_delay: other.sack_delay,
@@ -58,7 +60,11 @@ impl Association {
             }
             let regular = path.state != PathState::Unconfirmed;
             if other_heartbeats && regular && self.is_established() && self.state.heartbeats() {
-                self.schedule_heartbeat(now, index);
+                if self.paths[index].is_potentially_failed() {
+                    self.probe_potentially_failed(now, index);
+                } else {
+                    self.schedule_heartbeat(now, index);
+                }
             }
         }
         if other_bursts {

@@ -40,6 +40,12 @@ impl Association {
 
     /// The next regular heartbeat of a path.
     pub(super) fn schedule_heartbeat(&mut self, from: Instant, index: usize) {
+        if self.paths[index].is_potentially_failed() {
+            // The end of the RTO brings the next one.
+            // req: rfc7829 3.2 "MUST be ignored for destination addresses in PF state"
+            self.paths[index].heartbeat.schedule(None);
+            return;
+        }
         let rto = self.paths[index].rtt.rto();
         let mut due = self
             .config
@@ -82,8 +88,12 @@ impl Association {
     // req: rfc9260 8.3 "SHOULD increment the respective error counter of"
     fn heartbeat_unanswered(&mut self, now: Instant, index: usize) {
         let state = self.paths[index].state;
-        self.paths[index].rtt.back_off();
         self.paths[index].loss.on_probe(false);
+        if self.is_left_to_data(index) {
+            self.probe_potentially_failed(now, index);
+            return;
+        }
+        self.paths[index].rtt.back_off();
         self.count_path_error(now, index);
         // req: rfc9260 8.1 "Unacknowledged HEARTBEAT chunks observed on paths"
         // An unconfirmed path says nothing about the peer (RFC 9260 section 5.4).
@@ -100,7 +110,7 @@ impl Association {
                 self.paths.iter().filter(|path| path.state == PathState::Unconfirmed).count() - 1;
             let turns = u32::try_from(others).unwrap_or(u32::MAX) / self.config.hb_max_burst.max(1);
             self.paths[index].heartbeat.schedule(Some(now + self.config.rto_initial * turns));
-        } else if self.repeats_heartbeats_at_once() {
+        } else if self.repeats_heartbeats_at_once() && !self.paths[index].is_potentially_failed() {
             self.paths[index].heartbeat.demand(now);
         } else if state == PathState::Unconfirmed {
             // It has become inactive: the rate is that of other heartbeats from now on.
@@ -126,14 +136,38 @@ impl Association {
         // req: rfc9260 8.2 "SHOULD keep an error counter for each"
         path.error_count = path.error_count.saturating_add(1);
         // req: rfc9260 8.3 "SHOULD mark the corresponding destination address as"
-        if path.state != PathState::Inactive && path.error_count > self.config.path_max_retrans {
+        let before = path.state;
+        if before != PathState::Inactive && path.error_count > self.config.path_max_retrans {
+            // RFC 7829 section 3.2, 8.
             self.set_path_state(index, PathState::Inactive);
             if self.repeats_heartbeats_at_once() {
                 self.paths[index].heartbeat.demand(now);
+            } else if before == PathState::PotentiallyFailed {
+                self.schedule_heartbeat(now, index);
             }
-            self.fail_over(Input::Failed(index));
+            let input = match before {
+                PathState::PotentiallyFailed => Input::TimedOut(index),
+                _ => Input::Failed(index),
+            };
+            self.fail_over(input);
             self.redirect_lost(index);
+        } else if self.exceeds_pfmr(index) {
+            self.suspect(now, index);
         }
+        self.consider_primary();
+    }
+
+    /// Data timed out on a path that has failed: one error more.
+    pub(super) fn count_error_of_failed(&mut self, index: usize) {
+        let path = &mut self.paths[index];
+        path.error_count = path.error_count.saturating_add(1);
+        self.fail_over(Input::TimedOut(index));
+        self.consider_primary();
+    }
+
+    // req: rfc7829 5 "MUST autonomously select and set a new primary path"
+    // req: rfc7829 5 "MUST be the path that, at the given time, would be chosen for data transfer"
+    fn consider_primary(&mut self) {
         if self.may_give_up_primary() {
             self.fail_over(Input::GiveUpPrimary);
         }
@@ -153,16 +187,19 @@ impl Association {
         }
     }
 
-    fn set_path_state(&mut self, index: usize, state: PathState) {
+    pub(super) fn set_path_state(&mut self, index: usize, state: PathState) {
         let path = &mut self.paths[index];
         if path.state == state {
             return;
         }
         match (path.state, state) {
             (PathState::Inactive, PathState::Active) => mark!(PathBack),
+            (PathState::PotentiallyFailed, PathState::Active) => mark!(PotentiallyFailedBack),
             (_, PathState::Active) => mark!(PathConfirmed),
+            (_, PathState::PotentiallyFailed) => mark!(PathPotentiallyFailed),
+            (PathState::PotentiallyFailed, PathState::Inactive) => mark!(PotentiallyFailedFailed),
             (_, PathState::Inactive) => mark!(PathFailed),
-            _ => {}
+            (_, PathState::Unconfirmed) => {}
         }
         path.state = state;
         match state {
@@ -174,9 +211,13 @@ impl Association {
                 path.mtu.on_path_lost();
                 path.mtu_changed();
             }
-            PathState::Unconfirmed => {}
+            // Its windows and its MTU are those that data finds when it is back.
+            // req: rfc7829 3.2 "it MUST do this following the prescriptions of Section 7.2"
+            PathState::PotentiallyFailed | PathState::Unconfirmed => {}
         }
         tracing::debug!(path = index, remote = %path.remote, %state, "path state");
+        // req: rfc7829 3.2 "as well as provide the means to notify the ULP of state transitions"
+        // req: rfc7829 3.2 "notify the Upper Layer Protocol (ULP) about this state transition"
         // req: rfc9260 8.2 "a notification SHOULD be sent to the upper layer"
         self.events.push_back(Event::PathChanged {
             path: PathId(index as u8),
@@ -188,10 +229,18 @@ impl Association {
 
     /// Something on path `index` was answered.
     // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
-    pub(super) fn path_works(&mut self, index: usize) {
-        self.paths[index].error_count = 0;
-        if self.paths[index].state == PathState::Inactive {
+    // req: rfc7829 3.2 "MUST transition a destination address in PF state back to active state"
+    pub(super) fn path_works(&mut self, now: Instant, index: usize) {
+        let path = &mut self.paths[index];
+        path.error_count = 0;
+        let before = path.state;
+        if matches!(before, PathState::PotentiallyFailed | PathState::Inactive) {
             self.set_path_state(index, PathState::Active);
+            if before == PathState::PotentiallyFailed {
+                // A heartbeat on its way has no more to prove.
+                self.paths[index].heartbeat.excuse();
+                self.schedule_heartbeat(now, index);
+            }
             self.fail_over(Input::Responds(index));
         }
     }
@@ -223,7 +272,12 @@ impl Association {
         path.error_count = 0;
         // req: rfc9260 8.3 "SHOULD also clear the association overall error count"
         // req: rfc9260 8.1 "the counter SHOULD also be reset"
-        self.error_count = 0;
+        // A heartbeat that leaves because data timed out must not keep an association alive in which
+        // heartbeats get through and data does not.
+        if !self.paths[index].is_potentially_failed() || self.outstanding.is_empty() {
+            self.error_count = 0;
+        }
+        // req: rfc7829 3.2 "SHOULD clear the error counter of the destination address and transition"
         if self.paths[index].state != PathState::Active {
             self.set_path_state(index, PathState::Active);
             self.fail_over(Input::Responds(index));
@@ -319,7 +373,8 @@ impl Association {
             }
             let alternative =
                 self.paths.iter().any(|other| other.local != local && other.is_active());
-            if alternative && self.paths[index].is_active() {
+            let path = &self.paths[index];
+            if alternative && (path.is_active() || path.is_potentially_failed()) {
                 mark!(AddressVanished);
                 self.paths[index].error_count = self.config.path_max_retrans;
                 if self.outstanding.in_flight(index) {

@@ -4,7 +4,6 @@ use super::Association;
 use super::state::State;
 use crate::event::PathState;
 use crate::marks::mark;
-use crate::policy::failover::Input;
 use crate::policy::{self, RetransmissionPolicy};
 use crate::send::LostBy;
 use crate::time::Instant;
@@ -141,9 +140,10 @@ impl Association {
                 return;
             }
             if self.paths[index].state == PathState::Inactive {
-                self.fail_over(Input::TimedOut(index));
+                self.count_error_of_failed(index);
+            } else {
+                self.count_path_error(now, index);
             }
-            self.count_path_error(now, index);
             self.heartbeat_after_rto(now, index);
         }
         let to = self.retransmission_path(index);
@@ -170,7 +170,8 @@ impl Association {
         }
     }
 
-    /// Where what timed out on path `index` goes; the data path if everything is down.
+    /// Where what timed out on path `index` goes; the data path if no path is active.
+    // req: rfc7829 3.2 "SHOULD choose an alternate destination transport address in active state"
     fn retransmission_path(&self, index: usize) -> usize {
         let to = self.config.retransmission.path(LostBy::Timeout, index, &self.paths);
         if self.paths[to].is_active() { to } else { self.active }

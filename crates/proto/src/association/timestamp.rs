@@ -86,7 +86,7 @@ impl Association {
             path.measured_to = now;
             path.rtt.on_measurement(now.saturating_since(sent));
         }
-        self.path_works(index);
+        self.path_works(now, index);
         // Only what one packet carried is surely answered by this echo.
         let one = self.summary.lowest_packet == self.summary.highest_packet;
         let resolution = std::time::Duration::from_micros(u64::from(PATH_BITS) + 1);

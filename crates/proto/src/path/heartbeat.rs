@@ -122,6 +122,14 @@ impl Heartbeat {
         }
     }
 
+    /// Something else told what an answer to the heartbeat on its way would: that there is none
+    /// does not count. The answer still does.
+    pub(crate) fn excuse(&mut self) {
+        if let Some(sent) = &mut self.sent {
+            sent.deadline = None;
+        }
+    }
+
     /// An answer with this nonce came: the round-trip time if it is to the last heartbeat or the
     /// one before, whose answer is late. An RTO below the round-trip time would never grow if
     /// that one did not count: it is repeated before its answer can come.
@@ -129,9 +137,7 @@ impl Heartbeat {
         let late = self.overtaken.take_if(|(overtaken, _)| *overtaken == nonce);
         if let Some((_, at)) = late {
             // The path works; the last heartbeat has no more to prove.
-            if let Some(sent) = &mut self.sent {
-                sent.deadline = None;
-            }
+            self.excuse();
             return Some(now.saturating_since(at));
         }
         let sent = self.sent.take_if(|sent| sent.nonce == nonce)?;
@@ -206,6 +212,17 @@ mod tests {
         heartbeat.on_probe_sent(9);
         assert!(!heartbeat.is_probe_ack(8) && heartbeat.is_probe_ack(9));
         assert!(!heartbeat.is_probe_ack(9) && !heartbeat.is_probe_ack(0));
+    }
+
+    #[test]
+    fn an_excused_heartbeat_is_not_missed_and_its_answer_counts() {
+        let mut heartbeat = Heartbeat::default();
+        heartbeat.on_sent(Instant::from_nanos(100), 7, Duration::from_nanos(50));
+        heartbeat.excuse();
+        assert_eq!(heartbeat.deadline(), None);
+        let late = Instant::from_nanos(160);
+        assert!(!heartbeat.take_unanswered(late));
+        assert_eq!(heartbeat.on_ack(late, 7), Some(Duration::from_nanos(60)));
     }
 
     #[test]

@@ -188,9 +188,14 @@ impl Path {
         self.congestion.on_pmdcs_change(self.pmdcs());
     }
 
-    /// May carry user data.
+    /// May carry user data, whatever the other paths do.
     pub(crate) fn is_active(&self) -> bool {
         self.state == PathState::Active
+    }
+
+    /// It may have failed (RFC 7829).
+    pub(crate) fn is_potentially_failed(&self) -> bool {
+        self.state == PathState::PotentiallyFailed
     }
 
     /// Whether it is known to lead to the peer, be it active or not.

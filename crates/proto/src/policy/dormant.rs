@@ -1,4 +1,4 @@
-//! What to do when every path is down (caro 3.3.6).
+//! What to do when every path is down (caro 3.3.6, RFC 7829 section 4).
 
 use super::named::named;
 
@@ -14,19 +14,29 @@ pub enum DormantBehaviour {
     /// To each path in turn, another one after each timeout.
     #[default]
     Hop,
+    /// To the path with the fewest errors in a row; of several away from the one that timed out
+    /// last (RFC 7829 section 4.1).
+    // req: rfc7829 4.1 "SHOULD choose the destination in inactive state with the lowest error count"
+    FewestErrors,
 }
 
-named!(DormantBehaviour { LastDest = "last-dest", Primary = "primary", Hop = "hop", });
+named!(DormantBehaviour {
+    LastDest = "last-dest",
+    Primary = "primary",
+    Hop = "hop",
+    FewestErrors = "fewest-errors",
+});
 
 impl DormantBehaviour {
     /// The path after `last` timed out too, of `count` paths of which those that are `usable`
-    /// may carry data.
+    /// may carry data, and `fewest_errors` knows the best of them after one.
     pub(crate) fn path(
         self,
         last: usize,
         primary: usize,
         count: usize,
         usable: impl Fn(usize) -> bool,
+        fewest_errors: impl Fn(usize) -> Option<usize>,
     ) -> usize {
         match self {
             Self::LastDest => last,
@@ -35,6 +45,7 @@ impl DormantBehaviour {
                 .map(|step| (last + step) % count)
                 .find(|path| usable(*path))
                 .unwrap_or(last),
+            Self::FewestErrors => fewest_errors(last).unwrap_or(last),
         }
     }
 }
@@ -46,11 +57,14 @@ mod tests {
     #[test]
     fn each_goes_its_way() {
         let all = |_: usize| true;
-        assert_eq!(DormantBehaviour::LastDest.path(1, 0, 3, all), 1);
-        assert_eq!(DormantBehaviour::Primary.path(1, 0, 3, all), 0);
-        assert_eq!(DormantBehaviour::Hop.path(1, 0, 3, all), 2);
-        assert_eq!(DormantBehaviour::Hop.path(2, 0, 3, all), 0);
-        assert_eq!(DormantBehaviour::Hop.path(0, 0, 3, |path| path != 1), 2);
-        assert_eq!(DormantBehaviour::Hop.path(1, 0, 3, |_| false), 1);
+        let best = |_: usize| Some(2);
+        assert_eq!(DormantBehaviour::LastDest.path(1, 0, 3, all, best), 1);
+        assert_eq!(DormantBehaviour::Primary.path(1, 0, 3, all, best), 0);
+        assert_eq!(DormantBehaviour::Hop.path(1, 0, 4, all, |_| Some(3)), 2);
+        assert_eq!(DormantBehaviour::Hop.path(2, 0, 3, all, best), 0);
+        assert_eq!(DormantBehaviour::Hop.path(0, 0, 3, |path| path != 1, |_| Some(1)), 2);
+        assert_eq!(DormantBehaviour::Hop.path(1, 0, 3, |_| false, best), 1);
+        assert_eq!(DormantBehaviour::FewestErrors.path(1, 0, 3, all, best), 2);
+        assert_eq!(DormantBehaviour::FewestErrors.path(1, 0, 3, all, |_| None), 1);
     }
 }

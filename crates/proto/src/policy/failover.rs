@@ -1,5 +1,5 @@
 //! Where new data goes when paths fail and answer again: the state machines of caro Figs 3.1,
-//! 3.7 and 3.9 as one.
+//! 3.7 and 3.9 as one, with the phase that RFC 7829 puts before III.
 //!
 //! ```text
 //!              the primary fails,             the path in use fails,
@@ -16,8 +16,13 @@
 //!          +-------------------- the primary answers -----------------------+
 //! ```
 //!
-//! When a path has failed is not decided here: its error count exceeded Path.Max.Retrans. The
-//! primary is given up when its error count exceeds the change-primary threshold (and, for an
+//! When a path has failed is not decided here: its error count exceeded Path.Max.Retrans. One that
+//! has failed potentially (RFC 7829) counts as failed above. While no path is active but one has
+//! failed only potentially, the association is not dormant: data takes the one of these with the
+//! fewest errors (section 3.2, 4). From there it goes on to I and II as from III, and to III with the
+//! last of them.
+//!
+//! The primary is given up when its error count exceeds the change-primary threshold (and, for an
 //! informed choice, the path in use promises more): the path in use becomes the primary one.
 
 use super::DormantBehaviour;
@@ -29,6 +34,8 @@ pub(crate) enum Phase {
     Primary,
     /// II: the primary path has failed, and another one has the data.
     Alternate,
+    /// Every path has failed, at least one of them only potentially (RFC 7829 section 3.2, 4).
+    PotentiallyFailed,
     /// III: every path has failed.
     Dormant,
 }
@@ -36,9 +43,9 @@ pub(crate) enum Phase {
 /// What moves the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// A path that was active has failed.
+    /// A path that was active has failed, perhaps only potentially.
     Failed(usize),
-    /// A path that had failed before timed out once more.
+    /// A path that had failed before, perhaps only potentially, timed out once more.
     TimedOut(usize),
     /// A path that had failed answers and is active again.
     Responds(usize),
@@ -55,6 +62,10 @@ pub(crate) struct View<'a> {
     pub(crate) is_active: &'a dyn Fn(usize) -> bool,
     /// The active path whose turn it is after one, if there is any beside it.
     pub(crate) alternate: &'a dyn Fn(usize) -> Option<usize>,
+    /// Of the potentially failed paths, the one with the fewest errors after this one had its last.
+    pub(crate) potentially_failed: &'a dyn Fn(usize) -> Option<usize>,
+    /// The same of all that may carry data.
+    pub(crate) fewest_errors: &'a dyn Fn(usize) -> Option<usize>,
     /// Whether a path may carry data at all, failed or not.
     pub(crate) is_usable: &'a dyn Fn(usize) -> bool,
 }
@@ -77,23 +88,28 @@ impl Failover {
             (Phase::Primary | Phase::Alternate, Input::Failed(path)) if path == in_use => {
                 match (view.alternate)(path) {
                     Some(next) => Self { phase: Phase::Alternate, primary, in_use: next },
-                    None => Self { phase: Phase::Dormant, ..self.dormant_path(path, view) },
+                    None => self.without_active_path(path, view),
                 }
             }
-            (Phase::Dormant, Input::TimedOut(path)) if path == in_use => {
-                self.dormant_path(path, view)
+            (Phase::PotentiallyFailed | Phase::Dormant, Input::TimedOut(path))
+                if path == in_use =>
+            {
+                self.without_active_path(path, view)
             }
-            (Phase::Alternate | Phase::Dormant, Input::Responds(path)) if path == primary => {
-                Self { phase: Phase::Primary, primary, in_use: primary }
-            }
-            (Phase::Dormant, Input::Responds(path)) => {
+            (
+                Phase::Alternate | Phase::PotentiallyFailed | Phase::Dormant,
+                Input::Responds(path),
+            ) if path == primary => Self { phase: Phase::Primary, primary, in_use: primary },
+            (Phase::PotentiallyFailed | Phase::Dormant, Input::Responds(path)) => {
                 Self { phase: Phase::Alternate, primary, in_use: path }
             }
             (Phase::Alternate, Input::GiveUpPrimary) => {
                 Self { phase: Phase::Primary, primary: in_use, in_use }
             }
-            // No path's state changes with it, so that the association stays dormant.
-            (Phase::Dormant, Input::GiveUpPrimary) => Self { primary: in_use, ..self },
+            // No path's state changes with it, so that the association stays where it is.
+            (Phase::PotentiallyFailed | Phase::Dormant, Input::GiveUpPrimary) => {
+                Self { primary: in_use, ..self }
+            }
             (_, Input::SetPrimary(path)) if (view.is_active)(path) => {
                 Self { phase: Phase::Primary, primary: path, in_use: path }
             }
@@ -107,9 +123,14 @@ impl Failover {
         }
     }
 
-    fn dormant_path(self, last: usize, view: &View<'_>) -> Self {
-        let in_use = view.dormant.path(last, self.primary, view.count, view.is_usable);
-        Self { in_use, ..self }
+    /// The state after `last` timed out, when no path is active.
+    fn without_active_path(self, last: usize, view: &View<'_>) -> Self {
+        if let Some(in_use) = (view.potentially_failed)(last) {
+            return Self { phase: Phase::PotentiallyFailed, in_use, ..self };
+        }
+        let in_use =
+            view.dormant.path(last, self.primary, view.count, view.is_usable, view.fewest_errors);
+        Self { phase: Phase::Dormant, in_use, ..self }
     }
 }
 
@@ -118,28 +139,43 @@ mod tests {
     use super::*;
 
     /// Steps through `inputs` with `count` paths and returns the states, as phase, primary and
-    /// path in use.
+    /// path in use. A path has failed with its first error.
     fn run(
         count: usize,
         dormant: DormantBehaviour,
         inputs: &[Input],
     ) -> Vec<(Phase, usize, usize)> {
-        let mut active = vec![true; count];
+        run_potentially(count, 0, dormant, inputs)
+    }
+
+    /// The same, but up to `pmr` errors a path has failed only potentially.
+    fn run_potentially(
+        count: usize,
+        pmr: u32,
+        dormant: DormantBehaviour,
+        inputs: &[Input],
+    ) -> Vec<(Phase, usize, usize)> {
+        let mut errors = vec![0; count];
         let mut state = Failover { phase: Phase::Primary, primary: 0, in_use: 0 };
         let mut states = Vec::new();
         for input in inputs {
             match *input {
-                Input::Failed(path) => active[path] = false,
-                Input::Responds(path) => active[path] = true,
+                Input::Failed(path) | Input::TimedOut(path) => errors[path] += 1,
+                Input::Responds(path) => errors[path] = 0,
                 _ => {}
             }
-            let alternate =
-                |from| (1..count).map(|step| (from + step) % count).find(|path| active[*path]);
+            let after = |from: usize| (1..=count).map(move |step| (from + step) % count);
+            let alternate = |from| after(from).find(|path| *path != from && errors[*path] == 0);
+            let fewest = |from: usize, most: u32| {
+                after(from).filter(|path| errors[*path] <= most).min_by_key(|path| errors[*path])
+            };
             let view = View {
                 dormant,
                 count,
-                is_active: &|path| active[path],
+                is_active: &|path| errors[path] == 0,
                 alternate: &alternate,
+                potentially_failed: &|from| fewest(from, pmr),
+                fewest_errors: &|from| fewest(from, u32::MAX),
                 is_usable: &|_| true,
             };
             state = state.step(*input, &view);
@@ -148,7 +184,7 @@ mod tests {
         states
     }
 
-    use DormantBehaviour::{Hop, LastDest};
+    use DormantBehaviour::{FewestErrors, Hop, LastDest};
     use Input::{Failed, GiveUpPrimary, Responds, SetPrimary, TimedOut};
     use Phase::{Alternate, Dormant, Primary};
 
@@ -222,6 +258,46 @@ mod tests {
             let back = [Failed(1), Failed(0), Responds(1)];
             assert_eq!(run(2, *behaviour, &back)[2], (Alternate, 0, 1), "{behaviour}");
         }
+    }
+
+    #[test]
+    // test: rfc7829 3.2 "the sender MUST choose one destination address in PF state"
+    fn data_takes_the_best_of_the_potentially_failed_paths() {
+        let all = [Failed(0), Failed(1)];
+        let run = |inputs: &[Input]| -> (Phase, usize, usize) {
+            let inputs: Vec<Input> = all.iter().chain(inputs).copied().collect();
+            *run_potentially(2, 2, Hop, &inputs).last().unwrap()
+        };
+        let doubtful = Phase::PotentiallyFailed;
+        assert_eq!(run(&[]), (doubtful, 0, 0), "away from the one that timed out last");
+        assert_eq!(run(&[TimedOut(1)]), (doubtful, 0, 0), "another one's errors");
+        assert_eq!(run(&[TimedOut(0)]), (doubtful, 0, 1));
+        assert_eq!(run(&[TimedOut(0), TimedOut(1)]), (doubtful, 0, 0));
+        assert_eq!(run(&[TimedOut(0), Responds(1)]), (Alternate, 0, 1));
+        assert_eq!(run(&[TimedOut(0), Responds(0)]), (Primary, 0, 0));
+        assert_eq!(run(&[Responds(1)]), (Alternate, 0, 1));
+        assert_eq!(run(&[TimedOut(0), GiveUpPrimary]), (doubtful, 1, 1));
+        assert_eq!(
+            run(&[SetPrimary(1)]),
+            (doubtful, 1, 0),
+            "the user's choice waits for an answer"
+        );
+        // The last of them fails.
+        let failed = [TimedOut(0), TimedOut(1), TimedOut(0), TimedOut(1)];
+        assert_eq!(run(&failed[..3]), (doubtful, 0, 1));
+        assert_eq!(run(&failed), (Dormant, 0, 0));
+        let single = run_potentially(1, 1, Hop, &[Failed(0), Responds(0), Failed(0), TimedOut(0)]);
+        let phases = [doubtful, Primary, doubtful, Dormant];
+        assert_eq!(single, phases.map(|phase| (phase, 0, 0)));
+    }
+
+    #[test]
+    // test: rfc7829 4.1 "SHOULD choose the destination in inactive state with the lowest error count"
+    fn dormant_data_takes_the_path_with_the_fewest_errors() {
+        let inputs = [Failed(0), TimedOut(0), TimedOut(0), Failed(1), TimedOut(1), TimedOut(1)];
+        let in_use: Vec<usize> =
+            run(2, FewestErrors, &inputs).iter().map(|(_, _, in_use)| *in_use).collect();
+        assert_eq!(in_use, [1, 1, 1, 1, 1, 0]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! as variants.
 
 mod dormant;
+mod errors;
 pub(crate) mod failover;
 pub(crate) mod informed;
 mod initiation;
@@ -9,6 +10,7 @@ mod named;
 mod retransmission;
 
 pub use dormant::DormantBehaviour;
+pub(crate) use errors::fewest_errors;
 pub use initiation::InitiationOrder;
 pub use named::UnknownName;
 pub use retransmission::{RetransmissionPolicy, RetransmissionPrecedence};
@@ -19,16 +21,19 @@ use crate::path::{Path, address};
 /// local one, both before either (RFC 9260 section 6.4.1), and among equals the next in turn.
 pub(crate) fn alternate(paths: &[Path], from: usize) -> Option<usize> {
     let count = paths.len();
-    let this = paths.get(from)?;
+    paths.get(from)?;
     (1..count)
         .map(|step| (from + step) % count)
         .filter(|candidate| paths[*candidate].is_active())
-        .max_by_key(|candidate| {
-            let other = &paths[*candidate];
-            let distance = (from + count - candidate) % count;
-            // req: rfc9260 6.4.1 "SHOULD attempt to pick the most divergent"
-            (other.remote != this.remote, other.local != this.local, nearness(other), distance)
-        })
+        .max_by_key(|candidate| divergence(paths, from, *candidate))
+}
+
+/// How far a path leads away from path `from`; more is greater.
+fn divergence(paths: &[Path], from: usize, candidate: usize) -> impl Ord + use<> {
+    let (this, other) = (&paths[from], &paths[candidate]);
+    let distance = (from + paths.len() - candidate) % paths.len();
+    // req: rfc9260 6.4.1 "SHOULD attempt to pick the most divergent"
+    (other.remote != this.remote, other.local != this.local, nearness(other), distance)
 }
 
 /// How well the ends of a path fit together: a local address in the remote's network is the

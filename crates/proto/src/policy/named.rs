@@ -80,6 +80,6 @@ mod tests {
         assert_eq!("frsame-rtoalt".parse(), Ok(RetransmissionPolicy::FrSameRtoAlt));
         assert_eq!(RetransmissionPolicy::FrSameRtoAlt.name(), "fr-same-rto-alt");
         let error = "random".parse::<DormantBehaviour>().unwrap_err();
-        assert_eq!(error.to_string(), "'random' is none of last-dest, primary, hop");
+        assert_eq!(error.to_string(), "'random' is none of last-dest, primary, hop, fewest-errors");
     }
 }

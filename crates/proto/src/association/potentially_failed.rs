@@ -1,0 +1,70 @@
+//! Potentially failed paths (RFC 7829): a state between active and inactive, in which data takes
+//! another path and heartbeats find out.
+//!
+//! ```text
+//!            errors > PFMR                            errors > PMR
+//!   Active ----------------> PotentiallyFailed ------------------------> Inactive
+//!      ^                             |                                       |
+//!      +-- HEARTBEAT ACK, or data acknowledged that took this path alone ----+
+//! ```
+
+use super::Association;
+use crate::event::PathState;
+use crate::policy::failover::Input;
+use crate::time::Instant;
+
+impl Association {
+    /// Whether a path that has not failed is potentially failed, after an error more.
+    // req: rfc7829 3.2 "the endpoint MUST mark the destination address as in the PF state"
+    pub(super) fn exceeds_pfmr(&self, index: usize) -> bool {
+        let path = &self.paths[index];
+        let threshold = self.config.potentially_failed_max_retrans;
+        path.is_potentially_failed()
+            || (path.is_active() && threshold.is_some_and(|pfmr| path.error_count > pfmr))
+    }
+
+    /// A path with an error more is potentially failed, from now on or still.
+    // req: rfc7829 3.2 "SHOULD NOT send data to destination addresses in PF state when"
+    // req: rfc7829 3.2 "MUST NOT clear the error counter of the destination address as a result"
+    // req: rfc7829 3.2 "MUST NOT change the state and the error counter of any destination addresses"
+    // req: rfc7829 3.2 "SHOULD send the data to an alternate destination address in active state"
+    pub(super) fn suspect(&mut self, now: Instant, index: usize) {
+        let input = if self.paths[index].is_active() {
+            self.set_path_state(index, PathState::PotentiallyFailed);
+            Input::Failed(index)
+        } else {
+            Input::TimedOut(index)
+        };
+        self.probe_potentially_failed(now, index);
+        self.fail_over(input);
+        // What waits for the path that is the best one stays.
+        if self.active != index {
+            self.redirect_lost(index);
+        }
+    }
+
+    /// A heartbeat leaves now, and the next one when an RTO has brought no answer. One on its way
+    /// tells no more than what brought this one about, so that there is one error in an RTO.
+    // req: rfc7829 3.2 "HEARTBEAT chunks SHOULD be sent to destination addresses in PF state"
+    // req: rfc7829 3.2 "if the Path Heartbeat function is disabled for the destination address"
+    // req: rfc7829 3.2 "MUST honor whether or not the Path Heartbeat function"
+    pub(super) fn probe_potentially_failed(&mut self, now: Instant, index: usize) {
+        let heartbeat = &mut self.paths[index].heartbeat;
+        heartbeat.excuse();
+        if self.config.heartbeat_interval.is_some() {
+            heartbeat.demand(now);
+        }
+    }
+
+    /// Whether an unanswered heartbeat says nothing, because there is data in flight on the
+    /// potentially failed path, whose timer backs the RTO off and counts the error (section 3.2, 6).
+    pub(super) fn is_left_to_data(&self, index: usize) -> bool {
+        self.paths[index].is_potentially_failed() && self.outstanding.in_flight(index)
+    }
+
+    /// Whether the acknowledgement of a retransmission from another path is too little to make this
+    /// path active (section 3.2, 9).
+    pub(super) fn needs_proof(&self, index: usize) -> bool {
+        self.config.potentially_failed_max_retrans.is_some() && !self.paths[index].is_active()
+    }
+}
