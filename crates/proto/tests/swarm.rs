@@ -69,3 +69,11 @@ fn connecting_again_does_not_make_ever_more_associations() {
     let report = seed(1_032_777);
     assert!((1..100).contains(&report.reconnects), "{} connected again", report.reconnects);
 }
+
+/// A peer that lost its state in the middle of a collision has its data refused for ever (RFC 9260
+/// section 5.2.4 B keeps the TSNs of the handshake before). That ends with Association.Max.Retrans, if
+/// the heartbeats of potentially failed paths do not clear the counter each time.
+#[test]
+fn heartbeats_keep_no_association_alive_whose_data_is_refused() {
+    seed(3402);
+}

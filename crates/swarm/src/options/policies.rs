@@ -69,7 +69,8 @@ pub(super) fn association(d: &mut Draw) -> AssociationConfig {
     }
     if d.one_in(2) {
         config.retransmission = d.of(RetransmissionPolicy::ALL);
-        config.dormant = d.of(DormantBehaviour::ALL);
+        config.dormant =
+            d.of(&[DormantBehaviour::LastDest, DormantBehaviour::Primary, DormantBehaviour::Hop]);
         config.hb_max_burst = d.between(1, 4) as u32;
     }
     if d.one_in(2) {
@@ -118,4 +119,20 @@ pub(super) fn association(d: &mut Draw) -> AssociationConfig {
         config.autoclose = Some(d.millis(100, 60_000));
     }
     config
+}
+
+/// Potentially failed paths, off in most runs. They have draws of their own, so that seeds from
+/// before there were any stand for what they did.
+pub(super) fn potentially_failed(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
+    if !d.one_in(4) {
+        return;
+    }
+    for config in configs {
+        config.potentially_failed_max_retrans = d.of(&[None, Some(0), Some(0), Some(1), Some(3)]);
+        let least = config.potentially_failed_max_retrans.unwrap_or(0);
+        config.change_primary_threshold = config.change_primary_threshold.map(|cpt| cpt.max(least));
+        if d.one_in(3) {
+            config.dormant = DormantBehaviour::FewestErrors;
+        }
+    }
 }
