@@ -122,6 +122,10 @@ impl Options {
             "rto_max" => config.rto_max = duration(place, value)?,
             "heartbeat_interval" if value == "off" => config.heartbeat_interval = None,
             "heartbeat_interval" => config.heartbeat_interval = Some(duration(place, value)?),
+            "potentially_failed_max_retrans" => {
+                config.potentially_failed_max_retrans = Some(small()?);
+            }
+            "change_primary_threshold" => config.change_primary_threshold = Some(small()?),
             "path_max_retrans" => config.path_max_retrans = small()?,
             "association_max_retrans" => config.association_max_retrans = small()?,
             "max_init_retransmits" => config.max_init_retransmits = small()?,

@@ -98,6 +98,7 @@ impl World {
             Event::PathChanged { local, remote, state, .. } => {
                 let state = match state {
                     PathState::Active => "ACTIVE",
+                    PathState::PotentiallyFailed => "PF",
                     PathState::Inactive => "INACTIVE",
                     _ => "OTHER",
                 };

@@ -156,6 +156,7 @@ impl World {
         });
         Ok(Answer::word(match state.map(|(_, _, _, state)| state) {
             Some(PathState::Active) => "ACTIVE",
+            Some(PathState::PotentiallyFailed) => "PF",
             Some(PathState::Inactive) => "INACTIVE",
             Some(PathState::Unconfirmed) => "UNCONFIRMED",
             _ => "NONE",
