@@ -27,6 +27,10 @@ pub(crate) struct PolicyOptions {
     /// Put timestamps into packets if the peer wants them too (12 bytes each)
     #[arg(long)]
     timestamps: bool,
+    /// A path is potentially failed when it has more errors in a row than this, and data takes
+    /// another one then (RFC 7829, which recommends 0) [default: never]
+    #[arg(long, value_name = "N")]
+    pf: Option<u32>,
     /// Change-primary threshold: the path in use becomes the primary one when the primary path
     /// has more errors in a row than this [default: never]
     #[arg(long, value_name = "N")]
@@ -34,7 +38,8 @@ pub(crate) struct PolicyOptions {
     /// Change the primary path only if loss and RTT promise more of the other one
     #[arg(long, requires = "cpt")]
     informed: bool,
-    /// Path for data while all have failed: last-dest, primary or hop [default: hop]
+    /// Path for data while all have failed: last-dest, primary, hop or fewest-errors
+    /// [default: hop]
     #[arg(long, value_name = "WHERE")]
     dormant: Option<DormantBehaviour>,
     /// How several addresses are asked for the association: sequential or parallel
@@ -51,6 +56,7 @@ impl PolicyOptions {
             ("--har", self.har),
             ("--mfr", self.mfr),
             ("--timestamps", self.timestamps),
+            ("--pf", self.pf.is_some()),
             ("--cpt", self.cpt.is_some()),
             ("--informed", self.informed),
             ("--dormant", self.dormant.is_some()),
@@ -73,6 +79,7 @@ impl PolicyOptions {
         config.multiple_fast_retransmit |= self.mfr;
         config.timestamps |= self.timestamps;
         config.informed_failover |= self.informed;
+        config.potentially_failed_max_retrans = self.pf.or(config.potentially_failed_max_retrans);
         config.change_primary_threshold = self.cpt.or(config.change_primary_threshold);
     }
 }
@@ -97,8 +104,8 @@ mod tests {
     #[test]
     fn what_is_given_is_set_and_the_rest_stays() {
         let options = parse(
-            "--retransmission frsame-rtoalt --har --timestamps --cpt 0 --informed \
-             --dormant last-dest --initiation parallel --retransmission-precedence same-path",
+            "--retransmission frsame-rtoalt --har --timestamps --pf 0 --cpt 0 \
+             --informed --dormant last-dest --initiation parallel --retransmission-precedence same-path",
         )
         .unwrap();
         let mut config = AssociationConfig::rfc2960();
@@ -108,9 +115,10 @@ mod tests {
         assert_eq!(config.dormant, DormantBehaviour::LastDest);
         assert_eq!(config.initiation, InitiationOrder::Parallel);
         assert_eq!(config.change_primary_threshold, Some(0));
+        assert_eq!(config.potentially_failed_max_retrans, Some(0));
         assert!(config.heartbeat_after_rto && config.timestamps && config.informed_failover);
         assert!(!config.multiple_fast_retransmit);
-        assert_eq!(options.given().count(), 8);
+        assert_eq!(options.given().count(), 9);
         let mut untouched = AssociationConfig::rfc2960();
         parse("").unwrap().apply(&mut untouched);
         assert_eq!(untouched.retransmission, RetransmissionPolicy::AllRtxAlt);

@@ -82,10 +82,15 @@ fn apply(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
     set(&mut config.informed_failover, fields.flag("informed")?);
     set(&mut config.loss_probe_interval, time("loss_probe_interval")?);
     set(&mut config.credit_retransmissions, fields.flag("credit_retransmissions")?);
-    if fields.node("cpt").is_some_and(|node| node.text() == "off") {
-        config.change_primary_threshold = None;
-    } else if let Some(threshold) = count("cpt", 0, 1_000_000)? {
-        config.change_primary_threshold = Some(threshold);
+    for (key, field) in [
+        ("pf", &mut config.potentially_failed_max_retrans),
+        ("cpt", &mut config.change_primary_threshold),
+    ] {
+        if fields.node(key).is_some_and(|node| node.text() == "off") {
+            *field = None;
+        } else if let Some(threshold) = count(key, 0, 1_000_000)? {
+            *field = Some(threshold);
+        }
     }
     let retries = [("interval", HeartbeatRetry::Interval), ("at-once", HeartbeatRetry::AtOnce)];
     set(&mut config.heartbeat_retry, fields.choice("heartbeat_retry", &retries)?);
