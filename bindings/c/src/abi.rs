@@ -111,6 +111,12 @@ plain! {
     struct Udpencaps {
         assoc_id: i32, pad: u32, address: AlignedStorage, port: u16, pad2: [u16; 3],
     }
+    /// Of the options SCTP_PEER_ADDR_THLDS, in which the last threshold is padding, and
+    /// SCTP_PEER_ADDR_THLDS_V2 (RFC 7829 section 7.2).
+    struct Paddrthlds {
+        assoc_id: i32, pad: u32, address: AlignedStorage, pathmaxrxt: u16, pathpfthld: u16,
+        pathcpthld: u16, pad2: u16,
+    }
     #[repr(packed)]
     struct PaddrChange {
         kind: u16, flags: u16, length: u32, address: Storage, state: i32, error: i32,
@@ -164,10 +170,13 @@ pub(crate) mod option {
     pub(crate) const MAX_BURST: i32 = 20;
     pub(crate) const GET_ASSOC_NUMBER: i32 = 28;
     pub(crate) const GET_ASSOC_ID_LIST: i32 = 29;
+    pub(crate) const PEER_ADDR_THLDS: i32 = 31;
     pub(crate) const RECVRCVINFO: i32 = 32;
     pub(crate) const RECVNXTINFO: i32 = 33;
     pub(crate) const DEFAULT_SNDINFO: i32 = 34;
+    pub(crate) const PEER_ADDR_THLDS_V2: i32 = 37;
     pub(crate) const EVENT: i32 = 127;
+    pub(crate) const EXPOSE_POTENTIALLY_FAILED_STATE: i32 = 131;
     pub(crate) const REMOTE_UDP_ENCAPS_PORT: i32 = 132;
     /// Our own: the UDP port of this side, an int.
     pub(crate) const LOCAL_UDP_PORT: i32 = 0x4100;
@@ -252,6 +261,8 @@ mod tests {
             AdaptationEvent = "sctp_adaptation_event" { ind = "sai_adaptation_ind" assoc_id = "sai_assoc_id" }
             Udpencaps = "sctp_udpencaps" { address = "sue_address" port = "sue_port" }
             PaddrChange = "sctp_paddr_change" { address = "spc_aaddr" state = "spc_state" assoc_id = "spc_assoc_id" }
+            Paddrthlds = "sctp_paddrthlds" { address = "spt_address" pathpfthld = "spt_pathpfthld" }
+            Paddrthlds = "sctp_paddrthlds_v2" { pathmaxrxt = "spt_pathmaxrxt" pathcpthld = "spt_pathcpthld" }
             Prim = "sctp_prim" { address = "ssp_addr" }
             Paddrparams = "sctp_paddrparams" { pathmaxrxt = "spp_pathmaxrxt" pathmtu = "spp_pathmtu" flags = "spp_flags" dscp = "spp_dscp" }
             Paddrinfo = "sctp_paddrinfo" { state = "spinfo_state" mtu = "spinfo_mtu" }
@@ -281,6 +292,9 @@ mod tests {
             ("SCTP_MAX_BURST", option::MAX_BURST),
             ("SCTP_GET_ASSOC_NUMBER", option::GET_ASSOC_NUMBER),
             ("SCTP_GET_ASSOC_ID_LIST", option::GET_ASSOC_ID_LIST),
+            ("SCTP_PEER_ADDR_THLDS", option::PEER_ADDR_THLDS),
+            ("SCTP_PEER_ADDR_THLDS_V2", option::PEER_ADDR_THLDS_V2),
+            ("SCTP_EXPOSE_POTENTIALLY_FAILED_STATE", option::EXPOSE_POTENTIALLY_FAILED_STATE),
             ("SCTP_RECVRCVINFO", option::RECVRCVINFO),
             ("SCTP_RECVNXTINFO", option::RECVNXTINFO),
             ("SCTP_DEFAULT_SNDINFO", option::DEFAULT_SNDINFO),

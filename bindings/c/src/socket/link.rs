@@ -14,7 +14,7 @@ use anabranch::{
 };
 use tokio::sync::Notify;
 
-use super::notify::{self, PathChange};
+use super::notify::{self, PathChange, Reach};
 use super::{Peer, Socket, State, Style, fresh_id};
 use crate::address;
 use crate::errno::Errno;
@@ -321,7 +321,7 @@ impl Peer {
         // Those that the user named or the handshake used are confirmed already.
         for path in association.statistics().iter().flat_map(|known| &known.paths) {
             if path.state == PathState::Active {
-                self.reachable.insert(path.remote, true);
+                self.reachable.insert(path.remote, Reach::Active);
             }
         }
         self.association = Some(association);
@@ -384,15 +384,11 @@ impl State {
             Notification::PathChanged { remote, .. } => {
                 // An address is as its best path is.
                 let known = peer.statistics();
-                let mut paths = known.iter().flat_map(|known| &known.paths);
-                let active =
-                    paths.any(|path| path.remote == *remote && path.state == PathState::Active);
-                let change = match (peer.reachable.insert(*remote, active), active) {
-                    (None, true) => PathChange::Confirmed,
-                    (Some(false), true) => PathChange::Available,
-                    (Some(true), false) => PathChange::Unreachable,
-                    _ => return,
-                };
+                let paths = known.iter().flat_map(|known| &known.paths);
+                let states = paths.filter(|path| path.remote == *remote).map(|path| path.state);
+                let reach = Reach::of(states, self.options.expose_pf);
+                let before = peer.reachable.insert(*remote, reach);
+                let Some(change) = Reach::change(before, reach) else { return };
                 self.tell(id, notify::path(id, shown(*remote, port, mapped), change));
             }
             Notification::FailedOver { remote, permanent: true } => {

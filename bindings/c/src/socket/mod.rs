@@ -110,8 +110,8 @@ pub(crate) struct Peer {
     head: Option<Message>,
     /// How receiving ended: gracefully, or with an error that the next call returns.
     end: Option<Result<(), Errno>>,
-    /// Addresses that were confirmed, and whether a path to them is active.
-    reachable: BTreeMap<IpAddr, bool>,
+    /// Addresses of which something was told, and how they are reached.
+    reachable: BTreeMap<IpAddr, notify::Reach>,
     /// This side has shut down or aborted.
     finished: bool,
 }

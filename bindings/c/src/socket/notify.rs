@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anabranch::{CloseReason, OutgoingMessage};
+use anabranch::{CloseReason, OutgoingMessage, PathState};
 
 use crate::abi::{
     self, AdaptationEvent, AssocChange, PaddrChange, Plain, RemoteError, SendFailed,
@@ -19,12 +19,47 @@ const SHUTDOWN_COMP: u16 = 3;
 const CANT_STR_ASSOC: u16 = 4;
 
 /// `enum sctp_spc_state`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathChange {
     Available = 0,
     Unreachable = 1,
     MadePrimary = 4,
     Confirmed = 5,
+    PotentiallyFailed = 6,
+}
+
+/// How an address is reached, over the best path to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    Unreachable,
+    PotentiallyFailed,
+    Active,
+}
+
+impl Reach {
+    /// Of paths in these states. Users who are not to know of potentially failed paths take them for
+    /// active ones (RFC 7829 section 7.3).
+    pub(super) fn of(states: impl Iterator<Item = PathState>, expose_pf: bool) -> Self {
+        let reach = |state| match state {
+            PathState::Active => Self::Active,
+            PathState::PotentiallyFailed if expose_pf => Self::PotentiallyFailed,
+            PathState::PotentiallyFailed => Self::Active,
+            _ => Self::Unreachable,
+        };
+        states.map(reach).max().unwrap_or(Self::Unreachable)
+    }
+
+    /// What is told when it becomes `now`, of which nothing is known `before` the first time.
+    pub(super) fn change(before: Option<Self>, now: Self) -> Option<PathChange> {
+        match (before, now) {
+            (None, Self::Active) => Some(PathChange::Confirmed),
+            (Some(before), now) if before == now => None,
+            (None, _) => None,
+            (Some(_), Self::Active) => Some(PathChange::Available),
+            (Some(_), Self::PotentiallyFailed) => Some(PathChange::PotentiallyFailed),
+            (Some(_), Self::Unreachable) => Some(PathChange::Unreachable),
+        }
+    }
 }
 
 /// A structure and what follows it, with the whole length in the bytes from 4 to 8.
@@ -148,4 +183,30 @@ pub(super) fn send_failed(id: i32, message: &OutgoingMessage, sent: bool) -> Vec
         ..SendFailed::default()
     };
     with_length(&event, &message.data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use PathState::{Active, Inactive, PotentiallyFailed};
+
+    #[test]
+    fn potentially_failed_paths_are_told_to_those_who_want_to_know() {
+        let told = |expose| {
+            let mut before = None;
+            let story = [Active, PotentiallyFailed, Active, PotentiallyFailed, Inactive, Active];
+            let changes = story.map(|state| {
+                let now = Reach::of([state, Inactive].into_iter(), expose);
+                Reach::change(before.replace(now), now)
+            });
+            changes.into_iter().flatten().collect::<Vec<_>>()
+        };
+        use PathChange::{Available, Confirmed, Unreachable};
+        assert_eq!(told(false), [Confirmed, Unreachable, Available]);
+        let doubtful = PathChange::PotentiallyFailed;
+        let all = [Confirmed, doubtful, Available, doubtful, Unreachable, Available];
+        assert_eq!(told(true), all);
+        assert_eq!(Reach::of([PotentiallyFailed, Active].into_iter(), true), Reach::Active);
+        assert_eq!(Reach::change(None, Reach::Unreachable), None);
+    }
 }

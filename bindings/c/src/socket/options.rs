@@ -31,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) send_timeout: Option<Duration>,
     /// SCTP_I_WANT_MAPPED_V4_ADDR.
     pub(crate) mapped: bool,
+    /// SCTP_EXPOSE_POTENTIALLY_FAILED_STATE; otherwise such a path is shown as active.
+    pub(crate) expose_pf: bool,
     /// SCTP_CONTEXT: a number that comes with every message received.
     pub(crate) context: u32,
     /// SCTP_DEFAULT_SNDINFO.
@@ -53,6 +55,7 @@ impl Options {
             receive_timeout: None,
             send_timeout: None,
             mapped: false,
+            expose_pf: false,
             context: 0,
             default_send: Sndinfo::default(),
             default_lifetime: None,

@@ -11,6 +11,7 @@ use crate::errno::Errno;
 
 /// `enum sctp_spinfo_state`.
 const INACTIVE: i32 = 0;
+const POTENTIALLY_FAILED: i32 = 1;
 const ACTIVE: i32 = 2;
 const UNCONFIRMED: i32 = 3;
 
@@ -141,7 +142,7 @@ impl Socket {
                 instrms,
                 outstrms,
                 fragmentation_point: u32::from(primary.mtu).saturating_sub(DATA_OVERHEAD),
-                primary: path_info(id, address, primary),
+                primary: path_info(id, address, primary, state.options.expose_pf),
             })
         })
     }
@@ -153,9 +154,14 @@ impl Socket {
             let known = peer.statistics().ok_or(Errno::ENOTCONN)?;
             // Of several paths to the address the best one counts.
             let paths = known.paths.iter().filter(|path| path.remote == remote.ip());
-            let path = paths.min_by_key(|path| path.state != PathState::Active);
+            let path = paths.min_by_key(|path| match path.state {
+                PathState::Active => 0,
+                PathState::PotentiallyFailed => 1,
+                _ => 2,
+            });
             let address = self.shown(state, remote);
-            path.map(|path| path_info(id, address, path)).ok_or(Errno::EINVAL)
+            let expose_pf = state.options.expose_pf;
+            path.map(|path| path_info(id, address, path, expose_pf)).ok_or(Errno::EINVAL)
         })
     }
 
@@ -199,14 +205,15 @@ impl Socket {
     }
 }
 
-fn path_info(id: i32, address: SocketAddr, path: &PathStatistics) -> Paddrinfo {
+fn path_info(id: i32, address: SocketAddr, path: &PathStatistics, expose_pf: bool) -> Paddrinfo {
     let milliseconds =
         |time: std::time::Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
     Paddrinfo {
         assoc_id: id,
         address: address::to_storage(address),
         state: match path.state {
-            PathState::Active => ACTIVE,
+            PathState::PotentiallyFailed if expose_pf => POTENTIALLY_FAILED,
+            PathState::Active | PathState::PotentiallyFailed => ACTIVE,
             PathState::Inactive => INACTIVE,
             _ => UNCONFIRMED,
         },

@@ -482,6 +482,24 @@ static void options(void)
     length = sizeof params;
     CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &params, &length) == 0);
     CHECK(params.spp_pathmaxrxt == 3 && (params.spp_flags & SPP_HB_DISABLE));
+    /* Thresholds: 0xffff is none, and that of the primary path is not below that of PF. */
+    struct sctp_paddrthlds_v2 limit = {.spt_pathmaxrxt = 4, .spt_pathcpthld = 2};
+    SET(near, SCTP_PEER_ADDR_THLDS_V2, limit);
+    struct sctp_paddrthlds both = {.spt_pathpfthld = 1};
+    SET(near, SCTP_PEER_ADDR_THLDS, both);
+    limit = (struct sctp_paddrthlds_v2){0};
+    length = sizeof limit;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_PEER_ADDR_THLDS_V2, &limit, &length) == 0);
+    CHECK(limit.spt_pathmaxrxt == 4 && limit.spt_pathpfthld == 1 && limit.spt_pathcpthld == 2);
+    limit.spt_pathcpthld = 0;
+    FAILS(option(near, IPPROTO_SCTP, SCTP_PEER_ADDR_THLDS_V2, &limit, sizeof limit), EINVAL);
+    struct sctp_assoc_value expose = {.assoc_value = 1};
+    SET(near, SCTP_EXPOSE_POTENTIALLY_FAILED_STATE, expose);
+    length = sizeof expose;
+    expose.assoc_value = 0;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_EXPOSE_POTENTIALLY_FAILED_STATE, &expose,
+                               &length) == 0);
+    CHECK(expose.assoc_value == 1);
     struct sctp_event_subscribe events = {.sctp_association_event = 1};
     CHECK(option(near, IPPROTO_SCTP, SCTP_EVENTS, &events, sizeof events) == 0);
     struct sctp_event event = {.se_type = SCTP_ASSOC_CHANGE};
@@ -525,6 +543,8 @@ static void options(void)
     SET(near, SCTP_MAX_BURST, burst);
     params = (struct sctp_paddrparams){.spp_flags = SPP_HB_ENABLE, .spp_hbinterval = 9000};
     SET(near, SCTP_PEER_ADDR_PARAMS, params);
+    both.spt_pathpfthld = 0;
+    SET(near, SCTP_PEER_ADDR_THLDS, both);
     init.sinit_num_ostreams = 6;
     FAILS(option(near, IPPROTO_SCTP, SCTP_INITMSG, &init, sizeof init), EOPNOTSUPP);
     value = 5000;

@@ -8,8 +8,8 @@ use super::{
     SUBSCRIPTIONS, milliseconds, parse,
 };
 use crate::abi::{
-    self, AssocValue, Assocparams, Event, Initmsg, Paddrinfo, Paddrparams, Prim, Rtoinfo, SackInfo,
-    Setadaptation, Sndinfo, Sndrcvinfo, Status, Udpencaps, option,
+    self, AssocValue, Assocparams, Event, Initmsg, Paddrinfo, Paddrparams, Paddrthlds, Prim,
+    Rtoinfo, SackInfo, Setadaptation, Sndinfo, Sndrcvinfo, Status, Udpencaps, option,
 };
 use crate::address;
 use crate::errno::Errno;
@@ -81,6 +81,21 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
                     | if delays { SACKDELAY_ENABLE } else { SACKDELAY_DISABLE },
                 ..params
             })
+        }
+        option::PEER_ADDR_THLDS | option::PEER_ADDR_THLDS_V2 => {
+            let threshold = |errors: Option<u32>| {
+                errors.map_or(u16::MAX, |errors| u16::try_from(errors).unwrap_or(u16::MAX))
+            };
+            abi::to_bytes(&Paddrthlds {
+                pathmaxrxt: threshold(Some(config.path_max_retrans)),
+                pathpfthld: threshold(config.potentially_failed_max_retrans),
+                pathcpthld: threshold(config.change_primary_threshold),
+                ..parse(given)?
+            })
+        }
+        option::EXPOSE_POTENTIALLY_FAILED_STATE => {
+            let value = u32::from(options.expose_pf);
+            abi::to_bytes(&AssocValue { value, ..parse::<AssocValue>(given)? })
         }
         option::DELAYED_SACK => abi::to_bytes(&SackInfo {
             assoc_id: parse::<SackInfo>(given)?.assoc_id,

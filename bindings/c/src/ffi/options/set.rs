@@ -10,8 +10,8 @@ use super::{
     SACKDELAY_ENABLE, SUBSCRIPTIONS, duration, int, parse,
 };
 use crate::abi::{
-    AssocValue, Assocparams, Event, Initmsg, Paddrparams, Prim, Rtoinfo, SackInfo, Setadaptation,
-    Sndinfo, Sndrcvinfo, Storage, Udpencaps, event, option,
+    AssocValue, Assocparams, Event, Initmsg, Paddrparams, Paddrthlds, Prim, Rtoinfo, SackInfo,
+    Setadaptation, Sndinfo, Sndrcvinfo, Storage, Udpencaps, event, option,
 };
 use crate::address;
 use crate::errno::Errno;
@@ -96,6 +96,12 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
             socket.configure(FUTURE_ASSOC, |config| config.adaptation_indication = Some(ind))
         }
         option::PEER_ADDR_PARAMS => set_path(socket, &parse(bytes)?),
+        option::PEER_ADDR_THLDS => set_thresholds(socket, &parse(bytes)?, false),
+        option::PEER_ADDR_THLDS_V2 => set_thresholds(socket, &parse(bytes)?, true),
+        option::EXPOSE_POTENTIALLY_FAILED_STATE => {
+            let AssocValue { value, .. } = parse(bytes)?;
+            choose(socket, |options| options.expose_pf = value != 0)
+        }
         option::DELAYED_SACK => {
             let info: SackInfo = parse(bytes)?;
             socket.configure(info.assoc_id, |config| {
@@ -229,6 +235,24 @@ fn subscribe(socket: &Socket, kind: u16, on: bool) -> Result<(), Errno> {
 fn is_unspecified(storage: &Storage) -> bool {
     address::from_bytes(storage).is_ok_and(|(address, _)| address.ip().is_unspecified())
         || storage.iter().all(|byte| *byte == 0)
+}
+
+/// The thresholds of paths (RFC 7829 section 7.2); 0xffff is none.
+fn set_thresholds(socket: &Socket, given: &Paddrthlds, primary: bool) -> Result<(), Errno> {
+    // A path of its own thresholds the engine has not.
+    if !is_unspecified(&given.address.0) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let threshold = |errors: u16| (errors != u16::MAX).then_some(u32::from(errors));
+    socket.configure(given.assoc_id, |config| {
+        if given.pathmaxrxt > 0 {
+            config.path_max_retrans = given.pathmaxrxt.into();
+        }
+        config.potentially_failed_max_retrans = threshold(given.pathpfthld);
+        if primary {
+            config.change_primary_threshold = threshold(given.pathcpthld);
+        }
+    })
 }
 
 fn set_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
