@@ -231,6 +231,27 @@ fn an_init_while_waiting_for_shutdown_complete_is_answered_with_shutdown_ack() {
     assert_eq!(craft::kinds(&answers[0]), [kind::SHUTDOWN_ACK]);
 }
 
+/// Every path has its turn, not always the one that stands beside the path of new data.
+#[test]
+// test: rfc9260 9.2 "MUST be followed to determine the proper"
+fn a_shutdown_ack_that_is_not_answered_tries_one_path_after_the_other() {
+    let mut pair = Pair::connected(3, config());
+    pair.run(Duration::from_secs(1));
+    pair.net.script(|sight| match sight.has(kind::SHUTDOWN_ACK) {
+        true => Verdict::Drop,
+        false => Verdict::Pass,
+    });
+    pair.forget();
+    pair.shutdown(0);
+    pair.run(Duration::from_secs(20));
+    let kept = pair.net.trace.kept().iter();
+    let acks = kept.filter(|(_, packet)| craft::has(&packet.bytes, kind::SHUTDOWN_ACK));
+    let mut to: Vec<_> = acks.map(|(_, packet)| packet.to).collect();
+    to.sort();
+    to.dedup();
+    assert_eq!(to, pair.addresses[0]);
+}
+
 #[test]
 fn autoclose_counts_from_the_last_user_data() {
     let mut config = config();

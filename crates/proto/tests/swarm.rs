@@ -60,6 +60,9 @@ fn the_same_seed_gives_the_same_bytes() {
 fn seeds_that_were_judged_too_harshly() {
     // A late cookie made an association without heartbeats, which looks for its path MTU for ever.
     seed(1_016_428);
+    // A node begins a second association from the same port: its peer may not have noticed the
+    // first one's end.
+    seed(2_068_800);
 }
 
 /// Both nodes connect again what fails; once they did so for each other's ends, too, so that there
@@ -76,4 +79,13 @@ fn connecting_again_does_not_make_ever_more_associations() {
 #[test]
 fn heartbeats_keep_no_association_alive_whose_data_is_refused() {
     seed(3402);
+}
+
+/// Seeds that found faults of the engine.
+#[test]
+fn seeds_that_found_something() {
+    // A peer that lost its state in a collision: tests/peer, `setup`.
+    [2_001_257, 2_007_794, 2_016_655, 2_035_649, 2_084_454, 2_097_059].map(seed);
+    // A SHUTDOWN ACK repeated on one dead path: tests/shutdown.
+    seed(2_000_671);
 }

@@ -33,40 +33,28 @@ impl Association {
         let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.tie_tags;
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.active);
         match (local_matches, peer_matches) {
-            // Action A: the peer restarted.
-            (false, false) if ties_match => {
-                // req: rfc9260 5.2.4 "it MUST NOT set up a new"
-                if let State::ShutdownAckSent { .. } = self.state {
-                    mark!(CookieWhileShuttingDown);
-                    let mut cause = Vec::new();
-                    Cause::CookieReceivedWhileShuttingDown.encode(&mut cause);
-                    let path = self.reply_path(path);
-                    self.queue(path, Control::ShutdownAck);
-                    self.queue(path, Control::Error(cause));
-                    return false;
-                }
-                mark!(CookieRestart);
-                self.restart(now, cookie, arrived);
-                true
-            }
             // Action B: both sides started at about the same time.
-            (true, false) => {
-                if !matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. }) {
-                    mark!(CookieCollisionLate);
-                    // req: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
-                    self.peer_tag = cookie.peer_tag;
-                    self.queue(self.reply_path(path), Control::CookieAck);
-                    return true;
-                }
+            (true, false) if self.is_under_way() => {
                 mark!(CookieCollision);
                 self.adopt(now, cookie, path);
                 true
+            }
+            // This side is up: the INIT came while its handshake with what the peer was before was
+            // under way, and was answered with the same tag. The peer has lost its state since.
+            (true, false) => {
+                mark!(CookieCollisionLate);
+                self.restart(now, cookie, arrived)
+            }
+            // Action A: the peer restarted.
+            (false, false) if ties_match => {
+                mark!(CookieRestart);
+                self.restart(now, cookie, arrived)
             }
             // req: rfc9260 5.2.4 "SHOULD enter the ESTABLISHED state if it"
             // req: rfc9260 5.2.4 "SHOULD stop any T1-cookie timer that is"
             // Action D: a repetition, or the handshake's last step.
             (true, true) => {
-                if let State::CookieWait { .. } | State::CookieEchoed { .. } = self.state {
+                if self.is_under_way() {
                     mark!(CookieFirst);
                     self.adopt(now, cookie, path);
                 } else {
@@ -83,6 +71,11 @@ impl Association {
                 false
             }
         }
+    }
+
+    /// Whether this side's own handshake is under way.
+    fn is_under_way(&self) -> bool {
+        matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. })
     }
 
     /// Takes the peer's part from a cookie while this side's own handshake is under way.
@@ -103,10 +96,28 @@ impl Association {
         self.queue(self.reply_path(path), Control::CookieAck);
     }
 
-    /// The peer lost its state and set the association up anew (action A).
-    fn restart(&mut self, now: Instant, cookie: &CookieContents, arrived: (IpAddr, IpAddr, u16)) {
+    /// The peer lost its state and set the association up anew; `false` if it must not, since this
+    /// side is about to end it.
+    fn restart(
+        &mut self,
+        now: Instant,
+        cookie: &CookieContents,
+        arrived: (IpAddr, IpAddr, u16),
+    ) -> bool {
+        // req: rfc9260 5.2.4 "it MUST NOT set up a new"
+        if let State::ShutdownAckSent { .. } = self.state {
+            mark!(CookieWhileShuttingDown);
+            let mut cause = Vec::new();
+            Cause::CookieReceivedWhileShuttingDown.encode(&mut cause);
+            let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.active);
+            let path = self.reply_path(path);
+            self.queue(path, Control::ShutdownAck);
+            self.queue(path, Control::Error(cause));
+            return false;
+        }
         let part = self.fail_outstanding();
         self.local_tag = cookie.local_tag;
+        // req: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
         self.peer_tag = cookie.peer_tag;
         self.peer_rwnd = cookie.peer_rwnd;
         self.timestamps = Timestamps::new(cookie.timestamps());
@@ -156,6 +167,7 @@ impl Association {
         self.events.push_back(Event::Restarted);
         self.establish(now);
         self.queue(self.reply_path(path), Control::CookieAck);
+        true
     }
 
     /// Whether an INIT for this association would bring addresses that it does not have.

@@ -180,7 +180,6 @@ impl Association {
 
     /// T2-shutdown expired.
     pub(super) fn on_t2(&mut self, now: Instant) {
-        let next = crate::policy::alternate(&self.paths, self.active).unwrap_or(self.active);
         let (t2, control) = match &mut self.state {
             State::ShutdownSent { t2 } => (t2, Control::Shutdown),
             State::ShutdownAckSent { t2 } => (t2, Control::ShutdownAck),
@@ -199,6 +198,7 @@ impl Association {
             _ => mark!(ShutdownAckRetransmitted),
         }
         let failed = t2.path;
+        let next = crate::policy::alternate(&self.paths, failed).unwrap_or(self.active);
         // req: rfc9260 9.2 "MUST resend the SHUTDOWN chunk with the updated"
         // req: rfc9260 9.2 "MUST resend the SHUTDOWN ACK chunk"
         // req: rfc9260 9.2 "MUST be followed to determine the proper"

@@ -305,3 +305,32 @@ fn nothing_restarts_at_the_end_of_a_shutdown() {
     assert_eq!(victim.kinds(), [[kind::SHUTDOWN_ACK, kind::ERROR]]);
     assert_eq!(victim.state(id), "SHUTDOWN-ACK-SENT");
 }
+
+/// The peer lost its state while both sides were setting the association up, and its old cookie
+/// came before its new one. What it sends from then on belongs to the new one.
+// test: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
+#[test]
+fn a_cookie_with_a_new_tag_of_the_peer_is_a_restart_if_this_side_is_up() {
+    let (mut victim, id) = Victim::connecting();
+    let (before, tag) = cookie_for(&mut victim, 78);
+    let again = Init { initial_tsn: Tsn(7000), ..init(79, 2000, &[]) };
+    victim.take(THERE, 0, |w| w.chunk(&Chunk::Init(again)).unwrap());
+    let (after, same) = {
+        let sent = victim.sent();
+        let (Chunk::InitAck(ack), 79) = decode(&sent[0]) else { panic!("no INIT ACK") };
+        let cookie = ack.parameters.find(parameter_kind::STATE_COOKIE).unwrap();
+        (cookie.value.to_vec(), ack.initiate_tag)
+    };
+    assert_eq!((tag, same), (victim.tag, victim.tag));
+    victim.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &before }));
+    assert!(matches!(decode(&victim.sent()[0]), (Chunk::CookieAck, 78)));
+    victim.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &after }));
+    assert!(matches!(decode(&victim.sent()[0]), (Chunk::CookieAck, 79)));
+    assert_eq!(victim.state(id), "ESTABLISHED");
+    let events: Vec<_> = std::iter::from_fn(|| victim.endpoint.poll_event()).collect();
+    assert!(events.iter().any(|(_, event)| matches!(event, Event::Restarted)), "{events:?}");
+    victim.chunk(&message(7000, 0));
+    let sent = victim.sent();
+    let (Chunk::Sack(sack), 79) = decode(&sent[0]) else { panic!("no SACK") };
+    assert_eq!(sack.cumulative_tsn_ack, Tsn(7000));
+}

@@ -34,11 +34,6 @@ impl Run {
             Action::Reconnect(node) => {
                 self.report.reconnects += 1;
                 let same_port = self.options.reconnect.is_some_and(|(_, same)| same);
-                if same_port {
-                    // To a peer that has not noticed the end this is a restart.
-                    self.rebooted = true;
-                    self.oracle.lost_state();
-                }
                 self.connect(node, same_port.then_some(PORTS[node]));
             }
             Action::Reboot(node) => {
@@ -132,6 +127,11 @@ impl Run {
         request.local_port = port;
         request.remote_udp_port = self.net.node(peer).udp_port;
         request.config = Arc::new(self.options.configs[node].clone());
+        if port.is_some() && self.users[node].ends.iter().any(|end| end.closed.is_some()) {
+            // To a peer that has not noticed the end this is a restart.
+            self.rebooted = true;
+            self.oracle.lost_state();
+        }
         // In a collision the peer's INIT may have come first.
         match self.net.node_mut(node).endpoint.connect(now, request) {
             Ok(id) => self.users[node].ends.push(End::new(id, true)),
