@@ -31,6 +31,14 @@ pub(crate) struct PolicyOptions {
     /// another one then (RFC 7829, which recommends 0) [default: never]
     #[arg(long, value_name = "N")]
     pf: Option<u32>,
+    /// Send NR-SACKs if the peer wants them too: data that has arrived leaves the send buffer
+    /// before what is missing below it has come
+    #[arg(long)]
+    nr_sack: bool,
+    /// With too little memory, drop data again that waits for other data and has been
+    /// acknowledged; NR-SACKs then tell only of data that can be delivered
+    #[arg(long)]
+    renege: bool,
     /// Change-primary threshold: the path in use becomes the primary one when the primary path
     /// has more errors in a row than this [default: never]
     #[arg(long, value_name = "N")]
@@ -57,6 +65,8 @@ impl PolicyOptions {
             ("--mfr", self.mfr),
             ("--timestamps", self.timestamps),
             ("--pf", self.pf.is_some()),
+            ("--nr-sack", self.nr_sack),
+            ("--renege", self.renege),
             ("--cpt", self.cpt.is_some()),
             ("--informed", self.informed),
             ("--dormant", self.dormant.is_some()),
@@ -78,6 +88,8 @@ impl PolicyOptions {
         config.heartbeat_after_rto |= self.har;
         config.multiple_fast_retransmit |= self.mfr;
         config.timestamps |= self.timestamps;
+        config.nr_sack |= self.nr_sack;
+        config.never_renege &= !self.renege;
         config.informed_failover |= self.informed;
         config.potentially_failed_max_retrans = self.pf.or(config.potentially_failed_max_retrans);
         config.change_primary_threshold = self.cpt.or(config.change_primary_threshold);
@@ -105,7 +117,8 @@ mod tests {
     fn what_is_given_is_set_and_the_rest_stays() {
         let options = parse(
             "--retransmission frsame-rtoalt --har --timestamps --pf 0 --cpt 0 \
-             --informed --dormant last-dest --initiation parallel --retransmission-precedence same-path",
+             --informed --dormant last-dest --initiation parallel --retransmission-precedence same-path \
+             --nr-sack --renege",
         )
         .unwrap();
         let mut config = AssociationConfig::rfc2960();
@@ -117,11 +130,13 @@ mod tests {
         assert_eq!(config.change_primary_threshold, Some(0));
         assert_eq!(config.potentially_failed_max_retrans, Some(0));
         assert!(config.heartbeat_after_rto && config.timestamps && config.informed_failover);
+        assert!(config.nr_sack && !config.never_renege);
         assert!(!config.multiple_fast_retransmit);
-        assert_eq!(options.given().count(), 9);
+        assert_eq!(options.given().count(), 11);
         let mut untouched = AssociationConfig::rfc2960();
         parse("").unwrap().apply(&mut untouched);
         assert_eq!(untouched.retransmission, RetransmissionPolicy::AllRtxAlt);
+        assert!(!untouched.nr_sack && untouched.never_renege);
         assert_eq!(parse("").unwrap().given().count(), 0);
     }
 

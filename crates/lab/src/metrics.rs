@@ -44,6 +44,9 @@ pub const METRICS: &[Metric] = &[
     metric("rto_path2_mean_s", "s", "mean over time of the retransmission timeout of path 2"),
     metric("packets_path1", "packets", "packets sent over path 1"),
     metric("packets_path2", "packets", "packets sent over path 2"),
+    metric("rtxq_mean_kb", "kB", "mean of the retransmission queue while there was data in it"),
+    metric("rtxq_peak_kb", "kB", "most user data in the retransmission queue"),
+    metric("rtxq_arrived_percent", "%", "share of the retransmission queue that had arrived"),
     metric("heartbeats", "", "heartbeats sent on all paths"),
     metric(
         "tcp_goodput_kbit_s",

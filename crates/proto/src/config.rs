@@ -220,6 +220,15 @@ pub struct AssociationConfig {
     /// TS: packets with data or acknowledgements carry timestamps if the peer wants them too, so
     /// that retransmissions are measured as well (caro 2.4.2). 12 bytes a packet.
     pub timestamps: bool,
+    /// Acknowledgements travel in NR-SACK chunks if the peer wants them too
+    /// (draft-natarajan-tsvwg-sctp-nrsack): they tell what the receiver will never drop, and the
+    /// sender frees its memory before the data is acknowledged cumulatively. Off.
+    pub nr_sack: bool,
+    /// Data that was acknowledged is never dropped, so that NR-SACKs report all of it as
+    /// non-renegable. Otherwise data whose message waits for others may be dropped for want of
+    /// memory to make room for lower TSNs (RFC 9260 section 6.2), and only what can be delivered
+    /// is non-renegable. On.
+    pub never_renege: bool,
     /// An acknowledged retransmission counts for the path that carried it last, although its
     /// first transmission on another path may have arrived (RFC 9260 section 8.2 allows both).
     pub credit_retransmissions: bool,
@@ -416,6 +425,8 @@ impl AssociationConfig {
             one_packet_after_timeout: false,
             heartbeat_after_rto: false,
             timestamps: false,
+            nr_sack: false,
+            never_renege: true,
             credit_retransmissions: false,
             heartbeat_retry: HeartbeatRetry::Interval,
             change_primary_threshold: None,

@@ -55,7 +55,8 @@ pub enum Event {
     Writable,
     /// SEND FAILURE: a message that was given up.
     SendFailed {
-        /// The message with what was not acknowledged of its data.
+        /// The message with what was not acknowledged of its data; nothing of it if the peer
+        /// acknowledged all of it for good and has perhaps not delivered it.
         message: Box<OutgoingMessage>,
         /// Whether a part of it had been sent, so that the peer may have it.
         sent: bool,

@@ -22,6 +22,10 @@ pub struct Statistics {
     pub outstanding_bytes: usize,
     /// Chunks sent and not acknowledged.
     pub outstanding_chunks: usize,
+    /// What is kept for retransmissions.
+    pub retransmission_queue: RetransmissionQueue,
+    /// Whether both sides agreed on NR-SACKs.
+    pub nr_sack: bool,
     /// The peer's receive window as this side sees it, in bytes.
     pub peer_rwnd: u32,
     /// Receive buffer in use, in bytes.
@@ -30,6 +34,22 @@ pub struct Statistics {
     pub counters: Counters,
     /// One entry a path.
     pub paths: Vec<PathStatistics>,
+}
+
+/// The retransmission queue: user data that was sent and is kept for a retransmission.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct RetransmissionQueue {
+    /// Bytes in it.
+    pub bytes: usize,
+    /// Most bytes that were ever in it.
+    pub peak_bytes: usize,
+    /// Its mean in bytes, over the time with something in it, until it changed last.
+    pub mean_bytes: f64,
+    /// The share of that which the peer had acknowledged by gap ack blocks, 0 to 1: what NR-SACKs
+    /// free.
+    pub acknowledged_share: f64,
 }
 
 /// Totals of an association.
@@ -49,10 +69,16 @@ pub struct Counters {
     pub duplicate_chunks: u64,
     /// DATA chunks dropped because there was no room for them.
     pub dropped_chunks: u64,
-    /// SACK chunks sent.
+    /// DATA chunks dropped after they had been acknowledged by gap ack blocks (reneging).
+    pub reneged_chunks: u64,
+    /// SACK and NR-SACK chunks sent.
     pub sacks_sent: u64,
-    /// SACK chunks received.
+    /// SACK and NR-SACK chunks received.
     pub sacks_received: u64,
+    /// Of them NR-SACK chunks sent.
+    pub nr_sacks_sent: u64,
+    /// Of them NR-SACK chunks received.
+    pub nr_sacks_received: u64,
     /// Chunks retransmitted after enough missing reports.
     pub fast_retransmitted_chunks: u64,
     /// Chunks retransmitted after a timeout.

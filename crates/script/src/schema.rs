@@ -67,6 +67,7 @@ pub(crate) const NAMES: &[Schema] = &[
     chunk("INIT", kind::INIT, INIT_FIELDS, true),
     chunk("INIT_ACK", kind::INIT_ACK, INIT_FIELDS, true),
     chunk("SACK", kind::SACK, &["cum_tsn", "a_rwnd", "gaps", "dups"], false),
+    chunk("NR_SACK", kind::NR_SACK, &["cum_tsn", "a_rwnd", "gaps", "nr_gaps", "dups"], false),
     chunk("HEARTBEAT", kind::HEARTBEAT, &[], true),
     chunk("HEARTBEAT_ACK", kind::HEARTBEAT_ACK, &[], true),
     chunk("ABORT", kind::ABORT, &[], true),

@@ -85,7 +85,7 @@ impl World {
                     seen.tsn = data.tsn.0;
                     seen.tag = header.verification_tag;
                 }
-                Chunk::CookieEcho(_) | Chunk::CookieAck | Chunk::Sack(_) => {
+                Chunk::CookieEcho(_) | Chunk::CookieAck | Chunk::Sack(_) | Chunk::NrSack(_) => {
                     seen.tag = header.verification_tag;
                 }
                 _ => {}

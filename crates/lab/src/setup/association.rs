@@ -79,6 +79,8 @@ fn apply(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
     set(&mut config.one_packet_after_timeout, fields.flag("one_packet_after_timeout")?);
     set(&mut config.heartbeat_after_rto, fields.flag("har")?);
     set(&mut config.timestamps, fields.flag("timestamps")?);
+    set(&mut config.nr_sack, fields.flag("nr_sack")?);
+    set(&mut config.never_renege, fields.flag("never_renege")?);
     set(&mut config.informed_failover, fields.flag("informed")?);
     set(&mut config.loss_probe_interval, time("loss_probe_interval")?);
     set(&mut config.credit_retransmissions, fields.flag("credit_retransmissions")?);

@@ -66,6 +66,10 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
         metrics.set("fast_retransmits", counters.fast_retransmitted_chunks as f64);
         metrics.set("timeout_retransmits", counters.timeout_retransmitted_chunks as f64);
         metrics.set("timeouts", counters.t3_timeouts as f64);
+        let queue = &statistics.retransmission_queue;
+        metrics.set("rtxq_mean_kb", queue.mean_bytes * 1e-3);
+        metrics.set("rtxq_peak_kb", queue.peak_bytes as f64 * 1e-3);
+        metrics.set("rtxq_arrived_percent", queue.acknowledged_share * 100.0);
         let heartbeats: u64 = statistics.paths.iter().map(|path| path.heartbeats_sent).sum();
         metrics.set("heartbeats", heartbeats as f64);
         for (path, name) in statistics.paths.iter().zip(["packets_path1", "packets_path2"]) {

@@ -109,6 +109,11 @@ impl Seen {
         let Ok(packet) = Packet::parse(sight.bytes) else { return };
         let now = seconds(sight.now);
         for chunk in packet.chunks().flatten() {
+            let cumulative = |chunk: &Chunk<'_>| match chunk {
+                Chunk::Sack(sack) => Some(sack.cumulative_tsn_ack.0),
+                Chunk::NrSack(sack) => Some(sack.cumulative_tsn_ack.0),
+                _ => None,
+            };
             match (chunk.decode(), sight.point) {
                 (Ok(Chunk::Data(data)), Place::Sent) => {
                     let first = *self.first.get_or_insert(data.tsn.0);
@@ -117,9 +122,9 @@ impl Seen {
                     let again = !self.known.insert(number);
                     self.sent.push((now, number, path, again));
                 }
-                (Ok(Chunk::Sack(sack)), Place::Received) => {
-                    if let Some(first) = self.first {
-                        let number = sack.cumulative_tsn_ack.0.wrapping_sub(first);
+                (Ok(chunk), Place::Received) => {
+                    if let (Some(cumulative), Some(first)) = (cumulative(&chunk), self.first) {
+                        let number = cumulative.wrapping_sub(first);
                         // What comes before the first chunk wraps to the other end.
                         if number < u32::MAX / 2 {
                             self.acknowledged.push((now, number));

@@ -1,42 +1,51 @@
 //! What an acknowledgement does to the association: windows, timers, recovery, error counters.
 
-use anabranch_wire::{Cause, Tsn};
+use anabranch_wire::{Cause, NrSack};
 
 use super::Association;
 use crate::config::{BurstControl, Revision};
 use crate::congestion::AckInfo;
 use crate::event::CloseReason;
 use crate::marks::mark;
-use crate::recovery::ack::AckError;
+use crate::recovery::ack::{AckError, Freed};
 use crate::recovery::loss;
 use crate::send::{LostBy, SlotState};
 use crate::time::Instant;
 use crate::tsn;
 
 impl Association {
-    /// An acknowledgement came, by SACK or SHUTDOWN (RFC 9260 section 6.2.1).
+    /// An acknowledgement came, by SACK, NR-SACK or SHUTDOWN (RFC 9260 section 6.2.1). `complete`
+    /// says that it lists all that was received.
     pub(super) fn on_acknowledgement(
         &mut self,
         now: Instant,
         path: usize,
-        cumulative: Tsn,
-        a_rwnd: u32,
-        blocks: impl Iterator<Item = (u16, u16)>,
+        sack: &NrSack<'_>,
         complete: bool,
     ) {
-        let cumulative = tsn::unwrap(self.outstanding.base(), cumulative.0);
+        let cumulative = tsn::unwrap(self.outstanding.base(), sack.cumulative_tsn_ack.0);
+        let blocks = sack.gap_blocks.iter().map(|block| (block.start, block.end));
+        let nr_blocks = sack.nr_gap_blocks.iter().map(|block| (block.start, block.end));
         let mut summary = std::mem::take(&mut self.summary);
         let send = &mut self.send;
         let digest = self.acknowledged.digest(
             now,
             cumulative,
             blocks,
+            nr_blocks,
             complete,
             &mut self.outstanding,
             &mut self.paths,
             &mut summary,
-            |length| send.release(length),
+            |freed| match freed {
+                Freed::Slot(length) => send.release(length),
+                Freed::Payload(length) => {
+                    mark!(NrSackFreed);
+                    send.release_payload(length);
+                }
+            },
         );
+        self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         self.summary = summary;
         match digest {
             Ok(()) => {}
@@ -46,8 +55,11 @@ impl Association {
                 return;
             }
             // req: rfc9260 12.4 "MUST abort the association if it receives"
-            Err(AckError::NeverSent) => {
-                let what = "it acknowledges what was never sent";
+            Err(error @ (AckError::NeverSent | AckError::TakenBack)) => {
+                let what = match error {
+                    AckError::NeverSent => "it acknowledges what was never sent",
+                    _ => "it takes back what it acknowledged for good",
+                };
                 let mut cause = Vec::new();
                 Cause::ProtocolViolation(what.as_bytes()).encode(&mut cause);
                 self.abort_with(path, cause, CloseReason::ProtocolViolation(what));
@@ -57,11 +69,11 @@ impl Association {
         self.sack_since_probe = true;
         self.awaits_sack = false;
         let was_closed = self.window_is_closed();
-        self.announced_rwnd = a_rwnd;
+        self.announced_rwnd = sack.a_rwnd;
         let in_flight = self.outstanding.payload_in_flight();
         // req: rfc9260 6.2.1 "SHOULD use the following rules to calculate"
         // RFC 9260 section 6.2.1 D ii.
-        self.peer_rwnd = a_rwnd.saturating_sub(u32::try_from(in_flight).unwrap_or(u32::MAX));
+        self.peer_rwnd = sack.a_rwnd.saturating_sub(u32::try_from(in_flight).unwrap_or(u32::MAX));
 
         self.grow_windows(now);
         self.use_echo(now);

@@ -23,7 +23,7 @@ use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
-use crate::send::{Outstanding, SendQueue};
+use crate::send::{Occupancy, Outstanding, SendQueue};
 use crate::stats::Counters;
 use crate::time::Instant;
 use crate::tsn;
@@ -144,6 +144,8 @@ impl Association {
             last_user_data: now,
             burst_left: u32::MAX,
             timestamps: Timestamps::default(),
+            nr_sack: false,
+            occupancy: Occupancy::default(),
             paced_until: None,
             rng,
             counters: Counters::default(),
@@ -329,6 +331,7 @@ impl Association {
         let inbound = self.config.inbound_streams.min(peer.outbound_streams);
         self.receiver = Receiver::new(tsn::first(peer.initial_tsn), inbound, &self.config);
         self.timestamps = Timestamps::new(self.config.timestamps && peer.timestamps);
+        self.nr_sack = self.config.nr_sack && peer.nr_sack;
         let path = self.learn_addresses(now, &peer.addresses, path);
         self.adaptation = peer.adaptation;
         let mut unrecognized = Vec::new();
@@ -525,6 +528,7 @@ impl Association {
         association.incoming = true;
         association.peer_rwnd = cookie.peer_rwnd;
         association.timestamps = Timestamps::new(cookie.timestamps());
+        association.nr_sack = cookie.nr_sack();
         association.send.set_outbound_streams(cookie.outbound_streams);
         association.adaptation = cookie.adaptation_indication;
         let path = association.path_of(local, source).unwrap_or(0);

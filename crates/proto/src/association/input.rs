@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anabranch_wire::{
-    Cause, Causes, Chunk, Data, HEADER_LEN, Heartbeat, Packet, RawChunk, Sack, cause_code,
+    Cause, Causes, Chunk, Data, HEADER_LEN, Heartbeat, NrSack, Packet, RawChunk, cause_code,
 };
 use bytes::Bytes;
 
@@ -259,7 +259,11 @@ impl Association {
             Chunk::Timestamp(timestamp) if self.timestamps.in_use => {
                 self.timestamps.received(timestamp);
             }
-            Chunk::Sack(sack) => self.on_sack(now, path, &sack, raw.value.len()),
+            Chunk::Sack(sack) => self.on_sack(now, path, &sack.into(), raw.value.len()),
+            Chunk::NrSack(sack) if self.nr_sack => {
+                self.counters.nr_sacks_received += 1;
+                self.on_sack(now, path, &sack, raw.value.len());
+            }
             // req: rfc8899 3 "PL endpoint is REQUIRED to provide a feedback"
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(path, raw, &heartbeat, batch),
             Chunk::HeartbeatAck(ack) => {
@@ -306,15 +310,15 @@ impl Association {
         action.goes_on()
     }
 
-    fn on_sack(&mut self, now: Instant, path: usize, sack: &Sack<'_>, length: usize) {
+    /// A SACK, or an NR-SACK on an association that has agreed on them.
+    fn on_sack(&mut self, now: Instant, path: usize, sack: &NrSack<'_>, length: usize) {
         if !self.state.takes_sack() {
             return;
         }
         self.counters.sacks_received += 1;
         // A list this short was not cut for want of room in the packet.
         let complete = length < 400;
-        let blocks = sack.gap_blocks.iter().map(|block| (block.start, block.end));
-        self.on_acknowledgement(now, path, sack.cumulative_tsn_ack, sack.a_rwnd, blocks, complete);
+        self.on_acknowledgement(now, path, sack, complete);
     }
 
     // req: rfc9260 8.3 "SHOULD immediately respond with a"

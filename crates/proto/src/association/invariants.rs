@@ -16,7 +16,7 @@ impl Association {
             };
         }
         self.outstanding.check_invariants()?;
-        self.send.check_invariants(self.outstanding.len(), self.outstanding.held_payload())?;
+        self.send.check_invariants(self.outstanding.len(), self.outstanding.held())?;
         self.receiver.check_invariants()?;
         self.check_timers()?;
         for (index, path) in self.paths.iter().enumerate() {

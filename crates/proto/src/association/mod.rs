@@ -48,7 +48,7 @@ use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
-use crate::send::{Outstanding, Queued, SendQueue};
+use crate::send::{Occupancy, Outstanding, Queued, SendQueue};
 use crate::stats::{Counters, Statistics};
 use crate::time::Instant;
 
@@ -153,6 +153,10 @@ pub struct Association {
     /// Packets that may leave on the active path before the next event (Max.Burst).
     burst_left: u32,
     timestamps: Timestamps,
+    /// Both sides want acknowledgements in NR-SACK chunks.
+    nr_sack: bool,
+    /// What outstanding data keeps in memory.
+    occupancy: Occupancy,
     /// Pacing holds data back until then.
     paced_until: Option<Instant>,
     rng: Rng,
@@ -250,6 +254,8 @@ impl Association {
             send_queue_bytes: self.send.unsent(),
             outstanding_bytes: self.outstanding.payload_in_flight(),
             outstanding_chunks: self.outstanding.len(),
+            retransmission_queue: self.occupancy.statistics(),
+            nr_sack: self.nr_sack,
             peer_rwnd: self.peer_rwnd,
             receive_buffer_used: self.receiver.used(),
             counters,

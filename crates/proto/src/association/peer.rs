@@ -28,6 +28,8 @@ pub(crate) struct Peer {
     pub(crate) cookie: Option<Bytes>,
     /// It wants timestamps.
     pub(crate) timestamps: bool,
+    /// It wants NR-SACKs.
+    pub(crate) nr_sack: bool,
     /// Parameters to report as unrecognized, as they were received.
     pub(crate) unrecognized: Vec<Bytes>,
     /// Cookie lifetime that the peer asks for in addition.
@@ -118,6 +120,7 @@ impl Peer {
                 Parameter::AdaptationLayerIndication(code) => peer.adaptation = Some(code),
                 Parameter::SupportedExtensions(kinds) => {
                     peer.timestamps = kinds.contains(&kind::TIMESTAMP);
+                    peer.nr_sack = kinds.contains(&kind::NR_SACK);
                 }
                 // req: rfc9260 5.1.2 "the endpoint MUST immediately send an"
                 // req: rfc9260 3.3.2 "Host Name Address parameter MUST send an ABORT"
@@ -192,8 +195,11 @@ pub(crate) fn init_value(
     if let Some(code) = config.adaptation_indication {
         Parameter::AdaptationLayerIndication(code).encode(&mut value);
     }
-    if config.timestamps {
-        Parameter::SupportedExtensions(&[kind::TIMESTAMP]).encode(&mut value);
+    let extensions = [(config.nr_sack, kind::NR_SACK), (config.timestamps, kind::TIMESTAMP)];
+    let extensions: Vec<u8> =
+        extensions.iter().filter_map(|(wanted, kind)| wanted.then_some(*kind)).collect();
+    if !extensions.is_empty() {
+        Parameter::SupportedExtensions(&extensions).encode(&mut value);
     }
     more(&mut value);
     // The chunk's length leaves out the padding of the last parameter.

@@ -83,6 +83,7 @@ impl Association {
         self.peer_tag = cookie.peer_tag;
         self.peer_rwnd = cookie.peer_rwnd;
         self.timestamps = Timestamps::new(cookie.timestamps());
+        self.nr_sack = cookie.nr_sack();
         self.send.set_outbound_streams(cookie.outbound_streams);
         self.receiver = Receiver::new(
             tsn::first(cookie.peer_initial_tsn),
@@ -121,6 +122,7 @@ impl Association {
         self.peer_tag = cookie.peer_tag;
         self.peer_rwnd = cookie.peer_rwnd;
         self.timestamps = Timestamps::new(cookie.timestamps());
+        self.nr_sack = cookie.nr_sack();
         self.initial_tsn = Tsn(cookie.local_initial_tsn);
         let begun = self.send.restart(cookie.outbound_streams);
         if let Some(begun) = begun {
@@ -138,6 +140,7 @@ impl Association {
         }
         self.outstanding = Outstanding::new(tsn::first(cookie.local_initial_tsn));
         self.outstanding.set_paths(self.paths.len());
+        self.occupancy.note(now, 0, 0);
         self.acknowledged = Acknowledged::default();
         // What was received before stays receivable.
         self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);

@@ -1,6 +1,6 @@
 //! Ending an association (RFC 9260 section 9).
 
-use anabranch_wire::{Cause, Tsn};
+use anabranch_wire::{Cause, GapBlocks, NrSack, Tsn, TsnList};
 
 use super::state::{Repeat, State};
 use super::{Association, Control};
@@ -153,7 +153,14 @@ impl Association {
         }
         let outstanding = u32::try_from(self.outstanding.payload_in_flight()).unwrap_or(u32::MAX);
         let window = self.peer_rwnd.saturating_add(outstanding);
-        self.on_acknowledgement(now, path, cumulative, window, std::iter::empty(), false);
+        let acknowledgement = NrSack {
+            cumulative_tsn_ack: cumulative,
+            a_rwnd: window,
+            gap_blocks: GapBlocks::default(),
+            nr_gap_blocks: GapBlocks::default(),
+            duplicate_tsns: TsnList::default(),
+        };
+        self.on_acknowledgement(now, path, &acknowledgement, false);
     }
 
     /// A SHUTDOWN ACK came.

@@ -190,6 +190,14 @@ impl CookieContents {
     /// Feature: packets carry timestamps.
     pub(crate) const TIMESTAMPS: u32 = 1;
 
+    /// Feature: acknowledgements travel in NR-SACK chunks.
+    pub(crate) const NR_SACK: u32 = 2;
+
+    /// Whether acknowledgements travel in NR-SACK chunks.
+    pub(crate) fn nr_sack(&self) -> bool {
+        self.features & Self::NR_SACK != 0
+    }
+
     /// Whether packets carry timestamps.
     pub(crate) fn timestamps(&self) -> bool {
         self.features & Self::TIMESTAMPS != 0

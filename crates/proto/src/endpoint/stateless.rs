@@ -200,11 +200,12 @@ impl Endpoint {
             local: arrival.local,
             remote: arrival.remote,
             remote_udp_port: arrival.remote_udp_port,
-            features: if config.timestamps && peer.timestamps {
-                CookieContents::TIMESTAMPS
-            } else {
-                0
-            },
+            features: [
+                (config.timestamps && peer.timestamps, CookieContents::TIMESTAMPS),
+                (config.nr_sack && peer.nr_sack, CookieContents::NR_SACK),
+            ]
+            .into_iter()
+            .fold(0, |all, (agreed, feature)| if agreed { all | feature } else { all }),
             adaptation_indication: peer.adaptation,
             addresses: std::mem::take(&mut peer.addresses),
         };

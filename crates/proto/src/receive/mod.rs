@@ -11,8 +11,10 @@
 //! that its packets are charged one by one; what is not, and stays uncharged, is counted as waste,
 //! and once there is too much of it, payload is copied out of batches until all is consumed.
 //!
-//! Nothing that was acknowledged is ever thrown away. When the endpoint has no memory left for all
-//! its associations, each behaves as if its own buffer were full.
+//! Nothing that was acknowledged is ever thrown away, unless the option `never_renege` is off: then
+//! data whose message cannot be delivered yet makes room for data with lower TSNs. When the
+//! endpoint has no memory left for all its associations, each behaves as if its own buffer were
+//! full.
 //!
 //! # Window
 //!
@@ -24,6 +26,7 @@ pub(crate) mod acknowledge;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod reassembly;
+mod renegable;
 mod streams;
 mod tsn_map;
 
@@ -31,6 +34,7 @@ use anabranch_wire::{Data, GapBlock};
 use bytes::Bytes;
 
 use self::reassembly::{Assembled, Fragment, Reassembly, Violation};
+use self::renegable::Renegable;
 use self::streams::Streams;
 use self::tsn_map::{Insert, TsnMap};
 use crate::config::AssociationConfig;
@@ -73,6 +77,8 @@ pub(crate) struct Receiver {
     map: TsnMap,
     reassembly: Reassembly,
     streams: Streams,
+    /// What may be dropped for want of memory; `None` if nothing ever is.
+    renegable: Option<Box<Renegable>>,
     inbound_streams: u16,
     /// Bytes of batches that are kept alive and not charged, at the most; since nothing was held.
     waste: u32,
@@ -101,6 +107,7 @@ pub(crate) struct Receiver {
     chunks: u64,
     duplicates: u64,
     dropped: u64,
+    reneged: u64,
 }
 
 /// Bytes of a message from which on it is delivered in parts: before it fills the buffer.
@@ -117,6 +124,7 @@ impl Receiver {
             map: TsnMap::new(first_tsn),
             reassembly: Reassembly::default(),
             streams: Streams::default(),
+            renegable: (!config.never_renege).then(Box::default),
             inbound_streams,
             waste: 0,
             memory_left: u16::MAX,
@@ -134,6 +142,7 @@ impl Receiver {
             chunks: 0,
             duplicates: 0,
             dropped: 0,
+            reneged: 0,
         }
     }
 
@@ -189,9 +198,15 @@ impl Receiver {
         let memory = if copied { length } else { share.max(length) };
         let begin = data.flags.begin();
         let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 };
+        let mut left = self.memory_left();
+        let mut refused = false;
+        if self.renegable.is_some() {
+            left = self.make_room(tsn, charge as usize);
+            // What was dropped may be the neighbour without which this is an interval too many.
+            refused = self.map.check(tsn) != Insert::New;
+        }
         let full = self.charge + charge as usize > self.limit;
-        if (full || charge as usize > self.memory_left()) && !self.may_exceed(tsn, charge as usize)
-        {
+        if refused || (full || charge as usize > left) && !self.may_exceed(tsn, charge as usize) {
             self.dropped += 1;
             mark!(DataNoRoom);
             // req: rfc9260 6.2 "MUST NOT be included in the SACK chunk"
@@ -214,6 +229,12 @@ impl Receiver {
 
         // req: rfc9260 6.2 "MUST always acknowledge the reception of each valid"
         self.map.insert(tsn);
+        if let Some(renegable) = &mut self.renegable {
+            if tsn > self.map.cumulative() {
+                renegable.insert(tsn);
+            }
+            renegable.forget_up_to(self.map.cumulative());
+        }
         self.charge += charge as usize;
         self.chunks += 1;
         self.accepted += length as usize;
@@ -240,12 +261,55 @@ impl Receiver {
             })?
         };
         if let Some(assembled) = assembled {
-            self.streams.deliver(assembled, self.map.cumulative())?;
+            let renegable = &mut self.renegable;
+            self.streams.deliver(assembled, self.map.cumulative(), |first, last| {
+                if let Some(renegable) = renegable {
+                    renegable.remove(first, last);
+                }
+            })?;
         }
         if !self.reassembly.is_empty() {
             self.reassembly.verify(self.map.cumulative())?;
         }
         Ok(DataOutcome::New)
+    }
+
+    /// Drops renegable data above `tsn`, which wants room, until it has it or there is no more.
+    /// Returns what the endpoint has left.
+    fn make_room(&mut self, tsn: u64, charge: usize) -> usize {
+        let mut left = self.memory_left();
+        while self.charge + charge > self.limit || charge > left {
+            match self.renege(tsn) {
+                0 => break,
+                freed => left = left.saturating_add(freed),
+            }
+        }
+        self.note_memory(left);
+        left
+    }
+
+    /// Drops the upper half of the renegable data above `tsn`, and returns what it was charged.
+    fn renege(&mut self, tsn: u64) -> usize {
+        let Some(renegable) = &mut self.renegable else { return 0 };
+        let Some(from) = renegable.upper_half(tsn) else { return 0 };
+        let (mut freed, mut chunks) = (0, 0);
+        let mut may_drop = |first, last, charge: u32| {
+            let may = self.map.remove(first, last);
+            if may {
+                renegable.remove(first, last);
+                freed += charge as usize;
+                chunks += last - first + 1;
+            }
+            may
+        };
+        self.reassembly.drop_upper(tsn, from, &mut may_drop);
+        self.streams.drop_upper(tsn, from, &mut may_drop);
+        if chunks > 0 {
+            mark!(DataReneged);
+        }
+        self.charge -= freed;
+        self.reneged += chunks;
+        freed
     }
 
     /// Whether payload may stay in a batch of `length` bytes, and keep all of it alive.
@@ -279,7 +343,7 @@ impl Receiver {
         // All data up to the cumulative TSN can be delivered, so a chunk that moves it makes
         // room; one that fills a gap is accepted even if nothing is free.
         // req: rfc9260 6.2 "the receiver MUST drop any new incoming DATA"
-        // exempt: rfc9260 6.2 "SHOULD drop the largest TSN held" would revoke an acknowledgement; the reserve makes it needless
+        // exempt: rfc9260 6.2 "SHOULD drop the largest TSN held" would revoke an acknowledgement; the reserve makes it needless, and only without `never_renege` it is done
         tsn == self.map.cumulative() + 1
             && self.charge + charge <= self.limit + RESERVE
             && (self.map.has_gaps() || (self.charge < self.limit && self.memory_left() > 0))
@@ -347,6 +411,22 @@ impl Receiver {
     /// The lowest `limit` gap blocks for a SACK.
     pub(crate) fn gap_blocks(&self, limit: usize) -> impl Iterator<Item = GapBlock> + '_ {
         self.map.gap_blocks(limit)
+    }
+
+    /// The lowest `limit` gap blocks for an NR-SACK, renegable and non-renegable ones.
+    pub(crate) fn nr_gap_blocks(&self, limit: usize) -> (Vec<GapBlock>, Vec<GapBlock>) {
+        let Some(renegable) = &self.renegable else {
+            return (Vec::new(), self.map.gap_blocks(limit).collect());
+        };
+        let (mut gaps, mut nr_gaps) = (Vec::new(), Vec::new());
+        if limit > 0 {
+            renegable.divide(self.map.intervals(), |first, last, renegable| {
+                let blocks = if renegable { &mut gaps } else { &mut nr_gaps };
+                blocks.push(self.map.block(first, last));
+                gaps.len() + nr_gaps.len() < limit
+            });
+        }
+        (gaps, nr_gaps)
     }
 
     /// The duplicates for a SACK; they are reported once.
@@ -437,6 +517,9 @@ impl Receiver {
         self.map = TsnMap::new(first_tsn);
         self.reassembly = Reassembly::default();
         self.streams.restart();
+        if let Some(renegable) = &mut self.renegable {
+            **renegable = Renegable::default();
+        }
         self.inbound_streams = inbound_streams;
         self.announced = self.limit;
         self.accepted = 0;
@@ -454,6 +537,7 @@ impl Receiver {
         counters.data_chunks_received += self.chunks;
         counters.duplicate_chunks += self.duplicates;
         counters.dropped_chunks += self.dropped;
+        counters.reneged_chunks += self.reneged;
     }
 }
 
@@ -461,6 +545,7 @@ impl Receiver {
 fn whole(tsn: u64, data: &Data<'_>, piece: Bytes, charge: u32) -> Assembled {
     Assembled {
         first_tsn: tsn,
+        last_tsn: tsn,
         ssn: data.ssn.0,
         message: Message {
             stream: data.stream,

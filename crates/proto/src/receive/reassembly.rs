@@ -36,6 +36,8 @@ pub(crate) struct Fragment {
 #[derive(Debug)]
 pub(crate) struct Assembled {
     pub(crate) first_tsn: u64,
+    /// Its last TSN.
+    pub(crate) last_tsn: u64,
     pub(crate) ssn: u16,
     pub(crate) message: Message,
 }
@@ -115,6 +117,7 @@ impl Run {
     fn into_assembled(self) -> Assembled {
         Assembled {
             first_tsn: self.first,
+            last_tsn: self.next - 1,
             ssn: self.ssn,
             message: Message {
                 stream: self.stream,
@@ -228,6 +231,33 @@ impl Reassembly {
             }
         }
         Ok(run)
+    }
+
+    /// Drops the runs that reach `from` and begin above `above`, if `may_drop` agrees for their
+    /// first and last TSN and their charge.
+    pub(crate) fn drop_upper(
+        &mut self,
+        above: u64,
+        from: u64,
+        mut may_drop: impl FnMut(u64, u64, u32) -> bool,
+    ) {
+        let mut dropped = 0;
+        let mut drops = |run: &Run| {
+            let drops = run.first > above
+                && run.next > from
+                && may_drop(run.first, run.next - 1, run.charge);
+            dropped += if drops { run.charge as usize } else { 0 };
+            drops
+        };
+        self.recent.take_if(|run| drops(run));
+        self.others.retain(|_, run| !drops(run));
+        self.charge -= dropped;
+    }
+
+    /// First and last TSN of all that is held, for tests.
+    #[cfg(any(test, feature = "invariants"))]
+    pub(crate) fn tsns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.recent.iter().chain(self.others.values()).map(|run| (run.first, run.next - 1))
     }
 
     fn lowest(&self) -> Option<&Run> {

@@ -19,7 +19,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Takes a complete message, and with it those that waited for it.
+    /// Takes a complete message, and with it those that waited for it. First and last TSN of what
+    /// can be delivered now go to `deliverable`.
     ///
     /// # Errors
     /// Its SSN cannot be right. A stream's messages take their TSNs in the order of their SSNs,
@@ -29,10 +30,12 @@ impl Streams {
         &mut self,
         assembled: Assembled,
         cumulative: u64,
+        mut deliverable: impl FnMut(u64, u64),
     ) -> Result<(), Violation> {
-        let Assembled { first_tsn, ssn, message } = assembled;
+        let Assembled { first_tsn, last_tsn, ssn, message } = assembled;
         // req: rfc9260 3.3.1 "MUST be dispatched to the upper layer by"
         if message.unordered {
+            deliverable(first_tsn, last_tsn);
             self.ready.push_back(message);
             return Ok(());
         }
@@ -43,8 +46,9 @@ impl Streams {
             if first_tsn <= cumulative + u64::from(ahead) {
                 return Err("a stream sequence number that was used before or is too far ahead");
             }
-            return self.held.insert(ssn, message);
+            return self.held.insert(ssn, Waiting { first_tsn, last_tsn, message });
         }
+        deliverable(first_tsn, last_tsn);
         self.ready.push_back(message);
         let next = self.next.entry(stream);
         *next = next.wrapping_add(1);
@@ -54,7 +58,10 @@ impl Streams {
         while let Some(run) = self.held.take(stream, *next) {
             // A run has no more messages than there are SSNs.
             *next = next.wrapping_add(run.len() as u16);
-            self.ready.extend(run);
+            self.ready.extend(run.into_iter().map(|waiting| {
+                deliverable(waiting.first_tsn, waiting.last_tsn);
+                waiting.message
+            }));
         }
         Ok(())
     }
@@ -76,6 +83,34 @@ impl Streams {
             self.ready = VecDeque::new();
         }
         message
+    }
+
+    /// Drops the messages that wait for earlier ones, reach the TSN `from` and begin above
+    /// `above`, if `may_drop` agrees for their first and last TSN and their charge.
+    pub(crate) fn drop_upper(
+        &mut self,
+        above: u64,
+        from: u64,
+        mut may_drop: impl FnMut(u64, u64, u32) -> bool,
+    ) {
+        let held = std::mem::take(&mut self.held);
+        for ((_, first), run) in held.runs {
+            for (ssn, waiting) in (first..=u16::MAX).zip(run) {
+                let Waiting { first_tsn, last_tsn, ref message } = waiting;
+                let drops = first_tsn > above
+                    && last_tsn >= from
+                    && may_drop(first_tsn, last_tsn, message.charge);
+                // What stood beside each other before does so again.
+                let kept = drops || self.held.insert(ssn, waiting).is_ok();
+                debug_assert!(kept, "two messages with one SSN");
+            }
+        }
+    }
+
+    /// First and last TSN of all that waits, for tests.
+    #[cfg(any(test, feature = "invariants"))]
+    pub(crate) fn held_tsns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.held.runs.values().flatten().map(|waiting| (waiting.first_tsn, waiting.last_tsn))
     }
 
     /// What messages that wait for earlier ones are charged.
@@ -103,6 +138,14 @@ impl Streams {
     }
 }
 
+/// A message that waits for an earlier one.
+#[derive(Debug)]
+struct Waiting {
+    first_tsn: u64,
+    last_tsn: u64,
+    message: Message,
+}
+
 /// Messages that wait for earlier ones of their streams, in runs of consecutive SSNs.
 ///
 /// While one packet of a large window is missing, all that follow it come here, nearly always in
@@ -111,7 +154,7 @@ impl Streams {
 #[derive(Debug, Default)]
 struct Held {
     /// By stream and the SSN of the run's first message. A run ends at SSN 65535 at the latest.
-    runs: BTreeMap<(u16, u16), VecDeque<Message>>,
+    runs: BTreeMap<(u16, u16), VecDeque<Waiting>>,
     charge: usize,
 }
 
@@ -121,9 +164,9 @@ impl Held {
     }
 
     /// Keeps a message.
-    fn insert(&mut self, ssn: u16, message: Message) -> Result<(), Violation> {
-        let stream = message.stream;
-        let charge = message.charge as usize;
+    fn insert(&mut self, ssn: u16, waiting: Waiting) -> Result<(), Violation> {
+        let stream = waiting.message.stream;
+        let charge = waiting.message.charge as usize;
         // The run that follows, if this message stands right before it.
         let follower = ssn.checked_add(1).and_then(|next| self.runs.remove(&(stream, next)));
         let mut run = follower.unwrap_or_default();
@@ -133,7 +176,7 @@ impl Held {
                 return Err("two messages with one stream sequence number");
             }
             Some((&(_, first), before)) if usize::from(ssn - first) == before.len() => {
-                before.push_back(message);
+                before.push_back(waiting);
                 if before.len() >= run.len() {
                     before.append(&mut run);
                 } else {
@@ -147,7 +190,7 @@ impl Held {
             _ => {
                 // A message between two that are missing is charged for no more than itself.
                 run.reserve_exact(usize::from(run.is_empty()));
-                run.push_front(message);
+                run.push_front(waiting);
                 self.runs.insert((stream, ssn), run);
             }
         }
@@ -156,9 +199,9 @@ impl Held {
     }
 
     /// Takes the run of a stream that begins with this SSN.
-    fn take(&mut self, stream: u16, ssn: u16) -> Option<VecDeque<Message>> {
+    fn take(&mut self, stream: u16, ssn: u16) -> Option<VecDeque<Waiting>> {
         let run = self.runs.remove(&(stream, ssn))?;
-        self.charge -= run.iter().map(|message| message.charge as usize).sum::<usize>();
+        self.charge -= run.iter().map(|waiting| waiting.message.charge as usize).sum::<usize>();
         Some(run)
     }
 }
@@ -182,7 +225,11 @@ mod tests {
             payload,
             charge: 1,
         };
-        Assembled { first_tsn, ssn, message }
+        Assembled { first_tsn, last_tsn: first_tsn, ssn, message }
+    }
+
+    fn deliver(streams: &mut Streams, message: Assembled, cum: u64) -> Result<(), Violation> {
+        streams.deliver(message, cum, |_, _| {})
     }
 
     fn ready(streams: &mut Streams) -> Vec<(u16, u16)> {
@@ -199,12 +246,12 @@ mod tests {
     // test: rfc9260 6.6 "MUST deliver DATA chunks received with the U"
     fn order_is_kept_in_a_stream_and_not_between_streams() {
         let mut streams = Streams::default();
-        streams.deliver(message(3, 2, 12), 9).unwrap();
-        streams.deliver(message(3, 1, 11), 9).unwrap();
-        streams.deliver(message(4, 0, 13), 9).unwrap();
+        deliver(&mut streams, message(3, 2, 12), 9).unwrap();
+        deliver(&mut streams, message(3, 1, 11), 9).unwrap();
+        deliver(&mut streams, message(4, 0, 13), 9).unwrap();
         assert_eq!(streams.held_charge(), 2);
         assert_eq!(ready(&mut streams), [(4, 0)]);
-        streams.deliver(message(3, 0, 10), 13).unwrap();
+        deliver(&mut streams, message(3, 0, 10), 13).unwrap();
         assert_eq!(ready(&mut streams), [(3, 0), (3, 1), (3, 2)]);
         assert_eq!(streams.held_charge(), 0);
         assert!(!streams.is_ready());
@@ -216,7 +263,7 @@ mod tests {
         let mut streams = Streams::default();
         let mut unordered = message(1, 77, 20);
         unordered.message.unordered = true;
-        streams.deliver(unordered, 9).unwrap();
+        deliver(&mut streams, unordered, 9).unwrap();
         assert_eq!(ready(&mut streams), [(1, 77)]);
         assert!(streams.is_next(1, 0));
     }
@@ -226,7 +273,7 @@ mod tests {
     fn ssns_wrap() {
         let mut streams = Streams::default();
         for i in 0..200_000_u64 {
-            streams.deliver(message(40, (i & 0xffff) as u16, i + 1), i + 1).unwrap();
+            deliver(&mut streams, message(40, (i & 0xffff) as u16, i + 1), i + 1).unwrap();
             assert_eq!(streams.pop().map(|m| m.stream), Some(40));
         }
         assert!(streams.is_next(40, (200_000_u64 & 0xffff) as u16));
@@ -235,21 +282,21 @@ mod tests {
     #[test]
     fn impossible_ssns_are_violations() {
         let mut streams = Streams::default();
-        streams.deliver(message(1, 0, 10), 10).unwrap();
-        assert!(streams.deliver(message(1, 0, 11), 11).is_err(), "used before");
-        assert!(streams.deliver(message(1, 2, 11), 11).is_err(), "1 was skipped");
-        assert!(streams.deliver(message(1, 4, 13), 10).is_err(), "2 TSNs for 3 messages");
-        streams.deliver(message(1, 3, 13), 10).unwrap();
-        assert!(streams.deliver(message(1, 3, 14), 10).is_err(), "twice");
+        deliver(&mut streams, message(1, 0, 10), 10).unwrap();
+        assert!(deliver(&mut streams, message(1, 0, 11), 11).is_err(), "used before");
+        assert!(deliver(&mut streams, message(1, 2, 11), 11).is_err(), "1 was skipped");
+        assert!(deliver(&mut streams, message(1, 4, 13), 10).is_err(), "2 TSNs for 3 messages");
+        deliver(&mut streams, message(1, 3, 13), 10).unwrap();
+        assert!(deliver(&mut streams, message(1, 3, 14), 10).is_err(), "twice");
     }
 
     #[test]
     fn as_many_messages_as_a_window_can_hold() {
         let mut streams = Streams::default();
         for ssn in (1..=u16::MAX).rev() {
-            streams.deliver(message(0, ssn, 100 + u64::from(ssn)), 99).unwrap();
+            deliver(&mut streams, message(0, ssn, 100 + u64::from(ssn)), 99).unwrap();
         }
-        streams.deliver(message(0, 0, 100), 100 + 0xffff).unwrap();
+        deliver(&mut streams, message(0, 0, 100), 100 + 0xffff).unwrap();
         assert_eq!(ready(&mut streams).len(), 65_536);
         assert!(streams.is_next(0, 0));
     }
@@ -267,12 +314,15 @@ mod tests {
             let ssn = |ahead: u16| 65_532_u16.wrapping_add(ahead);
             for ahead in &order {
                 let tsn = 10 + u64::from(*ahead);
-                streams.deliver(message(7, ssn(*ahead), tsn), 9).unwrap();
-                assert!(streams.deliver(message(7, ssn(*ahead), tsn + 10), 9).is_err(), "twice");
+                deliver(&mut streams, message(7, ssn(*ahead), tsn), 9).unwrap();
+                assert!(
+                    deliver(&mut streams, message(7, ssn(*ahead), tsn + 10), 9).is_err(),
+                    "twice"
+                );
             }
             assert_eq!(streams.held_charge(), 6);
             assert!(!streams.is_ready());
-            streams.deliver(message(7, ssn(0), 10), 9).unwrap();
+            deliver(&mut streams, message(7, ssn(0), 10), 9).unwrap();
             let expected: Vec<_> = (0..=6).map(|ahead| (7, ssn(ahead))).collect();
             assert_eq!(ready(&mut streams), expected, "{order:?}");
             assert_eq!(streams.held_charge(), 0);
@@ -294,10 +344,10 @@ mod tests {
     #[test]
     fn unused_streams_cost_nothing() {
         let mut streams = Streams::default();
-        streams.deliver(message(31, 0, 1), 1).unwrap();
+        deliver(&mut streams, message(31, 0, 1), 1).unwrap();
         assert!(streams.is_next(65_534, 0));
         assert_eq!(streams.next.pages(), 1);
-        streams.deliver(message(65_534, 0, 2), 2).unwrap();
+        deliver(&mut streams, message(65_534, 0, 2), 2).unwrap();
         assert!(streams.is_next(65_534, 1) && streams.is_next(65_533, 0));
         assert_eq!(streams.next.pages(), 2);
         ready(&mut streams);

@@ -104,6 +104,42 @@ impl TsnMap {
         verdict
     }
 
+    /// Takes back that the TSNs from `first` to `last` were received, which lie in one interval;
+    /// `false` if that would make one interval too many.
+    pub(crate) fn remove(&mut self, first: u64, last: u64) -> bool {
+        let at = self.position(first);
+        let Some(interval) = self.above.get_mut(at).filter(|i| i.first <= first && last <= i.last)
+        else {
+            return false;
+        };
+        match (interval.first == first, interval.last == last) {
+            (true, true) => {
+                self.above.remove(at);
+            }
+            (true, false) => interval.first = last + 1,
+            (false, true) => interval.last = first - 1,
+            (false, false) => {
+                let right = Interval { first: last + 1, last: interval.last };
+                if self.above.len() >= MAX_INTERVALS {
+                    return false;
+                }
+                if let Some(left) = self.above.get_mut(at) {
+                    left.last = first - 1;
+                }
+                self.above.insert(at + 1, right);
+            }
+        }
+        if self.above.is_empty() {
+            self.above = VecDeque::new();
+        }
+        true
+    }
+
+    /// First and last TSN of the intervals above the cumulative point.
+    pub(crate) fn intervals(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.above.iter().map(|interval| (interval.first, interval.last))
+    }
+
     /// Remembers `tsn` as received again.
     pub(crate) fn note_duplicate(&mut self, tsn: u64) {
         if self.duplicates.len() < MAX_DUPLICATES {
@@ -119,10 +155,12 @@ impl TsnMap {
     /// The lowest `limit` gap blocks, relative to the cumulative point.
     pub(crate) fn gap_blocks(&self, limit: usize) -> impl Iterator<Item = GapBlock> + '_ {
         // req: rfc9260 6.7 "MUST report the Gap Ack Blocks from the"
-        self.above.iter().take(limit).map(|interval| GapBlock {
-            start: self.offset(interval.first),
-            end: self.offset(interval.last),
-        })
+        self.intervals().take(limit).map(|(first, last)| self.block(first, last))
+    }
+
+    /// The gap block for TSNs from `first` to `last`.
+    pub(crate) fn block(&self, first: u64, last: u64) -> GapBlock {
+        GapBlock { start: self.offset(first), end: self.offset(last) }
     }
 
     fn offset(&self, tsn: u64) -> u16 {
@@ -255,6 +293,24 @@ mod tests {
     }
 
     #[test]
+    fn taking_back_makes_no_interval_too_many() {
+        let mut map = TsnMap::new(1);
+        for i in 0..MAX_INTERVALS as u64 - 1 {
+            map.insert(3 + 2 * i);
+        }
+        let beyond = 3 + 2 * MAX_INTERVALS as u64;
+        for tsn in beyond..beyond + 5 {
+            assert_eq!(map.insert(tsn), Insert::New);
+        }
+        assert!(!map.remove(beyond + 2, beyond + 2), "it would divide the last interval");
+        assert!(map.remove(beyond + 3, beyond + 4));
+        assert!(map.remove(3, 3));
+        assert!(map.remove(beyond + 1, beyond + 1));
+        assert!(!map.remove(beyond + 1, beyond + 1), "it is not there");
+        assert_eq!(map.intervals().count(), MAX_INTERVALS);
+    }
+
+    #[test]
     fn duplicates_are_bounded() {
         let mut map = TsnMap::new(1);
         map.insert(1);
@@ -265,6 +321,32 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_taken_back_can_come_again(
+            tsns in proptest::collection::vec((0_u64..60, 0_u64..9), 0..200),
+        ) {
+            let mut map = TsnMap::new(1000);
+            let mut model = BTreeSet::new();
+            for (tsn, more) in tsns {
+                let (first, last) = (1000 + tsn, 1000 + tsn + more);
+                let above = first > map.cumulative();
+                if above && more > 0 && (first..=last).all(|tsn| model.contains(&tsn)) {
+                    prop_assert!(map.remove(first, last));
+                    model.retain(|tsn| !(first..=last).contains(tsn));
+                } else {
+                    prop_assert!(more == 0 || !map.remove(first, last));
+                    map.insert(first);
+                    model.insert(first);
+                }
+                let above = model.range(map.cumulative() + 1..).copied();
+                let listed = map.intervals().flat_map(|(first, last)| first..=last);
+                prop_assert!(above.eq(listed));
+                let intervals: Vec<_> = map.intervals().collect();
+                prop_assert!(intervals.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0));
+                prop_assert!(intervals.first().is_none_or(|i| i.0 > map.cumulative() + 1));
+            }
+        }
+
         #[test]
         fn equals_a_set(tsns in proptest::collection::vec(0_u64..60, 0..200)) {
             let mut map = TsnMap::new(1000);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::nr_ack::NonRenegable;
+use super::ranges;
 use crate::path::Path;
 use crate::send::{Outstanding, SlotState};
 use crate::time::Instant;
@@ -65,6 +67,17 @@ pub(crate) enum AckError {
     NeverSent,
     /// Its blocks contradict themselves.
     Malformed,
+    /// It takes back what was acknowledged for good.
+    TakenBack,
+}
+
+/// What an acknowledgement gives back of the send buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freed {
+    /// A slot and the payload in it, of so many bytes.
+    Slot(usize),
+    /// A payload of so many bytes; its slot stays.
+    Payload(usize),
 }
 
 /// The receiver's acknowledgements as the sender knows them.
@@ -74,6 +87,7 @@ pub(crate) struct Acknowledged {
     ranges: Vec<(u64, u64)>,
     /// The ranges of the acknowledgement at hand; kept for its memory.
     scratch: Vec<(u64, u64)>,
+    non_renegable: NonRenegable,
     /// Number of the latest packet ever acknowledged.
     pub(crate) highest_packet: u64,
     /// Highest TSN ever acknowledged.
@@ -81,21 +95,23 @@ pub(crate) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Digests an acknowledgement of everything up to `cumulative` and of `blocks` above it.
+    /// Digests an acknowledgement of everything up to `cumulative`, of `blocks` above it, and for
+    /// good of `nr_blocks`.
     ///
     /// `complete` says that the receiver had room for all its blocks, so that what is not
-    /// listed was not received. Each freed slot's payload length goes to `freed`.
+    /// listed was not received. What is freed goes to `freed`.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn digest(
         &mut self,
         now: Instant,
         cumulative: u64,
         blocks: impl Iterator<Item = (u16, u16)>,
+        nr_blocks: impl Iterator<Item = (u16, u16)>,
         complete: bool,
         out: &mut Outstanding,
         paths: &mut [Path],
         summary: &mut AckSummary,
-        mut freed: impl FnMut(usize),
+        mut freed: impl FnMut(Freed),
     ) -> Result<(), AckError> {
         // RFC 9260 section 6.2.1 D i: an older SACK than the last one.
         if cumulative + 1 < out.base() {
@@ -104,7 +120,12 @@ impl Acknowledged {
         if cumulative >= out.next_tsn() {
             return Err(AckError::NeverSent);
         }
-        self.read_blocks(cumulative, blocks, out.next_tsn())?;
+        read_blocks(cumulative, blocks, out.next_tsn(), &mut self.scratch)?;
+        let non_renegable = &mut self.non_renegable;
+        read_blocks(cumulative, nr_blocks, out.next_tsn(), &mut non_renegable.blocks)?;
+        non_renegable.check(cumulative, out)?;
+        ranges::unite(&mut self.scratch, &non_renegable.blocks);
+        let reported_to = self.scratch.last().map_or(cumulative, |(_, end)| *end);
 
         summary.cumulative_advanced = cumulative >= out.base();
         summary.reports_gaps = !self.scratch.is_empty();
@@ -124,10 +145,15 @@ impl Acknowledged {
             note(now, tsn, out, paths, summary);
             // req: rfc9260 6.7 "the endpoint MUST remove all DATA"
             if let Some(slot) = out.pop() {
-                freed(slot.payload.len());
+                freed(Freed::Slot(slot.payload.len()));
             }
         }
-        self.compare(now, cumulative, complete, out, paths, summary);
+        self.non_renegable.complete(cumulative, &mut self.scratch);
+        // A receiver that had no room for more blocks has reneged on nothing above them. But the
+        // cumulative TSN always says of the next one that it is not there.
+        let reported_to = if complete { u64::MAX } else { reported_to.max(cumulative + 1) };
+        self.compare(now, cumulative, reported_to, out, paths, summary);
+        self.non_renegable.free(out, |length| freed(Freed::Payload(length)));
         if let Some(highest) = summary.highest_packet {
             self.highest_packet = self.highest_packet.max(highest);
         }
@@ -135,46 +161,13 @@ impl Acknowledged {
         Ok(())
     }
 
-    /// Turns gap ack blocks into sorted ranges of TSNs.
-    fn read_blocks(
-        &mut self,
-        cumulative: u64,
-        blocks: impl Iterator<Item = (u16, u16)>,
-        next_tsn: u64,
-    ) -> Result<(), AckError> {
-        self.scratch.clear();
-        let mut sorted = true;
-        for (start, end) in blocks {
-            if start == 0 || start > end {
-                return Err(AckError::Malformed);
-            }
-            let (start, end) = (cumulative + u64::from(start), cumulative + u64::from(end));
-            if end >= next_tsn {
-                return Err(AckError::NeverSent);
-            }
-            sorted &= self.scratch.last().is_none_or(|(_, last)| *last + 1 < start);
-            self.scratch.push((start, end));
-        }
-        if !sorted {
-            self.scratch.sort_unstable();
-            self.scratch.dedup_by(|next, kept| {
-                let overlaps = next.0 <= kept.1 + 1;
-                if overlaps {
-                    kept.1 = kept.1.max(next.1);
-                }
-                overlaps
-            });
-        }
-        Ok(())
-    }
-
     /// Walks the known and the new ranges side by side: what only the new ones have is newly
-    /// acknowledged, what only the known ones have was reneged.
+    /// acknowledged, what only the known ones have was reneged, if it is not above `reported_to`.
     fn compare(
         &mut self,
         now: Instant,
         cumulative: u64,
-        complete: bool,
+        reported_to: u64,
         out: &mut Outstanding,
         paths: &mut [Path],
         summary: &mut AckSummary,
@@ -182,13 +175,11 @@ impl Acknowledged {
         if self.ranges.is_empty() && self.scratch.is_empty() {
             return;
         }
-        let reported_to = self.scratch.last().map_or(cumulative, |(_, end)| *end);
         let mut known = self.ranges.iter().copied().filter(|(_, end)| *end > cumulative);
         let mut known_at = known.next().map(|(start, end)| (start.max(cumulative + 1), end));
         let mut kept_above = Vec::new();
         let mut reneged = |start: u64, end: u64, summary: &mut AckSummary| {
-            // A receiver that had no room for more blocks has reneged on nothing.
-            let split = if complete { end + 1 } else { (reported_to + 1).max(start) };
+            let split = reported_to.saturating_add(1).max(start);
             summary.reneged.extend(start..split.min(end + 1));
             if split <= end {
                 kept_above.push((split, end));
@@ -223,7 +214,7 @@ impl Acknowledged {
             known_at = known.next();
         }
         std::mem::swap(&mut self.ranges, &mut self.scratch);
-        self.ranges.extend(kept_above);
+        ranges::unite(&mut self.ranges, &kept_above);
         for tsn in &summary.reneged {
             out.renege(*tsn);
         }
@@ -232,6 +223,28 @@ impl Acknowledged {
             self.scratch = Vec::new();
         }
     }
+}
+
+/// Turns gap ack blocks into sorted ranges of TSNs.
+fn read_blocks(
+    cumulative: u64,
+    blocks: impl Iterator<Item = (u16, u16)>,
+    next_tsn: u64,
+    ranges: &mut Vec<(u64, u64)>,
+) -> Result<(), AckError> {
+    ranges.clear();
+    for (start, end) in blocks {
+        if start == 0 || start > end {
+            return Err(AckError::Malformed);
+        }
+        let (start, end) = (cumulative + u64::from(start), cumulative + u64::from(end));
+        if end >= next_tsn {
+            return Err(AckError::NeverSent);
+        }
+        ranges.push((start, end));
+    }
+    ranges::normalise(ranges);
+    Ok(())
 }
 
 fn newly(
@@ -248,7 +261,7 @@ fn newly(
 /// Records what the acknowledgement of one chunk means, before its slot changes.
 fn note(now: Instant, tsn: u64, out: &Outstanding, paths: &mut [Path], summary: &mut AckSummary) {
     let Some(slot) = out.get(tsn) else { return };
-    if slot.state == SlotState::Acked {
+    if slot.state.is_acked() {
         return;
     }
     // A chunk that arrived after all says nothing about the path that it waited for.

@@ -3,6 +3,7 @@
 
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
+mod occupancy;
 mod outstanding;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod ring_model;
@@ -11,6 +12,7 @@ mod scheduler;
 use anabranch_wire::{DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
+pub(crate) use occupancy::Occupancy;
 pub(crate) use outstanding::{LostBy, Outstanding, Slot, SlotState};
 pub use scheduler::SchedulerKind;
 pub(crate) use scheduler::{Queued, Scheduler};
@@ -248,6 +250,11 @@ impl SendQueue {
     /// Outstanding data of `length` bytes was acknowledged or given up.
     pub(crate) fn release(&mut self, length: usize) {
         self.buffered = self.buffered.saturating_sub(length + CHUNK_OVERHEAD);
+    }
+
+    /// The payload of outstanding data is no longer kept, `length` bytes; its slot is.
+    pub(crate) fn release_payload(&mut self, length: usize) {
+        self.buffered = self.buffered.saturating_sub(length);
     }
 
     /// Whether the whole next message is at most `length` bytes and nothing follows it.

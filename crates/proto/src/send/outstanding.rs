@@ -23,8 +23,17 @@ pub(crate) enum SlotState {
     InFlight,
     /// Held to be lost; waits for its retransmission.
     Lost,
-    /// Acknowledged by a gap ack block.
+    /// Acknowledged by a gap ack block; the peer may take it back.
     Acked,
+    /// Acknowledged for good by a non-renegable gap ack block; its payload is gone.
+    NrAcked,
+}
+
+impl SlotState {
+    /// Whether the peer has the chunk, as far as is known.
+    pub(crate) fn is_acked(self) -> bool {
+        matches!(self, Self::Acked | Self::NrAcked)
+    }
 }
 
 /// Why a chunk is held to be lost.
@@ -100,6 +109,9 @@ pub(crate) struct Outstanding {
     flights: Vec<Flight>,
     /// Payload bytes that the peer has not acknowledged in any form and that are in flight.
     payload_in_flight: usize,
+    /// Payload bytes that the slots hold, and of them those that the peer has acknowledged.
+    held: usize,
+    held_acked: usize,
     lost: usize,
     /// Of retransmitted chunks, what their slots have no room for, by TSN.
     retransmissions: BTreeMap<u64, Retransmission>,
@@ -129,6 +141,8 @@ impl Outstanding {
             base: first_tsn,
             flights: Vec::new(),
             payload_in_flight: 0,
+            held: 0,
+            held_acked: 0,
             lost: 0,
             retransmissions: BTreeMap::new(),
             contexts: BTreeMap::new(),
@@ -172,10 +186,17 @@ impl Outstanding {
 
     /// User bytes not acknowledged, in flight or not.
     pub(crate) fn payload(&self) -> usize {
-        (self.slots.iter())
-            .filter(|slot| slot.state != SlotState::Acked)
-            .map(|slot| slot.payload.len())
-            .sum()
+        self.held - self.held_acked
+    }
+
+    /// User bytes that are kept for a retransmission.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Of the bytes that are kept, those that the peer has acknowledged and may yet take back.
+    pub(crate) fn held_acked(&self) -> usize {
+        self.held_acked
     }
 
     /// User bytes in flight on all paths.
@@ -283,6 +304,7 @@ impl Outstanding {
         if fragment.context != 0 && fragment.flags.begin() {
             self.contexts.insert(tsn, fragment.context);
         }
+        self.held += fragment.payload.len();
         self.slots.push_back(Slot {
             payload: fragment.payload,
             packet,
@@ -377,7 +399,25 @@ impl Outstanding {
     pub(crate) fn gap_ack(&mut self, tsn: u64) {
         self.leave(tsn);
         self.retransmissions.remove(&tsn);
-        self.slot(tsn).state = SlotState::Acked;
+        let slot = self.slot(tsn);
+        if !slot.state.is_acked() {
+            slot.state = SlotState::Acked;
+            self.held_acked += self.slot(tsn).payload.len();
+        }
+    }
+
+    /// The peer will not take back its acknowledgement of a chunk: its payload is freed, and what
+    /// stays is the placeholder that keeps the TSNs in a row. Returns the bytes freed.
+    pub(crate) fn free(&mut self, tsn: u64) -> usize {
+        let slot = self.slot(tsn);
+        if slot.state != SlotState::Acked {
+            return 0;
+        }
+        slot.state = SlotState::NrAcked;
+        let length = std::mem::take(&mut slot.payload).len();
+        self.held -= length;
+        self.held_acked -= length;
+        length
     }
 
     fn leave(&mut self, tsn: u64) {
@@ -389,7 +429,7 @@ impl Outstanding {
                 self.flights[path].lost.remove(&tsn);
                 self.lost -= 1;
             }
-            SlotState::Acked => {}
+            SlotState::Acked | SlotState::NrAcked => {}
         }
     }
 
@@ -399,7 +439,8 @@ impl Outstanding {
         let slot = self.slot(tsn);
         if slot.state == SlotState::Acked {
             slot.state = SlotState::InFlight;
-            let path = usize::from(slot.path);
+            let (path, length) = (usize::from(slot.path), slot.payload.len());
+            self.held_acked -= length;
             self.link_front(path, tsn);
             self.put_on(tsn);
         }
@@ -430,6 +471,12 @@ impl Outstanding {
             self.retransmissions.pop_first();
         }
         let slot = self.slots.pop_front();
+        if let Some(slot) = &slot {
+            self.held -= slot.payload.len();
+            if slot.state == SlotState::Acked {
+                self.held_acked -= slot.payload.len();
+            }
+        }
         if let Some(context) = self.contexts.remove(&self.base) {
             // It stays with what is left of the message.
             if slot.as_ref().is_some_and(|slot| !slot.flags.end()) {

@@ -127,7 +127,14 @@ fn step(
         }
         5 => pop(ring, model),
         6 => {
-            if let Some(tsn) = pick(model, SlotState::Acked) {
+            let acked = pick(model, SlotState::Acked);
+            if let Some(tsn) = acked.filter(|_| operation > 127) {
+                let entry = model.entry(tsn);
+                assert_eq!(ring.free(tsn), entry.payload);
+                assert_eq!(ring.free(tsn), 0, "it is gone");
+                ring.renege(tsn);
+                (entry.state, entry.payload) = (SlotState::NrAcked, 0);
+            } else if let Some(tsn) = acked {
                 ring.renege(tsn);
                 let entry = model.entry(tsn);
                 entry.state = SlotState::InFlight;
@@ -201,6 +208,10 @@ fn compare(first: u64, ring: &Outstanding, model: &Model) {
     let in_flight = || model.entries.iter().filter(|e| e.state == SlotState::InFlight);
     assert_eq!(ring.payload_in_flight(), in_flight().map(|e| e.payload).sum::<usize>());
     let lost = || model.entries.iter().filter(|e| e.state == SlotState::Lost);
+    let acked = || model.entries.iter().filter(|e| e.state == SlotState::Acked);
+    let sum = |entry: &Entry| entry.payload;
+    assert_eq!(ring.held(), model.entries.iter().map(sum).sum::<usize>());
+    assert_eq!(ring.held_acked(), acked().map(sum).sum::<usize>());
     assert_eq!(ring.lost_chunks(), lost().count());
     for entry in &model.entries {
         let slot: &Slot = ring.get(entry.tsn).expect("a slot for every chunk");

@@ -80,16 +80,29 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
             node.push("tsn", own(be(value, 12, 4)?, identity));
             node.items = parameters(value.get(16..)?);
         }
-        kind::SACK => {
+        kind::SACK | kind::NR_SACK => {
             node.push("cum_tsn", number(0, 4)?);
             node.push("a_rwnd", number(4, 4)?);
-            let (gaps, dups) = (be(value, 8, 2)? as usize, be(value, 10, 2)? as usize);
-            let at = |index: usize| 12 + 4 * index;
+            let non_renegable = raw.kind as u8 == kind::NR_SACK;
+            let count = |at| Some(be(value, at, 2)? as usize);
+            let (gaps, nr_gaps, dups, lists) = if non_renegable {
+                (count(8)?, count(10)?, count(12)?, 16)
+            } else {
+                (count(8)?, 0, count(10)?, 12)
+            };
+            let at = |index: usize| lists + 4 * index;
             let pair =
                 |index| Some(Value::Pair(be(value, at(index), 2)?, be(value, at(index) + 2, 2)?));
-            node.push("gaps", Value::List((0..gaps).map(pair).collect::<Option<_>>()?));
+            let pairs = |range: std::ops::Range<usize>| {
+                Some(Value::List(range.map(pair).collect::<Option<_>>()?))
+            };
+            node.push("gaps", pairs(0..gaps)?);
+            if non_renegable {
+                node.push("nr_gaps", pairs(gaps..gaps + nr_gaps)?);
+            }
+            let from = gaps + nr_gaps;
             let dup = |index| Some(Value::Number(be(value, at(index), 4)?));
-            node.push("dups", Value::List((gaps..gaps + dups).map(dup).collect::<Option<_>>()?));
+            node.push("dups", Value::List((from..from + dups).map(dup).collect::<Option<_>>()?));
         }
         kind::HEARTBEAT | kind::HEARTBEAT_ACK => node.items = parameters(value),
         kind::ABORT | kind::ERROR => node.items = causes(value),

@@ -100,17 +100,23 @@ fn chunk_value(
             out.extend(word(number("tsn", 1)));
             items(&node.items, sources, out)?;
         }
-        kind::SACK => {
+        kind::SACK | kind::NR_SACK => {
             out.extend(live(number("cum_tsn", 0)).to_be_bytes());
             out.extend(word(number("a_rwnd", 65_536)));
             let list = |key: &str| match node.get(key) {
                 Some(Value::List(list)) => list.clone(),
                 _ => Vec::new(),
             };
-            let (gaps, dups) = (list("gaps"), list("dups"));
+            let (gaps, nr_gaps, dups) = (list("gaps"), list("nr_gaps"), list("dups"));
             out.extend(half(gaps.len() as u64));
+            if kind == kind::NR_SACK {
+                out.extend(half(nr_gaps.len() as u64));
+            }
             out.extend(half(dups.len() as u64));
-            for gap in gaps {
+            if kind == kind::NR_SACK {
+                out.extend(half(0));
+            }
+            for gap in gaps.into_iter().chain(nr_gaps) {
                 if let Value::Pair(start, end) = gap {
                     out.extend(half(start));
                     out.extend(half(end));

@@ -91,7 +91,7 @@ impl Reader {
             },
             "params" => Ok(Value::Nodes(self.nodes(depth)?)),
             "param" | "chk" => Ok(Value::Nodes(vec![Item::Node(self.node_at(depth + 1)?)])),
-            "gaps" | "dups" | "types" => self.list(key),
+            "gaps" | "nr_gaps" | "dups" | "types" => self.list(key),
             "flgs" => self.flags(schema, place),
             "type" => self.kind(),
             _ => self.number_or_range(limit(key)),
@@ -159,7 +159,7 @@ impl Reader {
                 self.sign(',')?;
             }
             list.push(match key {
-                "gaps" => {
+                "gaps" | "nr_gaps" => {
                     let start = self.number("the start of a gap block", 65_535)?;
                     self.sign(':')?;
                     Value::Pair(start, self.number("the end of a gap block", 65_535)?)

@@ -146,6 +146,8 @@ impl Options {
             "protocol_unreachable" if value == "repeated" => {
                 config.protocol_unreachable = ProtocolUnreachable::AbortsWhenRepeated;
             }
+            "nr_sack" => config.nr_sack = switch()?,
+            "never_renege" => config.never_renege = switch()?,
             "nagle" => config.nagle = switch()?,
             "mtu_discovery" => config.mtu.discovery = switch()?,
             "mtu_base" => config.mtu.base = count()? as u16,

@@ -136,3 +136,18 @@ pub(super) fn potentially_failed(d: &mut Draw, configs: &mut [AssociationConfig;
         }
     }
 }
+
+/// NR-SACKs in half of the runs, with few ends that do not want them; and receivers that renege in
+/// a third.
+pub(super) fn acknowledgements(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
+    if d.one_in(2) {
+        for config in configs.iter_mut() {
+            config.nr_sack = !d.one_in(5);
+        }
+    }
+    if d.one_in(3) {
+        for config in configs {
+            config.never_renege = d.one_in(4);
+        }
+    }
+}

@@ -1,9 +1,10 @@
 //! Bundling (RFC 9260 section 6.10): control chunks, an acknowledgement and data in one packet.
 
-use anabranch_wire::{HEADER_LEN, PacketWriter, Tsn};
+use anabranch_wire::{HEADER_LEN, NrSack, PacketWriter, Sack, Tsn};
 
 use super::Association;
 use super::rules::Budget;
+use crate::marks::mark;
 use crate::time::Instant;
 
 impl Association {
@@ -112,19 +113,32 @@ impl Association {
         // req: rfc9260 6.2 "MUST report as many Gap Ack Blocks as"
         // req: rfc9260 6.7 "the endpoint MUST send only one SACK chunk"
         // req: rfc9260 6.2 "MUST fill in the Cumulative TSN Ack field"
-        let room = packet.remaining().saturating_sub(16) / 4;
+        let header = if self.nr_sack { NrSack::HEADER_LEN } else { Sack::HEADER_LEN };
+        let room = packet.remaining().saturating_sub(header) / 4;
         // req: rfc9260 6.7 "This single SACK chunk MUST report the Gap"
-        let gaps: Vec<_> = if self.receiver.has_gaps() {
-            self.receiver.gap_blocks(room).collect()
-        } else {
-            Vec::new()
+        let (gaps, nr_gaps) = match (self.receiver.has_gaps(), self.nr_sack) {
+            (false, _) => (Vec::new(), Vec::new()),
+            (true, false) => (self.receiver.gap_blocks(room).collect(), Vec::new()),
+            (true, true) => self.receiver.nr_gap_blocks(room),
         };
         let mut duplicates: Vec<Tsn> =
             self.receiver.take_duplicates().into_iter().map(|tsn| Tsn(tsn as u32)).collect();
-        duplicates.truncate(room - gaps.len().min(room));
+        duplicates.truncate(room - (gaps.len() + nr_gaps.len()).min(room));
         self.note_memory();
         let a_rwnd = self.receiver.a_rwnd();
-        if packet.sack(self.cumulative(), a_rwnd, &gaps, &duplicates).is_ok() {
+        let cumulative = self.cumulative();
+        let written = if self.nr_sack {
+            packet.nr_sack(cumulative, a_rwnd, &gaps, &nr_gaps, &duplicates)
+        } else {
+            packet.sack(cumulative, a_rwnd, &gaps, &duplicates)
+        };
+        if written.is_ok() {
+            if self.nr_sack {
+                self.counters.nr_sacks_sent += 1;
+                if !gaps.is_empty() {
+                    mark!(NrSackRenegable);
+                }
+            }
             self.receiver.on_sack_sent(a_rwnd);
             // req: rfc9260 6.2 "Acknowledgements MUST be sent in SACK chunks"
             self.acknowledger.sent();

@@ -190,6 +190,7 @@ impl Association {
             }
         }
         if in_packet {
+            self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
             self.burst_left = self.burst_left.saturating_sub(1);
             let state = &mut self.paths[path];
             state.last_data = now;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Outstanding, SlotState};
+use super::{Outstanding, Slot, SlotState};
 
 impl Outstanding {
     /// Recomputes from the slots everything that is kept beside them.
@@ -28,7 +28,7 @@ impl Outstanding {
                     SlotState::Lost => {
                         lost.insert(tsn);
                     }
-                    SlotState::Acked => {}
+                    SlotState::Acked | SlotState::NrAcked => {}
                 }
             }
             if bytes != flight.bytes {
@@ -62,9 +62,24 @@ impl Outstanding {
         if let Some((tsn, _)) = self
             .retransmissions
             .iter()
-            .find(|(tsn, _)| self.get(**tsn).is_none_or(|slot| slot.state == SlotState::Acked))
+            .find(|(tsn, _)| self.get(**tsn).is_none_or(|slot| slot.state.is_acked()))
         {
             return Err(format!("TSN {tsn} is not outstanding, and its retransmissions are kept"));
+        }
+        let sum = |counts: fn(&Slot) -> bool| -> usize {
+            self.slots.iter().filter(|slot| counts(slot)).map(|slot| slot.payload.len()).sum()
+        };
+        let held = (sum(|_| true), sum(|slot| slot.state.is_acked()));
+        if held != (self.held, self.held_acked) {
+            return Err(format!("held {held:?}, kept {:?}", (self.held, self.held_acked)));
+        }
+        if self.slots.front().is_some_and(|slot| slot.state == SlotState::NrAcked) {
+            return Err("the next TSN to be acknowledged is one acknowledged for good".into());
+        }
+        if let Some(slot) =
+            self.slots.iter().find(|s| s.payload.is_empty() != (s.state == SlotState::NrAcked))
+        {
+            return Err(format!("{:?} with {} bytes", slot.state, slot.payload.len()));
         }
         if payload != self.payload_in_flight {
             return Err(format!("{payload} in flight, kept {}", self.payload_in_flight));
@@ -73,10 +88,5 @@ impl Outstanding {
             return Err(format!("{lost_chunks} chunks lost, kept {}", self.lost));
         }
         Ok(())
-    }
-
-    /// User bytes in all slots, acknowledged or not.
-    pub(crate) fn held_payload(&self) -> usize {
-        self.slots.iter().map(|slot| slot.payload.len()).sum()
     }
 }

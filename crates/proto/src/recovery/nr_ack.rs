@@ -1,0 +1,126 @@
+//! Non-renegable acknowledgements (draft-natarajan-tsvwg-sctp-nrsack): what the peer will never
+//! take back, and whose memory is free before the cumulative TSN passes it.
+//!
+//! For everything else - flight, cwnd, rwnd, missing reports, RTT - a non-renegable gap ack block
+//! is a gap ack block. That information cannot be revoked: an acknowledgement that leaves out
+//! what was non-renegable, such as an old one or a plain SACK, counts as if it had said it again.
+
+use super::ack::AckError;
+use super::ranges::{self, Range};
+use crate::send::{Outstanding, SlotState};
+
+/// Ranges that are known at the most, so that the work for an acknowledgement is bounded. What would
+/// make more of them is acknowledged as by a gap ack block, and may be freed later.
+const MAX_RANGES: usize = 2048;
+
+/// What the peer has acknowledged for good above the cumulative point.
+#[derive(Debug, Default)]
+pub(super) struct NonRenegable {
+    /// Sorted and apart.
+    known: Vec<Range>,
+    /// The blocks of the acknowledgement at hand; kept for its memory.
+    pub(super) blocks: Vec<Range>,
+}
+
+impl NonRenegable {
+    /// Checks the blocks of the acknowledgement at hand against it and what is known.
+    ///
+    /// # Errors
+    /// It says for good that it has the next TSN and, with its cumulative TSN, that it has not;
+    /// or an earlier acknowledgement said so.
+    pub(super) fn check(&self, cumulative: u64, out: &Outstanding) -> Result<(), AckError> {
+        if self.blocks.iter().any(|block| block.0 == cumulative + 1) {
+            return Err(AckError::Malformed);
+        }
+        // Whoever has a TSN for good has it in every later cumulative TSN that reaches it, and in
+        // no earlier one. Its payload is gone, so that nothing would ever repair this.
+        match out.get(cumulative + 1) {
+            Some(slot) if slot.state == SlotState::NrAcked => Err(AckError::TakenBack),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds what is known to the ranges that an acknowledgement reports.
+    pub(super) fn complete(&mut self, cumulative: u64, reported: &mut Vec<Range>) {
+        ranges::forget_up_to(&mut self.known, cumulative);
+        ranges::unite(reported, &self.known);
+    }
+
+    /// Frees what is newly acknowledged for good. Each length goes to `freed`.
+    pub(super) fn free(&mut self, out: &mut Outstanding, mut freed: impl FnMut(usize)) {
+        if self.known.len() + self.blocks.len() <= MAX_RANGES {
+            ranges::only_in(&self.blocks, &self.known, |tsn| freed(out.free(tsn)));
+            ranges::unite(&mut self.known, &self.blocks);
+        }
+        if self.known.is_empty() {
+            // Without gaps nothing is kept for them.
+            *self = Self::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::{DataFlags, Ppid, Ssn};
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::send::Fragment;
+
+    /// Chunks of 10 bytes with the TSNs from 1, all acknowledged by gap ack blocks.
+    fn acked(count: u64) -> Outstanding {
+        let mut out = Outstanding::new(1);
+        out.set_paths(1);
+        for tsn in 1..=count {
+            let fragment = Fragment {
+                stream: 0,
+                ssn: Ssn(0),
+                ppid: Ppid(0),
+                flags: DataFlags(3),
+                context: 0,
+                payload: Bytes::from_static(&[7; 10]),
+            };
+            out.push(fragment, 0, tsn, false);
+            out.gap_ack(tsn);
+        }
+        out
+    }
+
+    #[test]
+    fn each_chunk_is_freed_once() {
+        let mut out = acked(9);
+        let mut non_renegable = NonRenegable::default();
+        for (blocks, expected) in
+            [(&[(3, 4), (7, 7)][..], 3), (&[(3, 5)], 1), (&[(7, 7)], 0), (&[(2, 9)], 4)]
+        {
+            non_renegable.blocks = blocks.to_vec();
+            let mut count = 0;
+            non_renegable.free(&mut out, |length| {
+                assert_eq!(length, 10);
+                count += 1;
+            });
+            assert_eq!(count, expected, "{blocks:?}");
+        }
+        assert_eq!((out.held(), out.held_acked()), (10, 10));
+        let mut reported = vec![(12, 12)];
+        non_renegable.complete(5, &mut reported);
+        assert_eq!(reported, [(6, 9), (12, 12)], "what was said once is said again");
+    }
+
+    #[test]
+    fn what_is_known_is_bounded() {
+        let count = 3 * MAX_RANGES as u64;
+        let mut out = acked(2 * count);
+        let mut non_renegable = NonRenegable::default();
+        let mut freed = 0;
+        for range in 1..count {
+            non_renegable.blocks = vec![(2 * range, 2 * range)];
+            non_renegable.free(&mut out, |_| freed += 1);
+        }
+        assert_eq!((freed, non_renegable.known.len()), (MAX_RANGES, MAX_RANGES));
+        // Once the cumulative TSN has passed some of them there is room again.
+        non_renegable.complete(100, &mut Vec::new());
+        non_renegable.free(&mut out, |_| freed += 1);
+        assert_eq!(freed, MAX_RANGES + 1);
+    }
+}
