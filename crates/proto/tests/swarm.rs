@@ -85,7 +85,9 @@ fn heartbeats_keep_no_association_alive_whose_data_is_refused() {
 #[test]
 fn seeds_that_found_something() {
     // A peer that lost its state in a collision: tests/peer, `setup`.
-    [2_001_257, 2_007_794, 2_016_655, 2_035_649, 2_084_454, 2_097_059].map(seed);
+    for number in [2_001_257, 2_007_794, 2_016_655, 2_035_649, 2_084_454, 2_097_059] {
+        seed(number);
+    }
     // A SHUTDOWN ACK repeated on one dead path: tests/shutdown.
     seed(2_000_671);
 }
