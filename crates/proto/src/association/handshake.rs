@@ -111,6 +111,7 @@ impl Association {
             local_tag: tags.0,
             peer_tag: tags.1,
             tie_tags: (rng.tag(), rng.tag()),
+            cookie_made: Instant::from_nanos(0),
             state: State::Closed,
             incoming: false,
             paths,

@@ -102,6 +102,9 @@ pub struct Association {
     pub(crate) peer_tag: u32,
     /// Nonces that stand for both tags in the cookies of a peer that restarts.
     tie_tags: (u32, u32),
+    /// When the cookie was made that the association was set up with, if the peer echoed one in a
+    /// collision.
+    cookie_made: Instant,
     state: State,
     incoming: bool,
     paths: Vec<Path>,

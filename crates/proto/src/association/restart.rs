@@ -40,8 +40,9 @@ impl Association {
                 true
             }
             // This side is up: the INIT came while its handshake with what the peer was before was
-            // under way, and was answered with the same tag. The peer has lost its state since.
-            (true, false) => {
+            // under way, and was answered with the same tag. The peer has lost its state since, or
+            // did so before, if a later cookie came first.
+            (true, false) if cookie.created >= self.cookie_made => {
                 mark!(CookieCollisionLate);
                 self.restart(now, cookie, arrived)
             }
@@ -66,7 +67,7 @@ impl Association {
             // Action C and everything that the table does not show.
             // req: rfc9260 5.2.4 "cookie SHOULD be silently"
             // req: rfc9260 5.2.4 "SHOULD NOT change states and SHOULD leave"
-            (false, _) => {
+            (true, false) | (false, _) => {
                 mark!(CookieIgnored);
                 false
             }
@@ -80,6 +81,7 @@ impl Association {
 
     /// Takes the peer's part from a cookie while this side's own handshake is under way.
     fn adopt(&mut self, now: Instant, cookie: &CookieContents, path: usize) {
+        self.cookie_made = cookie.created;
         self.peer_tag = cookie.peer_tag;
         self.peer_rwnd = cookie.peer_rwnd;
         self.timestamps = Timestamps::new(cookie.timestamps());
@@ -117,6 +119,7 @@ impl Association {
             return false;
         }
         let part = self.fail_outstanding();
+        self.cookie_made = cookie.created;
         self.local_tag = cookie.local_tag;
         // req: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
         self.peer_tag = cookie.peer_tag;

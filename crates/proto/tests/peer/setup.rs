@@ -312,6 +312,8 @@ fn nothing_restarts_at_the_end_of_a_shutdown() {
 #[test]
 fn a_cookie_with_a_new_tag_of_the_peer_is_a_restart_if_this_side_is_up() {
     let (mut victim, id) = Victim::connecting();
+    let (oldest, _) = cookie_for(&mut victim, 77);
+    victim.now += Duration::from_millis(1);
     let (before, tag) = cookie_for(&mut victim, 78);
     let again = Init { initial_tsn: Tsn(7000), ..init(79, 2000, &[]) };
     victim.take(THERE, 0, |w| w.chunk(&Chunk::Init(again)).unwrap());
@@ -324,6 +326,9 @@ fn a_cookie_with_a_new_tag_of_the_peer_is_a_restart_if_this_side_is_up() {
     assert_eq!((tag, same), (victim.tag, victim.tag));
     victim.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &before }));
     assert!(matches!(decode(&victim.sent()[0]), (Chunk::CookieAck, 78)));
+    // One that was made before is of a peer that is no more.
+    victim.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &oldest }));
+    assert_eq!(victim.sent(), Vec::<Vec<u8>>::new());
     victim.chunk(&Chunk::CookieEcho(CookieEcho { cookie: &after }));
     assert!(matches!(decode(&victim.sent()[0]), (Chunk::CookieAck, 79)));
     assert_eq!(victim.state(id), "ESTABLISHED");
