@@ -42,7 +42,11 @@ impl Run {
                 let mut seed = [node as u8 + 10; 32];
                 seed[..8].copy_from_slice(&self.options.seed.to_le_bytes());
                 self.net.set_addresses(node, &self.options.addresses[node]);
-                self.net.reboot(node, Self::endpoint(&self.options, node), seed);
+                let mut config = Self::endpoint(&self.options, node);
+                // As unlike as random ones: where both handshakes have one tag (RFC 9260 section
+                // 5.2.1), late data would be taken for the new incarnation's.
+                config.initial_tsn = config.initial_tsn.map(|tsn| tsn.wrapping_sub(1 << 20));
+                self.net.reboot(node, config, seed);
                 self.oracle.lost_state();
                 let user = &mut self.users[node];
                 user.ends.clear();
