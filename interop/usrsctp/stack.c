@@ -24,6 +24,8 @@ void stack_start(uint16_t udp, int silent)
     usrsctp_sysctl_set_sctp_blackhole(silent ? 2 : 0);
     usrsctp_sysctl_set_sctp_no_csum_on_loopback(0);
     usrsctp_sysctl_set_sctp_max_chunks_on_queue(1 << 17);
+    /* Without this it never lists them; with it they are used when the other side wants them. */
+    usrsctp_sysctl_set_sctp_nrsack_enable(1);
 }
 
 void stack_finish(void)

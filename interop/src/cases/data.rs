@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anabranch::Statistics;
+
 use super::meeting::Meeting;
 use crate::lane::Lane;
 use crate::peer::Kind;
@@ -51,17 +53,36 @@ pub(super) async fn streams(lane: &Lane, slot: u16) -> Result<(), String> {
 
 /// The peer sends on streams 0 to 15 what this side asks for, and returns what comes on others.
 pub(super) async fn both(lane: &Lane, slot: u16, impaired: bool) -> Result<(), String> {
+    exchange(lane, slot, Setting { impaired, ..Setting::default() }).await.map(drop)
+}
+
+/// The same with losses, and NR-SACKs if the peer has them.
+pub(super) async fn nr_sack(lane: &Lane, slot: u16) -> Result<(), String> {
+    let mut setting = Setting { impaired: true, ..Setting::default() };
+    setting.config.nr_sack = true;
+    let statistics = exchange(lane, slot, setting).await?;
+    let counters = statistics.counters;
+    let (sent, received) = (counters.nr_sacks_sent, counters.nr_sacks_received);
+    let expected = lane.kind == Kind::Usrsctp;
+    if (statistics.nr_sack, sent > 0, received > 0) == (expected, expected, expected) {
+        Ok(())
+    } else {
+        Err(format!("agreed {}, {sent} NR-SACKs sent, {received} received", statistics.nr_sack))
+    }
+}
+
+/// Sends and receives at the same time; returns the statistics of this side.
+async fn exchange(lane: &Lane, slot: u16, mut setting: Setting<'_>) -> Result<Statistics, String> {
     const SEED: u64 = 6;
     const SIZE: usize = 5000;
     const STREAMS: u64 = 16;
     // pion sends a packet at a time for long after a loss.
-    let count = if impaired { 100 } else { 300 };
+    let count = if setting.impaired { 100 } else { 300 };
     let ours = plan::messages(plan::mixed_lengths().take(count), 5, |i| 100 + (i % 8) as u16);
     let mut wanted =
         plan::messages(std::iter::repeat_n(SIZE, count), SEED, |i| (i % STREAMS) as u16);
     wanted.extend_from_slice(&ours);
-    let mut setting = Setting { impaired, ..Setting::default() };
-    if impaired && lane.kind == Kind::Pion {
+    if setting.impaired && lane.kind == Kind::Pion {
         // Each packet of these would wait for a delayed SACK.
         setting.config.sack_delay = Duration::from_millis(10);
     }
@@ -70,5 +91,7 @@ pub(super) async fn both(lane: &Lane, slot: u16, impaired: bool) -> Result<(), S
     side::command(&meeting.association, &command).await?;
     let expected = Expected::new(lane.kind.returns_ppid());
     side::exchange(&meeting.association, &ours, expected, &wanted).await?;
-    meeting.part().await
+    let statistics = meeting.association.statistics().ok_or("the endpoint closed")?;
+    meeting.part().await?;
+    Ok(statistics)
 }

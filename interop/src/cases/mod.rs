@@ -31,6 +31,8 @@ pub(crate) enum Case {
     Both,
     /// The same with 1 % of the packets lost each way and a round trip of 20 ms.
     Loss,
+    /// The same, and this side wants NR-SACKs; with a peer that has them both send them.
+    NrSack,
     /// Two paths, each cut for a while and repaired in turn, while messages go both ways.
     Paths,
     /// The peer is killed and comes back from the same addresses and ports.
@@ -52,7 +54,7 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    pub(crate) const ALL: [Case; 17] = [
+    pub(crate) const ALL: [Case; 18] = [
         Case::Connect,
         Case::Accept,
         Case::Lengths,
@@ -61,6 +63,7 @@ impl Case {
         Case::Streams,
         Case::Both,
         Case::Loss,
+        Case::NrSack,
         Case::Paths,
         Case::Restart,
         Case::Restarted,
@@ -83,6 +86,7 @@ impl Case {
             Case::Streams => "streams",
             Case::Both => "both",
             Case::Loss => "loss",
+            Case::NrSack => "nr-sack",
             Case::Paths => "paths",
             Case::Restart => "restart",
             Case::Restarted => "restarted",
@@ -136,6 +140,7 @@ impl Case {
             Case::Streams => data::streams(lane, slot).await,
             Case::Both => data::both(lane, slot, false).await,
             Case::Loss => data::both(lane, slot, true).await,
+            Case::NrSack => data::nr_sack(lane, slot).await,
             Case::Paths => paths::cut_each(lane, slot).await,
             Case::Restart => restarts::of_the_peer(lane, slot).await,
             Case::Restarted => restarts::of_ours(lane, slot).await,
