@@ -26,6 +26,7 @@ impl Association {
         let cumulative = tsn::unwrap(self.outstanding.base(), sack.cumulative_tsn_ack.0);
         let blocks = sack.gap_blocks.iter().map(|block| (block.start, block.end));
         let nr_blocks = sack.nr_gap_blocks.iter().map(|block| (block.start, block.end));
+        self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         let mut summary = std::mem::take(&mut self.summary);
         let send = &mut self.send;
         let digest = self.acknowledged.digest(
@@ -45,7 +46,6 @@ impl Association {
                 }
             },
         );
-        self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         self.summary = summary;
         match digest {
             Ok(()) => {}

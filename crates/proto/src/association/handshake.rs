@@ -9,7 +9,7 @@ use std::time::Duration;
 use anabranch_wire::{Cause, Init, Parameter, Tsn, parameter_kind};
 
 use super::peer::{Peer, Refusal, init_value};
-use super::state::{Repeat, State};
+use super::state::{Echo, Repeat, State};
 use super::timestamp::Timestamps;
 use super::{Association, Control, Surroundings};
 use crate::config::AssociationConfig;
@@ -354,8 +354,7 @@ impl Association {
         self.queue(path, Control::CookieEcho);
         self.state = State::CookieEchoed {
             t1: Repeat::new(now, interval, path),
-            cookie,
-            unrecognized,
+            echo: Box::new(Echo { cookie, unrecognized }),
             sent_at: now,
             stale,
         };

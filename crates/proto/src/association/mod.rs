@@ -257,7 +257,7 @@ impl Association {
             send_queue_bytes: self.send.unsent(),
             outstanding_bytes: self.outstanding.payload_in_flight(),
             outstanding_chunks: self.outstanding.len(),
-            retransmission_queue: self.occupancy.statistics(),
+            retransmission_queue: self.occupancy.statistics(self.outstanding.held()),
             nr_sack: self.nr_sack,
             peer_rwnd: self.peer_rwnd,
             receive_buffer_used: self.receiver.used(),

@@ -141,9 +141,9 @@ impl Association {
             (self.active, self.primary, self.sack_path) = (0, 0, 0);
             self.paths_changed = true;
         }
+        self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         self.outstanding = Outstanding::new(tsn::first(cookie.local_initial_tsn));
         self.outstanding.set_paths(self.paths.len());
-        self.occupancy.note(now, 0, 0);
         self.acknowledged = Acknowledged::default();
         // What was received before stays receivable.
         self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);

@@ -32,6 +32,14 @@ impl Repeat {
     }
 }
 
+/// What a COOKIE ECHO is made of.
+#[derive(Debug)]
+pub(crate) struct Echo {
+    pub(crate) cookie: Bytes,
+    /// Parameters of the INIT ACK to report as unrecognized.
+    pub(crate) unrecognized: Vec<u8>,
+}
+
 /// State of an association. CLOSED is the state of one that has ended; before the first packet
 /// there is no association.
 #[derive(Debug)]
@@ -45,9 +53,8 @@ pub(crate) enum State {
     },
     CookieEchoed {
         t1: Repeat,
-        cookie: Bytes,
-        /// Parameters of the INIT ACK to report as unrecognized.
-        unrecognized: Vec<u8>,
+        /// Apart, because no other state has as much.
+        echo: Box<Echo>,
         sent_at: Instant,
         stale: u32,
     },

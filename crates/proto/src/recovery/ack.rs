@@ -87,7 +87,8 @@ pub(crate) struct Acknowledged {
     ranges: Vec<(u64, u64)>,
     /// The ranges of the acknowledgement at hand; kept for its memory.
     scratch: Vec<(u64, u64)>,
-    non_renegable: NonRenegable,
+    /// Once there is something that the peer has for good.
+    non_renegable: Option<Box<NonRenegable>>,
     /// Number of the latest packet ever acknowledged.
     pub(crate) highest_packet: u64,
     /// Highest TSN ever acknowledged.
@@ -121,10 +122,15 @@ impl Acknowledged {
             return Err(AckError::NeverSent);
         }
         read_blocks(cumulative, blocks, out.next_tsn(), &mut self.scratch)?;
-        let non_renegable = &mut self.non_renegable;
-        read_blocks(cumulative, nr_blocks, out.next_tsn(), &mut non_renegable.blocks)?;
-        non_renegable.check(cumulative, out)?;
-        ranges::unite(&mut self.scratch, &non_renegable.blocks);
+        let mut nr_blocks = nr_blocks.peekable();
+        if nr_blocks.peek().is_some() {
+            self.non_renegable.get_or_insert_default();
+        }
+        if let Some(non_renegable) = &mut self.non_renegable {
+            read_blocks(cumulative, nr_blocks, out.next_tsn(), &mut non_renegable.blocks)?;
+            non_renegable.check(cumulative, out)?;
+            ranges::unite(&mut self.scratch, &non_renegable.blocks);
+        }
         let reported_to = self.scratch.last().map_or(cumulative, |(_, end)| *end);
 
         summary.cumulative_advanced = cumulative >= out.base();
@@ -135,6 +141,7 @@ impl Acknowledged {
         summary.retransmitted_at = None;
         summary.reneged.clear();
         summary.paths.clear();
+        summary.paths.reserve_exact(paths.len());
         summary.paths.extend(
             (0..paths.len())
                 .map(|path| PathAck { flight_before: out.flight(path), ..PathAck::default() }),
@@ -148,12 +155,19 @@ impl Acknowledged {
                 freed(Freed::Slot(slot.payload.len()));
             }
         }
-        self.non_renegable.complete(cumulative, &mut self.scratch);
+        if let Some(non_renegable) = &mut self.non_renegable {
+            non_renegable.complete(cumulative, &mut self.scratch);
+        }
         // A receiver that had no room for more blocks has reneged on nothing above them. But the
         // cumulative TSN always says of the next one that it is not there.
         let reported_to = if complete { u64::MAX } else { reported_to.max(cumulative + 1) };
         self.compare(now, cumulative, reported_to, out, paths, summary);
-        self.non_renegable.free(out, |length| freed(Freed::Payload(length)));
+        if let Some(non_renegable) = &mut self.non_renegable {
+            non_renegable.free(out, |length| freed(Freed::Payload(length)));
+            if non_renegable.is_empty() {
+                self.non_renegable = None;
+            }
+        }
         if let Some(highest) = summary.highest_packet {
             self.highest_packet = self.highest_packet.max(highest);
         }

@@ -52,10 +52,11 @@ impl NonRenegable {
             ranges::only_in(&self.blocks, &self.known, |tsn| freed(out.free(tsn)));
             ranges::unite(&mut self.known, &self.blocks);
         }
-        if self.known.is_empty() {
-            // Without gaps nothing is kept for them.
-            *self = Self::default();
-        }
+    }
+
+    /// Whether nothing is known above the cumulative point.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty()
     }
 }
 

@@ -4,7 +4,7 @@ use anabranch_wire::{Causes, Chunk, Error, PacketWriter, kind};
 
 use super::Association;
 use crate::association::Control;
-use crate::association::state::State;
+use crate::association::state::{Echo, State};
 use crate::time::Instant;
 
 /// Largest packet for a handshake chunk that is larger than the path MTU is known to be.
@@ -56,7 +56,8 @@ impl Association {
         packet: &mut PacketWriter<'_>,
         limit: usize,
     ) -> Result<(), anabranch_wire::NoRoom> {
-        let State::CookieEchoed { cookie, unrecognized, .. } = &self.state else { return Ok(()) };
+        let State::CookieEchoed { echo, .. } = &self.state else { return Ok(()) };
+        let Echo { cookie, unrecognized } = &**echo;
         packet.raw(kind::COOKIE_ECHO, 0, cookie)?;
         // req: rfc9260 3.2.2 "it SHOULD bundle the ERROR chunk containing the"
         // req: rfc9260 3.2.2 "it MUST be the first chunk"

@@ -127,6 +127,7 @@ impl Association {
                 return;
             }
         }
+        self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         let largest = self.amdcs() - Data::HEADER_LEN;
         let before = packet.len();
         let mut in_packet = false;
@@ -190,7 +191,6 @@ impl Association {
             }
         }
         if in_packet {
-            self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
             self.burst_left = self.burst_left.saturating_sub(1);
             let state = &mut self.paths[path];
             state.last_data = now;
