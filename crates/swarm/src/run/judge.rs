@@ -4,7 +4,7 @@ use std::fmt;
 
 use anabranch_proto::{AssociationId, CloseReason};
 
-use super::Run;
+use super::{End, Run};
 use crate::Report;
 
 /// Fails for a message that has not come out. It is one failure, whichever check sees it first:
@@ -42,6 +42,7 @@ impl Run {
                         let excused = self.aborted
                             || self.rebooted
                             || self.any_other_reason(node)
+                            || self.peer_is_done(node)
                             || end.shut.is_some_and(|_| !end.up);
                         assert!(excused, "node {node}: {reason} and nobody did it");
                         self.nothing_lost(node, end.id);
@@ -72,6 +73,13 @@ impl Run {
                 })
             })
             || self.users[1 - node].ends.is_empty()
+    }
+
+    /// Whether the other node ended gracefully. What comes late is out of the blue there, and its
+    /// ABORT may overtake the SHUTDOWN COMPLETE.
+    fn peer_is_done(&self, node: usize) -> bool {
+        let done = |end: &End| matches!(end.closed, Some((CloseReason::Shutdown, _)));
+        self.users[1 - node].ends.iter().any(done)
     }
 
     /// Whether the other node ended otherwise than gracefully, or never knew of anything.
