@@ -8,7 +8,7 @@ use anabranch_impair::LinkConfig;
 use anabranch_proto::config::Routes;
 use anabranch_proto::{
     Association, AssociationConfig, AssociationId, AssociationMut, CloseReason, ConnectRequest,
-    EndpointConfig, Event, Instant, Message, OutgoingMessage, Ppid, Statistics,
+    EndpointConfig, Event, Instant, Message, OutgoingMessage, PathState, Ppid, Statistics,
 };
 use anabranch_wire::{Header, Packet};
 use bytes::Bytes;
@@ -193,6 +193,29 @@ impl Pair {
         let message = OutgoingMessage::new(stream, Ppid(0), data);
         let now = self.net.now();
         self.association_mut(node).send(now, message).is_ok()
+    }
+
+    /// Sends 1,000 bytes from node 0 ten times a second; returns how many the engine took.
+    pub fn trickle(&mut self, time: Duration) -> usize {
+        let end = self.net.now() + time;
+        let mut sent = 0;
+        while self.net.now() < end {
+            sent += usize::from(self.send(0, 0, vec![7; 1000])) * 1000;
+            self.run(Duration::from_millis(100));
+        }
+        sent
+    }
+
+    /// Cuts a path in both directions, or repairs it.
+    pub fn set_up(&mut self, path: usize, up: bool) {
+        let (a, b) = (self.addresses[0][path], self.addresses[1][path]);
+        self.net.set_up(a, b, up);
+        self.net.set_up(b, a, up);
+    }
+
+    /// The state of each path, as a node sees it.
+    pub fn path_states(&self, node: usize) -> Vec<PathState> {
+        self.statistics(node).paths.iter().map(|path| path.state).collect()
     }
 
     /// Starts a graceful end from a node.

@@ -19,39 +19,18 @@ fn config(path_max_retrans: u32) -> AssociationConfig {
     config
 }
 
-fn cut(pair: &mut Pair, path: usize, up: bool) {
-    let (a, b) = (pair.addresses[0][path], pair.addresses[1][path]);
-    pair.net.set_up(a, b, up);
-    pair.net.set_up(b, a, up);
-}
-
-fn states(pair: &Pair, node: usize) -> Vec<PathState> {
-    pair.statistics(node).paths.iter().map(|path| path.state).collect()
-}
-
-/// Sends a little on and on.
-fn trickle(pair: &mut Pair, time: Duration) -> usize {
-    let end = pair.net.now() + time;
-    let mut sent = 0;
-    while pair.net.now() < end {
-        sent += usize::from(pair.send(0, 0, vec![7; 1000])) * 1000;
-        pair.run(Duration::from_millis(100));
-    }
-    sent
-}
-
 #[test]
 // test: rfc9260 6.4.1 "send the data to an alternate active destination"
 // test: rfc9260 8.2 "inactive, and a notification SHOULD be sent to"
 fn failover_and_return() {
     for (pmr, at_least, at_most) in [(0, 0, 3), (5, 60, 70)] {
         let mut pair = Pair::connected(2, config(pmr));
-        let mut sent = trickle(&mut pair, Duration::from_secs(5));
-        cut(&mut pair, 0, false);
+        let mut sent = pair.trickle(Duration::from_secs(5));
+        pair.set_up(0, false);
         let begun = pair.net.now();
         let mut took = None;
         while took.is_none() {
-            sent += trickle(&mut pair, Duration::from_millis(100));
+            sent += pair.trickle(Duration::from_millis(100));
             if pair.statistics(0).active == 1 {
                 took = Some(pair.net.now().saturating_since(begun));
             }
@@ -60,15 +39,15 @@ fn failover_and_return() {
         let took = took.unwrap().as_secs();
         // 1 s, or 1 + 2 + 4 + 8 + 16 + 32 s of timeouts.
         assert!((at_least..=at_most).contains(&took), "PMR {pmr}: {took} s");
-        assert_eq!(states(&pair, 0), [PathState::Inactive, PathState::Active]);
-        sent += trickle(&mut pair, Duration::from_secs(10));
+        assert_eq!(pair.path_states(0), [PathState::Inactive, PathState::Active]);
+        sent += pair.trickle(Duration::from_secs(10));
         assert!(pair.events[0].iter().any(|event| {
             matches!(event, Event::ActivePathChanged { path, .. } if path.index() == 1)
         }));
         // test: rfc9260 8.3 "SHOULD report to the upper layer when an inactive"
-        cut(&mut pair, 0, true);
-        sent += trickle(&mut pair, Duration::from_secs(200));
-        assert_eq!(states(&pair, 0), [PathState::Active; 2]);
+        pair.set_up(0, true);
+        sent += pair.trickle(Duration::from_secs(200));
+        assert_eq!(pair.path_states(0), [PathState::Active; 2]);
         assert_eq!(pair.statistics(0).active, 0, "back on the primary path");
         pair.run(Duration::from_secs(100));
         assert_eq!(pair.received_len(1), sent, "PMR {pmr}");
@@ -82,14 +61,14 @@ fn a_failure_in_one_direction_is_a_failure() {
         let mut pair = Pair::connected(2, config(2));
         let ends = [pair.addresses[0][0], pair.addresses[1][0]];
         pair.net.set_up(ends[direction], ends[1 - direction], false);
-        let mut sent = trickle(&mut pair, Duration::from_secs(60));
+        let mut sent = pair.trickle(Duration::from_secs(60));
         // When only the way back is dead the data arrives and is acknowledged on the other path
         // after a timeout, so that the sender's error counter is cleared again and again, as
         // RFC 9260 section 8.2 wants it. Once data pauses, heartbeats show the path to be dead.
         pair.run(Duration::from_secs(200));
         assert_eq!(pair.received_len(1), sent, "direction {direction}");
         let before = pair.statistics(0).counters.t3_timeouts;
-        sent += trickle(&mut pair, Duration::from_secs(20));
+        sent += pair.trickle(Duration::from_secs(20));
         pair.run(Duration::from_secs(10));
         assert_eq!(pair.received_len(1), sent, "direction {direction}");
         assert!(pair.statistics(0).counters.t3_timeouts <= before + 1, "direction {direction}");
@@ -120,9 +99,9 @@ fn the_error_count_starts_anew_with_each_acknowledgement() {
     let mut pair = Pair::connected(1, config);
     for round in 0..5 {
         assert!(pair.send(0, 0, vec![round; 100]));
-        cut(&mut pair, 0, false);
+        pair.set_up(0, false);
         assert!(pair.run_until(LONG, |pair| pair.statistics(0).paths[0].error_count >= 2));
-        cut(&mut pair, 0, true);
+        pair.set_up(0, true);
         assert!(pair.run_until(LONG, |pair| pair.received[1].len() > usize::from(round)));
         assert!(pair.run_until(LONG, |pair| pair.statistics(0).outstanding_chunks == 0));
         assert_eq!(pair.statistics(0).paths[0].error_count, 0);
@@ -145,13 +124,13 @@ fn idle_paths_are_watched() {
         assert_eq!(pair.count(1 - node, kind::HEARTBEAT_ACK), beats);
     }
     // test: rfc9260 8.3 "SHOULD continue sending HEARTBEAT chunks on this destination"
-    cut(&mut pair, 1, false);
+    pair.set_up(1, false);
     pair.run(Duration::from_secs(600));
-    assert_eq!(states(&pair, 0), [PathState::Active, PathState::Inactive]);
-    assert_eq!(states(&pair, 1), [PathState::Active, PathState::Inactive]);
-    cut(&mut pair, 1, true);
+    assert_eq!(pair.path_states(0), [PathState::Active, PathState::Inactive]);
+    assert_eq!(pair.path_states(1), [PathState::Active, PathState::Inactive]);
+    pair.set_up(1, true);
     pair.run(Duration::from_secs(200));
-    assert_eq!(states(&pair, 0), [PathState::Active; 2]);
+    assert_eq!(pair.path_states(0), [PathState::Active; 2]);
     assert_eq!(pair.closed, [None, None], "an idle path that fails is no dead peer");
 }
 
@@ -210,12 +189,12 @@ fn a_heartbeat_ack_with_another_nonce_confirms_nothing() {
         info[byte - 16] ^= 1;
         let ack = craft::packet(pair.header(0), |p| p.raw(kind::HEARTBEAT_ACK, 0, &info));
         pair.inject_on(1, 1, ack);
-        assert_eq!(states(&pair, 1)[1], PathState::Unconfirmed, "byte {byte}");
+        assert_eq!(pair.path_states(1)[1], PathState::Unconfirmed, "byte {byte}");
     }
     let info = &beat.bytes[16..];
     let ack = craft::packet(pair.header(0), |p| p.raw(kind::HEARTBEAT_ACK, 0, info));
     pair.inject_on(1, 1, ack);
-    assert_eq!(states(&pair, 1)[1], PathState::Active);
+    assert_eq!(pair.path_states(1)[1], PathState::Active);
 }
 
 #[test]
@@ -240,27 +219,27 @@ fn the_user_chooses_the_primary_path() {
 fn what_times_out_goes_elsewhere() {
     let mut pair = Pair::connected(2, config(5));
     pair.forget();
-    cut(&mut pair, 0, false);
+    pair.set_up(0, false);
     assert!(pair.send(0, 0, vec![1; 500]));
     assert!(pair.run_until(LONG, |pair| !pair.received[1].is_empty()));
     let kept = pair.net.trace.kept().iter();
     let data = kept.filter(|(_, packet)| craft::has(&packet.bytes, kind::DATA));
     let to: Vec<_> = data.map(|(_, packet)| packet.to).collect();
     assert_eq!(to, pair.addresses[1]);
-    assert_eq!(states(&pair, 0), [PathState::Active; 2]);
+    assert_eq!(pair.path_states(0), [PathState::Active; 2]);
 }
 
 #[test]
 fn a_driver_that_cannot_send_counts_against_the_path_and_is_never_fatal() {
     let mut pair = Pair::connected(2, config(2));
     let (local, remote) = (pair.addresses[0][0], pair.addresses[1][0]);
-    cut(&mut pair, 0, false);
+    pair.set_up(0, false);
     for _ in 0..10_000 {
         let now = pair.net.now();
         pair.net.node_mut(0).endpoint.handle_send_error(now, local, remote);
         pair.run(Duration::from_millis(1));
     }
-    assert_eq!(states(&pair, 0), [PathState::Inactive, PathState::Active]);
+    assert_eq!(pair.path_states(0), [PathState::Inactive, PathState::Active]);
     assert!(pair.send(0, 0, vec![1; 100_000]));
     pair.run(Duration::from_secs(30));
     assert_eq!(pair.received_len(1), 100_000);
@@ -302,7 +281,7 @@ fn icmp_with_a_wrong_tag_is_ignored() {
     assert_eq!(pair.statistics(0).paths[0].mtu, 1200);
     // test: rfc9260 10 "SHOULD ignore any ICMP messages where the"
     icmp(&mut pair, IcmpKind::PortUnreachable, right, &[0; 8]);
-    assert_eq!((pair.closed[0].clone(), states(&pair, 0)), (None, vec![PathState::Active]));
+    assert_eq!((pair.closed[0].clone(), pair.path_states(0)), (None, vec![PathState::Active]));
     let mut short = [0; 7];
     short[0] = 1;
     let (local, remote) = (pair.addresses[0][0], pair.addresses[1][0]);

@@ -21,12 +21,6 @@ fn config() -> AssociationConfig {
     config
 }
 
-fn cut(pair: &mut Pair, path: usize, up: bool) {
-    let (a, b) = (pair.addresses[0][path], pair.addresses[1][path]);
-    pair.net.set_up(a, b, up);
-    pair.net.set_up(b, a, up);
-}
-
 /// Paths on which node 0 sent packets with this kind of chunk, in order.
 fn paths_of(pair: &Pair, wanted: u8) -> Vec<usize> {
     let from = &pair.addresses[0];
@@ -112,7 +106,7 @@ fn with_timestamps_a_retransmission_is_measured_and_credits_its_own_path() {
         // The data arrives after the retransmission that took the other path was sent, and its
         // acknowledgements are lost until then.
         let first = pair.addresses[1][0];
-        cut(&mut pair, 0, false);
+        pair.set_up(0, false);
         assert!(pair.send(0, 0, vec![1; 500]));
         assert!(pair.run_until(LONG, |pair| !pair.received[1].is_empty()));
         pair.run(Duration::from_secs(1));
@@ -149,14 +143,14 @@ fn pmr_0_fails_over_at_the_first_timeout_and_returns_with_the_first_answer() {
     let mut config = config();
     config.path_max_retrans = 0;
     let mut pair = Pair::connected(2, config);
-    cut(&mut pair, 0, false);
+    pair.set_up(0, false);
     for _ in 0..10 {
         assert!(pair.send(0, 0, vec![1; 1000]));
     }
     pair.run(Duration::from_millis(1500));
     assert_eq!(pair.statistics(0).active, 1);
     assert_eq!(failovers(&pair), ["0 to 1 for now"]);
-    cut(&mut pair, 0, true);
+    pair.set_up(0, true);
     // Heartbeats go on with the timeouts: 2 s after the first one the next.
     pair.run(Duration::from_secs(3));
     assert_eq!(pair.statistics(0).active, 0);
@@ -183,7 +177,7 @@ fn the_window_of_an_alternate_path_decays_until_the_failover() {
     let grown = pair.statistics(0).paths[1].cwnd;
     assert!(grown > 10_000, "{grown} bytes");
     pair.run(Duration::from_secs(60));
-    cut(&mut pair, 0, false);
+    pair.set_up(0, false);
     assert!(pair.send(0, 0, vec![1; 500]));
     assert!(pair.run_until(Duration::from_secs(20), |pair| !failovers(pair).is_empty()));
     pair.run(Duration::from_secs(1));
@@ -206,7 +200,7 @@ fn dormant_paths_are_tried_as_the_policy_says() {
         }
         let mut pair = Pair::connected(3, config);
         for path in 0..3 {
-            cut(&mut pair, path, false);
+            pair.set_up(path, false);
         }
         pair.forget();
         assert!(pair.send(0, 0, vec![1; 500]));
@@ -229,7 +223,7 @@ fn dormant_paths_are_tried_as_the_policy_says() {
             }
         };
         assert_eq!(after, expected, "{behaviour}");
-        cut(&mut pair, 1, true);
+        pair.set_up(1, true);
         pair.run(Duration::from_secs(200));
         assert_eq!(pair.received_len(1), 500, "{behaviour}");
         assert_eq!(failovers(&pair).last().map(String::as_str), Some("1 recovered"));
@@ -245,14 +239,14 @@ fn the_change_primary_threshold_makes_failover_permanent() {
         config.path_max_retrans = 0;
         config.change_primary_threshold = threshold;
         let mut pair = Pair::connected(2, config);
-        cut(&mut pair, 0, false);
+        pair.set_up(0, false);
         assert!(pair.send(0, 0, vec![1; 500]));
         assert!(pair.run_until(LONG, |pair| pair.statistics(0).paths[0].error_count == 1));
         let primary = |pair: &Pair| pair.statistics(0).primary;
         assert_eq!(primary(&pair), usize::from(permanent_after == 1), "{threshold:?}");
         assert!(pair.run_until(LONG, |pair| pair.statistics(0).paths[0].error_count == 3));
         assert_eq!(primary(&pair), usize::from(permanent_after <= 3), "{threshold:?}");
-        cut(&mut pair, 0, true);
+        pair.set_up(0, true);
         pair.run(Duration::from_secs(200));
         let statistics = pair.statistics(0);
         let expected = usize::from(threshold.is_some());
@@ -311,9 +305,9 @@ fn new_data_waits_for_retransmissions_on_all_paths_or_on_its_own() {
             assert!(pair.send(0, 0, vec![1; 1100]));
         }
         assert!(pair.run_until(LONG, |pair| pair.statistics(0).outstanding_chunks >= 5));
-        cut(&mut pair, 0, false);
+        pair.set_up(0, false);
         pair.run(Duration::from_millis(500));
-        cut(&mut pair, 0, true);
+        pair.set_up(0, true);
         pair.forget();
         assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.t3_timeouts == 1));
         pair.run(Duration::from_millis(5));

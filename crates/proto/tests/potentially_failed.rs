@@ -18,16 +18,6 @@ fn config(pfmr: Option<u32>) -> AssociationConfig {
     config
 }
 
-fn cut(pair: &mut Pair, path: usize, up: bool) {
-    let (a, b) = (pair.addresses[0][path], pair.addresses[1][path]);
-    pair.net.set_up(a, b, up);
-    pair.net.set_up(b, a, up);
-}
-
-fn states(pair: &Pair) -> Vec<PathState> {
-    pair.statistics(0).paths.iter().map(|path| path.state).collect()
-}
-
 /// What node 0 was told of its paths, in order.
 fn told(pair: &Pair) -> Vec<String> {
     let text = |event: &Event| match event {
@@ -52,17 +42,6 @@ fn times(pair: &Pair, path: usize, wanted: u8) -> Vec<f64> {
         .collect()
 }
 
-/// Sends a little on and on.
-fn trickle(pair: &mut Pair, time: Duration) -> usize {
-    let end = pair.net.now() + time;
-    let mut sent = 0;
-    while pair.net.now() < end {
-        sent += usize::from(pair.send(0, 0, vec![7; 1000])) * 1000;
-        pair.run(Duration::from_millis(100));
-    }
-    sent
-}
-
 #[test]
 // test: rfc7829 3.2 "the endpoint MUST mark the destination address as in the PF state"
 // test: rfc7829 3.2 "SHOULD NOT send data to destination addresses in PF state when"
@@ -72,8 +51,8 @@ fn data_leaves_a_path_when_its_errors_exceed_pfmr() {
     // After 1, 1 + 2, 1 + 2 + 4 s of timeouts.
     for (pfmr, after) in [(0, 1), (1, 3), (2, 7)] {
         let mut pair = Pair::connected(2, config(Some(pfmr)));
-        let mut sent = trickle(&mut pair, Duration::from_secs(5));
-        cut(&mut pair, 0, false);
+        let mut sent = pair.trickle(Duration::from_secs(5));
+        pair.set_up(0, false);
         pair.events[0].clear();
         let begun = pair.net.now();
         // Data is not acknowledged, so that the errors of the path count on.
@@ -87,11 +66,11 @@ fn data_leaves_a_path_when_its_errors_exceed_pfmr() {
         assert!(left, "PFMR {pfmr}: {:?}", pair.statistics(0).paths[0]);
         let took = pair.net.now().saturating_since(begun).as_secs_f64();
         assert!((after as f64 - 0.2..after as f64 + 0.2).contains(&took), "PFMR {pfmr}: {took} s");
-        assert_eq!(states(&pair), [PotentiallyFailed, Active]);
+        assert_eq!(pair.path_states(0), [PotentiallyFailed, Active]);
         assert_eq!(told(&pair), ["0 potentially-failed", "0 to 1 for now"]);
         assert_eq!(pair.statistics(0).paths[0].error_count, pfmr + 1);
         pair.forget();
-        sent += trickle(&mut pair, Duration::from_secs(2));
+        sent += pair.trickle(Duration::from_secs(2));
         assert_eq!(times(&pair, 0, kind::DATA), [], "PFMR {pfmr}");
         assert!(!times(&pair, 1, kind::DATA).is_empty());
         assert!(pair.received_len(1) >= sent, "PFMR {pfmr}");
@@ -102,9 +81,9 @@ fn data_leaves_a_path_when_its_errors_exceed_pfmr() {
 fn a_threshold_of_pmr_or_none_is_without_the_state() {
     for pfmr in [None, Some(5), Some(6)] {
         let mut pair = Pair::connected(2, config(pfmr));
-        cut(&mut pair, 0, false);
+        pair.set_up(0, false);
         pair.events[0].clear();
-        trickle(&mut pair, Duration::from_secs(100));
+        pair.trickle(Duration::from_secs(100));
         assert_eq!(told(&pair), ["0 inactive", "0 to 1 for now"], "{pfmr:?}");
     }
 }
@@ -119,13 +98,13 @@ fn heartbeats_go_out_at_once_and_with_every_rto_until_the_path_has_failed() {
         let mut config = config(Some(0));
         config.heartbeat_retry = retry;
         let mut pair = Pair::connected(2, config);
-        cut(&mut pair, 0, false);
+        pair.set_up(0, false);
         pair.forget();
         pair.events[0].clear();
         assert!(pair.send(0, 0, vec![1; 1000]));
-        assert!(pair.run_until(LONG, |pair| states(pair)[0] == PotentiallyFailed));
+        assert!(pair.run_until(LONG, |pair| pair.path_states(0)[0] == PotentiallyFailed));
         let since = times(&pair, 0, kind::DATA)[0] + 1.0;
-        assert!(pair.run_until(LONG, |pair| states(pair)[0] == Inactive));
+        assert!(pair.run_until(LONG, |pair| pair.path_states(0)[0] == Inactive));
         let sent: Vec<u64> =
             times(&pair, 0, kind::HEARTBEAT).iter().map(|at| (at - since).round() as u64).collect();
         assert_eq!(sent[..5], [0, 2, 6, 14, 30], "{retry:?}: 2, 4, 8, 16 s");
@@ -143,20 +122,20 @@ fn heartbeats_go_out_at_once_and_with_every_rto_until_the_path_has_failed() {
 // test: rfc7829 3.2 "as well as provide the means to notify the ULP of state transitions"
 fn a_heartbeat_ack_makes_the_path_active_and_data_returns_in_slow_start() {
     let mut pair = Pair::connected(2, config(Some(0)));
-    let mut sent = trickle(&mut pair, Duration::from_secs(5));
-    cut(&mut pair, 0, false);
+    let mut sent = pair.trickle(Duration::from_secs(5));
+    pair.set_up(0, false);
     pair.events[0].clear();
-    sent += trickle(&mut pair, Duration::from_secs(2));
-    cut(&mut pair, 0, true);
+    sent += pair.trickle(Duration::from_secs(2));
+    pair.set_up(0, true);
     // The second heartbeat leaves 2 s after the timeout.
-    assert!(pair.run_until(Duration::from_secs(2), |pair| states(pair)[0] == Active));
+    assert!(pair.run_until(Duration::from_secs(2), |pair| pair.path_states(0)[0] == Active));
     let path = pair.statistics(0).paths[0];
     assert_eq!((path.error_count, path.rto.as_secs()), (0, 1), "the answer ends the back-off");
     assert!(path.cwnd < 1500, "one packet after the timeout: {}", path.cwnd);
     assert!(path.cwnd < path.ssthresh);
     let story = ["0 potentially-failed", "0 to 1 for now", "0 active", "0 recovered"];
     assert_eq!(told(&pair), story);
-    sent += trickle(&mut pair, Duration::from_secs(1));
+    sent += pair.trickle(Duration::from_secs(1));
     assert_eq!(pair.statistics(0).active, 0);
     pair.run(Duration::from_secs(5));
     assert_eq!(pair.received_len(1), sent);
@@ -174,14 +153,14 @@ fn with_every_path_in_doubt_data_goes_on_over_the_best_one() {
     config.association_max_retrans = 1000;
     let mut pair = Pair::connected(3, config);
     for path in 0..3 {
-        cut(&mut pair, path, false);
+        pair.set_up(path, false);
     }
     pair.forget();
     pair.events[0].clear();
     assert!(pair.send(0, 0, vec![1; 1000]));
-    assert!(pair.run_until(LONG, |pair| states(pair) == [PotentiallyFailed; 3]));
+    assert!(pair.run_until(LONG, |pair| pair.path_states(0) == [PotentiallyFailed; 3]));
     let begun = pair.net.now();
-    while states(&pair) == [PotentiallyFailed; 3] {
+    while pair.path_states(0) == [PotentiallyFailed; 3] {
         let statistics = pair.statistics(0);
         let flight = statistics.paths[statistics.active].flight;
         assert!(flight > 0, "data waits for path {}", statistics.active);
@@ -190,20 +169,20 @@ fn with_every_path_in_doubt_data_goes_on_over_the_best_one() {
     }
     let took = pair.net.now().saturating_since(begun);
     assert!(took > Duration::from_secs(30), "{took:?}");
-    assert!(pair.run_until(LONG, |pair| states(pair) == [Inactive; 3]));
+    assert!(pair.run_until(LONG, |pair| pair.path_states(0) == [Inactive; 3]));
     // The last of them makes the association dormant, which goes on sending.
     let timeouts = pair.statistics(0).counters.t3_timeouts;
     pair.run(Duration::from_secs(200));
     assert!(pair.statistics(0).counters.t3_timeouts > timeouts);
     // test: rfc7829 4.1 "MUST NOT change the state of the chosen destination address"
-    assert_eq!(states(&pair), [Inactive; 3]);
+    assert_eq!(pair.path_states(0), [Inactive; 3]);
     let story = told(&pair);
     assert_eq!(story.iter().filter(|line| *line == "dormant").count(), 1, "{story:?}");
     let last_failure = story.iter().rposition(|line| line.ends_with("inactive")).unwrap();
     assert_eq!(story[last_failure + 1..], ["dormant"]);
-    cut(&mut pair, 2, true);
+    pair.set_up(2, true);
     assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 1000));
-    assert!(pair.run_until(LONG, |pair| states(pair)[2] == Active));
+    assert!(pair.run_until(LONG, |pair| pair.path_states(0)[2] == Active));
     assert_eq!(told(&pair).last().unwrap(), "2 recovered");
 }
 
@@ -219,11 +198,11 @@ fn data_that_took_one_path_alone_makes_it_active() {
     });
     pair.events[0].clear();
     assert!(pair.send(0, 0, vec![1; 1000]));
-    assert!(pair.run_until(LONG, |pair| states(pair) == [PotentiallyFailed]));
+    assert!(pair.run_until(LONG, |pair| pair.path_states(0) == [PotentiallyFailed]));
     assert_eq!(pair.received_len(1), 0);
     pair.run(Duration::from_secs(1));
     assert_eq!(pair.received_len(1), 1000);
-    assert_eq!(states(&pair), [Active]);
+    assert_eq!(pair.path_states(0), [Active]);
     // Nor does the lost heartbeat count any more.
     pair.run(Duration::from_secs(10));
     assert_eq!(told(&pair), ["0 potentially-failed", "0 active"], "nothing to fail over to");
@@ -247,12 +226,12 @@ fn data_that_took_two_paths_proves_neither() {
         // On path 0, on path 1, and on path 0 again.
         assert!(pair.run_until(LONG, |pair| pair.received_len(1) == 1000));
         pair.run(Duration::from_millis(500));
-        assert_eq!(states(&pair), [PotentiallyFailed; 2], "credit {credit}");
+        assert_eq!(pair.path_states(0), [PotentiallyFailed; 2], "credit {credit}");
         assert_eq!(pair.association(0).map(|a| a.pending_bytes()), Some(0));
         assert!(pair.send(0, 0, vec![1; 1000]));
         pair.run(Duration::from_millis(500));
         let expected = [Active, PotentiallyFailed];
-        assert_eq!(states(&pair), expected, "credit {credit}: new data took one path");
+        assert_eq!(pair.path_states(0), expected, "credit {credit}: new data took one path");
     }
 }
 
@@ -263,16 +242,16 @@ fn without_heartbeats_only_data_brings_a_path_back() {
     let mut config = config(Some(0));
     config.heartbeat_interval = None;
     let mut pair = Pair::connected(2, config);
-    cut(&mut pair, 0, false);
+    pair.set_up(0, false);
     pair.forget();
-    let mut sent = trickle(&mut pair, Duration::from_secs(3));
-    cut(&mut pair, 0, true);
-    sent += trickle(&mut pair, Duration::from_secs(100));
-    assert_eq!(states(&pair), [PotentiallyFailed, Active]);
+    let mut sent = pair.trickle(Duration::from_secs(3));
+    pair.set_up(0, true);
+    sent += pair.trickle(Duration::from_secs(100));
+    assert_eq!(pair.path_states(0), [PotentiallyFailed, Active]);
     assert_eq!(times(&pair, 0, kind::HEARTBEAT), []);
-    cut(&mut pair, 1, false);
-    sent += trickle(&mut pair, Duration::from_secs(10));
-    assert_eq!(states(&pair), [Active, PotentiallyFailed]);
+    pair.set_up(1, false);
+    sent += pair.trickle(Duration::from_secs(10));
+    assert_eq!(pair.path_states(0), [Active, PotentiallyFailed]);
     pair.run(Duration::from_secs(5));
     assert_eq!(pair.received_len(1), sent);
 }
@@ -281,7 +260,7 @@ fn without_heartbeats_only_data_brings_a_path_back() {
 fn heartbeats_and_data_on_one_path_count_one_error_in_an_rto() {
     let ends = [None, Some(0)].map(|pfmr| {
         let mut pair = Pair::connected(1, config(pfmr));
-        cut(&mut pair, 0, false);
+        pair.set_up(0, false);
         assert!(pair.send(0, 0, vec![1; 1000]));
         let begun = pair.net.now();
         while pair.closed[0].is_none() {
@@ -312,11 +291,11 @@ fn heartbeats_that_get_through_do_not_hide_that_data_does_not() {
 #[test]
 fn an_idle_path_is_found_out_by_its_heartbeats() {
     let mut pair = Pair::connected(2, config(Some(0)));
-    cut(&mut pair, 1, false);
+    pair.set_up(1, false);
     pair.events[0].clear();
-    let mut sent = trickle(&mut pair, Duration::from_secs(40));
+    let mut sent = pair.trickle(Duration::from_secs(40));
     assert_eq!(told(&pair), ["1 potentially-failed"]);
-    sent += trickle(&mut pair, Duration::from_secs(65));
+    sent += pair.trickle(Duration::from_secs(65));
     assert_eq!(told(&pair), ["1 potentially-failed", "1 inactive"]);
     assert_eq!(pair.statistics(0).counters.t3_timeouts, 0);
     pair.run(Duration::from_secs(5));
@@ -333,20 +312,20 @@ fn the_primary_path_switches_over_when_its_errors_exceed_psmr() {
         let mut config = config(Some(0));
         config.change_primary_threshold = psmr;
         let mut pair = Pair::connected(2, config);
-        cut(&mut pair, 0, false);
+        pair.set_up(0, false);
         pair.events[0].clear();
         let mut sent = 0;
         for errors in 1..=4 {
             while pair.statistics(0).paths[0].error_count < errors {
-                sent += trickle(&mut pair, Duration::from_millis(100));
+                sent += pair.trickle(Duration::from_millis(100));
             }
-            assert_eq!(states(&pair), [PotentiallyFailed, Active]);
+            assert_eq!(pair.path_states(0), [PotentiallyFailed, Active]);
             let switched = good_after.is_some_and(|after| errors >= after);
             assert_eq!(pair.statistics(0).primary, usize::from(switched), "{psmr:?}, {errors}");
         }
-        cut(&mut pair, 0, true);
-        sent += trickle(&mut pair, Duration::from_secs(40));
-        assert_eq!(states(&pair), [Active; 2]);
+        pair.set_up(0, true);
+        sent += pair.trickle(Duration::from_secs(40));
+        assert_eq!(pair.path_states(0), [Active; 2]);
         let stays = usize::from(psmr.is_some());
         assert_eq!(pair.statistics(0).active, stays, "{psmr:?}: no forced switchback");
         pair.run(Duration::from_secs(5));
@@ -358,14 +337,14 @@ fn the_primary_path_switches_over_when_its_errors_exceed_psmr() {
 // test: rfc7829 3.2 "SHOULD send the data to an alternate destination address in active state"
 fn the_user_s_choice_of_a_doubtful_path_waits_for_its_answer() {
     let mut pair = Pair::connected(2, config(Some(0)));
-    cut(&mut pair, 1, false);
-    trickle(&mut pair, Duration::from_secs(40));
-    assert_eq!(states(&pair), [Active, PotentiallyFailed]);
+    pair.set_up(1, false);
+    pair.trickle(Duration::from_secs(40));
+    assert_eq!(pair.path_states(0), [Active, PotentiallyFailed]);
     let other = pair.addresses[1][1];
     pair.association_mut(0).set_primary(other).unwrap();
     let statistics = pair.statistics(0);
     assert_eq!((statistics.primary, statistics.active), (1, 0));
-    cut(&mut pair, 1, true);
+    pair.set_up(1, true);
     assert!(pair.run_until(Duration::from_secs(20), |pair| pair.statistics(0).active == 1));
 }
 
@@ -374,19 +353,19 @@ fn the_threshold_can_change_while_the_association_is_up() {
     let mut pair = Pair::connected(2, config(None));
     let now = pair.net.now();
     pair.association_mut(0).reconfigure(now, &config(Some(0))).unwrap();
-    cut(&mut pair, 0, false);
-    trickle(&mut pair, Duration::from_secs(3));
-    assert_eq!(states(&pair), [PotentiallyFailed, Active]);
+    pair.set_up(0, false);
+    pair.trickle(Duration::from_secs(3));
+    assert_eq!(pair.path_states(0), [PotentiallyFailed, Active]);
     // The path stays what it is until it answers or fails, and heartbeats begin when there are any.
     let mut without = config(None);
     without.heartbeat_interval = None;
     let now = pair.net.now();
     pair.association_mut(0).reconfigure(now, &without).unwrap();
-    cut(&mut pair, 0, true);
+    pair.set_up(0, true);
     pair.run(Duration::from_secs(100));
-    assert_eq!(states(&pair), [PotentiallyFailed, Active]);
+    assert_eq!(pair.path_states(0), [PotentiallyFailed, Active]);
     let now = pair.net.now();
     pair.association_mut(0).reconfigure(now, &config(None)).unwrap();
     pair.run(Duration::from_secs(1));
-    assert_eq!(states(&pair), [Active; 2]);
+    assert_eq!(pair.path_states(0), [Active; 2]);
 }
