@@ -46,6 +46,17 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// One run, packet for packet. What changes the packets of the engine or of the simulator on purpose
+/// changes this number and the one in docs/lab.md with it.
+#[test]
+fn a_run_of_the_study_has_the_packets_that_it_had() {
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let trace = text(&lab(root, &["trace", "caro/2.5"]).stdout);
+    let told = "fingerprint of all packets: 119726b3b84c8038";
+    assert!(trace.trim_end().ends_with(told), "{trace}");
+    assert!(fs::read_to_string(root.join("docs/lab.md")).unwrap().contains(told));
+}
+
 #[test]
 fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
     let dir = tempfile::tempdir().unwrap();
