@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::policy::{
-    DormantBehaviour, InitiationOrder, RetransmissionPolicy, RetransmissionPrecedence,
+    DormantBehaviour, InitiationOrder, Multipath, MultipathMode, RetransmissionPolicy,
+    RetransmissionPrecedence,
 };
 use crate::recovery::LossDetection;
 use crate::send::SchedulerKind;
@@ -232,6 +233,10 @@ pub struct AssociationConfig {
     /// An acknowledged retransmission counts for the path that carried it last, although its
     /// first transmission on another path may have arrived (RFC 9260 section 8.2 allows both).
     pub credit_retransmissions: bool,
+    /// Concurrent multipath transfer: all active paths carry new data. `None`, the default, sends
+    /// new data on one path. [`with_multipath`](Self::with_multipath) switches it on with what
+    /// belongs to it.
+    pub multipath: Option<Multipath>,
     /// When an unanswered heartbeat is repeated.
     pub heartbeat_retry: HeartbeatRetry,
     /// CPT: failover to another path is permanent, so that it becomes the primary one, when the
@@ -428,6 +433,7 @@ impl AssociationConfig {
             nr_sack: false,
             never_renege: true,
             credit_retransmissions: false,
+            multipath: None,
             heartbeat_retry: HeartbeatRetry::Interval,
             change_primary_threshold: None,
             informed_failover: false,
@@ -494,6 +500,26 @@ impl AssociationConfig {
         }
     }
 
+    /// These options with concurrent multipath transfer and what belongs to it: retransmissions take
+    /// the path with the largest slow-start threshold (RTX-SSTHRESH), what waits on one path does
+    /// not hold up the others, and for CMT-PF a path is potentially failed at its first timeout.
+    #[must_use]
+    pub fn with_multipath(self, mode: MultipathMode) -> Self {
+        let potentially_failed_max_retrans = match mode {
+            MultipathMode::Off => return Self { multipath: None, ..self },
+            MultipathMode::Cmt => self.potentially_failed_max_retrans,
+            MultipathMode::CmtPf => Some(0),
+        };
+        Self {
+            multipath: Some(self.multipath.unwrap_or_default()),
+            retransmission: RetransmissionPolicy::RtxSsthresh,
+            retransmission_precedence: RetransmissionPrecedence::SamePath,
+            one_packet_after_timeout: false,
+            potentially_failed_max_retrans,
+            ..self
+        }
+    }
+
     /// Checks every option against its range.
     ///
     /// # Errors
@@ -502,6 +528,11 @@ impl AssociationConfig {
         let check = |ok: bool, option: &'static str, reason: &'static str| {
             if ok { Ok(()) } else { Err(ConfigError { option, reason }) }
         };
+        check(
+            self.multipath.is_none_or(|m| (1..=10).contains(&m.recovered_cwnd_mtus)),
+            "multipath.recovered_cwnd_mtus",
+            "must lie between 1 and 10",
+        )?;
         check(!self.rto_min.is_zero(), "rto_min", "must be above zero")?;
         check(self.rto_min <= self.rto_max, "rto_min", "must not exceed rto_max")?;
         check(

@@ -38,6 +38,7 @@ pub use config::{
     AssociationConfig, BurstControl, Encapsulation, EndpointConfig, HeartbeatRetry, IdleCwnd,
     InitialCwnd, MtuConfig, ProtocolUnreachable, Revision,
 };
+pub use congestion::Coupling;
 pub use endpoint::{
     AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Received, Transmit,
 };
@@ -46,7 +47,8 @@ pub use event::{AssociationId, CloseReason, Event, PathId, PathState};
 pub use message::{Message, OutgoingMessage, Payload};
 pub use policy::informed::padhye_throughput;
 pub use policy::{
-    DormantBehaviour, InitiationOrder, RetransmissionPolicy, RetransmissionPrecedence, UnknownName,
+    DormantBehaviour, InitiationOrder, Multipath, MultipathMode, PathChoice, RetransmissionPolicy,
+    RetransmissionPrecedence, UnknownName,
 };
 pub use recovery::LossDetection;
 pub use send::SchedulerKind;

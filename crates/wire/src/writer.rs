@@ -130,6 +130,14 @@ impl<'b> PacketWriter<'b> {
         Ok(())
     }
 
+    /// Sets the flags of the chunk that begins `at` bytes into the packet; nothing happens if there is
+    /// none.
+    pub fn set_flags(&mut self, at: usize, flags: u8) {
+        if let Some(byte) = self.buf.get_mut(self.start + at + 1) {
+            *byte = flags;
+        }
+    }
+
     /// Appends an NR-SACK.
     ///
     /// # Errors

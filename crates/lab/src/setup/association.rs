@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use anabranch_proto::{
     AssociationConfig, BurstControl, HeartbeatRetry, InitialCwnd, LossDetection, MtuConfig,
+    MultipathMode,
 };
 
 use crate::tree::{Checked, Fields, problem};
@@ -54,6 +55,7 @@ fn apply(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
     let size = |key| {
         fields.quantity(key, Kind::Size, 1.0, MAX_BUFFER).map(|n| n.map(|bytes| bytes as usize))
     };
+    multipath(fields, config)?;
     set(&mut config.rto_initial, time("rto_initial")?);
     set(&mut config.rto_min, time("rto_min")?);
     set(&mut config.rto_max, time("rto_max")?);
@@ -131,6 +133,26 @@ fn heartbeats(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()
     let interval = fields.quantity("heartbeat_interval", Kind::Time, 1e6, MAX_TIMER)?;
     if let Some(interval) = interval {
         config.heartbeat_interval = Some(duration(interval));
+    }
+    Ok(())
+}
+
+/// Concurrent multipath transfer; it sets the defaults of some other options.
+fn multipath(fields: &Fields<'_>, config: &mut AssociationConfig) -> Checked<()> {
+    let mut mode = MultipathMode::Off;
+    named(fields, "multipath", &mut mode)?;
+    if fields.node("multipath").is_some() {
+        *config = config.clone().with_multipath(mode);
+    }
+    let mut options = config.multipath.unwrap_or_default();
+    named(fields, "path_choice", &mut options.path_choice)?;
+    named(fields, "coupling", &mut options.coupling)?;
+    set(&mut options.buffer_split, fields.flag("buffer_split")?);
+    set(&mut options.delayed_acks, fields.flag("delayed_acks")?);
+    let cwnd = fields.count("recovered_cwnd_mtus", 1, 10)?;
+    set(&mut options.recovered_cwnd_mtus, cwnd.map(|n| n as u32));
+    if let Some(multipath) = &mut config.multipath {
+        *multipath = options;
     }
     Ok(())
 }

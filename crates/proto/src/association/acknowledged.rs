@@ -8,26 +8,30 @@ use crate::congestion::AckInfo;
 use crate::event::CloseReason;
 use crate::marks::mark;
 use crate::recovery::ack::{AckError, Freed};
-use crate::recovery::loss;
+use crate::recovery::{RecoveryExit, loss};
 use crate::send::{LostBy, SlotState};
 use crate::time::Instant;
 use crate::tsn;
 
 impl Association {
     /// An acknowledgement came, by SACK, NR-SACK or SHUTDOWN (RFC 9260 section 6.2.1). `complete`
-    /// says that it lists all that was received.
+    /// says that it lists all that was received. `covered_packets`: how many packets it is for, if
+    /// the receiver said so.
     pub(super) fn on_acknowledgement(
         &mut self,
         now: Instant,
         path: usize,
         sack: &NrSack<'_>,
         complete: bool,
+        covered_packets: u8,
     ) {
         let cumulative = tsn::unwrap(self.outstanding.base(), sack.cumulative_tsn_ack.0);
         let blocks = sack.gap_blocks.iter().map(|block| (block.start, block.end));
         let nr_blocks = sack.nr_gap_blocks.iter().map(|block| (block.start, block.end));
         self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         let mut summary = std::mem::take(&mut self.summary);
+        summary.split = self.config.multipath.is_some();
+        summary.covered_packets = covered_packets;
         let send = &mut self.send;
         let digest = self.acknowledged.digest(
             now,
@@ -98,7 +102,6 @@ impl Association {
     // req: rfc9260 7.2.4 "MUST be applied first"
     // req: rfc9260 7.2.1 "SHOULD update its cwnd (or cwnds) apportioned"
     fn grow_windows(&mut self, now: Instant) {
-        let base = self.outstanding.base();
         for (index, path) in self.paths.iter_mut().enumerate() {
             let ack = &self.summary.paths[index];
             if let Some(rtt) = ack.rtt {
@@ -121,9 +124,15 @@ impl Association {
                 bytes_acked: ack.bytes,
                 flight_before: path.flight_before.1.max(flight_before),
                 all_acked: !self.outstanding.in_flight(index),
-                cumulative_advanced: self.summary.cumulative_advanced,
+                cumulative_advanced: if self.summary.split {
+                    ack.pseudo_cumack_advanced
+                } else {
+                    self.summary.cumulative_advanced
+                },
                 // The acknowledgement that reaches the exit point ends it, and counts.
-                in_fast_recovery: path.recovery_exit.is_some_and(|exit| base <= exit),
+                in_fast_recovery: path
+                    .recovery_exit
+                    .is_some_and(|exit| !exit.is_reached(index, &self.outstanding)),
             });
             if ack.large {
                 path.mtu.on_full_size_acked();
@@ -157,7 +166,7 @@ impl Association {
         // RFC 9260 section 6.2.1 D iii: a miss indication for what was reneged.
         for tsn in &self.summary.reneged {
             mark!(SackReneged);
-            self.outstanding.report_missing(*tsn);
+            self.outstanding.report_missing(*tsn, 1);
         }
         loss::detect(
             &self.config,
@@ -175,29 +184,19 @@ impl Association {
     /// Chunks are lost by missing reports (RFC 9260 section 7.2.4).
     fn fast_retransmit(&mut self, now: Instant, lost: &[u64]) {
         self.counters.fast_retransmitted_chunks += lost.len() as u64;
-        let exit = self.outstanding.next_tsn() - 1;
+        let highest = self.outstanding.next_tsn() - 1;
         for tsn in lost {
             let Some(slot) = self.outstanding.get(*tsn) else { continue };
             if slot.state != SlotState::InFlight {
                 continue;
             }
             let (from, length) = (usize::from(slot.path), slot.payload.len());
-            let to = self.config.retransmission.path(LostBy::MissingReports, from, &self.paths);
             let packet = slot.packet;
             let retransmitted = self.outstanding.retransmission(*tsn).is_some();
             if retransmitted {
                 mark!(FastRetransmitAgain);
             }
-            let first = self.outstanding.earliest(from) == Some(*tsn);
-            self.outstanding.lose(*tsn, LostBy::MissingReports, to);
-            // RFC 9260 section 7.2.4, step 4: what else is in flight on the path has its own time,
-            // also if the retransmission leaves on another one.
-            if first && to != from && self.outstanding.in_flight(from) {
-                self.paths[from].t3 = Some(now + self.paths[from].rtt.rto());
-            }
-            // RFC 9260 section 6.2.1 C.
-            self.peer_rwnd =
-                self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
+            let number = self.packet_number(from);
             let path = &mut self.paths[from];
             path.loss.on_lost(1);
             // That a retransmission is lost is another sign of congestion, which RFC 9260 leaves to
@@ -211,12 +210,26 @@ impl Association {
             // RFC 9260 section 7.2.4, step 2.
             // req: rfc9260 7.2.4 "SHOULD NOT change for any destinations due"
             if begins {
-                path.recovery_exit = Some(exit);
-                path.lowered_at = self.packets;
+                path.recovery_exit = Some(match self.config.multipath {
+                    Some(_) => RecoveryExit::Packet(number),
+                    None => RecoveryExit::Tsn(highest),
+                });
+                path.lowered_at = number;
                 path.congestion.on_fast_retransmit();
                 self.counters.fast_recoveries += 1;
                 mark!(FastRecovery);
             }
+            let to = self.rtx_path(LostBy::MissingReports, from);
+            let first = self.outstanding.earliest(from) == Some(*tsn);
+            self.outstanding.lose(*tsn, LostBy::MissingReports, to);
+            // RFC 9260 section 7.2.4, step 4: what else is in flight on the path has its own time,
+            // also if the retransmission leaves on another one.
+            if first && to != from && self.outstanding.in_flight(from) {
+                self.paths[from].t3 = Some(now + self.paths[from].rtt.rto());
+            }
+            // RFC 9260 section 6.2.1 C.
+            self.peer_rwnd =
+                self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
             // req: rfc9260 7.2.4 "SHOULD NOT delay retransmission for"
             // req: rfc9260 7.2.4 "SHOULD ignore the value of cwnd and"
             self.paths[to].retransmit_at_once |= begins || self.config.revision < Revision::Rfc9260;
@@ -225,9 +238,8 @@ impl Association {
 
     fn exit_recovery(&mut self) {
         // RFC 9260 section 6.2.1 D v.
-        let base = self.outstanding.base();
-        for path in &mut self.paths {
-            path.recovery_exit = path.recovery_exit.filter(|exit| base <= *exit);
+        for (index, path) in self.paths.iter_mut().enumerate() {
+            path.recovery_exit.take_if(|exit| exit.is_reached(index, &self.outstanding));
         }
     }
 

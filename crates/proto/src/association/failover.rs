@@ -6,6 +6,7 @@ use crate::marks::mark;
 use crate::path::Path;
 use crate::policy;
 use crate::policy::failover::{Failover, Input, Phase, View};
+use crate::send::LostBy;
 
 impl Association {
     /// Something happened to a path, or to the choice of it.
@@ -135,9 +136,15 @@ impl Association {
         policy::informed::is_better(estimate(self.primary), estimate(self.active))
     }
 
+    /// The path for a chunk that path `from` lost.
+    pub(super) fn rtx_path(&self, by: LostBy, from: usize) -> usize {
+        let flight = |path| self.outstanding.flight(path);
+        self.config.retransmission.path(by, from, &self.paths, flight)
+    }
+
     /// What waited to be retransmitted on a path that failed goes out on another one.
     pub(super) fn redirect_lost(&mut self, failed: usize) {
-        let next = policy::alternate(&self.paths, failed).unwrap_or(self.active);
+        let next = self.retransmission_path(failed);
         if self.paths[next].is_verified() {
             self.outstanding.redirect_lost(failed, next);
         }
@@ -149,7 +156,6 @@ impl Association {
             return;
         }
         self.active = index;
-        self.paced_until = None;
         let remote = self.paths[index].remote;
         self.events.push_back(Event::ActivePathChanged { path: PathId(index as u8), remote });
     }

@@ -14,7 +14,7 @@ use crate::event::{CloseReason, Event};
 use crate::marks::mark;
 use crate::path::HeartbeatInfo;
 use crate::receive::DataOutcome;
-use crate::receive::acknowledge::DataPacket;
+use crate::receive::acknowledge::{self, DataPacket};
 use crate::time::Instant;
 
 /// Bytes of a chunk header.
@@ -259,10 +259,10 @@ impl Association {
             Chunk::Timestamp(timestamp) if self.timestamps.in_use => {
                 self.timestamps.received(timestamp);
             }
-            Chunk::Sack(sack) => self.on_sack(now, path, &sack.into(), raw.value.len()),
+            Chunk::Sack(sack) => self.on_sack(now, path, &sack.into(), &raw),
             Chunk::NrSack(sack) if self.nr_sack => {
                 self.counters.nr_sacks_received += 1;
-                self.on_sack(now, path, &sack, raw.value.len());
+                self.on_sack(now, path, &sack, &raw);
             }
             // req: rfc8899 3 "PL endpoint is REQUIRED to provide a feedback"
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(path, raw, &heartbeat, batch),
@@ -311,14 +311,16 @@ impl Association {
     }
 
     /// A SACK, or an NR-SACK on an association that has agreed on them.
-    fn on_sack(&mut self, now: Instant, path: usize, sack: &NrSack<'_>, length: usize) {
+    fn on_sack(&mut self, now: Instant, path: usize, sack: &NrSack<'_>, raw: &RawChunk<'_>) {
         if !self.state.takes_sack() {
             return;
         }
         self.counters.sacks_received += 1;
         // A list this short was not cut for want of room in the packet.
-        let complete = length < 400;
-        self.on_acknowledgement(now, path, sack, complete);
+        let complete = raw.value.len() < 400;
+        let delays = self.config.multipath.is_some_and(|multipath| multipath.delayed_acks);
+        let covered = if delays { acknowledge::covered_packets(raw.flags) } else { 0 };
+        self.on_acknowledgement(now, path, sack, complete, covered);
     }
 
     // req: rfc9260 8.3 "SHOULD immediately respond with a"

@@ -39,7 +39,7 @@ impl Association {
 
     /// Nothing that waits for the peer waits without a timer.
     fn check_timers(&self) -> Result<(), String> {
-        let mut timers = 0;
+        let (mut timers, mut paced) = (0, false);
         for (index, path) in self.paths.iter().enumerate() {
             if self.outstanding.in_flight(index) != path.t3.is_some() {
                 return Err(format!(
@@ -49,9 +49,10 @@ impl Association {
                 ));
             }
             timers += usize::from(path.t3.is_some());
+            paced |= path.paced_until.is_some();
         }
         // What is lost may wait for its turn by pacing.
-        if !self.outstanding.is_empty() && timers == 0 && self.paced_until.is_none() {
+        if !self.outstanding.is_empty() && timers == 0 && !paced {
             return Err(format!(
                 "{} chunks outstanding, {} of them lost, and no timer runs",
                 self.outstanding.len(),
@@ -59,7 +60,7 @@ impl Association {
             ));
         }
         let waits = self.state.sends_data() && !self.send.is_empty() && timers == 0;
-        if waits && self.window_probe.is_none() && self.paced_until.is_none() {
+        if waits && self.window_probe.is_none() && !paced {
             return Err("data waits to be sent, and no timer runs".into());
         }
         Ok(())

@@ -153,15 +153,13 @@ pub struct Association {
     /// T5-shutdown-guard.
     t5: Option<Instant>,
     last_user_data: Instant,
-    /// Packets that may leave on the active path before the next event (Max.Burst).
-    burst_left: u32,
     timestamps: Timestamps,
     /// Both sides want acknowledgements in NR-SACK chunks.
     nr_sack: bool,
     /// What outstanding data keeps in memory.
     occupancy: Occupancy,
-    /// Pacing holds data back until then.
-    paced_until: Option<Instant>,
+    /// Path that carried new data last.
+    last_new: usize,
     rng: Rng,
     counters: Counters,
     /// Addresses were added since the endpoint looked last.
@@ -454,13 +452,10 @@ impl Association {
 
     /// Allows the next Max.Burst packets: called once for every event that may let data go.
     fn begin_burst(&mut self) {
-        self.burst_left = match self.config.burst {
-            crate::config::BurstControl::MaxBurst(packets)
-            | crate::config::BurstControl::MaxBurstCutsCwnd(packets) => packets,
-            crate::config::BurstControl::Pacing { .. } | crate::config::BurstControl::Unlimited => {
-                u32::MAX
-            }
-        };
+        use crate::config::BurstControl::{MaxBurst, MaxBurstCutsCwnd};
+        if let MaxBurst(packets) | MaxBurstCutsCwnd(packets) = self.config.burst {
+            self.paths.iter_mut().for_each(|path| path.burst_left = packets);
+        }
     }
 
     /// Ends the association and tells the user, with every message that was not delivered.
@@ -471,11 +466,11 @@ impl Association {
         self.state = State::Closed;
         for path in &mut self.paths {
             path.t3 = None;
+            path.paced_until = None;
             path.heartbeat.schedule(None);
         }
         self.t5 = None;
         self.window_probe = None;
-        self.paced_until = None;
         let mut cut = self.fail_outstanding();
         while let Some(message) = self.send.drain() {
             let part = if message.begun { cut.take() } else { None };

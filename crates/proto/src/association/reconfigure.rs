@@ -68,7 +68,6 @@ impl Association {
             }
         }
         if other_bursts {
-            self.paced_until = None;
             self.begin_burst();
         }
         Ok(())

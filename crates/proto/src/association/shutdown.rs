@@ -160,7 +160,7 @@ impl Association {
             nr_gap_blocks: GapBlocks::default(),
             duplicate_tsns: TsnList::default(),
         };
-        self.on_acknowledgement(now, path, &acknowledgement, false);
+        self.on_acknowledgement(now, path, &acknowledgement, false, 0);
     }
 
     /// A SHUTDOWN ACK came.

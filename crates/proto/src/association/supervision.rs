@@ -201,11 +201,15 @@ impl Association {
             (_, PathState::Inactive) => mark!(PathFailed),
             (_, PathState::Unconfirmed) => {}
         }
+        let was_doubtful = path.is_potentially_failed();
         path.state = state;
         match state {
             PathState::Active => {
                 path.activate();
                 path.mtu.on_path_confirmed();
+                if was_doubtful && let Some(multipath) = self.config.multipath {
+                    path.congestion.on_recovered(multipath.recovered_cwnd_mtus);
+                }
             }
             PathState::Inactive => {
                 path.mtu.on_path_lost();

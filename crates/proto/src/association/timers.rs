@@ -27,7 +27,6 @@ impl Association {
         next = earliest(next, self.acknowledger.deadline());
         next = earliest(next, self.t5);
         next = earliest(next, self.window_probe);
-        next = earliest(next, self.paced_until);
         if let Some(limit) = self.config.autoclose
             && matches!(self.state, State::Established)
         {
@@ -35,6 +34,7 @@ impl Association {
         }
         for path in &self.paths {
             next = earliest(next, path.t3);
+            next = earliest(next, path.paced_until);
             if self.state.heartbeats() {
                 next = earliest(next, path.heartbeat.deadline());
                 if path.state == PathState::Active {
@@ -73,9 +73,6 @@ impl Association {
             self.window_probe = None;
             self.probe_now = true;
         }
-        if due(self.paced_until) {
-            self.paced_until = None;
-        }
         if let Some(limit) = self.config.autoclose
             && due(Some(self.last_user_data + limit))
             && matches!(self.state, State::Established)
@@ -85,6 +82,7 @@ impl Association {
             self.user_shutdown(now);
         }
         for index in 0..self.paths.len() {
+            self.paths[index].paced_until.take_if(|until| *until <= now);
             if due(self.paths[index].t3) {
                 self.on_t3(now, index);
             }
@@ -124,11 +122,12 @@ impl Association {
             mark!(Timeout);
         }
         self.sack_since_probe = false;
+        let number = self.packet_number(index);
         let path = &mut self.paths[index];
         if !excused {
             // RFC 9260 section 6.3.3, E1.
             path.congestion.on_timeout();
-            path.lowered_at = self.packets;
+            path.lowered_at = number;
         }
         // RFC 9260 section 6.3.3, E2.
         path.rtt.back_off();
@@ -172,8 +171,8 @@ impl Association {
 
     /// Where what timed out on path `index` goes; the data path if no path is active.
     // req: rfc7829 3.2 "SHOULD choose an alternate destination transport address in active state"
-    fn retransmission_path(&self, index: usize) -> usize {
-        let to = self.config.retransmission.path(LostBy::Timeout, index, &self.paths);
+    pub(super) fn retransmission_path(&self, index: usize) -> usize {
+        let to = self.rtx_path(LostBy::Timeout, index);
         if self.paths[to].is_active() { to } else { self.active }
     }
 

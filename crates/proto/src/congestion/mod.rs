@@ -3,7 +3,10 @@
 //! One file for each algorithm. All sizes are bytes of DATA chunks with header and padding;
 //! PMDCS is the size of the largest DATA chunk that fits into a packet of the path.
 
+mod coupling;
 mod rfc9260;
+
+pub use coupling::Coupling;
 
 use self::rfc9260::Rfc9260;
 use crate::config::AssociationConfig;
@@ -70,6 +73,14 @@ impl Controller {
     pub(crate) fn on_timeout(&mut self) {
         match self {
             Self::Rfc9260(controller) => controller.on_timeout(),
+        }
+    }
+
+    /// The path was potentially failed and answers again: its window is at least so many full
+    /// packets (PF1 and PF2, nat 4.3).
+    pub(crate) fn on_recovered(&mut self, packets: u32) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_recovered(packets),
         }
     }
 

@@ -104,6 +104,10 @@ impl Rfc9260 {
         self.partial_bytes_acked = 0;
     }
 
+    pub(crate) fn on_recovered(&mut self, packets: u32) {
+        self.cwnd = self.cwnd.max(self.pmdcs.saturating_mul(packets as usize));
+    }
+
     pub(crate) fn on_burst_limit(&mut self, flight: usize, packets: u32) {
         let limit = self.pmdcs.saturating_mul(packets as usize);
         self.cwnd = self.cwnd.min(flight.saturating_add(limit));

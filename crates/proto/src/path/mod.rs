@@ -18,6 +18,7 @@ pub(crate) use rtt::RttEstimator;
 use crate::config::{AssociationConfig, BurstControl, Encapsulation};
 use crate::congestion::Controller;
 use crate::event::PathState;
+use crate::recovery::RecoveryExit;
 use crate::stats::PathStatistics;
 use crate::time::Instant;
 
@@ -48,10 +49,14 @@ pub(crate) struct Path {
     pub(crate) mtu: MtuSearch,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) pacer: Option<Pacer>,
+    /// Pacing holds data back until then.
+    pub(crate) paced_until: Option<Instant>,
+    /// Packets with new data that may leave before the next event (Max.Burst).
+    pub(crate) burst_left: u32,
     /// T3-rtx.
     pub(crate) t3: Option<Instant>,
-    /// Fast recovery lasts until this TSN is acknowledged.
-    pub(crate) recovery_exit: Option<u64>,
+    /// Until when fast recovery lasts.
+    pub(crate) recovery_exit: Option<RecoveryExit>,
     /// Packets from this number on left after a loss lowered the windows last.
     pub(crate) lowered_at: u64,
     /// One packet of retransmissions may leave whatever cwnd says (RFC 9260 section 7.2.4, 4).
@@ -135,6 +140,8 @@ impl Path {
             mtu,
             heartbeat: Heartbeat::default(),
             pacer: pacer(config.burst),
+            paced_until: None,
+            burst_left: u32::MAX,
             t3: None,
             recovery_exit: None,
             lowered_at: 0,
@@ -153,6 +160,12 @@ impl Path {
     /// Bounds bursts in this way from now on.
     pub(crate) fn set_burst(&mut self, burst: BurstControl) {
         self.pacer = pacer(burst);
+        self.paced_until = None;
+    }
+
+    /// Whether pacing holds data back now.
+    pub(crate) fn is_paced(&self, now: Instant) -> bool {
+        self.paced_until.is_some_and(|until| until > now)
     }
 
     /// Largest SCTP packet, in bytes.

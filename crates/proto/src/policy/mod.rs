@@ -6,13 +6,18 @@ mod errors;
 pub(crate) mod failover;
 pub(crate) mod informed;
 mod initiation;
-mod named;
+mod multipath;
+pub(crate) mod named;
+mod path_choice;
 mod retransmission;
+mod rtx;
 
 pub use dormant::DormantBehaviour;
 pub(crate) use errors::fewest_errors;
 pub use initiation::InitiationOrder;
+pub use multipath::{Multipath, MultipathMode};
 pub use named::UnknownName;
+pub use path_choice::PathChoice;
 pub use retransmission::{RetransmissionPolicy, RetransmissionPrecedence};
 
 use crate::path::{Path, address};

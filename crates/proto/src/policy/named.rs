@@ -5,8 +5,8 @@ use std::fmt;
 /// A name that no policy has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
-    pub(super) name: String,
-    pub(super) known: &'static [&'static str],
+    pub(crate) name: String,
+    pub(crate) known: &'static [&'static str],
 }
 
 impl fmt::Display for UnknownName {
@@ -54,12 +54,14 @@ macro_rules! named {
         }
     };
 }
-pub(super) use named;
+pub(crate) use named;
 
 #[cfg(test)]
 mod tests {
+    use crate::congestion::Coupling;
     use crate::policy::{
-        DormantBehaviour, InitiationOrder, RetransmissionPolicy, RetransmissionPrecedence,
+        DormantBehaviour, InitiationOrder, PathChoice, RetransmissionPolicy,
+        RetransmissionPrecedence,
     };
 
     #[test]
@@ -74,6 +76,8 @@ mod tests {
         round_trip!(
             DormantBehaviour,
             InitiationOrder,
+            PathChoice,
+            Coupling,
             RetransmissionPolicy,
             RetransmissionPrecedence
         );

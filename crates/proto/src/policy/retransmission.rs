@@ -1,6 +1,7 @@
-//! Which path carries a retransmission (caro 2.2, 2.3).
+//! Which path carries a retransmission (caro 2.2, 2.3; nat 1.2.3).
 
 use super::named::named;
+use super::rtx;
 use crate::path::Path;
 use crate::send::LostBy;
 
@@ -21,26 +22,49 @@ pub enum RetransmissionPolicy {
     /// RFC 9260).
     #[cfg_attr(feature = "serde", serde(alias = "frsame-rtoalt"))]
     FrSameRtoAlt,
+    /// RTX-ASAP: on whichever active path has room in its congestion window.
+    RtxAsap,
+    /// RTX-CWND: on the active path with the largest congestion window.
+    RtxCwnd,
+    /// RTX-SSTHRESH: on the active path with the largest slow-start threshold (nat 1.2.3).
+    RtxSsthresh,
+    /// RTX-LOSSRATE: on the active path that loses the least.
+    RtxLossRate,
 }
 
 named!(RetransmissionPolicy {
-    AllRtxSame = "all-rtx-same",
+    AllRtxSame = "all-rtx-same" | "rtx-same",
     AllRtxAlt = "all-rtx-alt",
     FrSameRtoAlt = "fr-same-rto-alt" | "frsame-rtoalt",
+    RtxAsap = "rtx-asap",
+    RtxCwnd = "rtx-cwnd",
+    RtxSsthresh = "rtx-ssthresh",
+    RtxLossRate = "rtx-lossrate",
 });
 
 impl RetransmissionPolicy {
-    /// The path for a chunk that path `from` lost.
+    /// The path for a chunk that path `from` lost; `flight` has the bytes in flight on each.
     // req: rfc9260 6.4 "SHOULD send fast retransmissions to the same"
-    pub(crate) fn path(self, by: LostBy, from: usize, paths: &[Path]) -> usize {
-        let same = match (self, by) {
-            (Self::AllRtxSame, _) | (Self::FrSameRtoAlt, LostBy::MissingReports) => true,
-            (Self::AllRtxAlt, _) | (Self::FrSameRtoAlt, LostBy::Timeout) => false,
+    pub(crate) fn path(
+        self,
+        by: LostBy,
+        from: usize,
+        paths: &[Path],
+        flight: impl Fn(usize) -> usize,
+    ) -> usize {
+        let same = || paths[from].is_active().then_some(from);
+        let alternate = || super::alternate(paths, from);
+        let path = match (self, by) {
+            (Self::AllRtxSame, _) | (Self::FrSameRtoAlt, LostBy::MissingReports) => {
+                same().or_else(alternate)
+            }
+            (Self::AllRtxAlt, _) | (Self::FrSameRtoAlt, LostBy::Timeout) => alternate(),
+            (Self::RtxAsap, _) => rtx::asap(paths, from, flight),
+            (Self::RtxCwnd, _) => rtx::cwnd(paths, from),
+            (Self::RtxSsthresh, _) => rtx::ssthresh(paths, from),
+            (Self::RtxLossRate, _) => rtx::loss_rate(paths, from),
         };
-        if same && paths[from].is_active() {
-            return from;
-        }
-        super::alternate(paths, from).unwrap_or(from)
+        path.unwrap_or(from)
     }
 }
 

@@ -31,6 +31,15 @@ pub(crate) struct Acknowledger {
     /// Data has been received in this association.
     started: bool,
     deadline: Option<Instant>,
+    /// A missing TSN is no reason to acknowledge at once, and each SACK says how many packets it
+    /// covers (concurrent multipath transfer).
+    counts: bool,
+}
+
+/// Packets that a SACK covers according to its flags, as usrsctp and FreeBSD write them: in the two
+/// highest bits, where 3 is 3 or more, and 0 is not told.
+pub(crate) fn covered_packets(flags: u8) -> u8 {
+    flags >> 6
 }
 
 impl Acknowledger {
@@ -43,6 +52,7 @@ impl Acknowledger {
             due: false,
             started: false,
             deadline: None,
+            counts: config.multipath.is_some_and(|multipath| multipath.delayed_acks),
         }
     }
 
@@ -65,7 +75,7 @@ impl Acknowledger {
             || self.packets >= self.frequency
             // req: rfc9260 6.7 "it SHOULD send a SACK chunk with"
             // req: rfc9260 7.2.4 "it SHOULD start sending a SACK chunk back"
-            || packet.gap
+            || (packet.gap && !self.counts)
             // req: rfc9260 6.2 "the endpoint MUST immediately send a SACK chunk"
             || packet.duplicate
             // req: rfc9260 6.2 "the receiver SHOULD immediately respond with the"
@@ -91,6 +101,11 @@ impl Acknowledger {
     /// Whether a SACK is to be sent now.
     pub(crate) fn due(&self) -> bool {
         self.due
+    }
+
+    /// Flags of the SACK that is sent now.
+    pub(crate) fn flags(&self) -> u8 {
+        if self.counts { (self.packets.min(3) as u8) << 6 } else { 0 }
     }
 
     /// Whether data is unacknowledged, so that a SACK belongs into any packet that is sent.

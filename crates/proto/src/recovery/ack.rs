@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::nr_ack::NonRenegable;
 use super::ranges;
 use crate::path::Path;
-use crate::send::{Outstanding, SlotState};
+use crate::send::{Outstanding, PseudoCumack, SlotState};
 use crate::time::Instant;
 
 /// What one path learns from an acknowledgement.
@@ -21,6 +21,13 @@ pub(crate) struct PathAck {
     pub(crate) flight_before: usize,
     /// Number of the latest packet newly acknowledged.
     pub(crate) highest_packet: Option<u64>,
+    /// Lowest and highest TSN newly acknowledged, if there is one.
+    pub(crate) lowest_tsn: u64,
+    pub(crate) highest_tsn: u64,
+    /// What the path's earliest chunks in flight were, with concurrent multipath transfer, and
+    /// whether one of them was acknowledged.
+    pub(crate) pseudo_cumack: PseudoCumack,
+    pub(crate) pseudo_cumack_advanced: bool,
     /// A round-trip time measured.
     pub(crate) rtt: Option<Duration>,
     /// The earliest outstanding chunk was acknowledged, so that T3-rtx starts anew.
@@ -37,6 +44,10 @@ pub(crate) struct PathAck {
 #[derive(Debug, Default)]
 pub(crate) struct AckSummary {
     pub(crate) cumulative_advanced: bool,
+    /// Several paths carry new data at once, and each is looked at for itself.
+    pub(crate) split: bool,
+    /// Packets with data that it covers, if the receiver says so; 3 are 3 or more.
+    pub(crate) covered_packets: u8,
     /// It has gap ack blocks, so that it reports chunks as missing.
     pub(crate) reports_gaps: bool,
     /// Number of the latest packet newly acknowledged.
@@ -146,6 +157,11 @@ impl Acknowledged {
             (0..paths.len())
                 .map(|path| PathAck { flight_before: out.flight(path), ..PathAck::default() }),
         );
+        if summary.split {
+            for (path, ack) in summary.paths.iter_mut().enumerate() {
+                ack.pseudo_cumack = out.pseudo_cumack(path);
+            }
+        }
 
         while out.base() <= cumulative {
             let tsn = out.base();
@@ -292,6 +308,9 @@ fn note(now: Instant, tsn: u64, out: &Outstanding, paths: &mut [Path], summary: 
         summary.retransmitted_at = summary.retransmitted_at.max(retransmitted_at);
     }
     ack.highest_packet = ack.highest_packet.max(Some(slot.packet));
+    ack.lowest_tsn = if ack.chunks == 0 { tsn } else { ack.lowest_tsn.min(tsn) };
+    ack.highest_tsn = ack.highest_tsn.max(tsn);
+    ack.pseudo_cumack_advanced |= ack.pseudo_cumack.is_advanced_by(tsn);
     ack.bytes += slot.size();
     if slot.state == SlotState::Lost {
         ack.bytes_held_lost += slot.size();

@@ -1,6 +1,7 @@
 //! Loss detection from acknowledgements: which chunks in flight are held to be lost.
 
 use super::ack::{AckSummary, Acknowledged};
+use super::split;
 use crate::config::{AssociationConfig, Revision};
 use crate::send::Outstanding;
 
@@ -46,14 +47,17 @@ pub(crate) fn detect(
     let (highest, highest_tsn) =
         (summary.highest_packet.unwrap_or(0), summary.highest_tsn.unwrap_or(0));
     for path in 0..summary.paths.len() {
+        let report = split::report(summary, path);
         // req: rfc9260 7.2.4 "Miss indications SHOULD follow the Highest TSN"
-        let (limit, tsn_limit) =
-            if every_report || (summary.cumulative_advanced && in_recovery(path)) {
-                // RFC 9260 section 7.2.4: in fast recovery the whole window counts.
+        let (limit, tsn_limit) = match report {
+            Some(report) if summary.split => (report.packet, report.tsn),
+            None if summary.split => continue,
+            // RFC 9260 section 7.2.4: in fast recovery the whole window counts.
+            _ if every_report || (summary.cumulative_advanced && in_recovery(path)) => {
                 (ever.highest_packet, ever.highest_tsn)
-            } else {
-                (highest, highest_tsn)
-            };
+            }
+            _ => (highest, highest_tsn),
+        };
         let mut at = out.oldest_counted(path);
         while let Some(tsn) = at {
             let Some(slot) = out.get(tsn) else { break };
@@ -65,10 +69,14 @@ pub(crate) fn detect(
             let is_lost = match config.loss_detection {
                 LossDetection::MissingReports => {
                     let recover = out.retransmission(tsn).and_then(|known| known.recover);
-                    if tsn > tsn_limit || recover.is_some_and(|recover| highest_tsn <= recover) {
+                    let known_to = if summary.split { tsn_limit } else { highest_tsn };
+                    if tsn > tsn_limit || recover.is_some_and(|recover| known_to <= recover) {
                         continue;
                     }
-                    u32::from(out.report_missing(tsn)) >= threshold
+                    let extra = report
+                        .filter(|report| summary.split && tsn < report.extra_below)
+                        .map_or(0, |report| report.extra);
+                    u32::from(out.report_missing(tsn, 1 + extra)) >= threshold
                 }
                 LossDetection::PacketThreshold => {
                     if packet + u64::from(threshold) > limit {

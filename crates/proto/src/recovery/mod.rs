@@ -9,5 +9,28 @@ pub(crate) mod ack;
 pub(crate) mod loss;
 mod nr_ack;
 mod ranges;
+mod split;
 
 pub use loss::LossDetection;
+
+use crate::send::Outstanding;
+
+/// Where the fast recovery of a path ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecoveryExit {
+    /// When the Cumulative TSN Ack Point passes this TSN (RFC 9260 section 7.2.4).
+    Tsn(u64),
+    /// When nothing is in flight on the path that left before this packet. What is missing of other
+    /// paths does not prolong it.
+    Packet(u64),
+}
+
+impl RecoveryExit {
+    /// Whether it is reached on a path.
+    pub(crate) fn is_reached(self, path: usize, out: &Outstanding) -> bool {
+        match self {
+            Self::Tsn(tsn) => out.base() > tsn,
+            Self::Packet(number) => out.oldest_packet(path).is_none_or(|oldest| oldest >= number),
+        }
+    }
+}

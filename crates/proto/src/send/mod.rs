@@ -13,7 +13,7 @@ use anabranch_wire::{DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
 pub(crate) use occupancy::Occupancy;
-pub(crate) use outstanding::{LostBy, Outstanding, Slot, SlotState};
+pub(crate) use outstanding::{LostBy, Outstanding, PseudoCumack, Slot, SlotState};
 pub use scheduler::SchedulerKind;
 pub(crate) use scheduler::{Queued, Scheduler};
 

@@ -6,6 +6,9 @@
 
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
+mod split;
+
+pub(crate) use split::PseudoCumack;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -92,10 +95,12 @@ struct List {
 pub(crate) struct Flight {
     /// Bytes in flight.
     bytes: usize,
+    /// User bytes that are kept, acknowledged or not, and were on this path last or wait for it.
+    held: usize,
     /// Chunks for which missing reports count.
     order: List,
     /// Chunks that were fast-retransmitted and may not be again.
-    held: List,
+    uncounted: List,
     /// TSNs to be retransmitted on this path.
     lost: BTreeSet<u64>,
 }
@@ -251,7 +256,7 @@ impl Outstanding {
 
     fn list(&mut self, path: usize, held: bool) -> &mut List {
         let flight = &mut self.flights[path];
-        if held { &mut flight.held } else { &mut flight.order }
+        if held { &mut flight.uncounted } else { &mut flight.order }
     }
 
     fn unlink(&mut self, tsn: u64) {
@@ -305,6 +310,7 @@ impl Outstanding {
             self.contexts.insert(tsn, fragment.context);
         }
         self.held += fragment.payload.len();
+        self.flights[path].held += fragment.payload.len();
         self.slots.push_back(Slot {
             payload: fragment.payload,
             packet,
@@ -344,7 +350,7 @@ impl Outstanding {
         large: bool,
     ) {
         let slot = self.slot(tsn);
-        let waited_on = usize::from(slot.path);
+        let (waited_on, length) = (usize::from(slot.path), slot.payload.len());
         // A lost slot's path is the one that it waits for; the one before it stands behind
         // `ambiguous`, which `lose` set.
         debug_assert_eq!(slot.state, SlotState::Lost);
@@ -356,6 +362,7 @@ impl Outstanding {
         let held = slot.fast_retransmitted && !again;
         self.retransmissions.entry(tsn).or_default().at = Some(now);
         self.flights[waited_on].lost.remove(&tsn);
+        self.move_held(length, waited_on, path);
         self.lost -= 1;
         self.link_back(path, held, tsn);
         self.put_on(tsn);
@@ -376,8 +383,15 @@ impl Outstanding {
         slot.fast_retransmitted |= by == LostBy::MissingReports;
         slot.ambiguous |= usize::from(slot.path) != to;
         slot.path = to as u8;
+        let length = slot.payload.len();
+        self.move_held(length, usize::from(from), to);
         self.flights[to].lost.insert(tsn);
         self.lost += 1;
+    }
+
+    fn move_held(&mut self, length: usize, from: usize, to: usize) {
+        self.flights[from].held -= length;
+        self.flights[to].held += length;
     }
 
     /// Chunks that wait to be retransmitted on `from` will go out on `to`.
@@ -390,6 +404,8 @@ impl Outstanding {
             let slot = self.slot(*tsn);
             slot.path = to as u8;
             slot.ambiguous = true;
+            let length = slot.payload.len();
+            self.move_held(length, from, to);
         }
         self.flights[to].lost.extend(lost);
     }
@@ -414,7 +430,8 @@ impl Outstanding {
             return 0;
         }
         slot.state = SlotState::NrAcked;
-        let length = std::mem::take(&mut slot.payload).len();
+        let (length, path) = (std::mem::take(&mut slot.payload).len(), usize::from(slot.path));
+        self.flights[path].held -= length;
         self.held -= length;
         self.held_acked -= length;
         length
@@ -473,6 +490,7 @@ impl Outstanding {
         let slot = self.slots.pop_front();
         if let Some(slot) = &slot {
             self.held -= slot.payload.len();
+            self.flights[usize::from(slot.path)].held -= slot.payload.len();
             if slot.state == SlotState::Acked {
                 self.held_acked -= slot.payload.len();
             }
@@ -506,7 +524,7 @@ impl Outstanding {
     /// The earliest outstanding chunk on a path, which its timer stands for.
     pub(crate) fn earliest(&self, path: usize) -> Option<u64> {
         let flight = &self.flights[path];
-        flight.held.ends.or(flight.order.ends).map(|(head, _)| head)
+        flight.uncounted.ends.or(flight.order.ends).map(|(head, _)| head)
     }
 
     /// Whether a path has chunks in flight.
@@ -514,11 +532,11 @@ impl Outstanding {
         self.flights[path].bytes > 0
     }
 
-    /// One missing report more for a chunk; returns how many it has.
+    /// So many missing reports more for a chunk; returns how many it has.
     // req: rfc9260 6.7 "MUST be recorded by the data sender"
-    pub(crate) fn report_missing(&mut self, tsn: u64) -> u8 {
+    pub(crate) fn report_missing(&mut self, tsn: u64, reports: u8) -> u8 {
         let slot = self.slot(tsn);
-        slot.missing_reports = slot.missing_reports.saturating_add(1);
+        slot.missing_reports = slot.missing_reports.saturating_add(reports);
         slot.missing_reports
     }
 }

@@ -156,7 +156,7 @@ fn step(
                 let entry = model.entry(tsn);
                 entry.missing_reports = entry.missing_reports.saturating_add(1);
                 let expected = entry.missing_reports;
-                assert_eq!(ring.report_missing(tsn), expected);
+                assert_eq!(ring.report_missing(tsn, 1), expected);
             }
         }
     }

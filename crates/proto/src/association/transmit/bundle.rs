@@ -53,7 +53,7 @@ impl Association {
             let data_from = packet.len();
             let bare = HEADER_LEN + stamp;
             let mut mixed = data_from > bare;
-            let number = self.packets + segment as u64;
+            let number = self.packet_number(path) + segment as u64;
             if sends_data {
                 if segment == 0 {
                     // Before retransmissions, too: after a failover they are the first to leave.
@@ -70,7 +70,7 @@ impl Association {
                 // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
                 mixed |= self.write_retransmissions(now, path, number, &mut budget, &mut packet);
                 // Without repairs new data is what may follow; after them it is another question.
-                if !repairs || (path == self.active && self.may_send_new(now, path)) {
+                if !repairs || (self.carries_new(path) && self.may_send_new(now, path)) {
                     self.write_new_data(now, path, number, &mut budget, &mut packet);
                 }
             }
@@ -127,12 +127,14 @@ impl Association {
         self.note_memory();
         let a_rwnd = self.receiver.a_rwnd();
         let cumulative = self.cumulative();
+        let at = packet.len();
         let written = if self.nr_sack {
             packet.nr_sack(cumulative, a_rwnd, &gaps, &nr_gaps, &duplicates)
         } else {
             packet.sack(cumulative, a_rwnd, &gaps, &duplicates)
         };
         if written.is_ok() {
+            packet.set_flags(at, self.acknowledger.flags());
             if self.nr_sack {
                 self.counters.nr_sacks_sent += 1;
                 if !gaps.is_empty() {

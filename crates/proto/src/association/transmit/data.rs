@@ -191,8 +191,9 @@ impl Association {
             }
         }
         if in_packet {
-            self.burst_left = self.burst_left.saturating_sub(1);
+            self.last_new = path;
             let state = &mut self.paths[path];
+            state.burst_left = state.burst_left.saturating_sub(1);
             state.last_data = now;
             state.last_probe = now;
             // RFC 9260 section 6.3.2, R1.

@@ -1,11 +1,13 @@
 //! What is sent next, and on which path.
 //!
 //! The files beside this one fill the packet: `bundle` puts it together, with the chunks of
-//! `control` and `data`; `probe` has the packets that probe a path. `rules` says what may leave.
+//! `control` and `data`; `probe` has the packets that probe a path. `rules` says what may leave, and `multipath` on which of
+//! several paths.
 
 mod bundle;
 mod control;
 mod data;
+mod multipath;
 mod probe;
 mod rules;
 
@@ -108,12 +110,14 @@ impl Association {
             return Some(Turn::Data(self.sack_path));
         }
         if self.outstanding.lost_chunks() > 0 {
+            self.retransmit_asap();
             let ready = (0..self.paths.len()).find(|path| self.may_retransmit(now, *path));
             if ready.is_some() {
                 return ready.map(Turn::Data);
             }
         }
-        self.may_send_new(now, self.active).then_some(Turn::Data(self.active))
+        let path = self.path_for_new(now)?;
+        self.may_send_new(now, path).then_some(Turn::Data(path))
     }
 
     fn finish(&self, packet: PacketWriter<'_>) -> usize {

@@ -17,10 +17,9 @@ impl Association {
     // req: rfc9260 6.1 "The breach of cwnd MUST constitute one packet"
     pub(super) fn may_retransmit(&self, now: Instant, path: usize) -> bool {
         let state = &self.paths[path];
-        let paced = self.paced_until.is_some_and(|until| until > now);
         self.outstanding.first_lost(path).is_some()
             && (state.retransmit_at_once
-                || (!paced
+                || (!state.is_paced(now)
                     && !self.must_await_sack()
                     && self.outstanding.flight(path) < state.congestion.cwnd()))
     }
@@ -31,12 +30,10 @@ impl Association {
         self.awaits_sack && self.outstanding.payload_in_flight() > 0
     }
 
-    /// Whether a packet with new data may leave on a path.
-    pub(super) fn may_send_new(&mut self, now: Instant, path: usize) -> bool {
-        if self.send.is_empty() || !self.state.sends_data() || self.burst_left == 0 {
-            return false;
-        }
-        if self.must_await_sack() {
+    /// Whether a path has room for a packet with new data.
+    pub(super) fn has_room(&self, now: Instant, path: usize) -> bool {
+        let state = &self.paths[path];
+        if state.burst_left == 0 || self.must_await_sack() {
             return false;
         }
         // req: rfc9260 6.1 "MUST first transmit any DATA chunks"
@@ -44,19 +41,18 @@ impl Association {
             RetransmissionPrecedence::AllPaths => self.outstanding.lost_chunks() > 0,
             RetransmissionPrecedence::SamePath => self.outstanding.first_lost(path).is_some(),
         };
-        if pending {
-            return false;
-        }
         // req: rfc9260 6.1 "the sender SHOULD exceed cwnd by up to"
         // req: rfc9260 7.2.1 "in rule B in Section 6.1 SHOULD be"
         // req: rfc9260 6.1 "the sender MUST NOT transmit new data to a"
-        if self.outstanding.flight(path) >= self.paths[path].congestion.cwnd() {
-            return false;
-        }
-        if self.outstanding.len() >= MAX_OUTSTANDING {
-            return false;
-        }
-        if self.paced_until.is_some_and(|until| until > now) {
+        !pending
+            && self.outstanding.flight(path) < state.congestion.cwnd()
+            && self.outstanding.len() < MAX_OUTSTANDING
+            && !state.is_paced(now)
+    }
+
+    /// Whether a packet with new data may leave on a path.
+    pub(super) fn may_send_new(&mut self, now: Instant, path: usize) -> bool {
+        if self.send.is_empty() || !self.state.sends_data() || !self.has_room(now, path) {
             return false;
         }
         self.expire_messages(now);
@@ -91,7 +87,7 @@ impl Association {
 
     pub(super) fn data_may_follow(&mut self, now: Instant, path: usize) -> bool {
         (self.outstanding.lost_chunks() > 0 && self.may_retransmit(now, path))
-            || (path == self.active && self.may_send_new(now, path))
+            || (self.carries_new(path) && self.may_send_new(now, path))
     }
 
     /// Whether pacing lets a packet of new data go; otherwise notes when it will.
@@ -105,7 +101,7 @@ impl Association {
             match pacer.allowance(now, state.rtt.srtt(), cwnd, slow_start, full) {
                 Ok(bytes) => budget.allowance = Some(bytes),
                 Err(until) => {
-                    self.paced_until = Some(until);
+                    state.paced_until = Some(until);
                     return false;
                 }
             }

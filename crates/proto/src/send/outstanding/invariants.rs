@@ -13,11 +13,14 @@ impl Outstanding {
         let mut payload = 0;
         let mut lost_chunks = 0;
         for (path, flight) in self.flights.iter().enumerate() {
-            let mut bytes = 0;
+            let (mut bytes, mut held) = (0, 0);
             let mut in_flight = BTreeSet::new();
             let mut lost = BTreeSet::new();
             for (offset, slot) in self.slots.iter().enumerate() {
                 let tsn = self.base + offset as u64;
+                if usize::from(slot.path) == path {
+                    held += slot.payload.len();
+                }
                 match slot.state {
                     _ if usize::from(slot.path) != path => {}
                     SlotState::InFlight => {
@@ -37,12 +40,15 @@ impl Outstanding {
                     bytes, flight.bytes
                 ));
             }
+            if held != flight.held {
+                return Err(format!("path {path}: {held} bytes held, kept {}", flight.held));
+            }
             if lost != flight.lost {
                 return Err(format!("path {path}: lost {lost:?}, kept {:?}", flight.lost));
             }
             lost_chunks += lost.len();
             let mut linked = BTreeSet::new();
-            for (held, list) in [(false, flight.order), (true, flight.held)] {
+            for (held, list) in [(false, flight.order), (true, flight.uncounted)] {
                 let mut at = list.ends.map(|(head, _)| head);
                 while let Some(tsn) = at {
                     let slot = self.get(tsn).ok_or_else(|| format!("TSN {tsn} linked and gone"))?;

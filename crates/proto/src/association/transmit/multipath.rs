@@ -1,0 +1,77 @@
+//! Concurrent multipath transfer: which paths carry data, and how much of the buffers each may hold
+//! (nat 1.2.3; the buffer splitting is that of Adhari, Dreibholz, Becke, Rathgeb, Tüxen, "Evaluation
+//! of concurrent multipath transfer over dissimilar paths", 2011).
+
+use super::Association;
+use crate::policy::RetransmissionPolicy;
+use crate::time::Instant;
+
+impl Association {
+    /// The path for the next packet of new data: the one in use, or with concurrent multipath transfer
+    /// one of those that have room.
+    pub(super) fn path_for_new(&mut self, now: Instant) -> Option<usize> {
+        let Some(multipath) = self.config.multipath else { return Some(self.active) };
+        if self.send.is_empty() {
+            return None;
+        }
+        let room = |path: usize| {
+            self.carries_new(path)
+                && self.has_room(now, path)
+                && !(multipath.buffer_split && self.exceeds_share(path))
+        };
+        multipath.path_choice.path(self.last_new, &self.paths, room)
+    }
+
+    /// Whether new data may take a path, if it has room there. While no path is active the one in use
+    /// may have failed.
+    pub(super) fn carries_new(&self, path: usize) -> bool {
+        path == self.active || (self.config.multipath.is_some() && self.paths[path].is_active())
+    }
+
+    /// Whether one more packet on a path would take more than the equal share of a path: of the
+    /// peer's window what is in flight, of the send buffer what the path carried last and has to
+    /// be kept.
+    fn exceeds_share(&self, path: usize) -> bool {
+        let paths = self.paths.iter().filter(|path| path.is_active()).count();
+        if paths < 2 {
+            return false;
+        }
+        let packet = self.paths[path].pmdcs();
+        let window = self.peer_rwnd as usize + self.outstanding.payload_in_flight();
+        let (flight, held) = (self.outstanding.flight(path), self.outstanding.held_on(path));
+        // A path with nothing on it may always try.
+        (flight > 0 && flight + packet > window / paths)
+            || (held > 0 && held + packet > self.config.send_buffer / paths)
+    }
+
+    /// Numbers the next packet on a path. With concurrent multipath transfer each path counts for
+    /// itself, because what leaves on another one says nothing about loss on this one.
+    pub(in crate::association) fn packet_number(&self, path: usize) -> u64 {
+        match self.config.multipath {
+            Some(_) => self.paths[path].stats.packets_sent + 1,
+            None => self.packets,
+        }
+    }
+
+    /// RTX-ASAP: what waits for a path that is full goes out on one that has room.
+    pub(super) fn retransmit_asap(&mut self) {
+        if self.config.retransmission != RetransmissionPolicy::RtxAsap {
+            return;
+        }
+        let room = |path: usize| {
+            let state = &self.paths[path];
+            state.is_active() && self.outstanding.flight(path) < state.congestion.cwnd()
+        };
+        let paths = 0..self.paths.len();
+        let waiting = paths.clone().find(|path| {
+            let at_once = self.paths[*path].retransmit_at_once;
+            self.outstanding.first_lost(*path).is_some() && !at_once && !room(*path)
+        });
+        let Some(from) = waiting else { return };
+        let free =
+            paths.clone().find(|path| self.outstanding.first_lost(*path).is_none() && room(*path));
+        if let Some(to) = free {
+            self.outstanding.redirect_lost(from, to);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Which path carries new data, when several may (concurrent multipath transfer).
+
+use super::named::named;
+use crate::path::Path;
+
+/// Choice between paths that have room in their congestion windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum PathChoice {
+    /// The next one after the path that carried new data last.
+    #[default]
+    RoundRobin,
+    /// The one with the shortest smoothed round-trip time; one that has not been measured counts
+    /// as the longest.
+    LowestRtt,
+}
+
+named!(PathChoice { RoundRobin = "round-robin", LowestRtt = "lowest-rtt", });
+
+impl PathChoice {
+    /// The path for the next packet, of those that `may_send`; `last` carried new data last.
+    pub(crate) fn path(
+        self,
+        last: usize,
+        paths: &[Path],
+        mut may_send: impl FnMut(usize) -> bool,
+    ) -> Option<usize> {
+        let mut in_turn = (1..=paths.len()).map(|step| (last + step) % paths.len());
+        match self {
+            Self::RoundRobin => in_turn.find(|path| may_send(*path)),
+            Self::LowestRtt => in_turn.filter(|path| may_send(*path)).min_by_key(|path| {
+                paths[*path].rtt.srtt().map_or((true, None), |srtt| (false, Some(srtt)))
+            }),
+        }
+    }
+}

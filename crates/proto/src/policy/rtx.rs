@@ -1,0 +1,41 @@
+//! Retransmission policies of concurrent multipath transfer: RTX-ASAP, RTX-CWND, RTX-SSTHRESH and
+//! RTX-LOSSRATE (Iyengar, Amer, Stewart, "Retransmission policies for concurrent multipath transfer
+//! using SCTP multihoming", 2004). RTX-SAME is AllRtxSame.
+//!
+//! Each takes the best active path by a measure of its own. Among equals it is not the path that
+//! lost the chunk, and of the others the next in turn; the publication draws lots.
+
+use std::cmp::Reverse;
+
+use crate::path::Path;
+
+/// RTX-ASAP: a path that may send at once; the one with the most room in its congestion window. A
+/// path that is full is better than none, and what waits for it is given to the first that has room
+/// (see `Association::retransmit_asap`).
+pub(super) fn asap(paths: &[Path], from: usize, flight: impl Fn(usize) -> usize) -> Option<usize> {
+    best(paths, from, |path| paths[path].congestion.cwnd().saturating_sub(flight(path)))
+}
+
+/// RTX-CWND: the path with the largest congestion window.
+pub(super) fn cwnd(paths: &[Path], from: usize) -> Option<usize> {
+    best(paths, from, |path| paths[path].congestion.cwnd())
+}
+
+/// RTX-SSTHRESH: the path with the largest slow-start threshold.
+pub(super) fn ssthresh(paths: &[Path], from: usize) -> Option<usize> {
+    best(paths, from, |path| paths[path].congestion.ssthresh())
+}
+
+/// RTX-LOSSRATE: the path with the lowest loss.
+pub(super) fn loss_rate(paths: &[Path], from: usize) -> Option<usize> {
+    // Rates are not negative, and the bits of such floats are in their order.
+    best(paths, from, |path| Reverse(paths[path].loss.loss().map_or(0, f64::to_bits)))
+}
+
+fn best<K: Ord>(paths: &[Path], from: usize, measure: impl Fn(usize) -> K) -> Option<usize> {
+    let count = paths.len();
+    (0..count)
+        .map(|step| (from + count - step) % count)
+        .filter(|path| paths[*path].is_active())
+        .max_by_key(|path| measure(*path))
+}

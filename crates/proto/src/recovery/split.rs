@@ -1,0 +1,71 @@
+//! What an acknowledgement says about one path alone, when several carry new data at once: the
+//! algorithms of concurrent multipath transfer (Iyengar, Amer, Stewart, "Concurrent multipath transfer
+//! using SCTP multihoming over independent end-to-end paths", 2006).
+//!
+//! - Split fast retransmit (section 4): a chunk is reported as missing only by an acknowledgement that
+//!   newly acknowledges what left later on the same path. TSNs that arrive before others because
+//!   their path is shorter say nothing about these.
+//! - Delayed acks (section 6): the receiver does not acknowledge every packet although TSNs are
+//!   missing, and says how many packets an acknowledgement covers. If they all came by one path, each
+//!   is a report.
+//!
+//! The update of cwnd (section 5) is `PseudoCumack` in `send/outstanding/split.rs`: what advances the
+//! earliest outstanding TSN of a path does for its window what the Cumulative TSN Ack Point does for
+//! one path.
+
+use super::ack::AckSummary;
+
+/// Missing reports of an acknowledgement for the chunks in flight on one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Report {
+    /// It reports what left before the packet with this number.
+    pub(super) packet: u64,
+    /// It reports what is below this TSN.
+    pub(super) tsn: u64,
+    /// Reports beside the first one, for TSNs below `extra_below`.
+    pub(super) extra: u8,
+    pub(super) extra_below: u64,
+}
+
+/// What `summary` reports of a path; `None` if it newly acknowledges nothing there.
+pub(super) fn report(summary: &AckSummary, path: usize) -> Option<Report> {
+    let ack = &summary.paths[path];
+    let packet = ack.highest_packet?;
+    let only_path = summary.paths.iter().filter(|ack| ack.chunks > 0).count() == 1;
+    let extra = if only_path { summary.covered_packets.saturating_sub(1) } else { 0 };
+    Some(Report { packet, tsn: ack.highest_tsn, extra, extra_below: ack.lowest_tsn })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recovery::ack::PathAck;
+
+    fn acked(lowest_tsn: u64, highest_tsn: u64, highest_packet: u64) -> PathAck {
+        let chunks = (highest_tsn - lowest_tsn + 1) as u32;
+        let highest_packet = Some(highest_packet);
+        PathAck { lowest_tsn, highest_tsn, highest_packet, chunks, ..PathAck::default() }
+    }
+
+    #[test]
+    fn a_path_without_news_has_no_report() {
+        let paths = vec![acked(7, 9, 4), PathAck::default()];
+        let summary = AckSummary { paths, ..AckSummary::default() };
+        let expected = Report { packet: 4, tsn: 9, extra: 0, extra_below: 7 };
+        assert_eq!((report(&summary, 0), report(&summary, 1)), (Some(expected), None));
+    }
+
+    #[test]
+    fn packets_count_if_all_came_by_one_path() {
+        let one = AckSummary {
+            paths: vec![acked(7, 9, 4), PathAck::default()],
+            covered_packets: 2,
+            ..AckSummary::default()
+        };
+        assert_eq!(report(&one, 0).map(|report| report.extra), Some(1));
+        let mixed = AckSummary { paths: vec![acked(7, 9, 4), acked(3, 3, 1)], ..one };
+        for path in [0, 1] {
+            assert_eq!(report(&mixed, path).map(|report| report.extra), Some(0));
+        }
+    }
+}
