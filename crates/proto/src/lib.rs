@@ -55,5 +55,5 @@ pub use send::SchedulerKind;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use send::ring_model::check as check_ring;
-pub use stats::{Counters, PathStatistics, Statistics};
+pub use stats::{Blocked, Blocking, Counters, PathStatistics, RetransmissionQueue, Statistics};
 pub use time::Instant;

@@ -24,6 +24,8 @@ pub struct Statistics {
     pub outstanding_chunks: usize,
     /// What is kept for retransmissions.
     pub retransmission_queue: RetransmissionQueue,
+    /// How long full buffers held new data back.
+    pub blocking: Blocking,
     /// Whether both sides agreed on NR-SACKs.
     pub nr_sack: bool,
     /// The peer's receive window as this side sees it, in bytes.
@@ -48,8 +50,50 @@ pub struct RetransmissionQueue {
     /// Its mean in bytes, over the time with something in it, until it changed last.
     pub mean_bytes: f64,
     /// The share of that which the peer had acknowledged by gap ack blocks, 0 to 1: what NR-SACKs
-    /// free.
+    /// free. Weighted by bytes and time, so that it counts memory; `utilization` weighs by time
+    /// only.
     pub acknowledged_share: f64,
+    /// The time with something in it, until it changed last.
+    pub time: Duration,
+    /// RtxQ_Util (nat 3.4.2): the mean over that time of the share of the queue that is necessary,
+    /// 0 to 1. What the peer has acknowledged by gap ack blocks counts as not necessary, as it is
+    /// with a receiver that does not take it back; `None` while nothing was ever in the queue.
+    pub utilization: Option<f64>,
+    /// The part of `time` in loss recovery (nat 3.4.3): from an acknowledgement with gap ack blocks
+    /// to one without that moves the cumulative TSN. Where the network reorders, as several paths
+    /// at once do, that is no loss recovery.
+    pub recovery_time: Duration,
+    /// RtxQ_Util_L (nat 3.4.3): `utilization` over `recovery_time`; `None` without any.
+    pub recovery_utilization: Option<f64>,
+}
+
+/// How long full buffers held new data back that a congestion window had room for, until something
+/// last happened to the association.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Blocking {
+    /// The send buffer is full of what was sent, and the user has more (nat 3.2.2, nrsack 3).
+    pub send_buffer: Blocked,
+    /// The peer's receive window has no room for the next chunk (nat 4.2.2).
+    pub receive_window: Blocked,
+}
+
+/// How long a buffer held new data back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Blocked {
+    /// How often.
+    pub times: u64,
+    /// For how long in sum.
+    pub time: Duration,
+    /// For how long of it losses were being recovered from, as
+    /// [`recovery_time`](RetransmissionQueue::recovery_time) tells it: p of nrsack 5.2.
+    pub in_recovery: Duration,
+    /// The sum of those times into which an expiry of T3-rtx fell, or which began before all that
+    /// was outstanding at one was acknowledged (nat figure 4.16).
+    pub with_timeouts: Duration,
 }
 
 /// Totals of an association.
@@ -138,6 +182,10 @@ pub struct PathStatistics {
     pub packets_received: u64,
     /// Bytes received, SCTP headers included.
     pub bytes_received: u64,
+    /// Packets sent that carried DATA chunks.
+    pub data_packets_sent: u64,
+    /// DATA chunks sent, retransmissions included.
+    pub data_chunks_sent: u64,
     /// User bytes sent, retransmissions included.
     pub data_bytes_sent: u64,
     /// User bytes received, duplicates included.
@@ -146,6 +194,11 @@ pub struct PathStatistics {
     pub retransmitted_chunks: u64,
     /// Expiries of T3-rtx.
     pub t3_timeouts: u64,
+    /// Most expiries in a row, with no acknowledgement of what the path carried between them.
+    pub longest_timeout_run: u16,
+    /// How often a second expiry in a row came, a third, a fourth and a fifth (nat table 4.1); up to
+    /// 65,535.
+    pub timeout_runs: [u16; 4],
     /// Heartbeats sent.
     pub heartbeats_sent: u64,
     /// Heartbeats acknowledged.

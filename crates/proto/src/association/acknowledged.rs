@@ -70,6 +70,10 @@ impl Association {
                 return;
             }
         }
+        let gaps = !sack.gap_blocks.is_empty() || !sack.nr_gap_blocks.is_empty();
+        if gaps || complete {
+            self.occupancy.on_acknowledgement(gaps, self.summary.cumulative_advanced);
+        }
         self.sack_since_probe = true;
         self.awaits_sack = false;
         let was_closed = self.window_is_closed();

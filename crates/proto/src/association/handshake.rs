@@ -23,7 +23,7 @@ use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
-use crate::send::{Occupancy, Outstanding, SendQueue};
+use crate::send::{Blocking, Occupancy, Outstanding, SendQueue};
 use crate::stats::Counters;
 use crate::time::Instant;
 use crate::tsn;
@@ -146,6 +146,7 @@ impl Association {
             timestamps: Timestamps::default(),
             nr_sack: false,
             occupancy: Occupancy::default(),
+            blocking: Blocking::default(),
             last_new: 0,
             rng,
             counters: Counters::default(),

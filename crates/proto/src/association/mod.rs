@@ -48,7 +48,7 @@ use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
-use crate::send::{Occupancy, Outstanding, Queued, SendQueue};
+use crate::send::{Blocking, Occupancy, Outstanding, Queued, SendQueue};
 use crate::stats::{Counters, Statistics};
 use crate::time::Instant;
 
@@ -158,6 +158,8 @@ pub struct Association {
     nr_sack: bool,
     /// What outstanding data keeps in memory.
     occupancy: Occupancy,
+    /// How long buffers held new data back.
+    blocking: Blocking,
     /// Path that carried new data last.
     last_new: usize,
     rng: Rng,
@@ -256,6 +258,7 @@ impl Association {
             outstanding_bytes: self.outstanding.payload_in_flight(),
             outstanding_chunks: self.outstanding.len(),
             retransmission_queue: self.occupancy.statistics(self.outstanding.held()),
+            blocking: self.blocking.statistics(),
             nr_sack: self.nr_sack,
             peer_rwnd: self.peer_rwnd,
             receive_buffer_used: self.receiver.used(),

@@ -142,6 +142,8 @@ impl Association {
             self.paths_changed = true;
         }
         self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
+        self.occupancy.on_acknowledgement(false, true);
+        self.blocking.forget_timeout();
         self.outstanding = Outstanding::new(tsn::first(cookie.local_initial_tsn));
         self.outstanding.set_paths(self.paths.len());
         self.acknowledged = Acknowledged::default();

@@ -237,6 +237,7 @@ impl Association {
     pub(super) fn path_works(&mut self, now: Instant, index: usize) {
         let path = &mut self.paths[index];
         path.error_count = 0;
+        path.stats.timeout_runs.end();
         let before = path.state;
         if matches!(before, PathState::PotentiallyFailed | PathState::Inactive) {
             self.set_path_state(index, PathState::Active);
@@ -274,6 +275,7 @@ impl Association {
         }
         // req: rfc9260 8.3 "SHOULD clear the error counter of the"
         path.error_count = 0;
+        path.stats.timeout_runs.end();
         // req: rfc9260 8.3 "SHOULD also clear the association overall error count"
         // req: rfc9260 8.1 "the counter SHOULD also be reset"
         // A heartbeat that leaves because data timed out must not keep an association alive in which

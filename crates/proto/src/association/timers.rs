@@ -127,6 +127,8 @@ impl Association {
         if !excused {
             // RFC 9260 section 6.3.3, E1.
             path.congestion.on_timeout();
+            path.stats.timeout_runs.on_timeout();
+            self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
             path.lowered_at = number;
         }
         // RFC 9260 section 6.3.3, E2.

@@ -6,6 +6,7 @@ mod loss;
 mod mtu;
 mod pacer;
 mod rtt;
+mod timeouts;
 
 use std::net::IpAddr;
 
@@ -14,6 +15,7 @@ pub(crate) use loss::LossEstimator;
 pub(crate) use mtu::MtuSearch;
 pub(crate) use pacer::Pacer;
 pub(crate) use rtt::RttEstimator;
+pub(crate) use timeouts::TimeoutRuns;
 
 use crate::config::{AssociationConfig, BurstControl, Encapsulation};
 use crate::congestion::Controller;
@@ -82,19 +84,23 @@ pub(crate) struct Path {
     pub(crate) stats: PathCounters,
 }
 
-/// Totals of a path.
+/// Totals of a path. What an RTO or more lies between is counted in 32 bits: an idle association
+/// has room for little.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathCounters {
     pub(crate) packets_sent: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) packets_received: u64,
     pub(crate) bytes_received: u64,
+    pub(crate) data_packets_sent: u64,
+    pub(crate) data_chunks_sent: u64,
     pub(crate) data_bytes_sent: u64,
     pub(crate) data_bytes_received: u64,
     pub(crate) retransmitted_chunks: u64,
-    pub(crate) t3_timeouts: u64,
-    pub(crate) heartbeats_sent: u64,
-    pub(crate) heartbeats_acked: u64,
+    pub(crate) t3_timeouts: u32,
+    pub(crate) timeout_runs: TimeoutRuns,
+    pub(crate) heartbeats_sent: u32,
+    pub(crate) heartbeats_acked: u32,
     pub(crate) ecn_ce_received: u64,
 }
 
@@ -235,6 +241,7 @@ impl Path {
         self.state = PathState::Unconfirmed;
         self.verified = false;
         self.error_count = 0;
+        self.stats.timeout_runs.end();
         self.t3 = None;
         self.recovery_exit = None;
         self.retransmit_at_once = false;
@@ -262,12 +269,16 @@ impl Path {
             bytes_sent: stats.bytes_sent,
             packets_received: stats.packets_received,
             bytes_received: stats.bytes_received,
+            data_packets_sent: stats.data_packets_sent,
+            data_chunks_sent: stats.data_chunks_sent,
             data_bytes_sent: stats.data_bytes_sent,
             data_bytes_received: stats.data_bytes_received,
             retransmitted_chunks: stats.retransmitted_chunks,
-            t3_timeouts: stats.t3_timeouts,
-            heartbeats_sent: stats.heartbeats_sent,
-            heartbeats_acked: stats.heartbeats_acked,
+            t3_timeouts: stats.t3_timeouts.into(),
+            longest_timeout_run: stats.timeout_runs.longest,
+            timeout_runs: stats.timeout_runs.reached,
+            heartbeats_sent: stats.heartbeats_sent.into(),
+            heartbeats_acked: stats.heartbeats_acked.into(),
             ecn_ce_received: stats.ecn_ce_received,
         }
     }

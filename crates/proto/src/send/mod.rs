@@ -1,6 +1,7 @@
 //! From messages to chunks: the send buffer, the stream scheduler, fragmentation, and the ring
 //! of what is outstanding.
 
+mod blocking;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod occupancy;
@@ -12,6 +13,7 @@ mod scheduler;
 use anabranch_wire::{DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
+pub(crate) use blocking::{Blocking, Held};
 pub(crate) use occupancy::Occupancy;
 pub(crate) use outstanding::{LostBy, Outstanding, PseudoCumack, Slot, SlotState};
 pub use scheduler::SchedulerKind;

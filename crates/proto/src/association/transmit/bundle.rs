@@ -79,6 +79,7 @@ impl Association {
                 break;
             }
             let has_data = packet.len() > data_from;
+            self.paths[path].stats.data_packets_sent += u64::from(has_data);
             let len = self.finish(packet);
             if segment == 0 {
                 first = len;

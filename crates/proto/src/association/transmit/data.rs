@@ -29,7 +29,9 @@ impl Association {
         mark!(Oversized);
         let mut packet = PacketWriter::new(buf, header, usize::from(u16::MAX));
         self.write_one_retransmission(now, path, number, &mut packet);
-        self.paths[path].retransmit_at_once = false;
+        let state = &mut self.paths[path];
+        state.retransmit_at_once = false;
+        state.stats.data_packets_sent += 1;
         self.finish(packet)
     }
 
@@ -97,6 +99,7 @@ impl Association {
         }
         let state = &mut self.paths[path];
         state.stats.retransmitted_chunks += 1;
+        state.stats.data_chunks_sent += 1;
         state.stats.data_bytes_sent += length as u64;
         state.last_data = now;
         // req: rfc9260 6.1 "the sender MUST restart the timer if the earliest"
@@ -177,6 +180,7 @@ impl Association {
             self.peer_rwnd =
                 self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
             let state = &mut self.paths[path];
+            state.stats.data_chunks_sent += 1;
             state.stats.data_bytes_sent += length as u64;
             // req: rfc9260 6.3.1 "MUST be made each round trip"
             if !self.timestamps.in_use {

@@ -1,9 +1,10 @@
 //! What is sent next, and on which path.
 //!
 //! The files beside this one fill the packet: `bundle` puts it together, with the chunks of
-//! `control` and `data`; `probe` has the packets that probe a path. `rules` says what may leave, and `multipath` on which of
-//! several paths.
+//! `control` and `data`; `probe` has the packets that probe a path. `rules` says what may leave,
+//! `multipath` on which of several paths, and `blocked` what keeps it from leaving.
 
+mod blocked;
 mod bundle;
 mod control;
 mod data;
@@ -68,6 +69,7 @@ impl Association {
                 out_of_the_blue: false,
             });
         }
+        self.note_blocking(now);
         // Control chunks are rare; an idle association keeps no memory for them.
         if self.control.is_empty() {
             self.control.shrink_to(0);
@@ -77,7 +79,11 @@ impl Association {
 
     /// Whether [`poll_transmit`](Self::poll_transmit) would send something.
     pub(crate) fn wants_to_send(&mut self, now: Instant) -> bool {
-        self.next_turn(now).is_some()
+        let wants = self.next_turn(now).is_some();
+        if !wants {
+            self.note_blocking(now);
+        }
+        wants
     }
 
     /// What [`poll_transmit`](Self::poll_transmit) would send, in words.

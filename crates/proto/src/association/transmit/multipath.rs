@@ -4,6 +4,7 @@
 
 use super::Association;
 use crate::policy::RetransmissionPolicy;
+use crate::send::Held;
 use crate::time::Instant;
 
 impl Association {
@@ -15,9 +16,7 @@ impl Association {
             return None;
         }
         let room = |path: usize| {
-            self.carries_new(path)
-                && self.has_room(now, path)
-                && !(multipath.buffer_split && self.exceeds_share(path))
+            self.carries_new(path) && self.has_room(now, path) && !self.full_shares(path).any()
         };
         multipath.path_choice.path(self.last_new, &self.paths, room)
     }
@@ -28,20 +27,23 @@ impl Association {
         path == self.active || (self.config.multipath.is_some() && self.paths[path].is_active())
     }
 
-    /// Whether one more packet on a path would take more than the equal share of a path: of the
-    /// peer's window what is in flight, of the send buffer what the path carried last and has to
-    /// be kept.
-    fn exceeds_share(&self, path: usize) -> bool {
+    /// The buffers that are split between the paths, and of which one more packet on a path would
+    /// take more than the equal share: of the peer's window what is in flight, of the send buffer
+    /// what the path carried last and has to be kept.
+    pub(super) fn full_shares(&self, path: usize) -> Held {
         let paths = self.paths.iter().filter(|path| path.is_active()).count();
-        if paths < 2 {
-            return false;
+        let splits = self.config.multipath.is_some_and(|multipath| multipath.buffer_split);
+        if !splits || paths < 2 {
+            return Held::default();
         }
         let packet = self.paths[path].pmdcs();
         let window = self.peer_rwnd as usize + self.outstanding.payload_in_flight();
         let (flight, held) = (self.outstanding.flight(path), self.outstanding.held_on(path));
         // A path with nothing on it may always try.
-        (flight > 0 && flight + packet > window / paths)
-            || (held > 0 && held + packet > self.config.send_buffer / paths)
+        Held {
+            by_send_buffer: held > 0 && held + packet > self.config.send_buffer / paths,
+            by_receive_window: flight > 0 && flight + packet > window / paths,
+        }
     }
 
     /// Numbers the next packet on a path. With concurrent multipath transfer each path counts for
