@@ -456,9 +456,12 @@ impl Association {
     /// Allows the next Max.Burst packets: called once for every event that may let data go.
     fn begin_burst(&mut self) {
         use crate::config::BurstControl::{MaxBurst, MaxBurstCutsCwnd};
-        if let MaxBurst(packets) | MaxBurstCutsCwnd(packets) = self.config.burst {
-            self.paths.iter_mut().for_each(|path| path.burst_left = packets);
-        }
+        let packets = match self.config.burst {
+            MaxBurst(packets) | MaxBurstCutsCwnd(packets) => packets,
+            // What was left of another way of bounding bursts does not go on.
+            _ => u32::MAX,
+        };
+        self.paths.iter_mut().for_each(|path| path.burst_left = packets);
     }
 
     /// Ends the association and tells the user, with every message that was not delivered.
