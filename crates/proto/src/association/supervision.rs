@@ -10,6 +10,7 @@ use crate::event::{CloseReason, Event, PathId, PathState};
 use crate::marks::mark;
 use crate::path::{HeartbeatInfo, Path, heartbeat};
 use crate::policy::failover::Input;
+use crate::recovery::ack::AckSummary;
 use crate::time::Instant;
 
 impl Association {
@@ -305,6 +306,7 @@ impl Association {
         path.last_probe = now;
         path.stats.heartbeats_sent += 1;
         self.receiver.trim();
+        self.summary = AckSummary::default();
         if !unconfirmed {
             self.schedule_heartbeat(now, index);
         }
