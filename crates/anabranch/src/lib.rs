@@ -68,9 +68,10 @@ mod wakers;
 
 pub use anabranch_proto::config::OutOfTheBlue;
 pub use anabranch_proto::{
-    AssociationConfig, CloseReason, Counters, DormantBehaviour, Encapsulation, EndpointConfig,
-    InitiationOrder, Message, OutgoingMessage, PathState, PathStatistics, Payload, Ppid,
-    ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, Statistics,
+    AssociationConfig, Blocked, Blocking, CloseReason, Counters, DormantBehaviour, Encapsulation,
+    EndpointConfig, InitiationOrder, Message, OutgoingMessage, PathState, PathStatistics, Payload,
+    Ppid, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, RetransmissionQueue,
+    Statistics,
 };
 pub use association::Association;
 pub use builder::Builder;

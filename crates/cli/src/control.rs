@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::endpoint::paths;
 use crate::failure::Failure;
+use crate::instruments::Instruments;
 use crate::report::PathReport;
 
 /// Longest request.
@@ -68,6 +69,9 @@ pub(crate) struct AssociationView {
     pub(crate) outstanding_bytes: usize,
     pub(crate) peer_rwnd: u32,
     pub(crate) receive_buffer_used: usize,
+    /// Whether both sides agreed on NR-SACKs.
+    pub(crate) nr_sack: bool,
+    pub(crate) sender: Instruments,
     pub(crate) paths: Vec<PathReport>,
 }
 
@@ -105,6 +109,8 @@ impl AssociationView {
             outstanding_bytes: statistics.outstanding_bytes,
             peer_rwnd: statistics.peer_rwnd,
             receive_buffer_used: statistics.receive_buffer_used,
+            nr_sack: statistics.nr_sack,
+            sender: Instruments::of(statistics),
             paths: paths(statistics),
         }
     }

@@ -14,6 +14,7 @@ mod emulate;
 mod endpoint;
 mod failure;
 mod impairment;
+mod instruments;
 mod interrupt;
 mod options;
 mod output;

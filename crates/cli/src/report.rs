@@ -16,7 +16,7 @@ const SHOWN: usize = 32;
 pub(crate) struct PathReport {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
-    /// `unconfirmed`, `active` or `inactive`; TCP knows `active` only.
+    /// `unconfirmed`, `active`, `potentially-failed` or `inactive`; TCP knows `active` only.
     pub(crate) state: String,
     /// New data goes here.
     pub(crate) primary: bool,
@@ -35,8 +35,14 @@ pub(crate) struct SctpPath {
     pub(crate) packets_sent: u64,
     pub(crate) data_bytes_received: u64,
     pub(crate) data_bytes_sent: u64,
+    pub(crate) data_packets_sent: u64,
+    pub(crate) data_chunks_sent: u64,
     pub(crate) retransmitted_chunks: u64,
     pub(crate) t3_timeouts: u64,
+    /// Second, third, fourth and fifth expiries in a row.
+    pub(crate) timeout_runs: [u16; 4],
+    /// Errors in a row now.
+    pub(crate) error_count: u32,
     /// Estimated share of packets lost on the way to the peer.
     pub(crate) loss: Option<f64>,
     pub(crate) srtt_seconds: Option<f64>,

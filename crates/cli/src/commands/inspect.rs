@@ -11,7 +11,8 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::duration;
 use crate::output::{grouped, print, print_json, table};
-use crate::report::Traffic;
+use crate::perf::time;
+use crate::report::PathReport;
 
 /// Associations whose paths are shown; JSON has all of them.
 const SHOWN: usize = 50;
@@ -184,7 +185,47 @@ fn association_text(association: &AssociationView) -> String {
         grouped(association.receive_buffer_used as u64),
     ];
     let mut text = table(&[heading.map(str::to_owned).to_vec(), row.to_vec()]);
-    let paths = association.paths.clone();
-    text.push_str(&Traffic { paths, ..Traffic::default() }.tables());
+    text.push_str(&association.sender.text());
+    text.push_str(&paths_text(&association.paths));
     text
+}
+
+/// The paths, in which state each is and how it came there.
+fn paths_text(paths: &[PathReport]) -> String {
+    let heading = [
+        "path",
+        "state",
+        "errors in a row",
+        "timeouts",
+        "2/3/4/5 in a row",
+        "bytes in",
+        "bytes out",
+        "data packets out",
+        "retransmitted",
+        "cwnd",
+        "srtt",
+        "mtu",
+    ];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    rows.extend(paths.iter().map(|path| {
+        let primary = if path.primary { ", primary" } else { "" };
+        let mut row =
+            vec![format!("{} -> {}", path.local, path.remote), format!("{}{primary}", path.state)];
+        if let Some(sctp) = &path.sctp {
+            row.extend([
+                grouped(sctp.error_count.into()),
+                grouped(sctp.t3_timeouts),
+                sctp.timeout_runs.map(|times| times.to_string()).join("/"),
+                grouped(path.bytes_received),
+                grouped(path.bytes_sent),
+                grouped(sctp.data_packets_sent),
+                grouped(sctp.retransmitted_chunks),
+                grouped(sctp.cwnd as u64),
+                sctp.srtt_seconds.map_or("-".to_owned(), time),
+                sctp.mtu.to_string(),
+            ]);
+        }
+        row
+    }));
+    table(&rows)
 }

@@ -17,6 +17,7 @@ use crate::address::resolve;
 use crate::client::ClientOptions;
 use crate::endpoint::{Peer, Watch, close, end};
 use crate::failure::{Failure, complain};
+use crate::instruments::Instruments;
 use crate::interrupt::Interrupt;
 use crate::options::{Transport, refuse};
 use crate::output::print_json;
@@ -157,6 +158,7 @@ impl Measurement {
             fairness: fairness(&rates),
             cpu_seconds,
             peer_cpu_seconds: peer_cpu(&reports),
+            sender: sum(reports.iter().filter_map(|report| report.sender.as_ref())),
             paths,
             associations: reports,
         };
@@ -263,7 +265,9 @@ impl Measurement {
             longest_gap_seconds: Some(member.counts.longest_gap_seconds()),
             cpu_seconds: None,
         });
-        AssociationReport { sent, received, seconds, error, events: member.watch.stop() }
+        let sender = member.association.statistics().map(|s| Instruments::of(&s));
+        let events = member.watch.stop();
+        AssociationReport { sent, received, seconds, error, sender, events }
     }
 }
 
@@ -272,6 +276,15 @@ impl Measurement {
 fn rate(report: &AssociationReport) -> f64 {
     let bytes: u64 = [&report.sent, &report.received].into_iter().flatten().map(|r| r.bytes).sum();
     report.seconds.filter(|seconds| *seconds > 0.0).map_or(0.0, |seconds| bytes as f64 / seconds)
+}
+
+/// What the associations measured of their buffers, together.
+fn sum<'a>(senders: impl Iterator<Item = &'a Instruments>) -> Option<Instruments> {
+    senders.fold(None, |sum: Option<Instruments>, sender| {
+        let mut sum = sum.unwrap_or_default();
+        sum.add(sender);
+        Some(sum)
+    })
 }
 
 /// Processor time of the peer's process, as far as it tells.

@@ -138,6 +138,8 @@ pub(crate) struct PathInterval {
     pub(crate) associations: u64,
     /// Of these, those in which it is active.
     pub(crate) active: u64,
+    /// Of these, those in which it may have failed.
+    pub(crate) potentially_failed: u64,
     /// Of these, those that send new data to it.
     pub(crate) primary: u64,
     /// Bytes of packets in the interval, from the common header on.
@@ -146,10 +148,15 @@ pub(crate) struct PathInterval {
     /// User bytes in the interval, those sent again included.
     pub(crate) data_bytes_sent: u64,
     pub(crate) data_bytes_received: u64,
+    /// Packets with data and DATA chunks sent in the interval, those sent again included.
+    pub(crate) data_packets_sent: u64,
+    pub(crate) data_chunks_sent: u64,
     /// DATA chunks sent again in the interval.
     pub(crate) retransmitted_chunks: u64,
     /// Expiries of T3-rtx in the interval.
     pub(crate) t3_timeouts: u64,
+    /// Second, third, fourth and fifth expiries in a row in the interval.
+    pub(crate) timeout_runs: [u64; 4],
     /// Congestion window and bytes in flight at the interval's end, added up.
     pub(crate) cwnd: u64,
     pub(crate) flight: u64,
@@ -215,8 +222,11 @@ struct Counters {
     bytes_received: u64,
     data_bytes_sent: u64,
     data_bytes_received: u64,
+    data_packets_sent: u64,
+    data_chunks_sent: u64,
     retransmitted_chunks: u64,
     t3_timeouts: u64,
+    timeout_runs: [u64; 4],
 }
 
 impl Counters {
@@ -226,8 +236,11 @@ impl Counters {
             bytes_received: path.bytes_received,
             data_bytes_sent: path.data_bytes_sent,
             data_bytes_received: path.data_bytes_received,
+            data_packets_sent: path.data_packets_sent,
+            data_chunks_sent: path.data_chunks_sent,
             retransmitted_chunks: path.retransmitted_chunks,
             t3_timeouts: path.t3_timeouts,
+            timeout_runs: path.timeout_runs.map(u64::from),
         }
     }
 
@@ -236,8 +249,13 @@ impl Counters {
         self.bytes_received += other.bytes_received;
         self.data_bytes_sent += other.data_bytes_sent;
         self.data_bytes_received += other.data_bytes_received;
+        self.data_packets_sent += other.data_packets_sent;
+        self.data_chunks_sent += other.data_chunks_sent;
         self.retransmitted_chunks += other.retransmitted_chunks;
         self.t3_timeouts += other.t3_timeouts;
+        for (sum, runs) in self.timeout_runs.iter_mut().zip(other.timeout_runs) {
+            *sum += runs;
+        }
     }
 }
 
@@ -338,8 +356,13 @@ impl Look {
                 bytes_received: grown(|c| c.bytes_received),
                 data_bytes_sent: grown(|c| c.data_bytes_sent),
                 data_bytes_received: grown(|c| c.data_bytes_received),
+                data_packets_sent: grown(|c| c.data_packets_sent),
+                data_chunks_sent: grown(|c| c.data_chunks_sent),
                 retransmitted_chunks: grown(|c| c.retransmitted_chunks),
                 t3_timeouts: grown(|c| c.t3_timeouts),
+                timeout_runs: std::array::from_fn(|run| {
+                    now.timeout_runs[run].saturating_sub(then.timeout_runs[run])
+                }),
                 ..gauge.clone()
             }
         });
@@ -361,13 +384,17 @@ fn gauge(path: &anabranch::PathStatistics) -> PathInterval {
         remote: path.remote,
         associations: 0,
         active: 0,
+        potentially_failed: 0,
         primary: 0,
         bytes_sent: 0,
         bytes_received: 0,
         data_bytes_sent: 0,
         data_bytes_received: 0,
+        data_packets_sent: 0,
+        data_chunks_sent: 0,
         retransmitted_chunks: 0,
         t3_timeouts: 0,
+        timeout_runs: [0; 4],
         cwnd: 0,
         flight: 0,
         srtt_seconds: None,
@@ -379,6 +406,7 @@ fn gauge(path: &anabranch::PathStatistics) -> PathInterval {
 fn add_gauges(gauge: &mut PathInterval, path: &anabranch::PathStatistics, primary: bool) {
     gauge.associations += 1;
     gauge.active += u64::from(path.state == anabranch::PathState::Active);
+    gauge.potentially_failed += u64::from(path.state == anabranch::PathState::PotentiallyFailed);
     gauge.primary += u64::from(primary);
     gauge.cwnd += path.cwnd as u64;
     gauge.flight += path.flight as u64;

@@ -13,4 +13,5 @@ mod report;
 pub(crate) mod server;
 mod traffic;
 
+pub(crate) use latency::time;
 pub(crate) use protocol::{Limit, Mode, Plan};

@@ -7,6 +7,7 @@ use super::latency::{LatencyReport, time};
 use super::meter::{Interval, PathInterval};
 use super::protocol::{Plan, Report};
 use crate::failure::Failure;
+use crate::instruments::Instruments;
 use crate::options::Transport;
 use crate::output::{grouped, print, print_json, table};
 use crate::report::{PathEvent, megabits};
@@ -78,6 +79,7 @@ pub(crate) struct AssociationReport {
     /// From the request until this side knew that everything had arrived.
     pub(crate) seconds: Option<f64>,
     pub(crate) error: Option<String>,
+    pub(crate) sender: Option<Instruments>,
     pub(crate) events: Vec<PathEvent>,
 }
 
@@ -100,6 +102,8 @@ pub(crate) struct Summary {
     /// Processor time of this process and of the peer's.
     pub(crate) cpu_seconds: Option<f64>,
     pub(crate) peer_cpu_seconds: Option<f64>,
+    /// What this side measured of its buffers, in all associations.
+    pub(crate) sender: Option<Instruments>,
     /// The whole measurement, path by path.
     pub(crate) paths: Vec<PathInterval>,
     pub(crate) associations: Vec<AssociationReport>,
@@ -135,23 +139,37 @@ fn interval_text(interval: &Interval) -> String {
     if let Some(latency) = &interval.round_trip {
         text.push_str(&format!("  {}\n", latency.text()));
     }
-    text.push_str(&paths_text(&interval.paths));
+    text.push_str(&paths_text(&interval.paths, seconds));
     text
 }
 
-fn paths_text(paths: &[PathInterval]) -> String {
+/// The paths over so many seconds. Throughput is that of user data, what was sent again included.
+fn paths_text(paths: &[PathInterval], seconds: f64) -> String {
     if paths.is_empty() {
         return String::new();
     }
-    let heading =
-        ["path", "state", "bytes out", "bytes in", "cwnd", "srtt", "retransmitted", "timeouts"];
+    let heading = [
+        "path",
+        "state",
+        "bytes out",
+        "Mb/s out",
+        "bytes in",
+        "Mb/s in",
+        "cwnd",
+        "srtt",
+        "retransmitted",
+        "timeouts",
+    ];
+    let rate = |bytes| format!("{:.1}", megabits(bytes, seconds));
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     rows.extend(paths.iter().map(|path| {
         vec![
             format!("{} -> {}", path.local, path.remote),
             state(path),
             grouped(path.bytes_sent),
+            rate(path.data_bytes_sent),
             grouped(path.bytes_received),
+            rate(path.data_bytes_received),
             grouped(path.cwnd),
             path.srtt_seconds.map_or("-".to_owned(), time),
             grouped(path.retransmitted_chunks),
@@ -163,10 +181,14 @@ fn paths_text(paths: &[PathInterval]) -> String {
 
 /// The state of a path, in how many associations if not in all.
 fn state(path: &PathInterval) -> String {
-    let state = match path.active {
-        0 => "not active".to_owned(),
-        active if active == path.associations => "active".to_owned(),
-        active => format!("active in {active}"),
+    let all = path.associations;
+    let state = match (path.active, path.potentially_failed) {
+        (active, _) if active == all => "active".to_owned(),
+        (0, 0) => "not active".to_owned(),
+        (0, failed) if failed == all => "potentially failed".to_owned(),
+        (0, failed) => format!("potentially failed in {failed}"),
+        (active, 0) => format!("active in {active}"),
+        (active, failed) => format!("active in {active}, potentially failed in {failed}"),
     };
     match path.primary {
         0 => state,
@@ -218,7 +240,10 @@ impl Summary {
                 text.push('\n');
             }
         }
-        text.push_str(&paths_text(&self.paths));
+        if let Some(sender) = &self.sender {
+            text.push_str(&sender.text());
+        }
+        text.push_str(&paths_text(&self.paths, self.seconds));
         for event in self.associations.iter().take(SHOWN).flat_map(|a| &a.events) {
             text.push_str(&format!("  at {:.3} s: {}\n", event.seconds, event.event));
         }
@@ -236,6 +261,52 @@ mod tests {
         assert_eq!(fairness(&[0.0, 0.0]), None);
         assert_eq!(fairness(&[5.0, 5.0, 5.0]), Some(1.0));
         assert_eq!(fairness(&[1.0, 0.0, 0.0, 0.0]), Some(0.25));
+    }
+
+    fn path() -> PathInterval {
+        PathInterval {
+            local: [10, 0, 0, 1].into(),
+            remote: [10, 0, 0, 2].into(),
+            associations: 3,
+            active: 3,
+            potentially_failed: 0,
+            primary: 3,
+            bytes_sent: 1_100_000,
+            bytes_received: 30_000,
+            data_bytes_sent: 1_000_000,
+            data_bytes_received: 0,
+            data_packets_sent: 700,
+            data_chunks_sent: 720,
+            retransmitted_chunks: 20,
+            t3_timeouts: 0,
+            timeout_runs: [0; 4],
+            cwnd: 40_000,
+            flight: 0,
+            srtt_seconds: Some(0.02),
+            rto_seconds: 1.0,
+            mtu: 1500,
+        }
+    }
+
+    #[test]
+    fn paths_have_a_throughput_and_a_state() {
+        let text = paths_text(&[path()], 2.0);
+        let row = text.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>();
+        assert_eq!(row[..4], ["10.0.0.1", "->", "10.0.0.2", "active,"]);
+        assert_eq!(row[5..9], ["1,100,000", "4.0", "30,000", "0.0"], "{text}");
+        for (active, potentially_failed, expected) in [
+            (3, 0, "active"),
+            (2, 0, "active in 2"),
+            (2, 1, "active in 2, potentially failed in 1"),
+            (0, 3, "potentially failed"),
+            (0, 1, "potentially failed in 1"),
+            (0, 0, "not active"),
+        ] {
+            let path = PathInterval { active, potentially_failed, primary: 0, ..path() };
+            assert_eq!(state(&path), expected);
+        }
+        let path = PathInterval { primary: 1, ..path() };
+        assert_eq!(state(&path), "active, primary in 1");
     }
 
     #[test]

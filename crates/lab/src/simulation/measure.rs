@@ -1,5 +1,6 @@
 //! From a network that has run to metrics.
 
+use anabranch_proto::Statistics;
 use anabranch_sim::{Direction, Instant, Network, Outcome, Traffic};
 
 use super::build::Built;
@@ -70,10 +71,19 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
         metrics.set("rtxq_mean_kb", queue.mean_bytes * 1e-3);
         metrics.set("rtxq_peak_kb", queue.peak_bytes as f64 * 1e-3);
         metrics.set("rtxq_arrived_percent", queue.acknowledged_share * 100.0);
+        blocking(&statistics, &mut metrics);
         let heartbeats: u64 = statistics.paths.iter().map(|path| path.heartbeats_sent).sum();
         metrics.set("heartbeats", heartbeats as f64);
-        for (path, name) in statistics.paths.iter().zip(["packets_path1", "packets_path2"]) {
-            metrics.set(name, path.packets_sent as f64);
+        for (index, path) in statistics.paths.iter().enumerate() {
+            let mut set =
+                |name: &str, value: f64| metrics.set(&format!("{name}_path{}", index + 1), value);
+            set("packets", path.packets_sent as f64);
+            set("data_packets", path.data_packets_sent as f64);
+            set("retransmissions", path.retransmitted_chunks as f64);
+            set("timeouts", path.t3_timeouts as f64);
+            for (length, times) in (2..).zip(path.timeout_runs) {
+                set(&format!("timeouts_in_a_row_{length}"), times.into());
+            }
         }
     }
     if let Some(goodput) = tcp_goodput(net) {
@@ -88,6 +98,30 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
         }
     }
     metrics
+}
+
+/// What the retransmission queue was good for, and how long full buffers left cwnd unused.
+fn blocking(statistics: &Statistics, metrics: &mut Metrics) {
+    let queue = &statistics.retransmission_queue;
+    let shares = [
+        ("rtxq_util_percent", queue.utilization),
+        ("rtxq_util_recovery_percent", queue.recovery_utilization),
+    ];
+    for (name, share) in shares {
+        if let Some(share) = share {
+            metrics.set(name, share * 100.0);
+        }
+    }
+    metrics.set("recovery_s", queue.recovery_time.as_secs_f64());
+    let (send, receive) = (&statistics.blocking.send_buffer, &statistics.blocking.receive_window);
+    metrics.set("send_buffer_blocked_s", send.time.as_secs_f64());
+    metrics.set("send_buffer_blocks", send.times as f64);
+    if let Some(time) = metrics.get("transfer_time_s").filter(|time| *time > 0.0) {
+        metrics.set("recovery_blocked_percent", 100.0 * send.in_recovery.as_secs_f64() / time);
+    }
+    metrics.set("receive_window_blocked_s", receive.time.as_secs_f64());
+    metrics.set("receive_window_blocks", receive.times as f64);
+    metrics.set("receive_window_blocked_timeouts_s", receive.with_timeouts.as_secs_f64());
 }
 
 /// Kilobits a second that TCP connections delivered, each since its start, on average.

@@ -155,6 +155,35 @@ mod tests {
         assert!(metrics.get("failovers").unwrap() >= 1.0, "{metrics:?}");
         assert!(metrics.get("failure_detected_s").unwrap() > 1.0, "{metrics:?}");
         assert!(metrics.get("longest_gap_s").unwrap() > 0.9, "{metrics:?}");
+        let sum =
+            |name: &str| [1, 2].map(|path| metrics.get(&format!("{name}_path{path}")).unwrap());
+        assert_eq!(sum("timeouts").iter().sum::<f64>(), metrics.get("timeouts").unwrap());
+        assert!(sum("timeouts_in_a_row_2")[0] >= 1.0, "{metrics:?}");
+        assert!(sum("data_packets")[1] > 0.0 && sum("retransmissions")[1] > 0.0);
+        assert!(sum("data_packets")[0] < sum("packets")[0]);
+    }
+
+    #[test]
+    fn a_small_send_buffer_blocks_and_nr_sacks_make_room_in_it() {
+        let run = |buffer: &str, nr_sack: bool| {
+            let to =
+                format!("profile = \"rfc9260\"\nsend_buffer = \"{buffer}\"\nnr_sack = {nr_sack}");
+            let unordered = ("[traffic.file]", "[traffic.file]\nordered = false");
+            let changes = [("profile = \"rfc2960\"", to.as_str()), unordered];
+            Simulation.run(&scenario(&changes, "").points[0], 1).unwrap()
+        };
+        let (sack, nr_sack, large) = (run("16 kB", false), run("16 kB", true), run("1 MB", false));
+        for (metrics, util) in [(&sack, false), (&nr_sack, true)] {
+            let get = |name: &str| metrics.get(name).unwrap();
+            assert_eq!(get("rtxq_util_percent") == 100.0, util, "{metrics:?}");
+            assert!(get("send_buffer_blocks") >= 1.0 && get("recovery_s") > 0.0, "{metrics:?}");
+            assert!(get("rtxq_util_recovery_percent") <= get("rtxq_util_percent"));
+            let blocked = get("send_buffer_blocked_s");
+            assert!(blocked > 0.0 && blocked < get("transfer_time_s"), "{metrics:?}");
+        }
+        let share = |metrics: &Metrics| metrics.get("recovery_blocked_percent").unwrap();
+        assert!(share(&nr_sack) < share(&sack), "{nr_sack:?} {sack:?}");
+        assert_eq!((large.get("send_buffer_blocks"), share(&large)), (Some(0.0), 0.0));
     }
 
     #[test]
