@@ -68,10 +68,10 @@ mod wakers;
 
 pub use anabranch_proto::config::OutOfTheBlue;
 pub use anabranch_proto::{
-    AssociationConfig, Blocked, Blocking, CloseReason, Counters, DormantBehaviour, Encapsulation,
-    EndpointConfig, InitiationOrder, Message, OutgoingMessage, PathState, PathStatistics, Payload,
-    Ppid, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, RetransmissionQueue,
-    Statistics,
+    AssociationConfig, Blocked, Blocking, CloseReason, Counters, Coupling, DormantBehaviour,
+    Encapsulation, EndpointConfig, InitiationOrder, Message, Multipath, MultipathMode,
+    OutgoingMessage, PathChoice, PathState, PathStatistics, Payload, Ppid, ProtocolUnreachable,
+    RetransmissionPolicy, RetransmissionPrecedence, RetransmissionQueue, Statistics,
 };
 pub use association::Association;
 pub use builder::Builder;

@@ -1,8 +1,8 @@
 //! Options that choose between the policies of multihoming.
 
 use anabranch::{
-    AssociationConfig, DormantBehaviour, InitiationOrder, RetransmissionPolicy,
-    RetransmissionPrecedence,
+    AssociationConfig, DormantBehaviour, InitiationOrder, MultipathMode, PathChoice,
+    RetransmissionPolicy, RetransmissionPrecedence,
 };
 use clap::Args;
 
@@ -10,8 +10,21 @@ use clap::Args;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Multihoming")]
 pub(crate) struct PolicyOptions {
-    /// Path of retransmissions: all-rtx-same, all-rtx-alt or fr-same-rto-alt (fast
-    /// retransmissions on the same path, others on an alternate one) [default: of the profile]
+    /// Send new data on all paths at once: cmt, or cmt-pf, in which a path that timed out carries
+    /// nothing until a heartbeat is answered. Set it at both ends if both send, and at the
+    /// receiver so that it acknowledges less often [default: off]
+    #[arg(long, value_name = "MODE")]
+    multipath: Option<MultipathMode>,
+    /// Which path with room carries the next packet of new data: round-robin or lowest-rtt
+    /// [default: round-robin]
+    #[arg(long, value_name = "CHOICE", requires = "multipath")]
+    path_choice: Option<PathChoice>,
+    /// Let one path take all of the buffers, not its equal share only
+    #[arg(long, requires = "multipath")]
+    no_buffer_split: bool,
+    /// Path of retransmissions: all-rtx-same, all-rtx-alt, fr-same-rto-alt (fast retransmissions on
+    /// the same path, others on an alternate one), or by the paths' state rtx-asap, rtx-cwnd,
+    /// rtx-ssthresh or rtx-lossrate [default: of the profile; with --multipath rtx-ssthresh]
     #[arg(long, value_name = "POLICY")]
     retransmission: Option<RetransmissionPolicy>,
     /// New data that waits for retransmissions: all-paths, or same-path for data of the path
@@ -59,6 +72,9 @@ impl PolicyOptions {
     /// The options that were given, by their names.
     pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
         [
+            ("--multipath", self.multipath.is_some()),
+            ("--path-choice", self.path_choice.is_some()),
+            ("--no-buffer-split", self.no_buffer_split),
             ("--retransmission", self.retransmission.is_some()),
             ("--retransmission-precedence", self.retransmission_precedence.is_some()),
             ("--har", self.har),
@@ -80,6 +96,13 @@ impl PolicyOptions {
     pub(crate) fn apply(&self, config: &mut AssociationConfig) {
         fn set<T: Copy>(field: &mut T, given: Option<T>) {
             *field = given.unwrap_or(*field);
+        }
+        if let Some(mode) = self.multipath {
+            *config = config.clone().with_multipath(mode);
+        }
+        if let Some(multipath) = &mut config.multipath {
+            set(&mut multipath.path_choice, self.path_choice);
+            multipath.buffer_split &= !self.no_buffer_split;
         }
         set(&mut config.retransmission, self.retransmission);
         set(&mut config.retransmission_precedence, self.retransmission_precedence);
@@ -133,6 +156,16 @@ mod tests {
         assert!(config.nr_sack && !config.never_renege);
         assert!(!config.multiple_fast_retransmit);
         assert_eq!(options.given().count(), 11);
+        assert_eq!(config.multipath, None);
+        let mut several = AssociationConfig::default();
+        let line = "--multipath cmt-pf --path-choice lowest-rtt --no-buffer-split --retransmission rtx-cwnd";
+        let options = parse(line).unwrap();
+        options.apply(&mut several);
+        let multipath = several.multipath.unwrap();
+        assert_eq!((multipath.path_choice, multipath.buffer_split), (PathChoice::LowestRtt, false));
+        assert_eq!(several.retransmission, RetransmissionPolicy::RtxCwnd);
+        assert_eq!(several.potentially_failed_max_retrans, Some(0));
+        assert_eq!(options.given().count(), 4);
         let mut untouched = AssociationConfig::rfc2960();
         parse("").unwrap().apply(&mut untouched);
         assert_eq!(untouched.retransmission, RetransmissionPolicy::AllRtxAlt);
@@ -145,6 +178,8 @@ mod tests {
         let error = parse("--retransmission sometimes").unwrap_err();
         assert!(error.contains("none of all-rtx-same, all-rtx-alt, fr-same-rto-alt"), "{error}");
         assert!(parse("--informed").is_err());
+        assert!(parse("--path-choice round-robin").is_err());
+        assert!(parse("--multipath on").is_err());
         assert!(parse("--cpt -1").is_err());
     }
 }

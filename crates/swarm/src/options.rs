@@ -233,6 +233,7 @@ impl Options {
         });
         let mut configs = [(); 2].map(|()| policies::association(d));
         policies::potentially_failed(&mut Draw(Rng::stream(seed, 7829)), &mut configs);
+        policies::multipath(&mut Draw(Rng::stream(seed, 6356)), &mut configs);
         policies::acknowledgements(&mut Draw(Rng::stream(seed, 79)), &mut configs);
         let harsh = d.of(&[0, 1, 1, 2, 3]);
         let faults = Duration::from_millis(d.scale(500, 100_000));

@@ -209,6 +209,7 @@ impl Association {
                 path.activate();
                 path.mtu.on_path_confirmed();
                 if was_doubtful && let Some(multipath) = self.config.multipath {
+                    mark!(RecoveredWindow);
                     path.congestion.on_recovered(multipath.recovered_cwnd_mtus);
                 }
             }

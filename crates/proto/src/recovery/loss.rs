@@ -3,6 +3,7 @@
 use super::ack::{AckSummary, Acknowledged};
 use super::split;
 use crate::config::{AssociationConfig, Revision};
+use crate::marks::mark;
 use crate::send::Outstanding;
 
 /// What makes a chunk lost before its timer expires.
@@ -76,6 +77,9 @@ pub(crate) fn detect(
                     let extra = report
                         .filter(|report| summary.split && tsn < report.extra_below)
                         .map_or(0, |report| report.extra);
+                    if extra > 0 {
+                        mark!(MultipathReports);
+                    }
                     u32::from(out.report_missing(tsn, 1 + extra)) >= threshold
                 }
                 LossDetection::PacketThreshold => {

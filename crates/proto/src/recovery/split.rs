@@ -32,7 +32,9 @@ pub(super) fn report(summary: &AckSummary, path: usize) -> Option<Report> {
     let ack = &summary.paths[path];
     let packet = ack.highest_packet?;
     let only_path = summary.paths.iter().filter(|ack| ack.chunks > 0).count() == 1;
-    let extra = if only_path { summary.covered_packets.saturating_sub(1) } else { 0 };
+    // Each packet brought something new, or was no news.
+    let packets = ack.chunks.min(u32::from(summary.covered_packets)) as u8;
+    let extra = if only_path { packets.saturating_sub(1) } else { 0 };
     Some(Report { packet, tsn: ack.highest_tsn, extra, extra_below: ack.lowest_tsn })
 }
 
@@ -63,6 +65,12 @@ mod tests {
             ..AckSummary::default()
         };
         assert_eq!(report(&one, 0).map(|report| report.extra), Some(1));
+        let claims = AckSummary {
+            paths: vec![acked(7, 7, 4), PathAck::default()],
+            covered_packets: 3,
+            ..AckSummary::default()
+        };
+        assert_eq!(report(&claims, 0).map(|report| report.extra), Some(0), "one came");
         let mixed = AckSummary { paths: vec![acked(7, 9, 4), acked(3, 3, 1)], ..one };
         for path in [0, 1] {
             assert_eq!(report(&mixed, path).map(|report| report.extra), Some(0));

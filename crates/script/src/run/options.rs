@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anabranch_proto::config::{InitialCwnd, OutOfTheBlue, Routes};
 use anabranch_proto::{
-    AssociationConfig, BurstControl, Encapsulation, EndpointConfig, MtuConfig, ProtocolUnreachable,
+    AssociationConfig, BurstControl, Encapsulation, EndpointConfig, MtuConfig, MultipathMode,
+    ProtocolUnreachable,
 };
 
 use crate::failure::{Failure, Place};
@@ -145,6 +146,11 @@ impl Options {
             "fill_packets" => config.fill_packets = switch()?,
             "protocol_unreachable" if value == "repeated" => {
                 config.protocol_unreachable = ProtocolUnreachable::AbortsWhenRepeated;
+            }
+            "multipath" => {
+                let mode = value.parse::<MultipathMode>();
+                let mode = mode.map_err(|error| Failure::script(place, error.to_string()))?;
+                *config = config.clone().with_multipath(mode);
             }
             "nr_sack" => config.nr_sack = switch()?,
             "never_renege" => config.never_renege = switch()?,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anabranch_proto::config::{IdleCwnd, InitialCwnd};
 use anabranch_proto::{
-    AssociationConfig, BurstControl, DormantBehaviour, HeartbeatRetry, InitiationOrder,
-    LossDetection, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, Revision,
-    SchedulerKind,
+    AssociationConfig, BurstControl, Coupling, DormantBehaviour, HeartbeatRetry, InitiationOrder,
+    LossDetection, MultipathMode, PathChoice, ProtocolUnreachable, RetransmissionPolicy,
+    RetransmissionPrecedence, Revision, SchedulerKind,
 };
 
 use super::Draw;
@@ -68,7 +68,11 @@ pub(super) fn association(d: &mut Draw) -> AssociationConfig {
         config.multiple_fast_retransmit = d.one_in(2);
     }
     if d.one_in(2) {
-        config.retransmission = d.of(RetransmissionPolicy::ALL);
+        config.retransmission = d.of(&[
+            RetransmissionPolicy::AllRtxSame,
+            RetransmissionPolicy::AllRtxAlt,
+            RetransmissionPolicy::FrSameRtoAlt,
+        ]);
         config.dormant =
             d.of(&[DormantBehaviour::LastDest, DormantBehaviour::Primary, DormantBehaviour::Hop]);
         config.hb_max_burst = d.between(1, 4) as u32;
@@ -148,6 +152,32 @@ pub(super) fn acknowledgements(d: &mut Draw, configs: &mut [AssociationConfig; 2
     if d.one_in(3) {
         for config in configs {
             config.never_renege = d.one_in(4);
+        }
+    }
+}
+
+/// Concurrent multipath transfer in a third of the runs, at either end or both, with all that it can be
+/// combined with.
+pub(super) fn multipath(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
+    if !d.one_in(3) {
+        return;
+    }
+    for config in configs {
+        let mode = d.of(&[MultipathMode::Off, MultipathMode::Cmt, MultipathMode::Cmt]);
+        if mode == MultipathMode::Off {
+            continue;
+        }
+        // What a path that may have failed means was drawn before.
+        *config = config.clone().with_multipath(mode);
+        config.retransmission = d.of(RetransmissionPolicy::ALL);
+        config.retransmission_precedence = d.of(RetransmissionPrecedence::ALL);
+        config.one_packet_after_timeout = d.one_in(8);
+        if let Some(multipath) = &mut config.multipath {
+            multipath.path_choice = d.of(PathChoice::ALL);
+            multipath.coupling = d.of(Coupling::ALL);
+            multipath.buffer_split = d.one_in(2);
+            multipath.delayed_acks = !d.one_in(3);
+            multipath.recovered_cwnd_mtus = d.of(&[1, 2, 2, 10]);
         }
     }
 }

@@ -195,7 +195,10 @@ impl Association {
             }
         }
         if in_packet {
-            self.last_new = path;
+            if self.last_new != path {
+                mark!(MultipathTurn);
+                self.last_new = path;
+            }
             let state = &mut self.paths[path];
             state.burst_left = state.burst_left.saturating_sub(1);
             state.last_data = now;

@@ -3,6 +3,7 @@
 //! of concurrent multipath transfer over dissimilar paths", 2011).
 
 use super::Association;
+use crate::marks::mark;
 use crate::policy::RetransmissionPolicy;
 use crate::send::Held;
 use crate::time::Instant;
@@ -40,10 +41,14 @@ impl Association {
         let window = self.peer_rwnd as usize + self.outstanding.payload_in_flight();
         let (flight, held) = (self.outstanding.flight(path), self.outstanding.held_on(path));
         // A path with nothing on it may always try.
-        Held {
+        let exceeds = Held {
             by_send_buffer: held > 0 && held + packet > self.config.send_buffer / paths,
             by_receive_window: flight > 0 && flight + packet > window / paths,
+        };
+        if exceeds.by_send_buffer || exceeds.by_receive_window {
+            mark!(MultipathShare);
         }
+        exceeds
     }
 
     /// Numbers the next packet on a path. With concurrent multipath transfer each path counts for
@@ -73,6 +78,7 @@ impl Association {
         let free =
             paths.clone().find(|path| self.outstanding.first_lost(*path).is_none() && room(*path));
         if let Some(to) = free {
+            mark!(RtxAsapMoved);
             self.outstanding.redirect_lost(from, to);
         }
     }
