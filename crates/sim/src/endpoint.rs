@@ -33,6 +33,8 @@ pub(crate) struct EndpointState {
     pub(crate) source: usize,
     pub(crate) owners: BTreeMap<AssociationId, ApplicationId>,
     pub(crate) listeners: BTreeMap<u16, ApplicationId>,
+    /// Applications that are woken whenever something happened here, to write what fits.
+    pub(crate) eager: Vec<ApplicationId>,
     /// Pairs of addresses that packets were sent between.
     pub(crate) ways: Vec<Way>,
     /// How routes to destinations are found, if that takes time.

@@ -283,6 +283,12 @@ impl Network {
             while let Some((id, event)) = self.endpoints[number].endpoint.poll_event() {
                 self.dispatch(number, id, event);
             }
+            for index in 0..self.endpoints[number].eager.len() {
+                let application = self.endpoints[number].eager[index].0 as usize;
+                self.call(application, |application, context| application.wake(context));
+                // What it wrote is taken below.
+                self.touched.retain(|touched| *touched != number);
+            }
             let mut sent = false;
             loop {
                 let mut scratch = std::mem::take(&mut self.scratch);

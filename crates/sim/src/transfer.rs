@@ -36,6 +36,9 @@ pub struct Transfer {
     pub streams: u16,
     /// Messages need no order.
     pub unordered: bool,
+    /// Whether the application writes as soon as anything of the send buffer is free. If not, it
+    /// waits for [`Event::Writable`], that is until a quarter is. No.
+    pub eager: bool,
     /// When the association is begun.
     pub start: Instant,
     /// What happens after the last message.
@@ -144,6 +147,7 @@ impl Transfer {
             message_size: 1452,
             streams: 1,
             unordered: false,
+            eager: false,
             start: Instant::ZERO,
             then: Then::Stay,
             sender: config.clone(),
@@ -276,6 +280,14 @@ impl TransferApplication {
             // A peer that does not list the address keeps what the handshake found.
             let _ = association.set_primary(first);
         }
+    }
+
+    /// Whether there is something to give to an association that has room for it.
+    fn can_write(&self, context: &Context<'_>) -> bool {
+        let association = self.sending.and_then(|id| context.look(self.spec.from, id));
+        self.given < self.total_messages
+            && self.result.connected_at.is_some()
+            && association.is_some_and(|association| association.send_buffer_free() > 0)
     }
 
     /// Gives the association what is due and fits.
@@ -436,7 +448,9 @@ impl Application for TransferApplication {
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
-        self.fill(context);
+        if !self.spec.eager || self.can_write(context) {
+            self.fill(context);
+        }
     }
 
     fn is_done(&self) -> bool {

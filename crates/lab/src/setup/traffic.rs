@@ -26,6 +26,8 @@ pub struct Transfer {
     pub ordered: bool,
     /// Streams that are used in turn.
     pub streams: u16,
+    /// Whether the application writes as soon as anything of the send buffer is free.
+    pub eager: bool,
     /// When the association is asked for.
     pub start: Duration,
 }
@@ -157,6 +159,7 @@ fn transfer(name: &str, fields: &Fields<'_>) -> Checked<Transfer> {
         message: message as u64,
         ordered: fields.flag("ordered")?.unwrap_or(true),
         streams: fields.count("streams", 1, 65_535)?.unwrap_or(1) as u16,
+        eager: fields.flag("eager")?.unwrap_or(false),
         start: duration(fields.quantity("start", Kind::Time, 0.0, MAX_TIME)?.unwrap_or(0.0)),
     })
 }

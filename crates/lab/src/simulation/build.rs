@@ -72,6 +72,7 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
         transfer.message_size = usize::try_from(wanted.message).unwrap_or(usize::MAX);
         transfer.streams = wanted.streams;
         transfer.unordered = !wanted.ordered;
+        transfer.eager = wanted.eager;
         transfer.start = Instant::ZERO + wanted.start;
         transfer.then = Then::Stay;
         transfer.sender = Arc::new(setup.sender.clone());

@@ -216,6 +216,7 @@ impl Network {
             source,
             owners: BTreeMap::new(),
             listeners: BTreeMap::new(),
+            eager: Vec::new(),
             ways: Vec::new(),
             route_cache: None,
             routes: BTreeMap::new(),
@@ -268,9 +269,13 @@ impl Network {
             option: "transfer",
             reason: "there are too many applications",
         })?;
-        let start = transfer.start;
+        let (start, from, eager) = (transfer.start, transfer.from, transfer.eager);
         let application = TransferApplication::new(transfer, port);
-        Ok(TransferId(self.add_application(start, Box::new(application))?))
+        let id = self.add_application(start, Box::new(application))?;
+        if eager {
+            self.endpoints[from.index()].eager.push(id);
+        }
+        Ok(TransferId(id))
     }
 
     /// Adds an application of your own, to be started at `start`.

@@ -132,6 +132,29 @@ fn transfers_begin_when_they_are_told_to() {
 }
 
 #[test]
+fn an_eager_application_keeps_a_small_send_buffer_full() {
+    // A window that is open from the beginning, and a buffer of eight chunks.
+    let time = |eager| {
+        let mut d = dumbbell(1, &[0]);
+        let mut config = fixed_mtu(AssociationConfig::rfc9260());
+        config.initial_cwnd = anabranch_proto::config::InitialCwnd::Mtus(100);
+        config.burst = anabranch_proto::BurstControl::Unlimited;
+        config.sack_frequency = 1;
+        config.send_buffer = 8 * 1452;
+        let transfer = Transfer { eager, ..d.bulk(1600 * 1452).config(config) };
+        let transfer = d.net.add_transfer(transfer).unwrap();
+        d.net.run(Instant::from_secs(1000));
+        let buffer = d.net.sender(transfer).unwrap().statistics().retransmission_queue;
+        assert!(buffer.peak_bytes <= 8 * 1452, "{buffer:?}");
+        d.net.transfer(transfer).transfer_time().unwrap().as_secs_f64()
+    };
+    // Eight chunks each round trip of 90 ms, and less than 2 ms for sending.
+    let (eager, other) = (time(true), time(false));
+    assert!((18.0..18.8).contains(&eager), "{eager}");
+    assert!(other > 1.05 * eager, "{other} against {eager}");
+}
+
+#[test]
 fn a_run_may_end_before_the_transfer() {
     let mut d = dumbbell(1, &[0]);
     let transfer = d.net.add_transfer(d.bulk(100_000_000)).unwrap();
