@@ -1,5 +1,5 @@
-//! TCP connections between hosts: greedy, responsive cross-traffic, and something to be compared
-//! with.
+//! TCP connections between hosts: greedy, responsive cross-traffic, something to be compared with,
+//! and what the requests of [`WebTraffic`](crate::WebTraffic) travel on.
 
 use anabranch_proto::Instant;
 use anabranch_tcp::{Config, Connection, Stats};
@@ -29,6 +29,8 @@ pub struct TcpFlow {
     pub to: NodeId,
     /// Bytes to send; `None` never ends.
     pub bytes: Option<u64>,
+    /// Bytes that the receiver sends back once it has all of these; 0 for none.
+    pub answer: u64,
     /// When it connects.
     pub start: Instant,
     /// Options of both ends.
@@ -38,7 +40,7 @@ pub struct TcpFlow {
 impl TcpFlow {
     /// A connection that never ends, with the options of the RFCs.
     pub fn greedy(from: NodeId, to: NodeId) -> Self {
-        Self { from, to, bytes: None, start: Instant::ZERO, config: Config::default() }
+        Self { from, to, bytes: None, answer: 0, start: Instant::ZERO, config: Config::default() }
     }
 }
 
@@ -48,7 +50,7 @@ impl TcpFlow {
 pub struct TcpFlowResult {
     /// When it connects or connected.
     pub started_at: Instant,
-    /// Bytes that the receiver has read, in order.
+    /// Bytes that the receiver, or with an answer both ends, have read, in order.
     pub delivered: u64,
     /// When the last of them came, once all have.
     pub completed_at: Option<Instant>,
@@ -70,31 +72,55 @@ pub(crate) struct Flow {
     started: bool,
     /// Bytes that are not written yet.
     rest: Option<u64>,
+    /// Whether the receiver answers, and how many bytes it has not written yet.
+    answers: bool,
+    answer: u64,
     delivered: u64,
     completed_at: Option<Instant>,
     /// Whether the network waits for it.
     awaited: bool,
+    /// The web traffic that it is of, if any.
+    web: Option<usize>,
+    /// Counts the connections that had this place, so that none takes packets of the one before.
+    turn: u32,
+}
+
+/// Writes what there is room for of `rest` bytes, or of endless ones, and finishes after them.
+fn write(end: &mut Connection, rest: &mut Option<u64>) {
+    loop {
+        let most = rest.unwrap_or(u64::MAX).min(BLOCK.len() as u64) as usize;
+        let refused = end.write_some(Bytes::from_static(&BLOCK[..most]));
+        *rest = rest.map(|rest| rest - (most - refused.len()) as u64);
+        if most == 0 || !refused.is_empty() {
+            break;
+        }
+    }
+    if *rest == Some(0) {
+        end.finish();
+    }
 }
 
 impl Flow {
     /// The user at both ends: writes what there is room for, reads what there is.
     fn use_ends(&mut self, now: Instant) {
         let [sender, receiver] = &mut self.ends;
-        loop {
-            let most = self.rest.unwrap_or(u64::MAX).min(BLOCK.len() as u64) as usize;
-            let refused = sender.write_some(Bytes::from_static(&BLOCK[..most]));
-            self.rest = self.rest.map(|rest| rest - (most - refused.len()) as u64);
-            if most == 0 || !refused.is_empty() {
-                break;
-            }
-        }
-        if self.rest == Some(0) {
-            sender.finish();
-        }
+        write(sender, &mut self.rest);
         while let Some(data) = receiver.read() {
             self.delivered += data.len() as u64;
         }
-        if receiver.is_at_end() && self.completed_at.is_none() {
+        let mut done = receiver.is_at_end();
+        if self.answers {
+            if done {
+                let mut rest = Some(self.answer);
+                write(receiver, &mut rest);
+                self.answer = rest.unwrap_or(0);
+            }
+            while let Some(data) = sender.read() {
+                self.delivered += data.len() as u64;
+            }
+            done = sender.is_at_end();
+        }
+        if done && self.completed_at.is_none() {
             self.completed_at = Some(now);
         }
     }
@@ -112,6 +138,12 @@ impl Flow {
     fn is_over(&self) -> bool {
         self.completed_at.is_some() || self.ends.iter().any(Connection::is_dead)
     }
+
+    /// Whether neither end needs anything more of the other.
+    fn is_closed(&self) -> bool {
+        self.ends.iter().any(Connection::is_dead)
+            || (self.completed_at.is_some() && self.ends.iter().all(Connection::is_finished))
+    }
 }
 
 impl Network {
@@ -126,38 +158,74 @@ impl Network {
         if flow.bytes == Some(0) {
             return Err(SimError::Option { option: "tcp bytes", reason: "must be at least 1" });
         }
-        let (from, to) = self.pair(flow.from, flow.to)?;
-        let (back_from, back_to) = self.pair(flow.to, flow.from)?;
-        if (back_from, back_to) != (to, from) {
+        let addresses = self.pair_both_ways(flow.from, flow.to)?;
+        let awaited = flow.bytes.is_some();
+        let mut draws = self.draws(purpose::FLOW, self.flows.len());
+        let isns = [(); 2].map(|()| (draws.next_u64() >> 32) as u32);
+        let number = self.open_flow(&flow, addresses, isns, None);
+        self.flows[number].awaited = awaited;
+        self.busy += usize::from(awaited);
+        Ok(TcpFlowId(number as u32))
+    }
+
+    /// The first pair of addresses by which two hosts reach each other.
+    pub(crate) fn pair_both_ways(
+        &self,
+        from: NodeId,
+        to: NodeId,
+    ) -> Result<[AddressId; 2], SimError> {
+        let (local, remote) = self.pair(from, to)?;
+        if self.pair(to, from)? != (remote, local) {
             return Err(SimError::NoRoute {
-                from: self.name(flow.to).to_owned(),
-                to: self.name(flow.from).to_owned(),
+                from: self.name(to).to_owned(),
+                to: self.name(from).to_owned(),
             });
         }
-        let number = self.flows.len();
-        let mut draws = self.draws(purpose::FLOW, number);
-        let mut isn = || (draws.next_u64() >> 32) as u32;
+        Ok([local, remote])
+    }
+
+    /// Makes a connection, in a place that is free if there is one, and returns its number.
+    pub(crate) fn open_flow(
+        &mut self,
+        flow: &TcpFlow,
+        addresses: [AddressId; 2],
+        isns: [u32; 2],
+        web: Option<usize>,
+    ) -> usize {
         // Packets say which connection they are of; the ports need not tell them apart.
-        let sender = Connection::connect(flow.config.clone(), (49_152, 9), isn());
-        let mut receiver = Connection::accept(flow.config, 9, isn());
-        receiver.finish();
-        let source = self.source(Source::Flow(number));
+        let sender = Connection::connect(flow.config.clone(), (49_152, 9), isns[0]);
+        let mut receiver = Connection::accept(flow.config.clone(), 9, isns[1]);
+        if flow.answer == 0 {
+            receiver.finish();
+        }
+        let place = self.closed_flows.pop();
+        let number = place.unwrap_or(self.flows.len());
+        let (source, turn) = match self.flows.get(number) {
+            Some(before) => (before.source, before.turn),
+            None => (self.source(Source::Flow(number)), 0),
+        };
         self.calendar.set(source, Some(flow.start));
-        let awaited = flow.bytes.is_some();
-        self.busy += usize::from(awaited);
-        self.flows.push(Flow {
+        let flow = Flow {
             ends: [sender, receiver],
-            addresses: [from, to],
-            channels: [from, to].map(|id| self.addresses[id as usize].channel),
+            addresses,
+            channels: addresses.map(|id| self.addresses[id as usize].channel),
             source,
             started_at: flow.start,
             started: false,
             rest: flow.bytes,
+            answers: flow.answer > 0,
+            answer: flow.answer,
             delivered: 0,
             completed_at: None,
-            awaited,
-        });
-        Ok(TcpFlowId(number as u32))
+            awaited: false,
+            web,
+            turn,
+        };
+        match self.flows.get_mut(number) {
+            Some(place) => *place = flow,
+            None => self.flows.push(flow),
+        }
+        number
     }
 
     /// What is known of a TCP connection so far.
@@ -165,9 +233,9 @@ impl Network {
         self.flows[flow.0 as usize].result()
     }
 
-    /// What is known of all TCP connections so far.
+    /// What is known so far of all TCP connections but those of web traffic.
     pub fn tcp_flows(&self) -> impl Iterator<Item = TcpFlowResult> + '_ {
-        self.flows.iter().map(Flow::result)
+        self.flows.iter().filter(|flow| flow.web.is_none()).map(Flow::result)
     }
 
     /// The time of a connection has come.
@@ -180,8 +248,11 @@ impl Network {
     }
 
     /// A packet of a connection has come to one of its hosts.
-    pub(crate) fn flow_receives(&mut self, number: usize, packet: Packet) {
+    pub(crate) fn flow_receives(&mut self, (number, turn): (usize, u32), packet: Packet) {
         let flow = &mut self.flows[number];
+        if flow.turn != turn {
+            return;
+        }
         let end = usize::from(packet.destination == flow.addresses[1]);
         flow.ends[end].handle(self.now, packet.bytes);
         self.flow_sends(number);
@@ -199,7 +270,7 @@ impl Network {
                     bytes,
                     source: flow.addresses[end],
                     destination: flow.addresses[1 - end],
-                    kind: Kind::Tcp(number as u32),
+                    kind: Kind::Tcp(number as u32, flow.turn),
                     hops: 0,
                     dont_fragment: false,
                     ecn: None,
@@ -213,10 +284,26 @@ impl Network {
             flow.awaited = false;
             self.busy -= 1;
         }
+        let closed = flow.is_closed() && flow.web.is_some();
         for (channel, packet) in segments.drain(..) {
             self.trace.packet(now, packet.source, packet.destination, &packet.bytes);
             self.launch(channel, packet);
         }
         self.segments = segments;
+        if closed {
+            self.close_web_flow(number);
+        }
+    }
+
+    /// A connection of web traffic is over: its place is free.
+    fn close_web_flow(&mut self, number: usize) {
+        let flow = &mut self.flows[number];
+        let Some(web) = flow.web else { return };
+        let result = flow.result();
+        // What is still on its way to it belongs to nobody.
+        flow.turn = flow.turn.wrapping_add(1);
+        self.calendar.set(flow.source, None);
+        self.closed_flows.push(number);
+        self.web[web].closed(&result);
     }
 }

@@ -53,6 +53,7 @@ mod tap;
 mod trace;
 mod traffic;
 mod transfer;
+mod web;
 
 pub use action::Action;
 pub use anabranch_impair::{
@@ -74,6 +75,7 @@ pub use series::SeriesId;
 pub use tap::{Capture, Fate, Point, Sight, Tap};
 pub use traffic::{CrossTraffic, TrafficId, TrafficPattern};
 pub use transfer::{Outcome, Then, Transfer, TransferId, TransferResult, Workload};
+pub use web::{LogNormal, WebId, WebResult, WebTraffic};
 
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,7 @@ use crate::tap::{Fate, Sight, Tap};
 use crate::trace::TraceHash;
 use crate::traffic::{Generator, TrafficId};
 use crate::transfer::{TransferApplication, TransferId, TransferResult};
+use crate::web::Requests;
 
 /// Room for packets that is allocated at once.
 pub(crate) const ARENA: usize = 64 * 1024;
@@ -34,6 +35,7 @@ pub(crate) mod purpose {
     pub(super) const ENDPOINT: u64 = 2 << 32;
     pub(super) const TRAFFIC: u64 = 3 << 32;
     pub(crate) const FLOW: u64 = 4 << 32;
+    pub(crate) const WEB: u64 = 5 << 32;
 }
 
 /// Identifies a host or router of a network.
@@ -71,6 +73,7 @@ pub(crate) enum Source {
     Application(usize),
     Traffic(usize),
     Flow(usize),
+    Web(usize),
     /// The route of an endpoint to an address.
     Route(usize, u32),
     /// The scheduled actions.
@@ -107,6 +110,9 @@ pub struct Network {
     pub(crate) busy: usize,
     pub(crate) traffic: Vec<Generator>,
     pub(crate) flows: Vec<Flow>,
+    /// Places of connections that are closed.
+    pub(crate) closed_flows: Vec<usize>,
+    pub(crate) web: Vec<Requests>,
     pub(crate) schedule: BTreeMap<(Instant, u64), Action>,
     pub(crate) scheduled: u64,
     pub(crate) schedule_source: usize,
@@ -155,6 +161,8 @@ impl Network {
             busy: 0,
             traffic: Vec::new(),
             flows: Vec::new(),
+            closed_flows: Vec::new(),
+            web: Vec::new(),
             schedule: BTreeMap::new(),
             scheduled: 0,
             schedule_source,

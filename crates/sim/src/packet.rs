@@ -44,8 +44,8 @@ pub(crate) enum Kind {
     Sctp,
     /// Number of the generator.
     Cross(u32),
-    /// Number of the connection.
-    Tcp(u32),
+    /// Place of the connection, and which one in this place it is.
+    Tcp(u32, u32),
     /// Destination of the packet that is quoted, and what is the matter.
     Icmp(AddressId, IcmpKind),
 }
@@ -55,7 +55,7 @@ impl Packet {
         match self.kind {
             Kind::Sctp => Traffic::Sctp,
             Kind::Cross(_) => Traffic::Cross,
-            Kind::Tcp(_) => Traffic::Tcp,
+            Kind::Tcp(..) => Traffic::Tcp,
             Kind::Icmp(..) => Traffic::Icmp,
         }
     }

@@ -92,6 +92,7 @@ impl Network {
             }
             Source::Traffic(number) => self.generate(number),
             Source::Flow(number) => self.flow_wakes(number),
+            Source::Web(number) => self.web_requests(number),
             Source::Route(endpoint, destination) => self.route_found(endpoint, destination),
             Source::Schedule => self.act(),
             Source::Series(number) => self.sample(number),
@@ -207,8 +208,8 @@ impl Network {
                 self.traffic[number as usize].received += 1;
                 return;
             }
-            Kind::Tcp(number) => {
-                self.flow_receives(number as usize, packet);
+            Kind::Tcp(number, turn) => {
+                self.flow_receives((number as usize, turn), packet);
                 return;
             }
             Kind::Sctp | Kind::Icmp(..) => self.nodes[node].endpoint,
@@ -230,7 +231,7 @@ impl Network {
                 let message = IcmpMessage { local, remote, kind, quoted: &packet.bytes };
                 state.endpoint.handle_icmp(now, &message);
             }
-            Kind::Sctp | Kind::Cross(_) | Kind::Tcp(_) => {
+            Kind::Sctp | Kind::Cross(_) | Kind::Tcp(..) => {
                 let remote_udp_port = match state.encapsulation {
                     anabranch_proto::Encapsulation::Ip => 0,
                     anabranch_proto::Encapsulation::Udp => UDP_PORT,

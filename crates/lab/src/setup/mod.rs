@@ -5,6 +5,7 @@
 //! with it is said before anything runs.
 
 mod association;
+mod cross;
 mod events;
 mod network;
 mod queue;
@@ -14,10 +15,11 @@ use std::time::Duration;
 
 use anabranch_proto::AssociationConfig;
 
+pub use cross::{Cross, CrossKind, Edges, Mix};
 pub use events::{Change, Event, RouteCache, When};
 pub use network::{Channel, Link, Network, Path};
 pub use queue::Queue;
-pub use traffic::{Cross, CrossKind, Flow, Transfer};
+pub use traffic::{Flow, Transfer};
 
 use crate::tree::{Checked, Fields, problem};
 use crate::units::{Kind, duration};
@@ -46,6 +48,8 @@ pub struct Setup {
     pub route_cache: Option<RouteCache>,
     /// The run ends after this simulated time, whatever is still missing.
     pub time_limit: Duration,
+    /// Where a warm-up ends, of which queues, timeouts and throughput say nothing.
+    pub measure_from: Duration,
     /// Whether gauges such as the RTO are read during the run, which takes time.
     pub gauges: bool,
 }
@@ -60,19 +64,21 @@ impl Setup {
         let sender = association::read(root, "association", None)?;
         let receiver = association::read(root, "receiver", Some(&sender))?;
         let transfers = traffic::read_transfers(root)?;
-        let cross = traffic::read_cross(root, &network)?;
+        let cross = cross::read(root, &network)?;
         let events = events::read(root, &network)?;
         let route_cache = events::read_route_cache(root)?;
-        let (time_limit, gauges) = match root.table("measure")? {
-            None => (None, None),
+        let (time_limit, from, gauges) = match root.table("measure")? {
+            None => (None, None, None),
             Some(measure) => {
                 let time = measure.quantity("time_limit", Kind::Time, 1e6, MAX_TIME_LIMIT)?;
+                let from = measure.quantity("from", Kind::Time, 0.0, MAX_TIME_LIMIT)?;
                 let gauges = measure.flag("gauges")?;
                 measure.finish()?;
-                (time, gauges)
+                (time, from, gauges)
             }
         };
         let time_limit = duration(time_limit.unwrap_or(24.0 * 3600e9));
+        let measure_from = duration(from.unwrap_or(0.0));
         let gauges = gauges.unwrap_or(false);
         if transfers.is_empty() {
             return problem(1, "nothing is sent: there is no [traffic.NAME]");
@@ -86,6 +92,7 @@ impl Setup {
             events,
             route_cache,
             time_limit,
+            measure_from,
             gauges,
         })
     }
@@ -206,6 +213,28 @@ message = "1 kB"
         ];
         for (from, to, line, reason) in cases {
             refused(read(&SMALL.replace(from, to)), line, reason);
+        }
+    }
+
+    #[test]
+    fn hosts_of_cross_traffic_may_be_given_by_their_delays() {
+        let cross = "[cross.mix]\npath = \"primary\"\nkind = \"mix\"\nweb = 2.5\n\
+                     edge_delays = [\"0 ms\", \"12 ms\"]\nedge_delays_far = \"2 ms\"\n";
+        let setup = read(&format!("{SMALL}{cross}")).unwrap();
+        let [Cross { kind: CrossKind::Mix(mix), edges, .. }] = &setup.cross[..] else {
+            panic!("{:?}", setup.cross)
+        };
+        assert_eq!((mix.web, mix.videos, mix.bulk, mix.bulk_window), (2.5, 0, 0, 65_535));
+        let ms = Duration::from_millis;
+        assert_eq!(*edges, Edges::Given(vec![ms(0), ms(12)], vec![ms(2)]));
+        let cases = [
+            ("edge_delays_far = \"2 ms\"\n", "", "delays of the hosts at one end of the core only"),
+            ("\"12 ms\"", "\"12 kB\"", "cross.mix.edge_delays"),
+            ("web = 2.5", "web = -1", "cross.mix.web"),
+        ];
+        for (from, to, reason) in cases {
+            let error = read(&format!("{SMALL}{}", cross.replace(from, to))).unwrap_err();
+            assert!(error.reason.contains(reason), "{to}: {error:?}");
         }
     }
 }

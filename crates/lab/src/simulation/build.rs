@@ -9,11 +9,12 @@ use anabranch_proto::EndpointConfig;
 use anabranch_proto::config::Routes;
 use anabranch_proto::{Encapsulation, Instant};
 use anabranch_sim::{
-    Action, CrossTraffic, Direction, EndpointId, LinkId, Network, NodeId, RouteCache, SimError,
-    TcpFlow, Then, TrafficPattern, Transfer, TransferId, Workload,
+    Action, Direction, EndpointId, LinkId, Network, NodeId, RouteCache, SimError, Then, Transfer,
+    TransferId, Workload,
 };
 
-use crate::setup::{Change, Channel, Cross, CrossKind, Event, Flow, Queue, Setup, When};
+use super::cross;
+use crate::setup::{Change, Channel, Event, Flow, Queue, Setup, When};
 
 /// A network ready to run.
 pub(super) struct Built {
@@ -26,11 +27,10 @@ pub(super) struct Built {
     pub(super) remotes: Vec<IpAddr>,
 }
 
-/// Bytes of the headers of TCP and IPv4.
-const TCP_AND_IP: u64 = 40;
-
-/// Stream of random numbers for the delays of cross-traffic's links.
+/// Stream of random numbers for cross-traffic: the delays of its links, and when it begins.
 const EDGES: u64 = 77;
+/// Stream of random numbers for the beginnings of transfers.
+const STARTS: u64 = 78;
 
 pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     let mut net = Network::new(seed);
@@ -64,6 +64,7 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     }
     let remotes: Vec<IpAddr> = pairs.iter().map(|(_, remote)| *remote).collect();
     let mut transfers = Vec::new();
+    let mut starts = Rng::stream(seed, STARTS);
     for wanted in &setup.transfers {
         let mut transfer = Transfer::bulk(sender, receiver, wanted.bytes());
         if let Flow::Messages { count, interval } = wanted.flow {
@@ -73,7 +74,8 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
         transfer.streams = wanted.streams;
         transfer.unordered = !wanted.ordered;
         transfer.eager = wanted.eager;
-        transfer.start = Instant::ZERO + wanted.start;
+        let late = cross::between(Duration::ZERO, wanted.start_within, &mut starts);
+        transfer.start = Instant::ZERO + wanted.start + late;
         transfer.then = Then::Stay;
         transfer.sender = Arc::new(setup.sender.clone());
         transfer.receiver = Arc::new(setup.receiver.clone());
@@ -81,8 +83,8 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
         transfers.push(net.add_transfer(transfer)?);
     }
     let mut draws = Rng::stream(seed, EDGES);
-    for cross in &setup.cross {
-        add_cross(&mut net, setup, &nodes, &links, cross, &mut draws)?;
+    for wanted in &setup.cross {
+        cross::add(&mut net, setup, &nodes, &links, wanted, &mut draws)?;
     }
     for event in &setup.events {
         if let When::At(at) = event.when {
@@ -93,7 +95,7 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
 }
 
 /// Cannot happen with a setup that was read from a file.
-const UNKNOWN: SimError =
+pub(super) const UNKNOWN: SimError =
     SimError::Option { option: "setup", reason: "names a node or link that is not there" };
 
 fn config(channel: &Channel) -> LinkConfig {
@@ -177,98 +179,4 @@ pub(super) fn schedule(
         Change::Rate(rate) => Action::SetRate { link, direction, rate: Some(rate) },
     };
     net.schedule(at, action)
-}
-
-/// Hosts at both ends of the core of a path, and sources on them.
-fn add_cross(
-    net: &mut Network,
-    setup: &Setup,
-    nodes: &[NodeId],
-    links: &[LinkId],
-    cross: &Cross,
-    draws: &mut Rng,
-) -> Result<(), SimError> {
-    let path = setup.network.paths.get(cross.path).ok_or(UNKNOWN)?;
-    let core = setup.network.links.get(path.core).ok_or(UNKNOWN)?;
-    let core_id = links.get(path.core).copied().ok_or(UNKNOWN)?;
-    let reversed = path.links.iter().any(|(link, reversed)| *link == path.core && *reversed);
-    let (near, far) = if reversed { (core.to, core.from) } else { (core.from, core.to) };
-    let near = nodes.get(near).copied().ok_or(UNKNOWN)?;
-    let far = nodes.get(far).copied().ok_or(UNKNOWN)?;
-    let mut edges = Vec::new();
-    for _ in 0..cross.edges {
-        let left = add_edge(net, near, cross, draws)?;
-        let right = add_edge(net, far, cross, draws)?;
-        // Each side reaches the other over the core.
-        net.add_route(near, right.1, core_id)?;
-        net.add_route(far, left.1, core_id)?;
-        edges.push((left.0, right.0));
-    }
-    let directions = [(cross.forward, false), (cross.backward, true)];
-    for (_, back) in directions.into_iter().filter(|(wanted, _)| *wanted) {
-        let sources = match cross.kind {
-            CrossKind::Constant { .. } => 1,
-            CrossKind::Pareto { sources, .. } => sources,
-            CrossKind::Tcp { flows, .. } => flows,
-        };
-        for source in 0..sources {
-            let edge = edges.get((source % cross.edges) as usize).ok_or(UNKNOWN)?;
-            let (from, to) = if back { (edge.1, edge.0) } else { *edge };
-            add_source(net, cross.kind, from, to, draws)?;
-        }
-    }
-    Ok(())
-}
-
-/// One source of cross-traffic.
-fn add_source(
-    net: &mut Network,
-    kind: CrossKind,
-    from: NodeId,
-    to: NodeId,
-    draws: &mut Rng,
-) -> Result<(), SimError> {
-    match kind {
-        CrossKind::Constant { rate, packet } => {
-            net.add_traffic(CrossTraffic::constant(from, to, rate, packet as u32))?;
-        }
-        CrossKind::Pareto { rate, sources, shape, on, off } => {
-            let share = on.as_secs_f64() / (on + off).as_secs_f64();
-            let mean = (rate / sources).max(1);
-            let rate_bps = ((mean as f64 / share) as u64).max(1);
-            let mut traffic = CrossTraffic::pareto(from, to, rate_bps);
-            traffic.pattern =
-                TrafficPattern::ParetoOnOff { rate_bps, mean_on: on, mean_off: off, shape };
-            net.add_traffic(traffic)?;
-        }
-        CrossKind::Tcp { packet, start_within, .. } => {
-            let mut flow = TcpFlow::greedy(from, to);
-            flow.config.mss = (packet - TCP_AND_IP) as u16;
-            flow.start = net.now() + between(Duration::ZERO, start_within, draws);
-            net.add_tcp_flow(flow)?;
-        }
-    }
-    Ok(())
-}
-
-/// A time drawn between two.
-fn between(least: Duration, most: Duration, draws: &mut Rng) -> Duration {
-    let span = u64::try_from((most - least).as_nanos()).unwrap_or(u64::MAX);
-    least + Duration::from_nanos(draws.below(span.saturating_add(1)))
-}
-
-/// A host beside a router, with its address.
-fn add_edge(
-    net: &mut Network,
-    router: NodeId,
-    cross: &Cross,
-    draws: &mut Rng,
-) -> Result<(NodeId, IpAddr), SimError> {
-    let delay = between(cross.edge_delay.0, cross.edge_delay.1, draws);
-    let host = net.add_host(&format!("{}.edge", cross.name));
-    let link = LinkConfig::new().rate(cross.edge_rate).delay(delay);
-    let id = net.connect_both(host, router, link)?;
-    let ip = net.addresses_of(host).next().ok_or(UNKNOWN)?;
-    net.add_route(router, ip, id)?;
-    Ok((host, ip))
 }

@@ -1,8 +1,10 @@
 //! The experiment that scenarios describe: a simulated network around the protocol engine.
 
 mod build;
+mod cross;
 mod measure;
 mod trace;
+mod window;
 
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use anabranch_sim::{Instant, Network, Outcome};
 
 use build::Built;
 pub use trace::{Trace, trace};
+use window::Window;
 
 use crate::metrics::Metrics;
 use crate::runner::Experiment;
@@ -26,8 +29,10 @@ impl Experiment for Simulation {
         let mut built = build::build(setup, seed).map_err(|error| error.to_string())?;
         let mut gauges = measure::Gauges::default();
         let gauged = if setup.gauges { Some(&mut gauges) } else { None };
+        let window = warm_up(setup, &mut built);
         advance(setup, &mut built, gauged)?;
         let mut metrics = measure::metrics(&built, setup.gauges.then_some(&gauges));
+        window.close(&mut built, &mut metrics);
         // What is on its way is not lost.
         let longest = setup.network.paths.iter().map(|path| setup.network.rtt(path)).max();
         let drained = built.net.now() + 2 * longest.unwrap_or_default();
@@ -35,6 +40,14 @@ impl Experiment for Simulation {
         measure::losses(setup, &built, &mut metrics);
         Ok(metrics)
     }
+}
+
+/// Runs until measuring begins.
+fn warm_up(setup: &Setup, built: &mut Built) -> Window {
+    if !setup.measure_from.is_zero() {
+        built.net.run_until(Instant::ZERO + setup.measure_from.min(setup.time_limit));
+    }
+    Window::open(setup, built)
 }
 
 /// How often gauges are read.
@@ -213,5 +226,35 @@ mod tests {
         assert_eq!(run(&quiet).get("tcp_goodput_kbit_s"), None);
         let each = run(&beside_tcp).get("tcp_goodput_kbit_s").unwrap();
         assert!((1000.0..4000.0).contains(&each), "{each}");
+    }
+
+    #[test]
+    fn a_mix_loads_the_core_and_measuring_begins_after_the_warm_up() {
+        let loaded = |web: u32| {
+            let more = format!(
+                "[cross.mix]\npath = \"primary\"\nkind = \"mix\"\nweb = {web}\nvideos = 1\n\
+                 video_rate = \"200 kb/s\"\nbulk = 1\nbulk_window = \"8 kB\"\nstart_within = \"1 s\"\n\
+                 edge_delays = [\"0 ms\", \"12 ms\"]\nedge_delays_far = [\"2 ms\"]\n\
+                 [measure]\nfrom = \"5 s\"\ntime_limit = \"15 s\"\n"
+            );
+            let changes = [
+                ("\"1 %\", \"3 %\"", "\"0 %\""),
+                ("size = \"200 kB\"", "size = \"1 GB\"\nstart = \"1 s\"\nstart_within = \"1 s\""),
+            ];
+            let scenario = scenario(&changes, &more);
+            Simulation.run(&scenario.points[0], 1).unwrap()
+        };
+        let (low, high) = (loaded(5), loaded(80));
+        let get = |metrics: &Metrics, name: &str| metrics.get(name).unwrap();
+        for metrics in [&low, &high] {
+            assert_eq!(metrics.get("complete"), Some(0.0));
+            assert!((12.9..=14.0).contains(&get(metrics, "ended_s")), "{metrics:?}");
+            assert!(get(metrics, "rtxq_mean_kb") > 1.0, "{metrics:?}");
+        }
+        // Two pairs, each with requests of 11 kB on average: 0.9 and 14 of 10 Mb/s.
+        assert!(get(&low, "queue_path1_percent") < get(&high, "queue_path1_percent"), "{high:?}");
+        assert!(get(&high, "dropped_path1_percent") > 1.0, "{high:?}");
+        assert!(get(&low, "throughput_kbit_s") > 2.0 * get(&high, "throughput_kbit_s"), "{high:?}");
+        assert_eq!(get(&high, "queue_path2_percent"), 0.0);
     }
 }

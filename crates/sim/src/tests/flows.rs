@@ -44,6 +44,46 @@ fn a_connection_with_an_end_is_waited_for() {
     assert_eq!(net.trace_hash(), hash);
 }
 
+#[test]
+fn web_traffic_is_answered_and_gives_its_places_back() {
+    let (mut net, hosts, core) = shared(1, Discipline::DropTail);
+    let web = WebTraffic {
+        client: hosts[0],
+        server: hosts[1],
+        rate: 50.0,
+        request: LogNormal::REQUESTS,
+        answer: LogNormal::ANSWERS,
+        start: Instant::from_secs(1),
+        config: TcpConfig::default(),
+    };
+    let id = net.add_web_traffic(web.clone()).unwrap();
+    net.run_until(Instant::from_secs(101));
+    let result = net.web_traffic(id);
+    // 5,000 requests, plus or minus three times the root.
+    assert!((4788..5212).contains(&result.requests), "{result:?}");
+    assert!(result.answered + 20 > result.requests, "{result:?}");
+    // Half the link, so that few wait for others: the least is two round trips of 50 ms.
+    let mean = result.seconds / result.answered as f64;
+    assert!((0.1..0.5).contains(&mean), "{mean}");
+    // What was answered went over the link, from the server.
+    let back = net.link_traffic(core, Direction::Backward, Traffic::Tcp);
+    assert!(back.delivered > result.bytes / 1460, "{back:?}");
+    assert!(net.flows.len() < 100, "{} places", net.flows.len());
+    assert_eq!(net.tcp_flows().count(), 0, "web traffic is counted apart");
+    let hash = net.trace_hash();
+    let (mut net, ..) = shared(1, Discipline::DropTail);
+    net.add_web_traffic(web.clone()).unwrap();
+    net.run_until(Instant::from_secs(101));
+    assert_eq!(net.trace_hash(), hash, "a seed stands for everything");
+    let option = |web: WebTraffic| match shared(1, Discipline::DropTail).0.add_web_traffic(web) {
+        Err(SimError::Option { option, .. }) => option,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(option(WebTraffic { rate: f64::NAN, ..web.clone() }), "web rate");
+    let endless = LogNormal { median: 9.0, sigma: 1.0, most: 8.0 };
+    assert_eq!(option(WebTraffic { answer: endless, ..web }), "web answer");
+}
+
 /// Both have the same rules for their windows, so each gets half. A queue that drops at its end
 /// would not divide justly: who sends more regularly loses less (Floyd and Jacobson 1992).
 #[test]

@@ -1,0 +1,139 @@
+//! What is measured from a time on, after a warm-up, instead of over the whole run.
+
+use anabranch_proto::RetransmissionQueue;
+use anabranch_sim::{Direction, Instant, LinkId, LinkStats, QueueIntegral};
+
+use super::build::Built;
+use crate::metrics::Metrics;
+use crate::setup::{Queue, Setup};
+
+/// The state of things when measuring begins.
+pub(super) struct Window {
+    begun: Instant,
+    bytes: u64,
+    timeouts: u64,
+    queue: RetransmissionQueue,
+    cores: Vec<Core>,
+}
+
+/// The core of a path, the way of the data.
+struct Core {
+    link: LinkId,
+    direction: Direction,
+    room: Queue,
+    queue: QueueIntegral,
+    offered: u64,
+    dropped: u64,
+}
+
+impl Window {
+    /// Measuring begins now.
+    pub(super) fn open(setup: &Setup, built: &mut Built) -> Self {
+        let mut cores = Vec::new();
+        for path in &setup.network.paths {
+            let (Some(core), Some(link)) =
+                (setup.network.links.get(path.core), built.links.get(path.core))
+            else {
+                continue;
+            };
+            let reversed = path.links.iter().any(|(link, back)| *link == path.core && *back);
+            let (direction, room) = match reversed {
+                false => (Direction::Forward, core.forward.queue),
+                true => (Direction::Backward, core.backward.queue),
+            };
+            let queue = built.net.queue_integral(*link, direction);
+            let (offered, dropped) = dropped(built.net.link_stats(*link, direction));
+            cores.push(Core { link: *link, direction, room, queue, offered, dropped });
+        }
+        let (timeouts, queue) = sender(built);
+        Self { begun: built.net.now(), bytes: bytes(built), timeouts, queue, cores }
+    }
+
+    /// What was measured until now. What the metrics say of the sender is replaced if measuring
+    /// did not begin with the run.
+    pub(super) fn close(self, built: &mut Built, metrics: &mut Metrics) {
+        let seconds = built.net.now().saturating_since(self.begun).as_secs_f64();
+        if seconds <= 0.0 {
+            return;
+        }
+        metrics.set("throughput_kbit_s", (bytes(built) - self.bytes) as f64 * 8e-3 / seconds);
+        for (index, core) in self.cores.into_iter().enumerate() {
+            let queue = built.net.queue_integral(core.link, core.direction);
+            let (packets, bytes) = queue.mean_since(&core.queue);
+            let share = match core.room {
+                Queue::Packets(room) => packets / room as f64,
+                Queue::Bytes(room) => bytes / room as f64,
+            };
+            let mut set =
+                |name, value| metrics.set(&format!("{name}_path{}_percent", index + 1), value);
+            set("queue", share * 100.0);
+            let (offered, dropped) = dropped(built.net.link_stats(core.link, core.direction));
+            if offered > core.offered {
+                let share = (dropped - core.dropped) as f64 / (offered - core.offered) as f64;
+                set("dropped", share * 100.0);
+            }
+        }
+        if self.begun > Instant::ZERO {
+            let (timeouts, queue) = sender(built);
+            metrics.set("timeouts", timeouts.saturating_sub(self.timeouts) as f64);
+            retransmission_queue(&queue, &self.queue, metrics);
+        }
+    }
+}
+
+/// Means of the retransmission queue between two times.
+fn retransmission_queue(
+    now: &RetransmissionQueue,
+    then: &RetransmissionQueue,
+    metrics: &mut Metrics,
+) {
+    let part = |now: f64, then: f64, span: f64| (span > 0.0).then(|| (now - then) / span);
+    let (time, before) = (now.time.as_secs_f64(), then.time.as_secs_f64());
+    let (held, held_before) = (now.mean_bytes * time, then.mean_bytes * before);
+    let acked = now.acknowledged_share * held;
+    let acked_before = then.acknowledged_share * held_before;
+    let weighted = |share: Option<f64>, time: f64| share.unwrap_or(0.0) * time;
+    let (recovery, recovery_before) =
+        (now.recovery_time.as_secs_f64(), then.recovery_time.as_secs_f64());
+    let values = [
+        ("rtxq_mean_kb", part(held, held_before, (time - before) * 1e3)),
+        ("rtxq_arrived_percent", part(acked, acked_before, (held - held_before) / 100.0)),
+        (
+            "rtxq_util_percent",
+            part(
+                weighted(now.utilization, time),
+                weighted(then.utilization, before),
+                (time - before) / 100.0,
+            ),
+        ),
+        (
+            "rtxq_util_recovery_percent",
+            part(
+                weighted(now.recovery_utilization, recovery),
+                weighted(then.recovery_utilization, recovery_before),
+                (recovery - recovery_before) / 100.0,
+            ),
+        ),
+    ];
+    for (name, value) in values {
+        metrics.set(name, value.unwrap_or(f64::NAN));
+    }
+}
+
+/// Packets offered to a link and those of them that it lost.
+fn dropped(stats: &LinkStats) -> (u64, u64) {
+    (stats.offered, stats.lost_model + stats.lost_down + stats.queue_drops + stats.early_drops)
+}
+
+/// User bytes that the first transfer delivered.
+fn bytes(built: &Built) -> u64 {
+    built.transfers.first().map_or(0, |id| built.net.transfer(*id).bytes)
+}
+
+/// Timeouts and the retransmission queue of the first transfer's sender.
+fn sender(built: &Built) -> (u64, RetransmissionQueue) {
+    let sender = built.transfers.first().and_then(|id| built.net.sender(*id));
+    sender.map(|sender| sender.statistics()).map_or_else(Default::default, |statistics| {
+        (statistics.counters.t3_timeouts, statistics.retransmission_queue)
+    })
+}
