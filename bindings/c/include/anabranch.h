@@ -57,6 +57,12 @@ struct sctp_recvv_rn {
 #define SCTP_COMPLETE 0x100
 #endif
 
+/* Whether NR-SACKs are wanted, and of an association that is up whether both sides agreed on them
+ * (struct sctp_assoc_value, as in usrsctp; Linux has no such option). */
+#ifndef SCTP_NRSACK_SUPPORTED
+#define SCTP_NRSACK_SUPPORTED 0x30
+#endif
+
 /* Socket options of our own, at the level IPPROTO_SCTP, before bind, listen or connect has opened
  * an endpoint: the UDP port of this side (int; the default is 9899 for sockets that listen and a
  * free one for those that connect), and IP protocol 132 in place of UDP (int, needs CAP_NET_RAW).

@@ -175,6 +175,7 @@ pub(crate) mod option {
     pub(crate) const RECVNXTINFO: i32 = 33;
     pub(crate) const DEFAULT_SNDINFO: i32 = 34;
     pub(crate) const PEER_ADDR_THLDS_V2: i32 = 37;
+    pub(crate) const NRSACK_SUPPORTED: i32 = 0x30;
     pub(crate) const EVENT: i32 = 127;
     pub(crate) const EXPOSE_POTENTIALLY_FAILED_STATE: i32 = 131;
     pub(crate) const REMOTE_UDP_ENCAPS_PORT: i32 = 132;
@@ -294,6 +295,7 @@ mod tests {
             ("SCTP_GET_ASSOC_ID_LIST", option::GET_ASSOC_ID_LIST),
             ("SCTP_PEER_ADDR_THLDS", option::PEER_ADDR_THLDS),
             ("SCTP_PEER_ADDR_THLDS_V2", option::PEER_ADDR_THLDS_V2),
+            ("SCTP_NRSACK_SUPPORTED", option::NRSACK_SUPPORTED),
             ("SCTP_EXPOSE_POTENTIALLY_FAILED_STATE", option::EXPOSE_POTENTIALLY_FAILED_STATE),
             ("SCTP_RECVRCVINFO", option::RECVRCVINFO),
             ("SCTP_RECVNXTINFO", option::RECVNXTINFO),

@@ -92,12 +92,23 @@ static sock open_bound(uint16_t port)
     int on = 1;
     CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on) == 0);
     CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on) == 0);
+    struct sctp_assoc_value nr_sack = {.assoc_value = 1};
+    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_NRSACK_SUPPORTED, &nr_sack, sizeof nr_sack) == 0);
     struct sctp_initmsg init = {.sinit_num_ostreams = 8, .sinit_max_instreams = 8};
     CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_INITMSG, &init, sizeof init) == 0);
     struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons(port)};
     local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     CHECK(BINDX(s, (struct sockaddr *)&local, 1, SCTP_BINDX_ADD_ADDR) == 0);
     return s;
+}
+
+/* Both sides asked for NR-SACKs. */
+static void agreed_on_nr_sacks(sock s)
+{
+    struct sctp_assoc_value nr_sack = {0};
+    socklen_t length = sizeof nr_sack;
+    CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, SCTP_NRSACK_SUPPORTED, &nr_sack, &length) == 0);
+    CHECK(nr_sack.assoc_value == 1);
 }
 
 static size_t size_of(unsigned number)
@@ -115,6 +126,7 @@ static void server(sock listener)
     sock s = CALL(accept)(listener, (struct sockaddr *)&from, &length);
     CHECK(VALID(s));
     CHECK(from.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+    agreed_on_nr_sacks(s);
     int on = 1;
     CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on) == 0);
     struct sctp_rcvinfo got;
@@ -152,6 +164,7 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
         CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, SCTP_STATUS, &status, &length) == 0);
     } while (status.sstat_state != SCTP_ESTABLISHED && usleep(1000) == 0);
     CHECK(status.sstat_outstrms == 8 && status.sstat_instrms == 8);
+    agreed_on_nr_sacks(s);
     struct sockaddr *addresses;
     CHECK(GETPADDRS(s, 0, &addresses) == 1);
     FREEPADDRS(addresses);

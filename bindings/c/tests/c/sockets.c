@@ -500,6 +500,12 @@ static void options(void)
     CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_EXPOSE_POTENTIALLY_FAILED_STATE, &expose,
                                &length) == 0);
     CHECK(expose.assoc_value == 1);
+    struct sctp_assoc_value nr_sack = {.assoc_value = 1};
+    SET(near, SCTP_NRSACK_SUPPORTED, nr_sack);
+    nr_sack.assoc_value = 0;
+    length = sizeof nr_sack;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_NRSACK_SUPPORTED, &nr_sack, &length) == 0);
+    CHECK(nr_sack.assoc_value == 1);
     struct sctp_event_subscribe events = {.sctp_association_event = 1};
     CHECK(option(near, IPPROTO_SCTP, SCTP_EVENTS, &events, sizeof events) == 0);
     struct sctp_event event = {.se_type = SCTP_ASSOC_CHANGE};
@@ -524,6 +530,10 @@ static void options(void)
     length = sizeof status;
     CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_STATUS, &status, &length) == 0);
     CHECK(status.sstat_outstrms == 5 && status.sstat_instrms == 6);
+    /* The server does not want NR-SACKs, and what was agreed on stays. */
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_NRSACK_SUPPORTED, &nr_sack, &length) == 0);
+    CHECK(nr_sack.assoc_value == 0);
+    FAILS(option(near, IPPROTO_SCTP, SCTP_NRSACK_SUPPORTED, &nr_sack, sizeof nr_sack), EOPNOTSUPP);
     /* What is up follows, but not in what the handshake has settled. */
     rto = (struct sctp_rtoinfo){.srto_initial = 6000, .srto_min = 5000};
     SET(near, SCTP_RTOINFO, rto);

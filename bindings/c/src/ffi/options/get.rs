@@ -97,6 +97,14 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
             let value = u32::from(options.expose_pf);
             abi::to_bytes(&AssocValue { value, ..parse::<AssocValue>(given)? })
         }
+        option::NRSACK_SUPPORTED => {
+            let AssocValue { assoc_id, .. } = parse(given)?;
+            // Of one that is up: what was agreed on.
+            let known = socket.with_association(assoc_id, anabranch::Association::statistics);
+            let known = known.ok().flatten();
+            let value = known.map_or(config.nr_sack, |statistics| statistics.nr_sack);
+            abi::to_bytes(&AssocValue { assoc_id, value: value.into() })
+        }
         option::DELAYED_SACK => abi::to_bytes(&SackInfo {
             assoc_id: parse::<SackInfo>(given)?.assoc_id,
             delay: milliseconds(config.sack_delay),

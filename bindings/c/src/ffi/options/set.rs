@@ -102,6 +102,10 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
             let AssocValue { value, .. } = parse(bytes)?;
             choose(socket, |options| options.expose_pf = value != 0)
         }
+        option::NRSACK_SUPPORTED => {
+            let AssocValue { assoc_id, value } = parse(bytes)?;
+            socket.configure(assoc_id, |config| config.nr_sack = value != 0)
+        }
         option::DELAYED_SACK => {
             let info: SackInfo = parse(bytes)?;
             socket.configure(info.assoc_id, |config| {
