@@ -91,6 +91,17 @@ pub enum Outcome {
     TimedOut,
 }
 
+/// The sender found a path to have failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathFailure {
+    /// Number of the path, from 0.
+    pub path: usize,
+    /// When.
+    pub at: Instant,
+    /// User bytes that had been delivered by then.
+    pub bytes: u64,
+}
+
 /// What is known of a transfer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -118,8 +129,8 @@ pub struct TransferResult {
     pub delays: Histogram,
     /// How often the sender found the first path to have failed.
     pub failures: u64,
-    /// When it did so first.
-    pub first_failure_at: Option<Instant>,
+    /// Each time that the sender found a path to have failed.
+    pub path_failures: Vec<PathFailure>,
     /// The sender's statistics when its association ended, or the run.
     pub sender: Option<Statistics>,
     /// The receiver's.
@@ -233,7 +244,7 @@ impl TransferApplication {
                 longest_gap_at: spec.start,
                 delays: Histogram::default(),
                 failures: 0,
-                first_failure_at: None,
+                path_failures: Vec::new(),
                 sender: None,
                 receiver: None,
             },
@@ -416,11 +427,10 @@ impl Application for TransferApplication {
                     self.fill(context);
                 }
                 Event::Writable => self.fill(context),
-                Event::PathChanged { path, state: PathState::Inactive, .. }
-                    if path.index() == 0 =>
-                {
-                    self.result.failures += 1;
-                    self.result.first_failure_at.get_or_insert(now);
+                Event::PathChanged { path, state: PathState::Inactive, .. } => {
+                    let (path, bytes) = (path.index(), self.result.bytes);
+                    self.result.failures += u64::from(path == 0);
+                    self.result.path_failures.push(PathFailure { path, at: now, bytes });
                 }
                 Event::Closed(reason) => {
                     self.result.sender =

@@ -46,6 +46,7 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
         }
     }
     metrics.set("longest_gap_s", result.longest_gap.as_secs_f64());
+    metrics.set("longest_gap_end_s", seconds(result.longest_gap_at + result.longest_gap));
     let delays = [
         ("delay_mean_s", result.delays.mean()),
         ("delay_p95_s", result.delays.quantile(950)),
@@ -57,8 +58,8 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
         }
     }
     metrics.set("failovers", result.failures as f64);
-    if let Some(at) = result.first_failure_at {
-        metrics.set("failure_detected_s", seconds(at));
+    if let Some(failure) = result.path_failures.first() {
+        metrics.set("failure_detected_s", seconds(failure.at));
     }
     let statistics =
         result.sender.clone().or_else(|| net.sender(*id).map(|sender| sender.statistics()));

@@ -2,6 +2,7 @@
 
 mod build;
 mod cross;
+mod failure;
 mod measure;
 mod trace;
 mod window;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use anabranch_sim::{Instant, Network, Outcome};
 
 use build::Built;
+use failure::Failure;
 pub use trace::{Trace, trace};
 use window::Window;
 
@@ -29,10 +31,14 @@ impl Experiment for Simulation {
         let mut built = build::build(setup, seed).map_err(|error| error.to_string())?;
         let mut gauges = measure::Gauges::default();
         let gauged = if setup.gauges { Some(&mut gauges) } else { None };
+        let mut failure = Failure::of(setup);
         let window = warm_up(setup, &mut built);
-        advance(setup, &mut built, gauged)?;
+        advance(setup, &mut built, gauged, failure.as_mut())?;
         let mut metrics = measure::metrics(&built, setup.gauges.then_some(&gauges));
         window.close(&mut built, &mut metrics);
+        if let Some(failure) = &failure {
+            failure.measure(&built, &mut metrics);
+        }
         // What is on its way is not lost.
         let longest = setup.network.paths.iter().map(|path| setup.network.rtt(path)).max();
         let drained = built.net.now() + 2 * longest.unwrap_or_default();
@@ -58,14 +64,18 @@ fn advance(
     setup: &Setup,
     built: &mut Built,
     mut gauges: Option<&mut measure::Gauges>,
+    mut failure: Option<&mut Failure>,
 ) -> Result<(), String> {
     let limit = Instant::ZERO + setup.time_limit;
     let mut waiting: Vec<&Event> =
         setup.events.iter().filter(|event| matches!(event.when, When::AfterChunk(_))).collect();
     let mut next_gauge = Instant::ZERO;
-    // Events that wait for a chunk, and gauges, are looked at after each step; without them the
-    // network runs through.
-    while !waiting.is_empty() || gauges.is_some() {
+    // Events that wait for a chunk, gauges, and a failure until it is over, are looked at after each
+    // step; without them the network runs through.
+    while !waiting.is_empty()
+        || gauges.is_some()
+        || failure.as_ref().is_some_and(|failure| failure.is_ahead())
+    {
         if built.net.now() >= limit || all_ended(built) || !built.net.step() {
             break;
         }
@@ -74,6 +84,12 @@ fn advance(
         {
             gauges.read(built);
             next_gauge = built.net.now() + GAUGE_INTERVAL;
+        }
+        if let Some(failure) = failure.as_deref_mut() {
+            failure.look(built);
+        }
+        if waiting.is_empty() {
+            continue;
         }
         let sent = built.chunks_sent(setup);
         let due = |event: &&Event| matches!(event.when, When::AfterChunk(n) if sent >= n);
@@ -111,7 +127,7 @@ impl Built {
 /// A network that cannot be built.
 pub fn trace_hash(point: &Point, seed: u64) -> Result<u64, String> {
     let mut built: Built = build::build(&point.setup, seed).map_err(|error| error.to_string())?;
-    advance(&point.setup, &mut built, None)?;
+    advance(&point.setup, &mut built, None, None)?;
     let net: &Network = &built.net;
     Ok(net.trace_hash())
 }
@@ -167,7 +183,9 @@ mod tests {
         assert_eq!(metrics.get("complete"), Some(1.0), "{metrics:?}");
         assert!(metrics.get("failovers").unwrap() >= 1.0, "{metrics:?}");
         assert!(metrics.get("failure_detected_s").unwrap() > 1.0, "{metrics:?}");
-        assert!(metrics.get("longest_gap_s").unwrap() > 0.9, "{metrics:?}");
+        let gap = metrics.get("longest_gap_s").unwrap();
+        let gap_end = metrics.get("longest_gap_end_s").unwrap();
+        assert!(gap > 0.9 && gap_end > gap, "{metrics:?}");
         let sum =
             |name: &str| [1, 2].map(|path| metrics.get(&format!("{name}_path{path}")).unwrap());
         assert_eq!(sum("timeouts").iter().sum::<f64>(), metrics.get("timeouts").unwrap());
@@ -197,6 +215,33 @@ mod tests {
         let share = |metrics: &Metrics| metrics.get("recovery_blocked_percent").unwrap();
         assert!(share(&nr_sack) < share(&sack), "{nr_sack:?} {sack:?}");
         assert_eq!((large.get("send_buffer_blocks"), share(&large)), (Some(0.0), 0.0));
+    }
+
+    #[test]
+    fn goodput_while_a_path_is_down_ends_with_its_repair_or_detection() {
+        let base = &[
+            ("\"1 %\", \"3 %\"", "\"0 %\""),
+            ("profile = \"rfc2960\"", "profile = \"rfc2960\"\npmr = 1"),
+        ];
+        let cut = "[event.cut]\nat = \"400 ms\"\ncut = \"primary\"\n";
+        let run = |more: &str| Simulation.run(&scenario(base, more).points[0], 1).unwrap();
+        // Two timeouts, in which at most retransmissions arrive over the other path.
+        let detected = run(cut);
+        let at = detected.get("failure_detected_s").unwrap();
+        assert!((3.3..4.0).contains(&at), "{detected:?}");
+        let slow = detected.get("goodput_in_failure_kb_s").unwrap();
+        assert!(slow > 0.0 && slow * (at - 0.4) < 100.0, "{detected:?}");
+        // It is repaired before anybody notices.
+        let repaired =
+            run(&format!("{cut}[event.repair]\nat = \"500 ms\"\nrepair = \"primary\"\n"));
+        assert_eq!(repaired.get("failure_detected_s"), None, "{repaired:?}");
+        assert!(repaired.get("goodput_in_failure_kb_s").is_some(), "{repaired:?}");
+        // Nothing was cut, or only after the end.
+        let late = cut.replace("400 ms", "1000 s");
+        for metrics in [run(""), run(&late)] {
+            assert_eq!(metrics.get("goodput_in_failure_kb_s"), None, "{metrics:?}");
+            assert!(metrics.get("ended_s").unwrap() < 10.0, "{metrics:?}");
+        }
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub fn trace<W: Write + 'static>(
     };
     let cwnd: Vec<SeriesId> = (0..count).map(|path| gauge(path, |p| p.cwnd as f64)).collect();
     let rto: Vec<SeriesId> = (0..count).map(|path| gauge(path, |p| p.rto.as_secs_f64())).collect();
-    super::advance(setup, &mut built, None)?;
+    super::advance(setup, &mut built, None, None)?;
     let metrics = measure::metrics(&built, None);
     let series = |ids: &[SeriesId]| {
         ids.iter()

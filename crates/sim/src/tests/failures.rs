@@ -40,6 +40,9 @@ fn the_other_path_takes_over() {
     // 1 + 2 + 4 + 8 + 16 + 32 s until six timeouts have passed (caro 2.6.1).
     let time = result.transfer_time().unwrap();
     assert!(time > Duration::from_secs(60) && time < Duration::from_secs(75), "{time:?}");
+    let [failure] = result.path_failures[..] else { panic!("{:?}", result.path_failures) };
+    assert!(failure.path == 0 && failure.at > Instant::from_secs(60), "{failure:?}");
+    assert!((1..result.bytes).contains(&failure.bytes), "{failure:?}");
 }
 
 #[test]

@@ -1,0 +1,91 @@
+//! What a failed path costs: when its failure is detected, and how much arrives until then.
+
+use anabranch_sim::{Instant, Network, PathFailure, TransferId};
+
+use super::build::Built;
+use crate::metrics::Metrics;
+use crate::setup::{Change, Event, Setup, When};
+
+/// The first cut of a path at a time that the setup names.
+pub(super) struct Failure {
+    path: usize,
+    cut_at: Instant,
+    repaired_at: Option<Instant>,
+    /// User bytes of the first transfer that had been delivered by then.
+    bytes_at_cut: Option<u64>,
+    bytes_at_repair: Option<u64>,
+}
+
+impl Failure {
+    /// `None` when no path is cut, or before measuring begins.
+    pub(super) fn of(setup: &Setup) -> Option<Self> {
+        let at = |event: &Event| match event.when {
+            When::At(at) => Some(Instant::ZERO + at),
+            When::AfterChunk(_) => None,
+        };
+        let cuts = setup.events.iter().filter(|event| event.change == Change::Cut);
+        let (cut_at, cut) =
+            cuts.filter_map(|cut| Some((at(cut)?, cut))).min_by_key(|(at, _)| *at)?;
+        if cut_at < Instant::ZERO + setup.measure_from {
+            return None;
+        }
+        let path = setup
+            .network
+            .paths
+            .iter()
+            .position(|path| path.links.iter().any(|(link, _)| *link == cut.link))?;
+        let repairs = setup
+            .events
+            .iter()
+            .filter(|event| event.change == Change::Repair && event.link == cut.link);
+        let repaired_at = repairs.filter_map(at).filter(|at| *at > cut_at).min();
+        Some(Self { path, cut_at, repaired_at, bytes_at_cut: None, bytes_at_repair: None })
+    }
+
+    /// Whether there is more to look at.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.bytes_at_cut.is_none()
+            || (self.repaired_at.is_some() && self.bytes_at_repair.is_none())
+    }
+
+    /// Reads what has been delivered at the time of the cut and of the repair, which are events
+    /// of the network, so that it stops there.
+    pub(super) fn look(&mut self, built: &Built) {
+        let Some(id) = built.transfers.first() else { return };
+        let (now, bytes) = (built.net.now(), built.net.transfer(*id).bytes);
+        if now >= self.cut_at {
+            self.bytes_at_cut.get_or_insert(bytes);
+        }
+        if self.repaired_at.is_some_and(|at| now >= at) {
+            self.bytes_at_repair.get_or_insert(bytes);
+        }
+    }
+
+    pub(super) fn measure(&self, built: &Built, metrics: &mut Metrics) {
+        let Some(id) = built.transfers.first() else { return };
+        let detected = self.detected(&built.net, *id);
+        let started_at = built.net.transfer(*id).started_at;
+        // What failed before the cut, or on another path, is not this failure.
+        let after = detected.map(|failure| failure.at.saturating_since(started_at).as_secs_f64());
+        metrics.set("failure_detected_s", after.unwrap_or(f64::NAN));
+        let end = match (self.repaired_at, self.bytes_at_repair, detected) {
+            (Some(at), Some(bytes), detected) if detected.is_none_or(|failure| failure.at > at) => {
+                Some((at, bytes))
+            }
+            (_, _, detected) => detected.map(|failure| (failure.at, failure.bytes)),
+        };
+        if let (Some(before), Some((at, bytes))) = (self.bytes_at_cut, end) {
+            let seconds = at.saturating_since(self.cut_at).as_secs_f64();
+            if seconds > 0.0 {
+                let kilobytes = bytes.saturating_sub(before) as f64 * 1e-3;
+                metrics.set("goodput_in_failure_kb_s", kilobytes / seconds);
+            }
+        }
+    }
+
+    /// When the sender first found the path to have failed after it was cut.
+    fn detected(&self, net: &Network, id: TransferId) -> Option<PathFailure> {
+        let mut failures = net.transfer(id).path_failures.iter();
+        failures.find(|failure| failure.path == self.path && failure.at >= self.cut_at).copied()
+    }
+}
