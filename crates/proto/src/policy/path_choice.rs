@@ -11,15 +11,19 @@ pub enum PathChoice {
     /// The next one after the path that carried new data last.
     #[default]
     RoundRobin,
+    /// A path keeps its turn until its window is full, and gives it to the next one that has room
+    /// (nat Figs 4.2 and 4.4).
+    WindowInTurn,
     /// The one with the shortest smoothed round-trip time; one that has not been measured counts
     /// as the longest.
     LowestRtt,
 }
 
-named!(PathChoice { RoundRobin = "round-robin", LowestRtt = "lowest-rtt", });
+named!(PathChoice { RoundRobin = "round-robin", WindowInTurn = "window-in-turn", LowestRtt = "lowest-rtt", });
 
 impl PathChoice {
-    /// The path for the next packet, of those that `may_send`; `last` carried new data last.
+    /// The path for the next packet, of those that `may_send`; `last` carried new data last, or it has
+    /// its turn.
     pub(crate) fn path(
         self,
         last: usize,
@@ -28,7 +32,8 @@ impl PathChoice {
     ) -> Option<usize> {
         let mut in_turn = (1..=paths.len()).map(|step| (last + step) % paths.len());
         match self {
-            Self::RoundRobin => in_turn.find(|path| may_send(*path)),
+            Self::WindowInTurn if may_send(last) => Some(last),
+            Self::RoundRobin | Self::WindowInTurn => in_turn.find(|path| may_send(*path)),
             Self::LowestRtt => in_turn.filter(|path| may_send(*path)).min_by_key(|path| {
                 paths[*path].rtt.srtt().map_or((true, None), |srtt| (false, Some(srtt)))
             }),

@@ -4,7 +4,7 @@
 
 use super::Association;
 use crate::marks::mark;
-use crate::policy::RetransmissionPolicy;
+use crate::policy::{PathChoice, RetransmissionPolicy};
 use crate::send::Held;
 use crate::time::Instant;
 
@@ -19,7 +19,12 @@ impl Association {
         let room = |path: usize| {
             self.carries_new(path) && self.has_room(now, path) && !self.full_shares(path).any()
         };
-        multipath.path_choice.path(self.last_new, &self.paths, room)
+        let path = multipath.path_choice.path(self.last_new, &self.paths, room)?;
+        if multipath.path_choice == PathChoice::WindowInTurn {
+            // The turn is given on when the window is full, even if nothing may leave now.
+            self.last_new = path;
+        }
+        Some(path)
     }
 
     /// Whether new data may take a path, if it has room there. While no path is active the one in use
