@@ -229,3 +229,71 @@ fn fig_4_4_cmt_pf_is_blocked_once() {
     let blocked = line.pair.statistics(0).blocking.receive_window;
     assert!(blocked.with_timeouts < Duration::from_millis(1100), "{blocked:?}");
 }
+
+/// Figs 4.10 to 4.12: what path 1 carries after its first timeout, round trip by round trip: packets
+/// of new data, and cwnd in packets at its end. Nothing limits the sender but its windows.
+fn after_a_timeout(mode: MultipathMode, recovered_cwnd_mtus: u32) -> Vec<(usize, usize)> {
+    const FLIGHT: usize = 64;
+    const ROUND: Duration = Duration::from_millis(20);
+    let mut config = config(mode);
+    config.multipath.as_mut().expect("it is on").recovered_cwnd_mtus = recovered_cwnd_mtus;
+    // Half of it is the slow-start threshold after the timeout.
+    config.initial_cwnd = InitialCwnd::Mtus(FLIGHT as u32);
+    config.burst = BurstControl::Unlimited;
+    config.receive_buffer = 64 << 20;
+    let mut pair = Pair::connected(2, config);
+    // A packet takes ten microseconds, so that acknowledgements come one by one.
+    pair.net.set_links(LinkConfig::new().delay(Pair::DELAY).rate(1_200_000_000));
+    // Path 2 is slow, so that it does not take everything.
+    let slow = LinkConfig::new().delay(Pair::DELAY).rate(12_000_000);
+    pair.net.set_link(pair.addresses[0][1], pair.addresses[1][1], slow);
+    let timeout = pair.net.now() + Duration::from_secs(1);
+    let from = pair.addresses[0][0];
+    pair.net.script(move |sight| {
+        let lost = sight.from == from && sight.now < timeout && sight.has(kind::DATA);
+        if lost { Verdict::Drop } else { Verdict::Pass }
+    });
+    for _ in 0..FLIGHT {
+        assert!(pair.send(0, 0, vec![1; MESSAGE]));
+    }
+    pair.run(Duration::from_millis(999));
+    let path_2 = pair.addresses[0][1];
+    assert!(pair.net.trace.kept().iter().all(|(_, packet)| packet.from != path_2));
+    // Before the window of path 1 is open again, path 2 takes what it can.
+    for _ in 0..600 {
+        assert!(pair.send(0, 0, vec![1; MESSAGE]));
+    }
+    pair.net.settle();
+    pair.forget();
+    let mut rounds = Vec::new();
+    for round in 1..=6 {
+        let end = timeout + ROUND * round - Duration::from_millis(2);
+        pair.run(end.saturating_since(pair.net.now()));
+        let kept = pair.net.trace.kept().iter();
+        let data =
+            kept.filter(|(_, packet)| packet.from == from && !tsns(&packet.bytes).is_empty());
+        let path = &pair.statistics(0).paths[0];
+        rounds.push((data.count(), path.cwnd.div_ceil(1500)));
+        assert!(path.cwnd <= path.ssthresh, "slow start");
+        pair.forget();
+    }
+    rounds
+}
+
+#[test]
+fn figs_4_10_to_4_12_the_window_after_a_timeout() {
+    // Data goes on with a window of one packet.
+    let cmt = after_a_timeout(MultipathMode::Cmt, 2);
+    assert_eq!(cmt, [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32)]);
+    // A heartbeat takes the first round trip: PF1 lags behind by one, PF2 does not.
+    let pf1 = after_a_timeout(MultipathMode::CmtPf, 1);
+    assert_eq!(pf1, [(0, 1), (1, 1), (2, 2), (4, 4), (8, 8), (16, 16)]);
+    let pf2 = after_a_timeout(MultipathMode::CmtPf, 2);
+    assert_eq!(pf2, [(0, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32)]);
+    // All in all CMT has sent one packet more than PF2, however long it takes (nat 4.5.2.2).
+    let sum = |rounds: &[(usize, usize)]| rounds.iter().map(|(sent, _)| sent).sum::<usize>();
+    for rounds in 1..=6 {
+        assert_eq!(sum(&cmt[..rounds]), (1 << rounds) - 1);
+        assert_eq!(sum(&pf2[..rounds]), (1 << rounds) - 2);
+    }
+}
