@@ -288,8 +288,9 @@ fn free_value(axis: &Axis, text: &str) -> Checked<AxisValue> {
     }
 }
 
-/// Reads the combinations that are left out.
-pub(super) fn read_skips(tree: &Node, axes: &[Axis]) -> Checked<Vec<Skip>> {
+/// Reads the combinations that are left out. They name values of the file's axes, `all`, of which
+/// `axes` may have but some.
+pub(super) fn read_skips(tree: &Node, all: &[Axis], axes: &[Axis]) -> Checked<Vec<Skip>> {
     let Some(node) = tree.get("skip") else { return Ok(Vec::new()) };
     let Value::List(nodes) = &node.value else {
         return problem(node.line, "combinations are skipped with [[skip]]");
@@ -302,27 +303,34 @@ pub(super) fn read_skips(tree: &Node, axes: &[Axis]) -> Checked<Vec<Skip>> {
             };
             let mut conditions = Vec::new();
             for (name, node) in entries {
-                let Some(index) = axes.iter().position(|axis| axis.name == *name) else {
+                let Some(index) = all.iter().position(|axis| axis.name == *name) else {
                     return problem(node.line, format!("skip: '{name}' is no axis"));
                 };
                 let texts = match &node.value {
                     Value::List(nodes) => nodes.iter().map(Node::text).collect(),
                     _ => vec![node.text()],
                 };
-                conditions.push((index, condition(axes, index, &texts, node.line)?));
+                conditions.push((index, condition(all, axes, index, &texts, node.line)?));
             }
             Ok(Skip(conditions))
         })
         .collect()
 }
 
-fn condition(axes: &[Axis], index: usize, texts: &[String], line: usize) -> Checked<Vec<usize>> {
-    let Some(axis) = axes.get(index) else { return Ok(Vec::new()) };
-    texts
-        .iter()
-        .map(|text| match axis.find(text) {
-            Some(value) => Ok(value),
-            None => problem(line, format!("the axis '{}' has no value '{text}'", axis.name)),
-        })
-        .collect()
+/// Where the values of a condition stand on an axis, those that it still has.
+fn condition(
+    all: &[Axis],
+    axes: &[Axis],
+    index: usize,
+    texts: &[String],
+    line: usize,
+) -> Checked<Vec<usize>> {
+    let (Some(whole), Some(axis)) = (all.get(index), axes.get(index)) else {
+        return Ok(Vec::new());
+    };
+    let unknown = texts.iter().find(|text| whole.find(text).is_none());
+    match unknown {
+        Some(text) => problem(line, format!("the axis '{}' has no value '{text}'", axis.name)),
+        None => Ok(texts.iter().filter_map(|text| axis.find(text)).collect()),
+    }
 }

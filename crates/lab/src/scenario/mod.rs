@@ -166,7 +166,7 @@ impl Scenario {
                 Some(path)
             }
         };
-        let skips = axis::read_skips(&tree, &axes)?;
+        let skips = axis::read_skips(&tree, &all_axes, &axes)?;
         let points = points(&tree, &axes, &skips)?;
         let (id, file) = (id.to_owned(), file.to_owned());
         Ok(Self {
@@ -406,6 +406,11 @@ series = "policy"
         let more = "[[skip]]\nloss = \"3 %\"\npolicy = \"Alt\"\n";
         let scenario = read(&format!("{}{more}", text()), &[]).unwrap();
         assert_eq!(scenario.points.len(), 3);
+        // What the command line leaves out may be named nevertheless.
+        let only = |value: &str| {
+            read(&format!("{}{more}", text()), &[("loss", value)]).unwrap().points.len()
+        };
+        assert_eq!((only("1"), only("3")), (2, 1));
         let wrong = "[[skip]]\nloss = \"4 %\"\n";
         let error = read(&format!("{}{wrong}", text()), &[]).unwrap_err();
         assert!(error.reason.contains("has no value"), "{error:?}");
