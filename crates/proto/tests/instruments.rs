@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anabranch_harness::{Pair, Verdict, craft};
 use anabranch_proto::config::{IdleCwnd, InitialCwnd};
-use anabranch_proto::{AssociationConfig, Blocked, BurstControl, Statistics};
+use anabranch_proto::{
+    AssociationConfig, Blocked, Blocking, BurstControl, MultipathMode, Statistics,
+};
 use anabranch_wire::{Chunk, GapBlock, Packet, Tsn};
 
 /// Length of the messages, one chunk each.
@@ -12,6 +14,17 @@ const LENGTH: usize = 1000;
 
 fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+fn config(send_buffer: usize) -> AssociationConfig {
+    let mut config = AssociationConfig::rfc9260();
+    config.heartbeat_interval = None;
+    config.mtu.discovery = false;
+    config.initial_cwnd = InitialCwnd::Mtus(20);
+    config.idle_cwnd = IdleCwnd::Keep;
+    config.burst = BurstControl::Unlimited;
+    config.send_buffer = send_buffer;
+    config
 }
 
 /// A node whose peer says nothing but what the test has it say.
@@ -24,14 +37,7 @@ struct Sender {
 impl Sender {
     /// One message has been sent, and acknowledged with a window of `rwnd`.
     fn new(send_buffer: usize, rwnd: u32) -> Self {
-        let mut config = AssociationConfig::rfc9260();
-        config.heartbeat_interval = None;
-        config.mtu.discovery = false;
-        config.initial_cwnd = InitialCwnd::Mtus(20);
-        config.idle_cwnd = IdleCwnd::Keep;
-        config.burst = BurstControl::Unlimited;
-        config.send_buffer = send_buffer;
-        let mut pair = Pair::connected(1, config);
+        let mut pair = Pair::connected(1, config(send_buffer));
         pair.net.script(|sight| if sight.node == 1 { Verdict::Drop } else { Verdict::Pass });
         let mut sender = Self { pair, first: 0 };
         assert!(sender.send());
@@ -124,6 +130,30 @@ fn a_receive_window_without_room_for_the_next_chunk_blocks() {
     let blocking = sender.statistics().blocking;
     assert_eq!(seen(blocking.receive_window), (1, [millis(1200), millis(0), millis(0)]));
     assert_eq!(blocking.send_buffer, Blocked::default());
+}
+
+/// What a cut path carried keeps all that the other one delivers in the send buffer, until the
+/// other one's share of it is full, too.
+#[test]
+fn a_full_share_of_a_split_buffer_blocks() {
+    let run = |nr_sack: bool| {
+        let mut config = config(100_000).with_multipath(MultipathMode::Cmt);
+        config.nr_sack = nr_sack;
+        let mut pair = Pair::connected(2, config);
+        pair.set_up(1, false);
+        while pair.send(0, 0, vec![7; LENGTH]) {}
+        // Until the timer expires after a second.
+        pair.run_until(millis(2000), |pair| pair.statistics(0).counters.t3_timeouts > 0);
+        pair.statistics(0)
+    };
+    let (sack, nr_sack) = (run(false), run(true));
+    let [sent, sent_with_nr_sacks] =
+        [&sack, &nr_sack].map(|statistics| statistics.paths[0].data_bytes_sent);
+    assert!(sack.send_queue_bytes > 0 && sent < sent_with_nr_sacks);
+    let blocked = sack.blocking.send_buffer;
+    assert_eq!((blocked.times, sack.blocking.receive_window.times), (1, 0));
+    assert!(blocked.time > millis(800) && blocked.with_timeouts == blocked.time, "{blocked:?}");
+    assert_eq!(nr_sack.blocking, Blocking::default());
 }
 
 #[test]
