@@ -1,0 +1,103 @@
+//! What a sender with 1,000 associations holds in memory at 1, 3 and 8 % loss: SACK against NR-SACK.
+//!
+//! `cargo bench -p anabranch-bench --bench memory`
+//!
+//! One endpoint sends over all associations to another one, greedily, in unordered messages of one
+//! chunk; the receiver takes what comes. Each direction has 50 ms of delay, loses so many of the packets,
+//! and no other limit. A sender gets its next message when the one before has left, so that what it
+//! holds is what it keeps for retransmissions. Printed are
+//!
+//! - user data in the retransmission queues, and what the endpoint accounts for it, with the slot of
+//!   each chunk: means of 40 looks in 10 s, once they have all been up for 5 s, a look being the sum of all associations;
+//! - what the allocator gets back when the sending endpoint is dropped at the end of that.
+//!
+//! Nothing depends on the machine: each run has the same packets.
+#![forbid(unsafe_code)]
+
+mod network;
+
+use std::alloc::System;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+use crate::network::Network;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const ASSOCIATIONS: usize = 1000;
+/// Percent of the packets.
+const LOSSES: [u64; 3] = [1, 3, 8];
+const LOOKS: u32 = 40;
+const LOOK: Duration = Duration::from_millis(250);
+const SEED: u64 = 1;
+
+/// Sums over all associations.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Bytes of user data in the retransmission queues, in the mean.
+    kept: f64,
+    /// Bytes that the endpoint accounts for its buffers, in the mean.
+    accounted: f64,
+    /// Bytes that the allocator got back.
+    allocated: f64,
+    /// User bytes that the receiver got in a second.
+    goodput: f64,
+}
+
+/// Bytes that the allocator holds.
+fn held() -> usize {
+    let stats = ALLOCATOR.stats();
+    stats.bytes_allocated.wrapping_sub(stats.bytes_deallocated)
+}
+
+fn main() -> ExitCode {
+    for loss in LOSSES {
+        match (run(loss, false), run(loss, true)) {
+            (Ok(sack), Ok(nr_sack)) => tell(loss, &sack, &nr_sack),
+            (Err(message), _) | (_, Err(message)) => {
+                eprintln!("memory: {message}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn run(loss: u64, nr_sack: bool) -> Result<Seen, String> {
+    let mut network = Network::new(ASSOCIATIONS, loss, nr_sack, SEED)?;
+    let received = network.received();
+    let mut seen = Seen::default();
+    for _ in 0..LOOKS {
+        network.run(LOOK)?;
+        seen.kept += network.kept()? as f64 / f64::from(LOOKS);
+        seen.accounted += network.accounted() as f64 / f64::from(LOOKS);
+    }
+    let seconds = LOOK.as_secs_f64() * f64::from(LOOKS);
+    seen.goodput = (network.received() - received) as f64 / seconds;
+    let before = held();
+    network.drop_sender();
+    seen.allocated = (before - held()) as f64;
+    Ok(seen)
+}
+
+fn tell(loss: u64, sack: &Seen, nr_sack: &Seen) {
+    println!("| {ASSOCIATIONS} associations, {loss} % loss | SACK | NR-SACK | NR-SACK / SACK |");
+    println!("|---|---|---|---|");
+    let rows = [
+        ("user data kept for retransmissions", sack.kept, nr_sack.kept),
+        ("accounted for it, with slots", sack.accounted, nr_sack.accounted),
+        ("of the allocator, with all else of the endpoint", sack.allocated, nr_sack.allocated),
+    ];
+    let megabytes = |bytes: f64| format!("{:.1} MB", bytes / 1e6);
+    for (what, sack, nr_sack) in rows {
+        let ratio = nr_sack / sack;
+        println!("| {what} | {} | {} | {ratio:.2} |", megabytes(sack), megabytes(nr_sack));
+    }
+    let rate = |seen: &Seen| format!("{:.0} Mb/s", seen.goodput * 8e-6);
+    let ratio = nr_sack.goodput / sack.goodput;
+    println!("| goodput | {} | {} | {ratio:.2} |", rate(sack), rate(nr_sack));
+    println!();
+}
