@@ -1,7 +1,7 @@
 //! Options that choose between the policies of multihoming.
 
 use anabranch::{
-    AssociationConfig, DormantBehaviour, InitiationOrder, MultipathMode, PathChoice,
+    AssociationConfig, Coupling, DormantBehaviour, InitiationOrder, MultipathMode, PathChoice,
     RetransmissionPolicy, RetransmissionPrecedence,
 };
 use clap::Args;
@@ -19,6 +19,10 @@ pub(crate) struct PolicyOptions {
     /// [default: round-robin]
     #[arg(long, value_name = "CHOICE", requires = "multipath")]
     path_choice: Option<PathChoice>,
+    /// How the windows of the paths depend on each other, so that paths through one bottleneck take
+    /// the share of one: uncoupled, lia, olia, balia, cmt-rpv1 or cmt-rpv2 [default: uncoupled]
+    #[arg(long, value_name = "ALGORITHM", requires = "multipath")]
+    coupling: Option<Coupling>,
     /// Let one path take all of the buffers, not its equal share only
     #[arg(long, requires = "multipath")]
     no_buffer_split: bool,
@@ -74,6 +78,7 @@ impl PolicyOptions {
         [
             ("--multipath", self.multipath.is_some()),
             ("--path-choice", self.path_choice.is_some()),
+            ("--coupling", self.coupling.is_some()),
             ("--no-buffer-split", self.no_buffer_split),
             ("--retransmission", self.retransmission.is_some()),
             ("--retransmission-precedence", self.retransmission_precedence.is_some()),
@@ -102,6 +107,7 @@ impl PolicyOptions {
         }
         if let Some(multipath) = &mut config.multipath {
             set(&mut multipath.path_choice, self.path_choice);
+            set(&mut multipath.coupling, self.coupling);
             multipath.buffer_split &= !self.no_buffer_split;
         }
         set(&mut config.retransmission, self.retransmission);
@@ -158,14 +164,15 @@ mod tests {
         assert_eq!(options.given().count(), 11);
         assert_eq!(config.multipath, None);
         let mut several = AssociationConfig::default();
-        let line = "--multipath cmt-pf --path-choice lowest-rtt --no-buffer-split --retransmission rtx-cwnd";
+        let line = "--multipath cmt-pf --path-choice lowest-rtt --coupling olia --no-buffer-split --retransmission rtx-cwnd";
         let options = parse(line).unwrap();
         options.apply(&mut several);
         let multipath = several.multipath.unwrap();
         assert_eq!((multipath.path_choice, multipath.buffer_split), (PathChoice::LowestRtt, false));
+        assert_eq!(multipath.coupling, Coupling::Olia);
         assert_eq!(several.retransmission, RetransmissionPolicy::RtxCwnd);
         assert_eq!(several.potentially_failed_max_retrans, Some(0));
-        assert_eq!(options.given().count(), 4);
+        assert_eq!(options.given().count(), 5);
         let mut untouched = AssociationConfig::rfc2960();
         parse("").unwrap().apply(&mut untouched);
         assert_eq!(untouched.retransmission, RetransmissionPolicy::AllRtxAlt);
@@ -179,6 +186,7 @@ mod tests {
         assert!(error.contains("none of all-rtx-same, all-rtx-alt, fr-same-rto-alt"), "{error}");
         assert!(parse("--informed").is_err());
         assert!(parse("--path-choice round-robin").is_err());
+        assert!(parse("--coupling lia").is_err());
         assert!(parse("--multipath on").is_err());
         assert!(parse("--cpt -1").is_err());
     }

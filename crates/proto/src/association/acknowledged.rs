@@ -4,7 +4,7 @@ use anabranch_wire::{Cause, NrSack};
 
 use super::Association;
 use crate::config::{BurstControl, Revision};
-use crate::congestion::AckInfo;
+use crate::congestion::{AckInfo, Coupled};
 use crate::event::CloseReason;
 use crate::marks::mark;
 use crate::recovery::ack::{AckError, Freed};
@@ -106,6 +106,11 @@ impl Association {
     // req: rfc9260 7.2.4 "MUST be applied first"
     // req: rfc9260 7.2.1 "SHOULD update its cwnd (or cwnds) apportioned"
     fn grow_windows(&mut self, now: Instant) {
+        let coupling = self.view_paths(|all, index| {
+            let (at, flight) = all.paths[index].flight_before;
+            let flight = if at == now { flight } else { 0 };
+            flight.max(all.summary.paths[index].flight_before)
+        });
         for (index, path) in self.paths.iter_mut().enumerate() {
             let ack = &self.summary.paths[index];
             if let Some(rtt) = ack.rtt {
@@ -124,7 +129,7 @@ impl Association {
             if path.flight_before.0 != now {
                 path.flight_before = (now, flight_before);
             }
-            path.congestion.on_ack(&AckInfo {
+            let info = AckInfo {
                 bytes_acked: ack.bytes,
                 flight_before: path.flight_before.1.max(flight_before),
                 all_acked: !self.outstanding.in_flight(index),
@@ -137,7 +142,8 @@ impl Association {
                 in_fast_recovery: path
                     .recovery_exit
                     .is_some_and(|exit| !exit.is_reached(index, &self.outstanding)),
-            });
+            };
+            path.congestion.on_ack(&info, &Coupled::new(coupling, &self.path_views, index));
             if ack.large {
                 path.mtu.on_full_size_acked();
             }
@@ -219,7 +225,10 @@ impl Association {
                     None => RecoveryExit::Tsn(highest),
                 });
                 path.lowered_at = number;
-                path.congestion.on_fast_retransmit();
+                let coupling = self
+                    .view_paths_at_loss(from, |all, index| all.summary.paths[index].flight_before);
+                let coupled = Coupled::new(coupling, &self.path_views, from);
+                self.paths[from].congestion.on_fast_retransmit(&coupled);
                 self.counters.fast_recoveries += 1;
                 mark!(FastRecovery);
             }

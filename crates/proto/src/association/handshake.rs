@@ -125,6 +125,7 @@ impl Association {
             outstanding,
             acknowledged: Acknowledged::default(),
             summary: AckSummary::default(),
+            path_views: Vec::new(),
             peer_rwnd: 0,
             announced_rwnd: u32::MAX,
             window_probe: None,

@@ -6,6 +6,7 @@
 mod acknowledged;
 mod buggify;
 mod control;
+mod coupled;
 mod failover;
 mod handshake;
 mod input;
@@ -38,6 +39,7 @@ pub(crate) use state::State;
 use timestamp::Timestamps;
 
 use crate::config::{AssociationConfig, Encapsulation, Routes};
+use crate::congestion::PathView;
 use crate::endpoint::memory::Memory;
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, PathId, PathState};
@@ -123,6 +125,8 @@ pub struct Association {
     outstanding: Outstanding,
     acknowledged: Acknowledged,
     summary: AckSummary,
+    /// How the paths are, while a window that depends on all of them changes.
+    path_views: Vec<PathView>,
     peer_rwnd: u32,
     /// The window that the last acknowledgement announced.
     announced_rwnd: u32,

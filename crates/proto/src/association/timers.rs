@@ -2,6 +2,7 @@
 
 use super::Association;
 use super::state::State;
+use crate::congestion::Coupled;
 use crate::event::PathState;
 use crate::marks::mark;
 use crate::policy::{self, RetransmissionPolicy};
@@ -123,14 +124,18 @@ impl Association {
         }
         self.sack_since_probe = false;
         let number = self.packet_number(index);
-        let path = &mut self.paths[index];
         if !excused {
             // RFC 9260 section 6.3.3, E1.
-            path.congestion.on_timeout();
+            let coupling =
+                self.view_paths_at_loss(index, |all, index| all.outstanding.flight(index));
+            let coupled = Coupled::new(coupling, &self.path_views, index);
+            let path = &mut self.paths[index];
+            path.congestion.on_timeout(&coupled);
             path.stats.timeout_runs.on_timeout();
-            self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
             path.lowered_at = number;
+            self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
         }
+        let path = &mut self.paths[index];
         // RFC 9260 section 6.3.3, E2.
         path.rtt.back_off();
         path.recovery_exit = None;

@@ -7,6 +7,7 @@ mod coupling;
 mod rfc9260;
 
 pub use coupling::Coupling;
+pub(crate) use coupling::{Coupled, PathView};
 
 use self::rfc9260::Rfc9260;
 use crate::config::AssociationConfig;
@@ -55,24 +56,31 @@ impl Controller {
         }
     }
 
-    /// Data sent to the path was acknowledged.
-    pub(crate) fn on_ack(&mut self, ack: &AckInfo) {
+    /// Bytes acknowledged between two losses, of the last such interval or of the one that lasts.
+    pub(crate) fn loss_interval(&self) -> u64 {
         match self {
-            Self::Rfc9260(controller) => controller.on_ack(ack),
+            Self::Rfc9260(controller) => controller.loss_interval(),
+        }
+    }
+
+    /// Data sent to the path was acknowledged. `coupled`: the path among the others.
+    pub(crate) fn on_ack(&mut self, ack: &AckInfo, coupled: &Coupled<'_>) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_ack(ack, coupled),
         }
     }
 
     /// A loss was found by missing reports, outside of Fast Recovery.
-    pub(crate) fn on_fast_retransmit(&mut self) {
+    pub(crate) fn on_fast_retransmit(&mut self, coupled: &Coupled<'_>) {
         match self {
-            Self::Rfc9260(controller) => controller.on_fast_retransmit(),
+            Self::Rfc9260(controller) => controller.on_fast_retransmit(coupled),
         }
     }
 
     /// T3-rtx has expired.
-    pub(crate) fn on_timeout(&mut self) {
+    pub(crate) fn on_timeout(&mut self, coupled: &Coupled<'_>) {
         match self {
-            Self::Rfc9260(controller) => controller.on_timeout(),
+            Self::Rfc9260(controller) => controller.on_timeout(coupled),
         }
     }
 

@@ -5,6 +5,7 @@
 
 use crate::config::{AssociationConfig, IdleCwnd, InitialCwnd, Revision};
 use crate::congestion::AckInfo;
+use crate::congestion::coupling::{Coupled, LossIntervals};
 
 /// What RFC 9260 has for IPv4, three full packets of Ethernet, and for IPv6.
 const THREE_PACKETS: (u32, u32) = (4404, 4344);
@@ -15,7 +16,10 @@ pub(crate) struct Rfc9260 {
     cwnd: usize,
     ssthresh: usize,
     partial_bytes_acked: usize,
+    /// Bytes by which congestion avoidance has to change the window, less than a packet.
+    change_due: isize,
     pmdcs: usize,
+    losses: LossIntervals,
     initial: InitialCwnd,
     idle: IdleCwnd,
     revision: Revision,
@@ -36,7 +40,9 @@ impl Rfc9260 {
             cwnd: 0,
             ssthresh: 0,
             partial_bytes_acked: 0,
+            change_due: 0,
             pmdcs,
+            losses: LossIntervals::default(),
             initial,
             idle: config.idle_cwnd,
             revision: config.revision,
@@ -55,8 +61,13 @@ impl Rfc9260 {
         self.ssthresh
     }
 
+    pub(crate) fn loss_interval(&self) -> u64 {
+        self.losses.longest()
+    }
+
     // req: rfc9260 7.2.2 "SHOULD be incremented by PMDCS per RTT"
-    pub(crate) fn on_ack(&mut self, ack: &AckInfo) {
+    pub(crate) fn on_ack(&mut self, ack: &AckInfo, coupled: &Coupled<'_>) {
+        self.losses.on_ack(ack.bytes_acked);
         let full = ack.flight_before >= self.cwnd;
         // RFC 2960 and RFC 4960 sections 7.2.1, 7.2.2: acknowledgements that do not advance the
         // Cumulative TSN Ack Point change no window.
@@ -68,7 +79,8 @@ impl Rfc9260 {
             // req: rfc9260 7.2.1 "otherwise, the cwnd MUST NOT be increased"
             if full && !ack.in_fast_recovery {
                 // req: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
-                self.cwnd += ack.bytes_acked.min(self.limit_mtus * self.pmdcs);
+                let bytes = ack.bytes_acked.min(self.limit_mtus * self.pmdcs);
+                self.cwnd += coupled.slow_start(bytes, self.ssthresh - self.cwnd);
             }
         } else {
             // req: rfc9260 7.2.2 "SCTP SHOULD increment cwnd by PMDCS once per"
@@ -76,7 +88,7 @@ impl Rfc9260 {
             self.partial_bytes_acked += ack.bytes_acked;
             if full && self.partial_bytes_acked >= self.cwnd {
                 self.partial_bytes_acked -= self.cwnd;
-                self.cwnd += self.pmdcs;
+                self.change(coupled.avoidance(self.pmdcs));
             } else if !full {
                 self.partial_bytes_acked = self.partial_bytes_acked.min(self.cwnd);
             }
@@ -86,21 +98,39 @@ impl Rfc9260 {
         }
     }
 
-    pub(crate) fn on_fast_retransmit(&mut self) {
+    /// A step of congestion avoidance by so many bytes, carried out in whole packets as RFC 6356
+    /// section 4.2 has it: part of a packet in the window would let the whole one leave.
+    fn change(&mut self, bytes: isize) {
+        self.change_due += bytes;
+        let pmdcs = self.pmdcs as isize;
+        if self.change_due >= pmdcs {
+            self.change_due -= pmdcs;
+            self.cwnd += self.pmdcs;
+        } else if self.change_due <= -pmdcs {
+            self.change_due += pmdcs;
+            self.cwnd = self.cwnd.saturating_sub(self.pmdcs).max(self.pmdcs);
+            // What goes to other paths must not come back by slow start.
+            self.ssthresh = self.ssthresh.min(self.cwnd - 1);
+        }
+    }
+
+    pub(crate) fn on_fast_retransmit(&mut self, coupled: &Coupled<'_>) {
         // req: rfc9260 7.2.3 "an endpoint SHOULD do the following"
-        self.reduce_threshold();
+        self.reduce_threshold(coupled);
         self.cwnd = self.ssthresh;
     }
 
-    pub(crate) fn on_timeout(&mut self) {
+    pub(crate) fn on_timeout(&mut self, coupled: &Coupled<'_>) {
         // req: rfc9260 7.2.3 "SCTP SHOULD perform slow start by"
         // req: rfc9260 7.2.1 "MUST be no more than PMDCS"
-        self.reduce_threshold();
+        self.reduce_threshold(coupled);
         self.cwnd = self.pmdcs;
     }
 
-    fn reduce_threshold(&mut self) {
-        self.ssthresh = (self.cwnd / 2).max(self.min_ssthresh_mtus * self.pmdcs);
+    fn reduce_threshold(&mut self, coupled: &Coupled<'_>) {
+        self.losses.on_loss();
+        self.change_due = 0;
+        self.ssthresh = coupled.threshold(self.cwnd, self.min_ssthresh_mtus * self.pmdcs);
         self.partial_bytes_acked = 0;
     }
 
@@ -146,15 +176,22 @@ impl Rfc9260 {
         // req: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
         self.ssthresh = usize::MAX;
         self.partial_bytes_acked = 0;
+        self.change_due = 0;
+        self.losses = LossIntervals::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::congestion::Controller;
+    use crate::congestion::{Controller, Coupling, PathView};
 
     const PMDCS: usize = 1460;
+
+    /// No other path counts.
+    const ALONE: Coupled<'_> = Coupled::ALONE;
 
     fn controller() -> Rfc9260 {
         Rfc9260::new(&AssociationConfig::rfc9260(), PMDCS, false)
@@ -204,17 +241,17 @@ mod tests {
     // test: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
     fn slow_start() {
         let mut c = controller();
-        c.on_ack(&ack(1000, &c));
+        c.on_ack(&ack(1000, &c), &ALONE);
         assert_eq!(c.cwnd(), 5404, "by what was acknowledged");
-        c.on_ack(&ack(3000, &c));
+        c.on_ack(&ack(3000, &c), &ALONE);
         assert_eq!(c.cwnd(), 5404 + PMDCS, "by one PMDCS at the most");
         let before = c.cwnd();
-        c.on_ack(&AckInfo { flight_before: before - 1, ..ack(1000, &c) });
-        c.on_ack(&AckInfo { in_fast_recovery: true, ..ack(1000, &c) });
+        c.on_ack(&AckInfo { flight_before: before - 1, ..ack(1000, &c) }, &ALONE);
+        c.on_ack(&AckInfo { in_fast_recovery: true, ..ack(1000, &c) }, &ALONE);
         assert_eq!(c.cwnd(), before);
         let config = AssociationConfig { slow_start_limit_mtus: 8, ..AssociationConfig::rfc9260() };
         let mut c = Rfc9260::new(&config, PMDCS, false);
-        c.on_ack(&ack(4000, &c));
+        c.on_ack(&ack(4000, &c), &ALONE);
         assert_eq!(c.cwnd(), 8404);
     }
 
@@ -225,12 +262,12 @@ mod tests {
     fn congestion_avoidance_adds_one_packet_per_window() {
         let mut c = avoiding(10);
         for _ in 0..4 {
-            c.on_ack(&ack(2 * PMDCS, &c));
+            c.on_ack(&ack(2 * PMDCS, &c), &ALONE);
             assert_eq!(c.cwnd(), 10 * PMDCS);
         }
-        c.on_ack(&ack(3 * PMDCS, &c));
+        c.on_ack(&ack(3 * PMDCS, &c), &ALONE);
         assert_eq!((c.cwnd(), c.partial_bytes_acked), (11 * PMDCS, PMDCS), "the rest is carried");
-        c.on_ack(&ack(40 * PMDCS, &c));
+        c.on_ack(&ack(40 * PMDCS, &c), &ALONE);
         assert_eq!(c.cwnd(), 12 * PMDCS, "one packet for one acknowledgement");
     }
 
@@ -243,10 +280,10 @@ mod tests {
         ] {
             let mut c = Rfc9260::new(&config, PMDCS, false);
             let before = c.cwnd;
-            c.on_ack(&AckInfo { cumulative_advanced: false, ..ack(1000, &c) });
+            c.on_ack(&AckInfo { cumulative_advanced: false, ..ack(1000, &c) }, &ALONE);
             assert_eq!(c.cwnd > before, grows, "{:?}", config.revision);
             c.ssthresh = c.cwnd - 1;
-            c.on_ack(&AckInfo { cumulative_advanced: false, ..ack(1000, &c) });
+            c.on_ack(&AckInfo { cumulative_advanced: false, ..ack(1000, &c) }, &ALONE);
             assert_eq!(c.partial_bytes_acked > 0, grows, "{:?}", config.revision);
         }
     }
@@ -255,12 +292,12 @@ mod tests {
     fn acks_of_an_unused_window_count_up_to_the_window() {
         let mut c = avoiding(10);
         for _ in 0..20 {
-            c.on_ack(&AckInfo { flight_before: 5 * PMDCS, ..ack(PMDCS, &c) });
+            c.on_ack(&AckInfo { flight_before: 5 * PMDCS, ..ack(PMDCS, &c) }, &ALONE);
         }
         assert_eq!((c.cwnd(), c.partial_bytes_acked), (10 * PMDCS, 10 * PMDCS));
-        c.on_ack(&ack(PMDCS, &c));
+        c.on_ack(&ack(PMDCS, &c), &ALONE);
         assert_eq!((c.cwnd(), c.partial_bytes_acked), (11 * PMDCS, PMDCS));
-        c.on_ack(&AckInfo { all_acked: true, ..ack(PMDCS, &c) });
+        c.on_ack(&AckInfo { all_acked: true, ..ack(PMDCS, &c) }, &ALONE);
         assert_eq!(c.partial_bytes_acked, 0);
     }
 
@@ -268,11 +305,11 @@ mod tests {
     // test: rfc9260 7.2.3 "an endpoint SHOULD do the following"
     fn a_fast_retransmit_halves() {
         let mut c = avoiding(20);
-        c.on_ack(&ack(PMDCS, &c));
-        c.on_fast_retransmit();
+        c.on_ack(&ack(PMDCS, &c), &ALONE);
+        c.on_fast_retransmit(&ALONE);
         assert_eq!((c.cwnd(), c.ssthresh(), c.partial_bytes_acked), (10 * PMDCS, 10 * PMDCS, 0));
-        c.on_fast_retransmit();
-        c.on_fast_retransmit();
+        c.on_fast_retransmit(&ALONE);
+        c.on_fast_retransmit(&ALONE);
         assert_eq!((c.cwnd(), c.ssthresh()), (4 * PMDCS, 4 * PMDCS));
     }
 
@@ -281,14 +318,14 @@ mod tests {
     // test: rfc9260 7.2.1 "MUST be no more than PMDCS"
     fn a_timeout_starts_over() {
         let mut c = avoiding(20);
-        c.on_timeout();
+        c.on_timeout(&ALONE);
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 10 * PMDCS));
-        c.on_ack(&ack(PMDCS, &c));
+        c.on_ack(&ack(PMDCS, &c), &ALONE);
         assert_eq!(c.cwnd(), 2 * PMDCS);
-        c.on_timeout();
+        c.on_timeout(&ALONE);
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 4 * PMDCS));
         let mut c = Rfc9260::new(&AssociationConfig::rfc2960(), PMDCS, false);
-        c.on_timeout();
+        c.on_timeout(&ALONE);
         assert_eq!(c.ssthresh(), 2 * PMDCS);
     }
 
@@ -313,7 +350,7 @@ mod tests {
         assert_eq!((c.cwnd(), c.ssthresh()), (10 * PMDCS, 40 * PMDCS));
         c.on_idle(1000);
         assert_eq!((c.cwnd(), c.ssthresh()), (4 * PMDCS, 10 * PMDCS));
-        c.on_timeout();
+        c.on_timeout(&ALONE);
         c.on_idle(5);
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 4 * PMDCS), "never raised");
         let config =
@@ -321,6 +358,62 @@ mod tests {
         let mut c = Rfc9260::new(&config, PMDCS, false);
         c.on_idle(9);
         assert_eq!(c.cwnd(), 10 * PMDCS);
+    }
+
+    /// Two paths with equal windows.
+    fn beside_its_like(c: &Rfc9260, rtt_millis: u64) -> [PathView; 2] {
+        [PathView {
+            window: c.cwnd,
+            ssthresh: c.ssthresh,
+            pmdcs: PMDCS,
+            rtt: Duration::from_millis(rtt_millis),
+            loss_interval: c.loss_interval(),
+        }; 2]
+    }
+
+    #[test]
+    fn a_coupled_window_changes_when_one_alone_does_and_by_less() {
+        let mut c = avoiding(20);
+        let paths = beside_its_like(&c, 100);
+        let lia = Coupled::new(Coupling::Lia, &paths, 0);
+        c.on_ack(&ack(19 * PMDCS, &c), &lia);
+        assert_eq!(c.cwnd(), 20 * PMDCS);
+        c.on_ack(&ack(PMDCS, &c), &lia);
+        assert_eq!((c.cwnd(), c.change_due), (20 * PMDCS, PMDCS as isize / 4));
+        assert_eq!(c.loss_interval(), 20 * PMDCS as u64);
+        for _ in 0..3 {
+            assert_eq!((c.cwnd(), c.partial_bytes_acked), (20 * PMDCS, 0));
+            c.on_ack(&ack(20 * PMDCS, &c), &lia);
+        }
+        assert_eq!((c.cwnd(), c.change_due), (21 * PMDCS, 0), "whole packets");
+        let rp = Coupled::new(Coupling::CmtRpV2, &paths, 0);
+        c.on_fast_retransmit(&rp);
+        assert_eq!((c.cwnd(), c.ssthresh()), (2 * PMDCS, 2 * PMDCS));
+        c.on_ack(&ack(PMDCS, &c), &rp);
+        assert_eq!(c.cwnd(), 2 * PMDCS + 1, "slow start ends at the threshold");
+        c.on_timeout(&rp);
+        assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 2 * PMDCS));
+        c.on_ack(&ack(PMDCS, &c), &rp);
+        assert_eq!(c.cwnd(), PMDCS + PMDCS / 2, "slow start by its share");
+    }
+
+    #[test]
+    fn what_another_path_takes_over_does_not_come_back_by_slow_start() {
+        let mut c = avoiding(10);
+        let mut paths = beside_its_like(&c, 1000);
+        (paths[1].window, paths[1].loss_interval) = (5 * PMDCS, 1 << 30);
+        paths[1].rtt = Duration::from_millis(1);
+        // 10 packets a second beside 5,000: nothing is added, and half a packet is moved.
+        for cwnd in [10, 10, 10, 9] {
+            assert_eq!(c.cwnd(), cwnd * PMDCS);
+            let due = c.change_due;
+            c.on_ack(&ack(c.cwnd, &c), &Coupled::new(Coupling::Olia, &paths, 0));
+            assert!(c.change_due != due && c.ssthresh() < c.cwnd());
+        }
+        (c.cwnd, c.ssthresh, c.change_due) = (PMDCS + 1, PMDCS, 1 - PMDCS as isize);
+        (paths[0].window, paths[1].window) = (c.cwnd, PMDCS);
+        c.on_ack(&ack(2 * PMDCS, &c), &Coupled::new(Coupling::Olia, &paths, 0));
+        assert_eq!(c.cwnd(), PMDCS, "there is room for a packet");
     }
 
     #[test]
@@ -338,7 +431,7 @@ mod tests {
     // exempt: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion" a window smaller than one packet grows to one, since nothing could be sent otherwise
     fn other_packet_sizes_and_fresh_starts() {
         let mut c = controller();
-        c.on_timeout();
+        c.on_timeout(&ALONE);
         c.on_pmdcs_change(8900);
         assert_eq!(c.cwnd(), 8900, "room for one packet");
         c.on_pmdcs_change(PMDCS);

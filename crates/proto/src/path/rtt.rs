@@ -73,6 +73,11 @@ impl RttEstimator {
         (self.srtt > 0).then(|| Duration::from_nanos(self.srtt))
     }
 
+    /// SRTT, or RTO before the first measurement; above zero.
+    pub(crate) fn expected(&self) -> Duration {
+        self.srtt().unwrap_or_else(|| self.rto().max(Duration::from_nanos(1)))
+    }
+
     /// Its variation; zero before the first measurement.
     pub(crate) fn rttvar(&self) -> Duration {
         Duration::from_nanos(self.rttvar)

@@ -1,0 +1,37 @@
+//! The congestion windows of all paths, for the coupling of one with the others.
+
+use super::Association;
+use crate::congestion::{Coupling, PathView};
+
+impl Association {
+    /// Writes down how all paths are, with so many bytes in flight on each, unless the paths do not
+    /// depend on each other.
+    pub(super) fn view_paths(&mut self, flight: impl Fn(&Self, usize) -> usize) -> Coupling {
+        let coupling = self.config.multipath.map_or(Coupling::Uncoupled, |m| m.coupling);
+        if coupling != Coupling::Uncoupled {
+            let mut views = std::mem::take(&mut self.path_views);
+            views.clear();
+            views.extend(self.paths.iter().enumerate().map(|(index, path)| {
+                let congestion = &path.congestion;
+                PathView {
+                    window: congestion.cwnd().min(flight(self, index)),
+                    ssthresh: congestion.ssthresh(),
+                    pmdcs: path.pmdcs(),
+                    rtt: path.rtt.expected(),
+                    loss_interval: congestion.loss_interval(),
+                }
+            }));
+            self.path_views = views;
+        }
+        coupling
+    }
+
+    /// The same for a loss on path `lossy`, whose whole window is at stake.
+    pub(super) fn view_paths_at_loss(
+        &mut self,
+        lossy: usize,
+        flight: impl Fn(&Self, usize) -> usize,
+    ) -> Coupling {
+        self.view_paths(|all, index| if index == lossy { usize::MAX } else { flight(all, index) })
+    }
+}

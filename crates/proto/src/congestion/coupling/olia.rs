@@ -1,0 +1,124 @@
+//! OLIA, the Opportunistic Linked Increases Algorithm (Khalili, Gast, Popovic, Le Boudec: MPTCP is not
+//! Pareto-optimal: performance issues and a possible solution, 2012; draft-khalili-mptcp-congestion-
+//! control).
+//!
+//! The first part of the growth shares it out as LIA does, but in proportion to the squares of the
+//! windows, so that nothing is wasted on bad paths. The second part moves window from the paths that
+//! have most of it to those that lose least and have less, so that a good path is found at all. A loss
+//! halves the window of its path.
+
+use super::PathView;
+
+/// How much was acknowledged between losses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LossIntervals {
+    /// Bytes since the last loss.
+    current: u64,
+    /// Bytes between the two last losses.
+    previous: u64,
+}
+
+impl LossIntervals {
+    pub(crate) fn on_ack(&mut self, bytes: usize) {
+        self.current = self.current.saturating_add(bytes as u64);
+    }
+
+    pub(crate) fn on_loss(&mut self) {
+        *self = Self { current: 0, previous: self.current };
+    }
+
+    /// The larger of the current and of the last interval, in bytes.
+    pub(crate) fn longest(&self) -> u64 {
+        self.current.max(self.previous)
+    }
+}
+
+/// Growth in packets for a window's worth of acknowledged packets; less than zero where window is
+/// taken away.
+pub(super) fn increase(own: &PathView, paths: &[PathView]) -> f64 {
+    let share = own.rate() / paths.iter().map(PathView::rate).sum::<f64>();
+    share * share + alpha(own, paths)
+}
+
+/// alpha_i: what is moved between the paths; it adds up to zero over all of them.
+pub(super) fn alpha(own: &PathView, paths: &[PathView]) -> f64 {
+    let used = || paths.iter().filter(|path| path.window > 0);
+    let largest = used().map(packets).fold(0.0, f64::max);
+    let best = used().map(quality).fold(0.0, f64::max);
+    let is_largest = |path: &PathView| packets(path) >= largest;
+    let is_collected = |path: &PathView| quality(path) >= best && !is_largest(path);
+    let count = |of: &dyn Fn(&PathView) -> bool| used().filter(|path| of(path)).count() as f64;
+    let collected = count(&is_collected);
+    if collected == 0.0 {
+        0.0
+    } else if is_collected(own) {
+        1.0 / (count(&|_| true) * collected)
+    } else if is_largest(own) {
+        -1.0 / (count(&|_| true) * count(&is_largest))
+    } else {
+        0.0
+    }
+}
+
+/// The window in packets.
+fn packets(path: &PathView) -> f64 {
+    path.window() / path.pmdcs.max(1) as f64
+}
+
+/// l^2 / r: the rate that a window as of TCP would have with this path's losses and RTT, squared.
+fn quality(path: &PathView) -> f64 {
+    let interval = path.loss_interval as f64 / path.pmdcs.max(1) as f64;
+    interval * interval / path.rtt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::coupling::tests::{near, path};
+
+    fn with_interval(packets: usize, rtt_millis: u64, interval: u64) -> PathView {
+        PathView { loss_interval: interval * 1000, ..path(packets, rtt_millis) }
+    }
+
+    #[test]
+    fn the_formula_worked_by_hand() {
+        // Shares of the rate 1/5 and 4/5; l^2/r 1e5 and 2e3, so that 1/2 packet moves to the first.
+        let paths = [with_interval(10, 100, 100), with_interval(20, 50, 10), path(0, 1)];
+        near(increase(&paths[0], &paths), 0.04 + 0.5);
+        near(increase(&paths[1], &paths), 0.64 - 0.5);
+        // The best path has the largest window: nothing is moved.
+        let paths = [with_interval(10, 100, 10), with_interval(20, 50, 100)];
+        near(increase(&paths[0], &paths), 0.04);
+        near(increase(&paths[1], &paths), 0.64);
+    }
+
+    #[test]
+    fn several_paths_share_what_is_moved() {
+        let (large, small) = (with_interval(20, 100, 10), with_interval(10, 100, 100));
+        let poor = with_interval(5, 100, 1);
+        let paths = [large, large, small, small, poor];
+        let moved: Vec<f64> = paths.iter().map(|own| alpha(own, &paths)).collect();
+        assert_eq!(moved, [-0.1, -0.1, 0.1, 0.1, 0.0]);
+        let paths = [large, small, poor];
+        near(alpha(&small, &paths), 1.0 / 3.0);
+        near(alpha(&large, &paths), -1.0 / 3.0);
+        // One of the best has the largest window: the other one collects.
+        let paths = [with_interval(20, 100, 100), small];
+        near(alpha(&small, &paths), 0.5);
+    }
+
+    #[test]
+    fn the_larger_of_two_intervals_counts() {
+        let mut losses = LossIntervals::default();
+        losses.on_ack(3000);
+        assert_eq!(losses.longest(), 3000);
+        losses.on_loss();
+        losses.on_ack(1000);
+        assert_eq!(losses.longest(), 3000);
+        losses.on_ack(5000);
+        assert_eq!(losses.longest(), 6000);
+        losses.on_loss();
+        losses.on_loss();
+        assert_eq!(losses.longest(), 0);
+    }
+}
