@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use anabranch_harness::{Pair, Verdict, craft};
+use anabranch_harness::{Pair, Verdict, addresses, craft};
 use anabranch_impair::{LinkConfig, Loss, Probability, QueueLimit};
 use anabranch_proto::{
-    AssociationConfig, Coupling, Multipath, MultipathMode, PathChoice, PathState,
+    AssociationConfig, Coupling, EndpointConfig, Multipath, MultipathMode, PathChoice, PathState,
     RetransmissionPolicy, Statistics,
 };
 use anabranch_wire::{Chunk, Packet, kind};
@@ -414,4 +414,22 @@ fn a_sack_of_one_packet_is_no_more_than_one_report() {
     assert_eq!(pair.statistics(0).counters.fast_retransmitted_chunks, 0);
     let all = pair.run_until(LONG, |pair| pair.received[1].len() == 8);
     assert!(all);
+}
+
+#[test]
+fn of_all_pairs_of_addresses_those_carry_data_that_share_none() {
+    // Without routes that say otherwise two addresses at either end make four paths.
+    let anywhere = EndpointConfig::default;
+    let mut pair = Pair::with([addresses(0, 2), addresses(1, 2)], [anywhere(), anywhere()], cmt());
+    pair.connect(cmt());
+    assert!(pair.run_until(LONG, |pair| pair.both_up()));
+    pair.run(Duration::from_secs(10));
+    pair.forget();
+    assert_eq!(pair.statistics(0).paths.len(), 4);
+    transfer(&mut pair, 400);
+    let carried: Vec<bool> =
+        pair.statistics(0).paths.iter().map(|path| path.data_bytes_sent > 100_000).collect();
+    assert_eq!(carried.iter().filter(|carried| **carried).count(), 2, "{carried:?}");
+    let [first, second] = packets(&pair);
+    assert!(first.abs_diff(second) < 100, "{first} and {second} packets");
 }

@@ -156,6 +156,7 @@ impl Association {
             return;
         }
         self.active = index;
+        self.choose_concurrent_paths();
         let remote = self.paths[index].remote;
         self.events.push_back(Event::ActivePathChanged { path: PathId(index as u8), remote });
     }

@@ -18,6 +18,7 @@ impl Association {
     /// each RTO.
     // req: rfc9260 5.4 "SHOULD be limited by the 'HB.Max.Burst' parameter"
     pub(super) fn start_supervision(&mut self, now: Instant) {
+        self.choose_concurrent_paths();
         let burst = self.config.hb_max_burst.max(1);
         let mut unconfirmed = 0;
         for index in 0..self.paths.len() {
@@ -221,14 +222,16 @@ impl Association {
             // req: rfc7829 3.2 "it MUST do this following the prescriptions of Section 7.2"
             PathState::PotentiallyFailed | PathState::Unconfirmed => {}
         }
-        tracing::debug!(path = index, remote = %path.remote, %state, "path state");
+        let (local, remote) = (path.local, path.remote);
+        self.choose_concurrent_paths();
+        tracing::debug!(path = index, %remote, %state, "path state");
         // req: rfc7829 3.2 "as well as provide the means to notify the ULP of state transitions"
         // req: rfc7829 3.2 "notify the Upper Layer Protocol (ULP) about this state transition"
         // req: rfc9260 8.2 "a notification SHOULD be sent to the upper layer"
         self.events.push_back(Event::PathChanged {
             path: PathId(index as u8),
-            local: path.local,
-            remote: path.remote,
+            local,
+            remote,
             state,
         });
     }

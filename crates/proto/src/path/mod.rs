@@ -51,6 +51,8 @@ pub(crate) struct Path {
     pub(crate) mtu: MtuSearch,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) pacer: Option<Pacer>,
+    /// It may carry new data together with others.
+    pub(crate) concurrent: bool,
     /// Pacing holds data back until then.
     pub(crate) paced_until: Option<Instant>,
     /// Packets with new data that may leave before the next event (Max.Burst).
@@ -146,6 +148,7 @@ impl Path {
             mtu,
             heartbeat: Heartbeat::default(),
             pacer: pacer(config.burst),
+            concurrent: true,
             paced_until: None,
             burst_left: u32::MAX,
             t3: None,

@@ -1,6 +1,7 @@
 //! Choices between paths. Each decision point is one small enum with the published algorithms
 //! as variants.
 
+pub(crate) mod disjoint;
 mod dormant;
 mod errors;
 pub(crate) mod failover;

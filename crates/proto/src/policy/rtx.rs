@@ -2,7 +2,7 @@
 //! RTX-LOSSRATE (Iyengar, Amer, Stewart, "Retransmission policies for concurrent multipath transfer
 //! using SCTP multihoming", 2004). RTX-SAME is AllRtxSame.
 //!
-//! Each takes the best active path by a measure of its own. Among equals it is not the path that
+//! Each takes the best by a measure of its own, of the active paths that carry new data. Among equals it is not the path that
 //! lost the chunk, and of the others the next in turn; the publication draws lots.
 
 use std::cmp::Reverse;
@@ -36,6 +36,6 @@ fn best<K: Ord>(paths: &[Path], from: usize, measure: impl Fn(usize) -> K) -> Op
     let count = paths.len();
     (0..count)
         .map(|step| (from + count - step) % count)
-        .filter(|path| paths[*path].is_active())
+        .filter(|path| paths[*path].is_active() && paths[*path].concurrent)
         .max_by_key(|path| measure(*path))
 }

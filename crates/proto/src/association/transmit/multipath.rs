@@ -4,7 +4,7 @@
 
 use super::Association;
 use crate::marks::mark;
-use crate::policy::{PathChoice, RetransmissionPolicy};
+use crate::policy::{PathChoice, RetransmissionPolicy, disjoint};
 use crate::send::Held;
 use crate::time::Instant;
 
@@ -30,14 +30,25 @@ impl Association {
     /// Whether new data may take a path, if it has room there. While no path is active the one in use
     /// may have failed.
     pub(super) fn carries_new(&self, path: usize) -> bool {
-        path == self.active || (self.config.multipath.is_some() && self.paths[path].is_active())
+        path == self.active || (self.config.multipath.is_some() && self.is_concurrent(path))
+    }
+
+    fn is_concurrent(&self, path: usize) -> bool {
+        self.paths[path].is_active() && self.paths[path].concurrent
+    }
+
+    /// A path came or went, or another one is in use: chooses again which of them carry data together.
+    pub(in crate::association) fn choose_concurrent_paths(&mut self) {
+        if self.config.multipath.is_some() {
+            disjoint::choose(&mut self.paths, self.active);
+        }
     }
 
     /// The buffers that are split between the paths, and of which one more packet on a path would
     /// take more than the equal share: of the peer's window what is in flight, of the send buffer
     /// what the path carried last and has to be kept.
     pub(super) fn full_shares(&self, path: usize) -> Held {
-        let paths = self.paths.iter().filter(|path| path.is_active()).count();
+        let paths = (0..self.paths.len()).filter(|path| self.is_concurrent(*path)).count();
         let splits = self.config.multipath.is_some_and(|multipath| multipath.buffer_split);
         if !splits || paths < 2 {
             return Held::default();
@@ -72,7 +83,7 @@ impl Association {
         }
         let room = |path: usize| {
             let state = &self.paths[path];
-            state.is_active() && self.outstanding.flight(path) < state.congestion.cwnd()
+            self.is_concurrent(path) && self.outstanding.flight(path) < state.congestion.cwnd()
         };
         let paths = 0..self.paths.len();
         let waiting = paths.clone().find(|path| {

@@ -1,0 +1,91 @@
+//! Which paths carry new data at the same time (concurrent multipath transfer).
+//!
+//! Every local address makes a path with every remote one that it reaches, so that two hosts with two
+//! links each have four paths over them. Sent on all four, data would take two shares of each link, and
+//! half of it would go through the link of a wrong network. So the paths are chosen that have no
+//! address in common, and beside them only those without which an address would not be used at all.
+
+use std::cmp::Reverse;
+
+use super::nearness;
+use crate::path::Path;
+
+/// Chooses among the paths that lead to the peer; `first` is one of the choice.
+pub(crate) fn choose(paths: &mut [Path], first: usize) {
+    let mut order: Vec<usize> =
+        (0..paths.len()).filter(|path| paths[*path].is_verified()).collect();
+    order.sort_by_key(|path| (*path != first, Reverse(nearness(&paths[*path])), *path));
+    paths.iter_mut().for_each(|path| path.concurrent = false);
+    let used = |paths: &[Path], candidate: usize| {
+        let chosen = || paths.iter().filter(|path| path.concurrent);
+        (
+            chosen().any(|path| path.local == paths[candidate].local),
+            chosen().any(|path| path.remote == paths[candidate].remote),
+        )
+    };
+    for path in &order {
+        paths[*path].concurrent = used(paths, *path) == (false, false);
+    }
+    for path in order {
+        paths[path].concurrent |= used(paths, path) != (true, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::config::{AssociationConfig, Encapsulation};
+    use crate::time::Instant;
+
+    /// Paths between local addresses 10.N.0.1 and remote ones 10.N.0.2; those that are chosen.
+    fn chosen(pairs: &[(u8, u8)], first: usize) -> Vec<(u8, u8)> {
+        let config = AssociationConfig::default();
+        let mut paths: Vec<Path> = pairs
+            .iter()
+            .map(|(local, remote)| {
+                let local = IpAddr::from([10, *local, 0, 1]);
+                let remote = IpAddr::from([10, *remote, 0, 2]);
+                Path::new(Instant::ZERO, local, remote, 0, Encapsulation::Ip, &config)
+            })
+            .collect();
+        paths.iter_mut().for_each(Path::activate);
+        choose(&mut paths, first);
+        pairs
+            .iter()
+            .zip(&paths)
+            .filter(|(_, path)| path.concurrent)
+            .map(|(pair, _)| *pair)
+            .collect()
+    }
+
+    #[test]
+    fn two_links_are_two_paths() {
+        let mesh = [(0, 0), (0, 1), (1, 0), (1, 1)];
+        assert_eq!(chosen(&mesh, 0), [(0, 0), (1, 1)]);
+        assert_eq!(chosen(&mesh, 3), [(0, 0), (1, 1)]);
+        assert_eq!(chosen(&mesh, 1), [(0, 1), (1, 0)], "the path in use is one of them");
+    }
+
+    #[test]
+    fn every_address_is_used() {
+        assert_eq!(chosen(&[(0, 0), (0, 1)], 0), [(0, 0), (0, 1)]);
+        assert_eq!(chosen(&[(0, 0), (1, 0)], 0), [(0, 0), (1, 0)]);
+        let mesh = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)];
+        assert_eq!(chosen(&mesh, 0), [(0, 0), (0, 2), (1, 1)]);
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_is_not_chosen() {
+        let config = AssociationConfig::default();
+        let address = |last| IpAddr::from([10, 0, 0, last]);
+        let path = |remote| {
+            Path::new(Instant::ZERO, address(1), address(remote), 0, Encapsulation::Ip, &config)
+        };
+        let mut paths = [path(2), path(3)];
+        paths[0].activate();
+        choose(&mut paths, 0);
+        assert_eq!(paths.map(|path| path.concurrent), [true, false]);
+    }
+}
