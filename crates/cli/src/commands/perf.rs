@@ -1,5 +1,6 @@
 //! `anabranch perf`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_http::Authority;
@@ -9,6 +10,7 @@ use crate::address::authority;
 use crate::client::ClientOptions;
 use crate::failure::Failure;
 use crate::options::{Transport, duration, size};
+use crate::perf::chart::{self, Source, What};
 use crate::perf::client::Measurement;
 use crate::perf::{Limit, Mode, Plan, server};
 use crate::service::ServiceOptions;
@@ -24,6 +26,7 @@ pub(crate) struct Perf {
 enum Side {
     Server(Server),
     Client(Client),
+    Chart(ChartOf),
 }
 
 /// Answer clients of perf
@@ -94,11 +97,48 @@ struct Client {
     client: ClientOptions,
 }
 
+/// Draw what --json told: throughput over time, of each path and together
+///
+/// The picture is an SVG file. FILE is the output of perf client or server with --json and intervals.
+#[derive(Debug, Args)]
+#[command(
+    name = "chart",
+    after_help = "Examples:
+  anabranch perf client 10.1.0.2,10.2.0.2:5201 --multipath cmt --json >cmt.json
+  anabranch perf chart cmt.json --svg cmt.svg
+  anabranch perf chart CMT=cmt.json CMT-PF=pf.json --bytes --svg both.svg"
+)]
+struct ChartOf {
+    /// Measurements, with the names that the legend has for them
+    #[arg(value_name = "[NAME=]FILE", required = true)]
+    sources: Vec<Source>,
+    /// Draw the bytes delivered so far, one curve for each file
+    #[arg(long)]
+    bytes: bool,
+    /// What the picture is about, for those who cannot see it
+    #[arg(long, value_name = "TEXT", default_value = "What perf measured")]
+    title: String,
+    /// Where the picture goes
+    #[arg(long, value_name = "FILE")]
+    svg: PathBuf,
+}
+
+impl ChartOf {
+    fn run(&self) -> Result<(), Failure> {
+        let what = if self.bytes { What::Bytes } else { What::Rate };
+        let picture = chart::draw(&self.title, &self.sources, what)?;
+        std::fs::write(&self.svg, picture).map_err(|error| {
+            Failure::failed(format!("{} cannot be written: {error}", self.svg.display()))
+        })
+    }
+}
+
 impl Perf {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         match self.side {
             Side::Server(server) => server::run(&server.options, server.interval).await,
             Side::Client(client) => client.measurement()?.run().await,
+            Side::Chart(chart) => chart.run(),
         }
     }
 }

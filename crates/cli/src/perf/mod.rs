@@ -4,6 +4,7 @@
 //! peer that speaks no perf (one that echoes, discards or sends by itself) is measured from one
 //! side. Both sides count with the same [`meter`] and tell with the same [`report`].
 
+pub(crate) mod chart;
 pub(crate) mod client;
 mod cpu;
 mod latency;

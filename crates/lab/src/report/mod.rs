@@ -12,7 +12,7 @@ use crate::runner::Results;
 use crate::scenario::Scenario;
 use crate::summary;
 
-pub use page::page;
+pub use page::{page, picture};
 
 /// What is known of a scenario.
 #[derive(Clone, Debug)]

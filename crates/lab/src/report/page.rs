@@ -1,6 +1,6 @@
 //! The page around reports: style sheet, light and dark.
 
-use crate::chart::escape;
+use crate::chart::{Chart, escape};
 
 /// Colours of curves, for light and dark paper. They can be told apart by people who see colours
 /// differently, and their lightness alternates.
@@ -55,16 +55,35 @@ td[data-of]::before{content:attr(data-of) ': ';color:var(--muted);font-weight:40
 }
 ";
 
+/// Colours other than those of curves, for light and dark paper.
+const LIGHT: &str = "--paper:#fff;--ink:#1c1c1c;--muted:#5c5c5c;--grid:#dcdcdc;--soft:#f4f4f4;\
+                     --good:#006b3c;--bad:#b3261e;";
+const DARK: &str = "--paper:#15171a;--ink:#e8e8e8;--muted:#a6a6a6;--grid:#3a3d42;--soft:#202327;\
+                    --good:#6fd39a;--bad:#ff8a80;";
+
+/// A chart as a file of its own, on white paper.
+pub fn picture(chart: &Chart) -> String {
+    let lines = STYLE.lines().filter(|line| line.starts_with("svg "));
+    let style: String = lines.map(|line| line.trim_start_matches("svg ")).collect();
+    chart.svg().replacen("<svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"", 1).replacen(
+        '>',
+        &format!(
+            "><style>:root{{{LIGHT}{}}}{style}</style>\
+             <rect width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>",
+            Colors::variables(Colors::LIGHT),
+        ),
+        1,
+    )
+}
+
 /// A whole page with a title and a body of HTML.
 pub fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{}</title>\n<style>\n\
-         :root{{color-scheme:light dark;--paper:#fff;--ink:#1c1c1c;--muted:#5c5c5c;--grid:#dcdcdc;\
-         --soft:#f4f4f4;--good:#006b3c;--bad:#b3261e;{}}}\n\
-         @media (prefers-color-scheme:dark){{:root{{--paper:#15171a;--ink:#e8e8e8;--muted:#a6a6a6;\
-         --grid:#3a3d42;--soft:#202327;--good:#6fd39a;--bad:#ff8a80;{}}}}}{STYLE}</style>\n\
+         :root{{color-scheme:light dark;{LIGHT}{}}}\n\
+         @media (prefers-color-scheme:dark){{:root{{{DARK}{}}}}}{STYLE}</style>\n\
          </head>\n<body>\n{body}</body>\n</html>\n",
         escape(title),
         Colors::variables(Colors::LIGHT),
