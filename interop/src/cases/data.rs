@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use anabranch::Statistics;
+use anabranch::{MultipathMode, Statistics};
 
 use super::meeting::Meeting;
 use crate::lane::Lane;
+use crate::net;
 use crate::peer::Kind;
 use crate::plan::{self, Expected, Planned};
 use crate::side::{self, Setting};
@@ -68,6 +69,24 @@ pub(super) async fn nr_sack(lane: &Lane, slot: u16) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("agreed {}, {sent} NR-SACKs sent, {received} received", statistics.nr_sack))
+    }
+}
+
+/// The same with two paths, both of which carry new data of this side.
+pub(super) async fn multipath(lane: &Lane, slot: u16) -> Result<(), String> {
+    let mut setting = Setting { links: &[0, 1], impaired: true, ..Setting::default() };
+    setting.config = setting.config.with_multipath(MultipathMode::Cmt);
+    setting.config.nr_sack = true;
+    let statistics = exchange(lane, slot, setting).await?;
+    let sent = [0, 1].map(|link| {
+        let remote = net::far(lane.family, link);
+        let paths = statistics.paths.iter().filter(|path| path.remote == remote);
+        paths.map(|path| path.data_bytes_sent).sum::<u64>()
+    });
+    if sent.iter().all(|bytes| *bytes > 10_000) {
+        Ok(())
+    } else {
+        Err(format!("{} and {} bytes were sent on the two paths", sent[0], sent[1]))
     }
 }
 

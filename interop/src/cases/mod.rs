@@ -33,6 +33,8 @@ pub(crate) enum Case {
     Loss,
     /// The same, and this side wants NR-SACKs; with a peer that has them both send them.
     NrSack,
+    /// New data on two paths at once (CMT), with the same losses: the byte streams come out whole.
+    Multipath,
     /// Two paths, each cut for a while and repaired in turn, while messages go both ways.
     Paths,
     /// The peer is killed and comes back from the same addresses and ports.
@@ -54,7 +56,7 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    pub(crate) const ALL: [Case; 18] = [
+    pub(crate) const ALL: [Case; 19] = [
         Case::Connect,
         Case::Accept,
         Case::Lengths,
@@ -64,6 +66,7 @@ impl Case {
         Case::Both,
         Case::Loss,
         Case::NrSack,
+        Case::Multipath,
         Case::Paths,
         Case::Restart,
         Case::Restarted,
@@ -87,6 +90,7 @@ impl Case {
             Case::Both => "both",
             Case::Loss => "loss",
             Case::NrSack => "nr-sack",
+            Case::Multipath => "multipath",
             Case::Paths => "paths",
             Case::Restart => "restart",
             Case::Restarted => "restarted",
@@ -114,7 +118,9 @@ impl Case {
     /// Why the case cannot be run with this peer, if so.
     pub(crate) fn exclusion(self, lane: &Lane) -> Option<&'static str> {
         match (self, lane.kind) {
-            (Case::Paths, kind) if kind.is_webrtc() => Some("the peer has a single path"),
+            (Case::Paths | Case::Multipath, kind) if kind.is_webrtc() => {
+                Some("the peer has a single path")
+            }
             (Case::Aborted, Kind::SctpProto) => {
                 Some("sctp-proto 0.10 has no call that sends ABORT")
             }
@@ -141,6 +147,7 @@ impl Case {
             Case::Both => data::both(lane, slot, false).await,
             Case::Loss => data::both(lane, slot, true).await,
             Case::NrSack => data::nr_sack(lane, slot).await,
+            Case::Multipath => data::multipath(lane, slot).await,
             Case::Paths => paths::cut_each(lane, slot).await,
             Case::Restart => restarts::of_the_peer(lane, slot).await,
             Case::Restarted => restarts::of_ours(lane, slot).await,
