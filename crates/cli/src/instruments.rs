@@ -123,7 +123,11 @@ impl BlockedReport {
         if self.times == 0 {
             return "never".to_owned();
         }
-        let mut text = format!("{} times, {}", grouped(self.times), time(self.seconds));
+        let times = match self.times {
+            1 => "once".to_owned(),
+            times => format!("{} times", grouped(times)),
+        };
+        let mut text = format!("{times}, {}", time(self.seconds));
         if self.recovery_seconds > 0.0 {
             text.push_str(&format!(", {} in loss recovery", time(self.recovery_seconds)));
         }

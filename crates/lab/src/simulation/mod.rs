@@ -196,13 +196,14 @@ mod tests {
 
     #[test]
     fn a_small_send_buffer_blocks_and_nr_sacks_make_room_in_it() {
-        let run = |buffer: &str, nr_sack: bool| {
+        let run_from = |buffer: &str, nr_sack: bool, more: &str| {
             let to =
                 format!("profile = \"rfc9260\"\nsend_buffer = \"{buffer}\"\nnr_sack = {nr_sack}");
             let unordered = ("[traffic.file]", "[traffic.file]\nordered = false");
             let changes = [("profile = \"rfc2960\"", to.as_str()), unordered];
-            Simulation.run(&scenario(&changes, "").points[0], 1).unwrap()
+            Simulation.run(&scenario(&changes, more).points[0], 1).unwrap()
         };
+        let run = |buffer: &str, nr_sack: bool| run_from(buffer, nr_sack, "");
         let (sack, nr_sack, large) = (run("16 kB", false), run("16 kB", true), run("1 MB", false));
         for (metrics, util) in [(&sack, false), (&nr_sack, true)] {
             let get = |name: &str| metrics.get(name).unwrap();
@@ -215,6 +216,16 @@ mod tests {
         let share = |metrics: &Metrics| metrics.get("recovery_blocked_percent").unwrap();
         assert!(share(&nr_sack) < share(&sack), "{nr_sack:?} {sack:?}");
         assert_eq!((large.get("send_buffer_blocks"), share(&large)), (Some(0.0), 0.0));
+        // Measured from the middle on.
+        let half = sack.get("ended_s").unwrap() / 2.0;
+        let late = run_from("16 kB", false, &format!("[measure]\nfrom = \"{half} s\"\n"));
+        assert_eq!(late.get("transfer_time_s"), sack.get("transfer_time_s"));
+        for name in ["send_buffer_blocked_s", "send_buffer_blocks", "recovery_s"] {
+            let [late, whole] = [&late, &sack].map(|metrics| metrics.get(name).unwrap());
+            assert!(late < whole, "{name}: {late} of {whole}");
+        }
+        let blocked = late.get("send_buffer_blocked_s").unwrap();
+        assert!(blocked > 0.0 && blocked < half, "{blocked} of {half}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What is measured from a time on, after a warm-up, instead of over the whole run.
 
-use anabranch_proto::RetransmissionQueue;
+use std::time::Duration;
+
+use anabranch_proto::{RetransmissionQueue, Statistics};
 use anabranch_sim::{Direction, Instant, LinkId, LinkStats, QueueIntegral};
 
 use super::build::Built;
@@ -11,8 +13,7 @@ use crate::setup::{Queue, Setup};
 pub(super) struct Window {
     begun: Instant,
     bytes: u64,
-    timeouts: u64,
-    queue: RetransmissionQueue,
+    sender: Option<Statistics>,
     cores: Vec<Core>,
 }
 
@@ -45,8 +46,7 @@ impl Window {
             let (offered, dropped) = dropped(built.net.link_stats(*link, direction));
             cores.push(Core { link: *link, direction, room, queue, offered, dropped });
         }
-        let (timeouts, queue) = sender(built);
-        Self { begun: built.net.now(), bytes: bytes(built), timeouts, queue, cores }
+        Self { begun: built.net.now(), bytes: bytes(built), sender: sender(built), cores }
     }
 
     /// What was measured until now. What the metrics say of the sender is replaced if measuring
@@ -73,10 +73,13 @@ impl Window {
                 set("dropped", share * 100.0);
             }
         }
-        if self.begun > Instant::ZERO {
-            let (timeouts, queue) = sender(built);
-            metrics.set("timeouts", timeouts.saturating_sub(self.timeouts) as f64);
-            retransmission_queue(&queue, &self.queue, metrics);
+        if self.begun > Instant::ZERO
+            && let (Some(now), Some(then)) = (sender(built), &self.sender)
+        {
+            let timeouts = now.counters.t3_timeouts.saturating_sub(then.counters.t3_timeouts);
+            metrics.set("timeouts", timeouts as f64);
+            retransmission_queue(&now.retransmission_queue, &then.retransmission_queue, metrics);
+            blocking(&now, then, seconds, metrics);
         }
     }
 }
@@ -120,6 +123,25 @@ fn retransmission_queue(
     }
 }
 
+/// How long full buffers left cwnd unused in these seconds.
+fn blocking(now: &Statistics, then: &Statistics, seconds: f64, metrics: &mut Metrics) {
+    let since = |now: Duration, then: Duration| now.saturating_sub(then).as_secs_f64();
+    let (queue, queue_then) = (&now.retransmission_queue, &then.retransmission_queue);
+    metrics.set("recovery_s", since(queue.recovery_time, queue_then.recovery_time));
+    let (now, then) = (&now.blocking, &then.blocking);
+    for (name, now, then) in [
+        ("send_buffer", &now.send_buffer, &then.send_buffer),
+        ("receive_window", &now.receive_window, &then.receive_window),
+    ] {
+        metrics.set(&format!("{name}_blocked_s"), since(now.time, then.time));
+        metrics.set(&format!("{name}_blocks"), now.times.saturating_sub(then.times) as f64);
+    }
+    let in_recovery = since(now.send_buffer.in_recovery, then.send_buffer.in_recovery);
+    metrics.set("recovery_blocked_percent", 100.0 * in_recovery / seconds);
+    let with_timeouts = since(now.receive_window.with_timeouts, then.receive_window.with_timeouts);
+    metrics.set("receive_window_blocked_timeouts_s", with_timeouts);
+}
+
 /// Packets offered to a link and those of them that it lost.
 fn dropped(stats: &LinkStats) -> (u64, u64) {
     (stats.offered, stats.lost_model + stats.lost_down + stats.queue_drops + stats.early_drops)
@@ -130,10 +152,9 @@ fn bytes(built: &Built) -> u64 {
     built.transfers.first().map_or(0, |id| built.net.transfer(*id).bytes)
 }
 
-/// Timeouts and the retransmission queue of the first transfer's sender.
-fn sender(built: &Built) -> (u64, RetransmissionQueue) {
-    let sender = built.transfers.first().and_then(|id| built.net.sender(*id));
-    sender.map(|sender| sender.statistics()).map_or_else(Default::default, |statistics| {
-        (statistics.counters.t3_timeouts, statistics.retransmission_queue)
-    })
+/// The first transfer's sender, as it is or as it was when its association ended.
+fn sender(built: &Built) -> Option<Statistics> {
+    let id = *built.transfers.first()?;
+    let ended = built.net.transfer(id).sender.clone();
+    ended.or_else(|| Some(built.net.sender(id)?.statistics()))
 }
