@@ -128,3 +128,27 @@ fn what_makes_no_sense_is_one_sentence_and_nothing_is_run() {
         assert_eq!(text(&failed.stderr).lines().count(), 1, "{failed:?}");
     }
 }
+
+#[test]
+fn the_region_of_gain_is_searched() {
+    let dir = tempfile::tempdir().unwrap();
+    let conditions = ["--rate", "100Mb/s", "--delay", "5ms", "--buffer", "33kB"];
+    let gain = |more: &[&str]| {
+        let arguments = [&["gain"], &conditions[..], &["--size", "500kB", "--seeds", "2"], more];
+        lab(dir.path(), &arguments.concat())
+    };
+    let told = gain(&[]);
+    assert!(told.status.success(), "{}", text(&told.stderr));
+    assert!(text(&told.stdout).contains("NR-SACKs gain at least 5 % at losses from "), "{told:?}");
+    let report: serde_json::Value = serde_json::from_slice(&gain(&["--json", "-"]).stdout).unwrap();
+    let edge = |name: &str| report["region"][name].as_f64().unwrap();
+    assert!(edge("from_percent") < edge("to_percent") && edge("to_percent") < 60.0, "{report}");
+    let gains = report["gains"].as_array().unwrap();
+    assert!(gains.len() > 17 && gains.iter().all(|gain| gain["n"] == 2), "{report}");
+    // Nothing is gained that much.
+    let none = gain(&["--least", "1000%", "--json", "-"]);
+    let report: serde_json::Value = serde_json::from_slice(&none.stdout).unwrap();
+    assert!(report["region"].is_null() && report["gains"].as_array().unwrap().len() == 17);
+    let wrong = lab(dir.path(), &["gain", "--rate", "45ms", "--delay", "5ms", "--buffer", "33kB"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+}

@@ -10,6 +10,7 @@ pub mod advise;
 pub mod chart;
 pub mod check;
 pub mod formula;
+pub mod gain;
 pub mod metrics;
 pub mod reference;
 pub mod report;

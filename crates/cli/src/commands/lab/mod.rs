@@ -2,6 +2,7 @@
 
 mod check;
 mod expect;
+mod gain;
 mod list;
 mod progress;
 mod report;
@@ -38,6 +39,7 @@ enum Command {
     Expect(expect::Expect),
     Report(report::Report),
     Trace(trace::Trace),
+    Gain(gain::Gain),
 }
 
 impl Lab {
@@ -50,6 +52,7 @@ impl Lab {
             Command::Check(command) => command.run(library).await,
             Command::Trace(command) => command.run(&library),
             Command::Report(command) => command.run(library).await,
+            Command::Gain(command) => command.run().await,
             Command::Expect(command) => command.run(&library),
         }
     }
