@@ -79,8 +79,8 @@ goodput() {
 capacity() {
     local peer name
     link_between capacity
-    start_server capacity --multipath cmt
-    printf 'Goodput in Mb/s of %s s, round trip 20 ms, queues of 50 kB, default buffers (1 MiB)\n' "$seconds"
+    start_server capacity --multipath cmt --nr-sack
+    printf 'Goodput in Mb/s of %s s, round trip 20 ms, queues of 50 kB, NR-SACKs, default buffers (1 MiB)\n' "$seconds"
     printf '%12s %8s %8s %8s %8s  %s\n' rates path-0 path-1 cmt cmt-pf 'of the single ones'
     for rates in "20 20" "40 4"; do
         set -- $rates
@@ -89,7 +89,7 @@ capacity() {
             case $name in
             first) peer="10.77.0.2:5201 --local 10.77.0.1" ;;
             second) peer="10.77.1.2:5201 --local 10.77.1.1" ;;
-            *) peer="$both --multipath $name" ;;
+            *) peer="$both --multipath $name --nr-sack" ;;
             esac
             client "$name" $peer --time "${seconds}s" --interval 0s
         done
