@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Concurrent multipath transfer on real sockets, between two network namespaces with two links.
 #
+#   engine    packets that the engine sends in a second of CPU time over two paths and over one (no root)
 #   capacity  goodput of one path, of two of the same rate, and of two whose rates differ by ten
 #   failure   8 MB over two paths of 10 Mb/s and 45 ms each way; one is cut for good after 5 s:
 #             CMT and CMT-PF, with the bytes delivered over time as a picture (nat 4.20)
@@ -9,7 +10,7 @@
 #
 # The client spoils its packets itself (--impair); the links between the namespaces have 100 Mb/s.
 #
-# Usage (as root): scripts/multipath.sh [capacity] [failure] [turns]
+# Usage (as root): scripts/multipath.sh [engine] [capacity] [failure] [turns]
 #   Settings by environment: RUNS (of the failure, 3), SECONDS_EACH (of capacity, 20), PICTURES (a
 #   directory for the pictures, docs), TRANSPORT (sctp-udp or sctp), ANABRANCH (the program, built
 #   here if not given).
@@ -17,7 +18,7 @@
 . "$(dirname "$0")/netns.sh"
 command -v jq >/dev/null || fail "jq is missing: run scripts/setup"
 
-parts=${*:-capacity failure turns}
+parts=${*:-engine capacity failure turns}
 runs=${RUNS:-3}
 seconds=${SECONDS_EACH:-20}
 pictures=${PICTURES:-docs}
@@ -74,6 +75,10 @@ path() {
 
 goodput() {
     jq -r 'select(.event == "summary") | .sent.bits_per_second / 1e6' "$work/client.$1"
+}
+
+engine() {
+    cargo bench --quiet -p anabranch-bench --bench multipath
 }
 
 capacity() {
@@ -151,7 +156,7 @@ turns() {
 
 for part in $parts; do
     case $part in
-    capacity | failure | turns) "$part" ;;
-    *) fail "there is no part $part: capacity, failure, turns" ;;
+    engine | capacity | failure | turns) "$part" ;;
+    *) fail "there is no part $part: engine, capacity, failure, turns" ;;
     esac
 done

@@ -1,8 +1,9 @@
 //! Concurrent multipath transfer between two endpoints.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use anabranch_harness::{Pair, Verdict, addresses, craft};
+use anabranch_harness::{Pair, PathMtu, Verdict, addresses, craft};
 use anabranch_impair::{LinkConfig, Loss, Probability, QueueLimit};
 use anabranch_proto::{
     AssociationConfig, Coupling, EndpointConfig, Multipath, MultipathMode, PathChoice, PathState,
@@ -432,4 +433,69 @@ fn of_all_pairs_of_addresses_those_carry_data_that_share_none() {
     assert_eq!(carried.iter().filter(|carried| **carried).count(), 2, "{carried:?}");
     let [first, second] = packets(&pair);
     assert!(first.abs_diff(second) < 100, "{first} and {second} packets");
+}
+
+#[test]
+fn flapping_paths_lose_nothing() {
+    for mode in [MultipathMode::Cmt, MultipathMode::CmtPf] {
+        for (first, second) in [(20, 33), (150, 90), (700, 1100), (2500, 1700), (9000, 4000)] {
+            let mut pair = Pair::connected(2, config(mode, |_| {}));
+            let times = [first, second].map(Duration::from_millis);
+            let mut up = [true, true];
+            let mut next = times.map(|time| pair.net.now() + time);
+            let mut sent = 0;
+            for _ in 0..40 {
+                for _ in 0..20 {
+                    sent += usize::from(pair.send(0, 0, vec![1; 1000]));
+                }
+                // Never both at once for long: a dead peer is given up.
+                let turn = usize::from(next[1] < next[0]);
+                pair.run(next[turn].saturating_since(pair.net.now()));
+                up[turn] = !up[turn];
+                next[turn] = pair.net.now() + times[turn];
+                pair.set_up(turn, up[turn]);
+            }
+            for path in [0, 1] {
+                pair.set_up(path, true);
+            }
+            let all = pair.run_until(LONG, |pair| pair.received[1].len() == sent);
+            let came = pair.received[1].len();
+            assert!(all && sent > 100, "{mode}, {first} and {second} ms: {came} of {sent}");
+        }
+    }
+}
+
+#[test]
+fn paths_may_differ_in_family_delay_and_mtu() {
+    let v6 = |node: u16| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, node + 1]);
+    let ends = [0u8, 1].map(|node| vec![addresses(node, 1)[0], v6(u16::from(node))]);
+    let mut config = cmt();
+    config.mtu.discovery = true;
+    config.fill_packets = true;
+    let anywhere = EndpointConfig::default;
+    let mut pair = Pair::with(ends, [anywhere(), anywhere()], config.clone());
+    pair.connect(config);
+    assert!(pair.run_until(LONG, |pair| pair.both_up()));
+    pair.run(Duration::from_secs(10));
+    let (a, b) = (pair.addresses[0][1], pair.addresses[1][1]);
+    for (from, to) in [(a, b), (b, a)] {
+        pair.net.set_mtu(from, to, Some(PathMtu { mtu: 1300, icmp: true }));
+    }
+    set_path(&mut pair, 1, 70, None);
+    pair.forget();
+    // Messages fill packets here, and long waits deliver them in parts.
+    let data: Vec<u8> = (0..1_500_000u32).map(|at| (at / 7) as u8).collect();
+    let mut next = 0;
+    let done = pair.run_until(LONG, |pair| {
+        while next < data.len() && pair.send(0, 0, data[next..next + 1000].to_vec()) {
+            next += 1000;
+        }
+        pair.received_len(1) == data.len()
+    });
+    assert!(done, "{} bytes", pair.received_len(1));
+    assert!(pair.received_bytes(1) == data);
+    let [first, second] = packets(&pair);
+    assert!(first > 20 && second > 20, "{first} and {second} packets");
+    let mtus: Vec<u16> = pair.statistics(0).paths.iter().map(|path| path.mtu).collect();
+    assert!(mtus[0] > 1300 && mtus[1] <= 1300, "{mtus:?}");
 }
