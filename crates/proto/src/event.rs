@@ -36,7 +36,8 @@ impl PathId {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// COMMUNICATION UP. The first event of every association that comes to be.
+    /// COMMUNICATION UP. The first event of every association that comes to be, but for messages that
+    /// were given before and come back because the peer does not take their streams.
     Connected {
         /// Whether the peer took the first step: a listener's association.
         incoming: bool,
@@ -45,8 +46,10 @@ pub enum Event {
         /// Streams the peer may send on.
         inbound_streams: u16,
     },
-    /// RESTART: the peer lost its state and set the association up anew. What was queued and
-    /// unsent stays queued; what was outstanding comes back as [`Event::SendFailed`].
+    /// RESTART: the peer lost its state and set the association up anew. All that it had not
+    /// acknowledged, sent or not, has come back as [`Event::SendFailed`] before; streams count from
+    /// 0, and there may be other numbers of them. A graceful end that was asked for goes on with the
+    /// new incarnation.
     Restarted,
     /// A message, or a part of one, can be taken with
     /// [`Association::receive`](crate::Association::receive).

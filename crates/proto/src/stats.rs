@@ -127,6 +127,9 @@ pub struct Counters {
     pub fast_retransmitted_chunks: u64,
     /// Chunks retransmitted after a timeout.
     pub timeout_retransmitted_chunks: u64,
+    /// Chunks retransmitted because they cannot have arrived, without a sign of loss: the path MTU
+    /// fell, or they probed a window that was closed.
+    pub useless_retransmitted_chunks: u64,
     /// Retransmissions that proved to be needless, because the acknowledgement answers an
     /// earlier transmission. Known with timestamps only.
     pub spurious_retransmissions: u64,

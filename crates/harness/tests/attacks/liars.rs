@@ -49,6 +49,7 @@ pub(crate) fn all() -> Vec<Attack> {
         closed("a window of 1 byte for ten minutes", 1),
         silent(),
         endless_shutdown(),
+        data_after_shutdown(),
     ]
 }
 
@@ -181,28 +182,50 @@ fn silent() -> Attack {
     )
 }
 
-/// The peer begins to shut down and never comes to an end, but says so again and again.
+/// The peer never answers a SHUTDOWN, but is there: it sends the same data again and again.
 fn endless_shutdown() -> Attack {
     let (mut target, id) = Target::connected(config(), &[]);
     let now = target.now;
     target.association(id).shutdown(now);
     target.drain();
     let begun = target.now;
-    let mut packets = 0;
+    let mut packets = 0_u32;
     while target.endpoint.association(id).is_some_and(|a| !a.is_closed()) {
         packets += 1;
-        // Data after the SHUTDOWN, so that the peer does not seem to be dead.
-        let data = target.data(packets, 3, 0, packets as u16 - 1, b"more");
+        let data = target.data(1, 3, 0, 0, b"more");
         target.take(Target::THERE, &data);
         target.read(id);
         target.pass(Duration::from_millis(500), |_, _| {});
     }
     let seconds = target.now.saturating_since(begun).as_secs();
     attack(
-        "a peer that sends on after a SHUTDOWN",
+        "a peer that does not answer a SHUTDOWN",
         [
-            figure("seconds", 301, seconds),
+            figure("seconds", 302, seconds),
             figure("packets for each of its own", 1, target.work.packets_out / u64::from(packets)),
         ],
+    )
+}
+
+/// The peer sends new data for an hour after a SHUTDOWN. Perhaps its link is slow: what moves is not
+/// ended, and costs what an association costs.
+fn data_after_shutdown() -> Attack {
+    let (mut target, id) = Target::connected(config(), &[]);
+    let now = target.now;
+    let mut memory = Memory::now();
+    target.association(id).shutdown(now);
+    target.drain();
+    let packets = 7200_u32;
+    for packet in 1..=packets {
+        let data = target.data(packet, 3, 0, packet as u16 - 1, b"more");
+        target.take(Target::THERE, &data);
+        target.read(id);
+        target.pass(Duration::from_millis(500), |_, _| {});
+    }
+    let per_packet = target.work.packets_out / u64::from(packets);
+    let held = memory.grown();
+    attack(
+        "a peer that sends on after a SHUTDOWN for an hour",
+        [figure("packets for each of its own", 1, per_packet), figure("bytes held", 65_536, held)],
     )
 }

@@ -3,6 +3,7 @@
 use anabranch_wire::{Cause, NrSack};
 
 use super::Association;
+use super::timers::Why;
 use crate::config::{BurstControl, Revision};
 use crate::congestion::{AckInfo, Coupled};
 use crate::event::CloseReason;
@@ -53,8 +54,7 @@ impl Association {
         self.summary = summary;
         match digest {
             Ok(()) => {}
-            // What contradicts itself is no acknowledgement of anything.
-            Err(AckError::Old | AckError::Malformed) => {
+            Err(AckError::Old) => {
                 mark!(SackOld);
                 return;
             }
@@ -78,6 +78,7 @@ impl Association {
         self.awaits_sack = false;
         let was_closed = self.window_is_closed();
         self.announced_rwnd = sack.a_rwnd;
+        self.largest_rwnd = self.largest_rwnd.max(sack.a_rwnd);
         let in_flight = self.outstanding.payload_in_flight();
         // req: rfc9260 6.2.1 "SHOULD use the following rules to calculate"
         // RFC 9260 section 6.2.1 D ii.
@@ -95,9 +96,6 @@ impl Association {
         if self.outstanding.is_empty() {
             self.advance_shutdown(now);
             self.send.shrink();
-        }
-        if self.send.take_writable() {
-            self.events.push_back(crate::event::Event::Writable);
         }
         self.begin_burst();
     }
@@ -269,9 +267,11 @@ impl Association {
         }
     }
 
-    /// Whether the peer announced less room than a chunk of ordinary size takes.
+    /// Whether the peer announced less room than a chunk of ordinary size takes, or one of the size
+    /// that its window lets through.
     pub(super) fn window_is_closed(&self) -> bool {
-        (self.announced_rwnd as usize) < self.paths[self.active].pmdcs()
+        let ordinary = self.paths[self.active].pmdcs().min(self.largest_rwnd as usize / 2);
+        (self.announced_rwnd as usize) < ordinary
     }
 
     /// An acknowledgement came while a closed window was being probed: once the window opens,
@@ -290,7 +290,7 @@ impl Association {
         }
         for path in 0..self.paths.len() {
             if self.outstanding.in_flight(path) {
-                self.lose_flight(path, LostBy::Timeout, self.active);
+                self.lose_flight(path, Why::Useless, self.active);
             }
         }
         self.paths[self.active].retransmit_at_once = true;

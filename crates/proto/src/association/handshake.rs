@@ -128,6 +128,7 @@ impl Association {
             path_views: Vec::new(),
             peer_rwnd: 0,
             announced_rwnd: u32::MAX,
+            largest_rwnd: 0,
             window_probe: None,
             probe_now: false,
             probing: false,
@@ -143,6 +144,8 @@ impl Association {
             notify_readable: true,
             packets: 1,
             t5: None,
+            restarts: 0,
+            wants_shutdown: false,
             last_user_data: now,
             timestamps: Timestamps::default(),
             nr_sack: false,
@@ -325,11 +328,11 @@ impl Association {
             return;
         };
         self.peer_tag = peer.tag;
-        self.peer_rwnd = peer.rwnd;
+        self.open_window(peer.rwnd);
         // req: rfc9260 5.1.1 "the endpoint MUST use MIS outbound streams"
         // req: rfc9260 5.1.1 "outbound stream identifier range for either endpoint MUST"
         let outbound = self.config.outbound_streams.min(peer.inbound_streams);
-        self.send.set_outbound_streams(outbound);
+        self.agree_on_streams(outbound);
         let inbound = self.config.inbound_streams.min(peer.outbound_streams);
         self.receiver = Receiver::new(tsn::first(peer.initial_tsn), inbound, &self.config);
         self.timestamps = Timestamps::new(self.config.timestamps && peer.timestamps);
@@ -340,8 +343,10 @@ impl Association {
         if !peer.unrecognized.is_empty() {
             let mut all = Vec::new();
             for parameter in &peer.unrecognized {
-                all.extend_from_slice(parameter);
+                // The padding of the last one is not the cause's.
+                // req: rfc9260 3.2 "not count any Chunk"
                 all.resize(all.len().next_multiple_of(4), 0);
+                all.extend_from_slice(parameter);
             }
             Cause::UnrecognizedParameters(&all).encode(&mut unrecognized);
         }
@@ -392,11 +397,21 @@ impl Association {
         }
         // Addresses that the user gave and the peer does not have may be another host's.
         // req: rfc9260 5.1.2 "The receiver SHOULD use only these transport"
-        self.paths.retain(|path| remotes.contains(&path.remote));
+        self.retain_paths(|path| remotes.contains(&path.remote));
         self.paths.shrink_to_fit();
         self.outstanding.set_paths(self.paths.len());
         self.paths_changed = true;
         self.path_of(local, source).unwrap_or(0)
+    }
+
+    /// The peer takes this many streams. Messages for others come back.
+    // req: rfc9260 6.5 "Every DATA chunk MUST carry a valid stream"
+    pub(super) fn agree_on_streams(&mut self, outbound: u16) {
+        self.send.set_outbound_streams(outbound);
+        for message in self.send.refuse_streams() {
+            mark!(StreamRefused);
+            self.fail_queued(None, message);
+        }
     }
 
     /// Another association turns out to be the one with this peer: this one ends, and the peer,
@@ -527,7 +542,7 @@ impl Association {
             rng,
         );
         association.incoming = true;
-        association.peer_rwnd = cookie.peer_rwnd;
+        association.open_window(cookie.peer_rwnd);
         association.timestamps = Timestamps::new(cookie.timestamps());
         association.nr_sack = cookie.nr_sack();
         association.send.set_outbound_streams(cookie.outbound_streams);

@@ -108,6 +108,7 @@ impl Association {
         self.answer_room =
             self.paths[path].packet_size() - HEADER_LEN - if sack { SACK_ROOM } else { 0 };
         let mut data_packet = DataPacket::default();
+        let received_before = self.receiver.cumulative();
         let mut data_chunks = 0;
         self.timestamps.begin_packet();
         // req: rfc9260 6.10 "MUST process received chunks in their order"
@@ -119,6 +120,10 @@ impl Association {
                 self.counters.packets_discarded += 1;
                 break;
             };
+            if stands_alone(raw.kind) && packet.chunks().nth(1).is_some() {
+                mark!(BundledAlone);
+                break;
+            }
             if raw.kind == anabranch_wire::kind::DATA {
                 let Ok(Chunk::Data(data)) = raw.decode() else { break };
                 if data_chunks == 0 {
@@ -144,6 +149,9 @@ impl Association {
         if data_chunks > 0 {
             data_packet.gap |= self.receiver.has_gaps();
             self.timestamps.data_received();
+            if self.t5.is_some() && self.receiver.cumulative() > received_before {
+                self.guard(now);
+            }
             self.after_data(now, path, data_packet);
         }
     }
@@ -373,10 +381,24 @@ impl Association {
     /// Sends an ABORT with `cause` and ends the association.
     pub(super) fn abort_with(&mut self, path: usize, cause: Vec<u8>, reason: CloseReason) {
         self.control.clear();
-        // req: rfc9260 9.1 "it MUST send an ABORT chunk to its"
-        self.queue(self.reply_path(path), Control::Abort(cause));
+        let abort = match self.peer_tag {
+            // The peer has not told its tag: the one that its packet came with goes back.
+            // req: rfc9260 8.5.1 "MUST always fill in the Verification Tag"
+            0 => Control::Refuse { tag: self.local_tag, tag_reflected: true, causes: cause },
+            // req: rfc9260 9.1 "it MUST send an ABORT chunk to its"
+            _ => Control::Abort(cause),
+        };
+        self.queue(self.reply_path(path), abort);
         self.close(reason);
     }
+}
+
+/// Whether a chunk must be the only one of its packet. A packet in which it is not is read up to it:
+/// whoever bundles it breaks the rules, or wants an INIT ACK and what follows to be believed at once.
+// req: rfc9260 6.10 "An endpoint MUST NOT bundle INIT, INIT ACK, or"
+fn stands_alone(kind: u8) -> bool {
+    use anabranch_wire::kind;
+    matches!(kind, kind::INIT_ACK | kind::SHUTDOWN_COMPLETE)
 }
 
 /// DATA chunks of a packet.

@@ -9,6 +9,7 @@ mod control;
 mod coupled;
 mod failover;
 mod handshake;
+mod incarnation;
 mod input;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
@@ -128,8 +129,9 @@ pub struct Association {
     /// How the paths are, while a window that depends on all of them changes.
     path_views: Vec<PathView>,
     peer_rwnd: u32,
-    /// The window that the last acknowledgement announced.
+    /// The window that the last acknowledgement announced, and the largest one ever.
     announced_rwnd: u32,
+    largest_rwnd: u32,
     /// When a closed window may be probed next.
     window_probe: Option<Instant>,
     /// The closed window may be probed now.
@@ -156,6 +158,10 @@ pub struct Association {
     packets: u64,
     /// T5-shutdown-guard.
     t5: Option<Instant>,
+    /// How often the peer has restarted.
+    restarts: u32,
+    /// The user wants the association shut down, also when the peer restarts meanwhile.
+    wants_shutdown: bool,
     last_user_data: Instant,
     timestamps: Timestamps,
     /// Both sides want acknowledgements in NR-SACK chunks.
@@ -187,7 +193,7 @@ impl Association {
             return Err(SendError { reason: SendErrorReason::TooLong, message });
         }
         if !memory.has_room(message.data.len().max(1)) {
-            self.send.blocked = true;
+            self.send.block();
             return Err(SendError { reason: SendErrorReason::Blocked, message });
         }
         match self.send.push(now, message) {
@@ -207,6 +213,17 @@ impl Association {
         let message = self.receiver.poll_message();
         self.notify_readable |= message.is_none();
         message
+    }
+
+    /// How often the peer has restarted.
+    pub fn restarts(&self) -> u32 {
+        self.restarts
+    }
+
+    /// Whether the message that [`receive`](Self::receive) gives next came before the last restart
+    /// of the peer.
+    pub fn next_is_from_before_restart(&self) -> bool {
+        self.receiver.next_is_from_before()
     }
 
     /// Gives receive buffer back: the charge of messages that the user has consumed.
@@ -234,14 +251,17 @@ impl Association {
         if self.receiver.window_update_due() && self.state.acknowledges() {
             self.acknowledger.request();
         }
-        if self.send.take_writable() {
-            self.events.push_back(Event::Writable);
-        }
+        self.send.room_made();
     }
 
     /// Shuts the association down gracefully: what was sent is delivered first, and nothing
     /// more is taken. [`Event::Closed`] tells the end.
+    ///
+    /// If the peer loses its state meanwhile, what it had not acknowledged comes back, and the
+    /// association with its next incarnation is shut down. A peer that is there and whose receive
+    /// window stays closed is waited for.
     pub fn shutdown(&mut self, now: Instant) {
+        self.wants_shutdown |= self.is_established() && !self.is_closed();
         self.user_shutdown(now);
     }
 
@@ -385,7 +405,12 @@ impl Association {
         event
     }
 
-    pub(crate) fn has_events(&self) -> bool {
+    /// Whether there are events; asked after whatever happened, so that this is the one place that
+    /// finds out that there is room for a send that was refused.
+    pub(crate) fn has_events(&mut self) -> bool {
+        if self.send.take_writable() && !self.is_closed() {
+            self.events.push_back(Event::Writable);
+        }
         !self.events.is_empty()
     }
 
@@ -434,7 +459,11 @@ impl Association {
     /// Queues a control chunk for a path. What is queued is bounded, so that a flood of
     /// requests is not answered one by one.
     fn queue(&mut self, path: usize, control: Control) {
-        if self.control.len() < MAX_CONTROL {
+        // Before the peer has told its tag only INIT has one, which is 0.
+        // req: rfc9260 8.5 "MUST fill in the Verification Tag field of"
+        let has_tag =
+            self.peer_tag != 0 || matches!(control, Control::Init | Control::Refuse { .. });
+        if has_tag && self.control.len() < MAX_CONTROL {
             self.control.push_back((path as u8, control));
         }
     }
@@ -481,13 +510,18 @@ impl Association {
         }
         self.t5 = None;
         self.window_probe = None;
+        self.fail_everything();
+        tracing::debug!(%reason, "association closed");
+        self.events.push_back(Event::Closed(reason));
+    }
+
+    /// Gives every message back to the user that the peer has not acknowledged.
+    fn fail_everything(&mut self) {
         let mut cut = self.fail_outstanding();
         while let Some(message) = self.send.drain() {
             let part = if message.begun { cut.take() } else { None };
             self.fail_queued(part, message);
         }
-        tracing::debug!(%reason, "association closed");
-        self.events.push_back(Event::Closed(reason));
     }
 
     /// Gives a message that waited back to the user, together with the `part` of it that was

@@ -14,8 +14,6 @@ use crate::event::Event;
 use crate::marks::mark;
 use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
-use crate::recovery::ack::Acknowledged;
-use crate::send::Outstanding;
 use crate::time::Instant;
 use crate::tsn;
 
@@ -83,10 +81,10 @@ impl Association {
     fn adopt(&mut self, now: Instant, cookie: &CookieContents, path: usize) {
         self.cookie_made = cookie.created;
         self.peer_tag = cookie.peer_tag;
-        self.peer_rwnd = cookie.peer_rwnd;
+        self.open_window(cookie.peer_rwnd);
         self.timestamps = Timestamps::new(cookie.timestamps());
         self.nr_sack = cookie.nr_sack();
-        self.send.set_outbound_streams(cookie.outbound_streams);
+        self.agree_on_streams(cookie.outbound_streams);
         self.receiver = Receiver::new(
             tsn::first(cookie.peer_initial_tsn),
             cookie.inbound_streams,
@@ -118,43 +116,32 @@ impl Association {
             self.queue(path, Control::Error(cause));
             return false;
         }
-        let part = self.fail_outstanding();
+        // req: rfc9260 5.2.4 "Any SCTP DATA chunks MAY be retained"
+        self.fail_everything();
+        self.send.restart();
         self.cookie_made = cookie.created;
         self.local_tag = cookie.local_tag;
         // req: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
         self.peer_tag = cookie.peer_tag;
-        self.peer_rwnd = cookie.peer_rwnd;
         self.timestamps = Timestamps::new(cookie.timestamps());
         self.nr_sack = cookie.nr_sack();
-        self.initial_tsn = Tsn(cookie.local_initial_tsn);
-        let begun = self.send.restart(cookie.outbound_streams);
-        if let Some(begun) = begun {
-            self.fail_queued(part, begun);
-        }
+        self.agree_on_streams(cookie.outbound_streams);
         // An address that the new incarnation does not name is not one of its own: whoever is there
         // must not learn its tag.
         let named = |remote: IpAddr| {
             remote == cookie.remote || remote == arrived.1 || cookie.addresses.contains(&remote)
         };
-        if self.paths.iter().any(|path| named(path.remote)) {
-            self.paths.retain(|path| named(path.remote));
-            (self.active, self.primary, self.sack_path) = (0, 0, 0);
-            self.paths_changed = true;
-        }
-        self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
-        self.occupancy.on_acknowledgement(false, true);
-        self.blocking.forget_timeout();
-        self.outstanding = Outstanding::new(tsn::first(cookie.local_initial_tsn));
-        self.outstanding.set_paths(self.paths.len());
-        self.acknowledged = Acknowledged::default();
+        self.retain_paths(|path| named(path.remote));
         // What was received before stays receivable.
         self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);
         self.acknowledger = Acknowledger::new(&self.config);
         self.control.clear();
         self.tie_tags = (self.rng.tag(), self.rng.tag());
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(0);
+        let encapsulation = self.surroundings.encapsulation;
+        (self.active, self.primary, self.sack_path) = (path, path, path);
         for (index, path_state) in self.paths.iter_mut().enumerate() {
-            path_state.restart(now, &self.config);
+            path_state.restart(now, encapsulation, &self.config);
             // What was confirmed for the old incarnation proves nothing about the new one.
             let confirmed = path_state.local == cookie.local && path_state.remote == cookie.remote;
             if confirmed {
@@ -165,16 +152,19 @@ impl Association {
         }
         if !self.paths[self.active].is_active() {
             self.paths[path].activate();
-            self.active = path;
-            self.primary = path;
         }
         self.paths[self.active].remote_udp_port = arrived.2;
+        self.fresh_sender(now, Tsn(cookie.local_initial_tsn), cookie.peer_rwnd);
         self.t5 = None;
-        self.probing = false;
-        self.window_probe = None;
+        self.restarts = self.restarts.wrapping_add(1);
         self.events.push_back(Event::Restarted);
         self.establish(now);
         self.queue(self.reply_path(path), Control::CookieAck);
+        if self.wants_shutdown {
+            // The restart took the association back to ESTABLISHED, and not the user's wish.
+            mark!(ShutdownAfterRestart);
+            self.user_shutdown(now);
+        }
         true
     }
 

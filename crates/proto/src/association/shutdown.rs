@@ -17,7 +17,6 @@ impl Association {
         match self.state {
             State::Established => {
                 self.state = State::ShutdownPending;
-                self.guard(now);
                 self.advance_shutdown(now);
             }
             // Nothing was promised yet: the peer holds no state, or will find out.
@@ -49,9 +48,13 @@ impl Association {
         self.abort_with(self.active, cause, CloseReason::LocalAbort);
     }
 
-    fn guard(&mut self, now: Instant) {
-        // req: rfc9260 9.2 "SHOULD be set to the RECOMMENDED value of"
-        self.t5.get_or_insert(now + self.config.rto_max * GUARD);
+    /// Starts T5-shutdown-guard, or starts it anew because something moved: who sent SHUTDOWN waits
+    /// for the data that the peer still has, however long that takes over a slow link. Who received
+    /// it has no guard, since it goes on until all is acknowledged.
+    // req: rfc9260 9.2 "sender of the SHUTDOWN chunk MAY also start"
+    // req: rfc9260 9.2 "SHOULD be set to the RECOMMENDED value of"
+    pub(super) fn guard(&mut self, now: Instant) {
+        self.t5 = Some(now + self.config.rto_max * GUARD);
     }
 
     /// Takes the next step once nothing is left to be sent or acknowledged.
@@ -65,6 +68,7 @@ impl Association {
             State::ShutdownPending => {
                 self.stop_heartbeats();
                 self.state = State::ShutdownSent { t2: self.t2(now) };
+                self.guard(now);
                 // req: rfc9260 3.3.8 "MUST use this chunk to initiate a"
                 self.queue(self.active, Control::Shutdown);
             }
@@ -123,7 +127,6 @@ impl Association {
                 }
                 // RFC 9260 section 9.2: no new data of the user from here on.
                 self.state = State::ShutdownReceived;
-                self.guard(now);
                 self.events.push_back(Event::PeerShutdown);
             }
             State::ShutdownReceived => self.on_shutdown_ack_point(now, path, cumulative),

@@ -16,6 +16,16 @@ fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     }
 }
 
+/// Why everything in flight on a path goes out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// T3-rtx expired: the path lost it.
+    Timeout,
+    /// It is known to have been of no use, which says nothing of losses: packets larger than the path
+    /// carries now, or probes of a closed window that the peer had no room for.
+    Useless,
+}
+
 impl Association {
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
@@ -28,6 +38,7 @@ impl Association {
         next = earliest(next, self.acknowledger.deadline());
         next = earliest(next, self.t5);
         next = earliest(next, self.window_probe);
+        next = earliest(next, self.send.next_expiry());
         if let Some(limit) = self.config.autoclose
             && matches!(self.state, State::Established)
         {
@@ -69,6 +80,9 @@ impl Association {
         if due(self.t5) {
             self.on_t5();
             return;
+        }
+        if due(self.send.next_expiry()) {
+            self.expire_all_messages(now);
         }
         if due(self.window_probe) {
             self.window_probe = None;
@@ -156,7 +170,7 @@ impl Association {
         if to != index {
             mark!(RetransmittedElsewhere);
         }
-        if self.lose_flight(index, LostBy::Timeout, to) {
+        if self.lose_flight(index, Why::Timeout, to) {
             self.paths[index].mtu.on_full_size_loss();
             self.paths[index].mtu_changed();
         }
@@ -185,15 +199,20 @@ impl Association {
 
     /// Everything in flight on a path is held to be lost. `true` if packets larger than the
     /// base MTU were among it.
-    pub(super) fn lose_flight(&mut self, index: usize, by: LostBy, to: usize) -> bool {
+    pub(super) fn lose_flight(&mut self, index: usize, why: Why, to: usize) -> bool {
         let mut large = false;
         while let Some(tsn) = self.outstanding.earliest(index) {
             let Some(slot) = self.outstanding.get(tsn) else { break };
             let length = slot.payload.len();
             large |= slot.large;
-            self.outstanding.lose(tsn, by, to);
-            self.counters.timeout_retransmitted_chunks += 1;
-            self.paths[index].loss.on_lost(1);
+            self.outstanding.lose(tsn, LostBy::Timeout, to);
+            match why {
+                Why::Timeout => {
+                    self.counters.timeout_retransmitted_chunks += 1;
+                    self.paths[index].loss.on_lost(1);
+                }
+                Why::Useless => self.counters.useless_retransmitted_chunks += 1,
+            }
             // RFC 9260 section 6.2.1 C.
             self.peer_rwnd =
                 self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
@@ -205,7 +224,7 @@ impl Association {
     /// The path carries less than before: what is in flight on it goes out again.
     pub(super) fn resend_too_big(&mut self, _now: Instant, index: usize) {
         if self.outstanding.in_flight(index) {
-            self.lose_flight(index, LostBy::Timeout, index);
+            self.lose_flight(index, Why::Useless, index);
             self.paths[index].retransmit_at_once = true;
             self.begin_burst();
         }

@@ -84,6 +84,8 @@ pub(crate) struct Path {
     /// The path failed to send and may be told so again only after this.
     pub(crate) next_send_error: Instant,
     pub(crate) stats: PathCounters,
+    /// Number of the next packet on it; concurrent multipath transfer tells losses by these.
+    pub(crate) next_packet: u64,
 }
 
 /// Totals of a path. What an RTO or more lies between is counted in 32 bits: an idle association
@@ -163,7 +165,23 @@ impl Path {
             regained: false,
             next_send_error: now,
             stats: PathCounters::default(),
+            next_packet: 1,
         }
+    }
+
+    /// Back to how a path starts, for a peer that lost its state: only where it leads, whether this
+    /// host can use it, and what it counted in all stays.
+    // req: rfc9260 5.2.4 "related to this peer MUST be reset"
+    pub(crate) fn restart(
+        &mut self,
+        now: Instant,
+        encapsulation: Encapsulation,
+        config: &AssociationConfig,
+    ) {
+        let Self { local, remote, remote_udp_port, detached, regained, mut stats, .. } = *self;
+        stats.timeout_runs.end();
+        let fresh = Self::new(now, local, remote, remote_udp_port, encapsulation, config);
+        *self = Self { detached, regained, stats, ..fresh };
     }
 
     /// Bounds bursts in this way from now on.
@@ -229,27 +247,6 @@ impl Path {
     pub(crate) fn activate(&mut self) {
         self.state = PathState::Active;
         self.verified = true;
-    }
-
-    /// Back to how a path starts, for a peer that lost its state.
-    pub(crate) fn restart(&mut self, now: Instant, config: &AssociationConfig) {
-        // Nothing that was asked of the old peer will be answered.
-        self.heartbeat = Heartbeat::default();
-        self.mtu.on_path_lost();
-        self.mtu_changed();
-        // req: rfc9260 5.2.4 "related to this peer MUST be reset"
-        self.congestion.reinitialize();
-        self.rtt = RttEstimator::new(config);
-        self.loss = LossEstimator::default();
-        self.state = PathState::Unconfirmed;
-        self.verified = false;
-        self.error_count = 0;
-        self.stats.timeout_runs.end();
-        self.t3 = None;
-        self.recovery_exit = None;
-        self.retransmit_at_once = false;
-        self.timed = None;
-        self.last_data = now;
     }
 
     pub(crate) fn statistics(&self, flight: usize) -> PathStatistics {

@@ -30,6 +30,8 @@ impl PathChoice {
         paths: &[Path],
         mut may_send: impl FnMut(usize) -> bool,
     ) -> Option<usize> {
+        // The path that had its turn may be gone, when the peer has other addresses.
+        let last = last.min(paths.len().saturating_sub(1));
         let mut in_turn = (1..=paths.len()).map(|step| (last + step) % paths.len());
         match self {
             Self::WindowInTurn if may_send(last) => Some(last),

@@ -99,6 +99,8 @@ pub(crate) struct Receiver {
     announced: usize,
     /// User data accepted since.
     accepted: usize,
+    /// Messages that can be taken and came before the peer restarted.
+    from_before: u32,
     /// User data and memory of recent chunks, halved now and then.
     recent_data: usize,
     recent_memory: usize,
@@ -135,6 +137,7 @@ impl Receiver {
             given: 0,
             announced: limit,
             accepted: 0,
+            from_before: 0,
             recent_data: limit / 16,
             recent_memory: limit / 16,
             messages: 0,
@@ -363,7 +366,10 @@ impl Receiver {
     /// comes in between; whole messages of other streams and unordered ones may.
     pub(crate) fn poll_message(&mut self) -> Option<Message> {
         let message = match self.streams.pop() {
-            Some(message) => message,
+            Some(message) => {
+                self.from_before = self.from_before.saturating_sub(1);
+                message
+            }
             None if self.has_part() => {
                 mark!(PartialDelivery);
                 self.reassembly.take_part(self.map.cumulative())?
@@ -374,6 +380,11 @@ impl Receiver {
         self.messages += u64::from(message.end);
         self.given += message.charge as usize;
         Some(message)
+    }
+
+    /// Whether the next message came before the peer restarted.
+    pub(crate) fn next_is_from_before(&self) -> bool {
+        self.from_before > 0
     }
 
     /// Whether [`poll_message`](Self::poll_message) has something.
@@ -517,6 +528,7 @@ impl Receiver {
         self.map = TsnMap::new(first_tsn);
         self.reassembly = Reassembly::default();
         self.streams.restart();
+        self.from_before = u32::try_from(self.streams.ready_len()).unwrap_or(u32::MAX);
         if let Some(renegable) = &mut self.renegable {
             **renegable = Renegable::default();
         }

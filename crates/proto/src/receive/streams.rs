@@ -76,6 +76,11 @@ impl Streams {
         !self.ready.is_empty()
     }
 
+    /// Messages that can be taken.
+    pub(crate) fn ready_len(&self) -> usize {
+        self.ready.len()
+    }
+
     /// Takes the next message.
     pub(crate) fn pop(&mut self) -> Option<Message> {
         let message = self.ready.pop_front();

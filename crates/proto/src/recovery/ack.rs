@@ -76,8 +76,6 @@ pub(crate) enum AckError {
     Old,
     /// It acknowledges what was never sent.
     NeverSent,
-    /// Its blocks contradict themselves.
-    Malformed,
     /// It takes back what was acknowledged for good.
     TakenBack,
 }
@@ -141,6 +139,7 @@ impl Acknowledged {
             read_blocks(cumulative, nr_blocks, out.next_tsn(), &mut non_renegable.blocks)?;
             non_renegable.check(cumulative, out)?;
             ranges::unite(&mut self.scratch, &non_renegable.blocks);
+            non_renegable.doubt(cumulative);
         }
         let reported_to = self.scratch.last().map_or(cumulative, |(_, end)| *end);
 
@@ -264,8 +263,9 @@ fn read_blocks(
 ) -> Result<(), AckError> {
     ranges.clear();
     for (start, end) in blocks {
+        // A block that cannot be says nothing; the others and the cumulative TSN do.
         if start == 0 || start > end {
-            return Err(AckError::Malformed);
+            continue;
         }
         let (start, end) = (cumulative + u64::from(start), cumulative + u64::from(end));
         if end >= next_tsn {

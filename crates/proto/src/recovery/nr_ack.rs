@@ -26,18 +26,21 @@ impl NonRenegable {
     /// Checks the blocks of the acknowledgement at hand against it and what is known.
     ///
     /// # Errors
-    /// It says for good that it has the next TSN and, with its cumulative TSN, that it has not;
-    /// or an earlier acknowledgement said so.
+    /// It says with its cumulative TSN that it has not got what an earlier acknowledgement said that
+    /// it has for good.
     pub(super) fn check(&self, cumulative: u64, out: &Outstanding) -> Result<(), AckError> {
-        if self.blocks.iter().any(|block| block.0 == cumulative + 1) {
-            return Err(AckError::Malformed);
-        }
         // Whoever has a TSN for good has it in every later cumulative TSN that reaches it, and in
         // no earlier one. Its payload is gone, so that nothing would ever repair this.
         match out.get(cumulative + 1) {
             Some(slot) if slot.state == SlotState::NrAcked => Err(AckError::TakenBack),
             _ => Ok(()),
         }
+    }
+
+    /// A block that begins with the next TSN contradicts the cumulative TSN. It counts as a gap ack
+    /// block does, and nothing is freed for it: what is true, the next acknowledgement tells.
+    pub(super) fn doubt(&mut self, cumulative: u64) {
+        self.blocks.retain(|block| block.0 != cumulative + 1);
     }
 
     /// Adds what is known to the ranges that an acknowledgement reports.

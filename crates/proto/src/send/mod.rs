@@ -10,6 +10,8 @@ mod outstanding;
 pub(crate) mod ring_model;
 mod scheduler;
 
+use std::time::Duration;
+
 use anabranch_wire::{DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
@@ -57,7 +59,16 @@ pub(crate) struct SendQueue {
     outbound_streams: u16,
     /// A send was refused, and the user waits for room.
     pub(crate) blocked: bool,
+    /// Something made room since then.
+    room_made: bool,
+    /// When messages that wait are to be looked through for those whose lifetime has passed; not
+    /// later than the first of them ends.
+    next_expiry: Option<Instant>,
 }
+
+/// The queue is looked through for expired messages this often at the most, so that lifetimes that
+/// end one after the other cost no walk each.
+const EXPIRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What a message costs beyond its bytes while it is queued.
 const MESSAGE_OVERHEAD: usize = std::mem::size_of::<Queued>();
@@ -77,6 +88,8 @@ impl SendQueue {
             fill_packets: config.fill_packets,
             outbound_streams: config.outbound_streams,
             blocked: false,
+            room_made: false,
+            next_expiry: None,
         }
     }
 
@@ -113,12 +126,15 @@ impl SendQueue {
             || (self.stream_limit != usize::MAX
                 && self.scheduler.queued_bytes(message.stream) >= self.stream_limit)
         {
-            self.blocked = true;
+            self.block();
             return refuse(SendErrorReason::Blocked, message);
         }
         self.buffered += message.data.len() + MESSAGE_OVERHEAD;
         self.unsent += message.data.len();
         let expires = message.lifetime.map(|lifetime| now + lifetime);
+        if let Some(at) = expires {
+            self.next_expiry = Some(self.next_expiry.map_or(at, |next| next.min(at)));
+        }
         self.scheduler.push(Queued {
             stream: message.stream,
             ppid: message.ppid,
@@ -152,10 +168,21 @@ impl SendQueue {
         self.buffered
     }
 
+    /// A send is refused for want of room.
+    pub(crate) fn block(&mut self) {
+        self.blocked = true;
+        self.room_made = false;
+    }
+
+    /// There may be room now, here or in the endpoint's memory.
+    pub(crate) fn room_made(&mut self) {
+        self.room_made = true;
+    }
+
     /// Whether enough room has come back to wake a user whose send was refused: a quarter of
     /// the buffer, so that the user is not woken for every acknowledgement.
     pub(crate) fn take_writable(&mut self) -> bool {
-        let wake = self.blocked && self.buffered <= self.limit - self.limit / 4;
+        let wake = self.blocked && self.room_made && self.buffered <= self.limit - self.limit / 4;
         if wake {
             self.blocked = false;
         }
@@ -244,6 +271,8 @@ impl SendQueue {
         if end {
             self.scheduler.pop();
             self.buffered -= MESSAGE_OVERHEAD;
+            // Of the stream's own share.
+            self.room_made = true;
         }
         self.buffered += CHUNK_OVERHEAD;
         Some(fragment)
@@ -252,11 +281,13 @@ impl SendQueue {
     /// Outstanding data of `length` bytes was acknowledged or given up.
     pub(crate) fn release(&mut self, length: usize) {
         self.buffered = self.buffered.saturating_sub(length + CHUNK_OVERHEAD);
+        self.room_made = true;
     }
 
     /// The payload of outstanding data is no longer kept, `length` bytes; its slot is.
     pub(crate) fn release_payload(&mut self, length: usize) {
         self.buffered = self.buffered.saturating_sub(length);
+        self.room_made = true;
     }
 
     /// Whether the whole next message is at most `length` bytes and nothing follows it.
@@ -275,6 +306,42 @@ impl SendQueue {
         Some(message)
     }
 
+    /// When [`expire_all`](Self::expire_all) is to be called next.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        self.next_expiry
+    }
+
+    /// Gives up all messages whose lifetime has passed before a byte of them was sent.
+    pub(crate) fn expire_all(&mut self, now: Instant) -> Vec<Queued> {
+        let mut next: Option<Instant> = None;
+        let gone = self.take_out(|message| match message.expires {
+            Some(expires) if expires <= now => true,
+            Some(expires) => {
+                next = Some(next.map_or(expires, |next| next.min(expires)));
+                false
+            }
+            None => false,
+        });
+        self.next_expiry = next.map(|next| next.max(now + EXPIRY_INTERVAL));
+        gone
+    }
+
+    /// Gives up messages for streams that there are not.
+    pub(crate) fn refuse_streams(&mut self) -> Vec<Queued> {
+        let streams = self.outbound_streams;
+        self.take_out(|message| message.stream >= streams)
+    }
+
+    /// Takes messages out of which nothing was sent.
+    fn take_out(&mut self, mut which: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
+        let mut gone = Vec::new();
+        self.scheduler.take_out(&mut |message| !message.begun && which(message), &mut gone);
+        for message in &gone {
+            self.forget(message);
+        }
+        gone
+    }
+
     /// Takes out everything, for a report to the user.
     pub(crate) fn drain(&mut self) -> Option<Queued> {
         self.scheduler.peek()?;
@@ -286,17 +353,13 @@ impl SendQueue {
     fn forget(&mut self, message: &Queued) {
         self.unsent -= message.rest.len();
         self.buffered = self.buffered.saturating_sub(message.rest.len() + MESSAGE_OVERHEAD);
+        self.room_made = true;
     }
 
-    /// The peer restarted: streams count from 0 again, and a message that was cut in part
-    /// cannot go on.
-    pub(crate) fn restart(&mut self, outbound_streams: u16) -> Option<Queued> {
+    /// The peer restarted: streams count from 0 again.
+    pub(crate) fn restart(&mut self) {
         self.ssns = Pages::default();
-        self.outbound_streams = outbound_streams;
-        if self.scheduler.peek().is_some_and(|message| message.begun) {
-            return self.drain();
-        }
-        None
+        self.next_expiry = None;
     }
 
     /// Priority of a stream for [`SchedulerKind::Priority`]: 0 goes first.
@@ -306,6 +369,9 @@ impl SendQueue {
 
     /// Frees memory that is not needed while nothing is queued.
     pub(crate) fn shrink(&mut self) {
+        if self.is_empty() {
+            self.next_expiry = None;
+        }
         self.scheduler.shrink();
     }
 }

@@ -108,10 +108,27 @@ fn a_restart_begins_again_with_whole_messages() {
     q.push(Instant::ZERO, message(0, 2000)).unwrap();
     q.push(Instant::ZERO, message(0, 20)).unwrap();
     q.cut(1000).unwrap();
-    assert_eq!(q.restart(5).unwrap().rest.len(), 1000);
+    assert_eq!(q.drain().unwrap().rest.len(), 1000);
+    assert_eq!(q.drain().unwrap().rest.len(), 20);
+    q.restart();
+    q.push(Instant::ZERO, message(0, 20)).unwrap();
     let next = q.cut(20).unwrap();
     assert_eq!((next.ssn.0, next.flags.0), (0, 3));
-    assert_eq!(q.outbound_streams(), 5);
+}
+
+#[test]
+fn messages_for_streams_that_are_gone_come_out() {
+    let mut q = queue(|_| {});
+    for stream in [0, 7, 3, 7] {
+        q.push(Instant::ZERO, message(stream, 20)).unwrap();
+    }
+    q.set_outbound_streams(4);
+    assert_eq!(q.refuse_streams().iter().map(|m| m.stream).collect::<Vec<_>>(), [7, 7]);
+    assert_eq!(q.unsent(), 40);
+    // One of which a part was sent goes on.
+    q.cut(10).unwrap();
+    q.set_outbound_streams(0);
+    assert_eq!(q.refuse_streams().iter().map(|m| m.stream).collect::<Vec<_>>(), [3]);
 }
 
 proptest! {

@@ -33,7 +33,7 @@ impl Association {
         }
         let Some(shares) = shares else { return Held::default() };
         let full = self.amdcs() - Data::HEADER_LEN;
-        match self.send.peek(full, full, true) {
+        match self.next_chunk(full, full, true) {
             Some(next) if next > self.peer_rwnd as usize => {
                 Held { by_receive_window: true, ..Held::default() }
             }

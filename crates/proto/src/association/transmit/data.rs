@@ -142,14 +142,13 @@ impl Association {
             if self.outstanding.len() >= MAX_OUTSTANDING {
                 break;
             }
-            let Some(length) = self.send.peek(room, largest, !in_packet) else { break };
+            let Some(length) = self.next_chunk(room, largest, !in_packet) else { break };
             // The rest of a message may make a short packet. What follows it in the batch is no
             // longer, and cutting the next messages to that would go on for ever.
             if budget.short && self.send.is_cut_by(length) {
                 break;
             }
             // A chunk is never cut to fit into what is left of the window.
-            // req: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"
             if length > self.peer_rwnd as usize {
                 if in_packet || !self.may_probe_window(now) {
                     break;

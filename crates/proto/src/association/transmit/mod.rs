@@ -56,6 +56,7 @@ impl Association {
             let state = &mut self.paths[path];
             let packets = len.div_ceil(first.max(1)) as u64;
             state.stats.packets_sent += packets;
+            state.next_packet += packets;
             state.stats.bytes_sent += len as u64;
             self.packets += packets;
             return Some(Transmit {

@@ -71,7 +71,7 @@ impl Association {
     /// itself, because what leaves on another one says nothing about loss on this one.
     pub(in crate::association) fn packet_number(&self, path: usize) -> u64 {
         match self.config.multipath {
-            Some(_) => self.paths[path].stats.packets_sent + 1,
+            Some(_) => self.paths[path].next_packet,
             None => self.packets,
         }
     }

@@ -57,7 +57,7 @@ impl Association {
         }
         self.expire_messages(now);
         let full = self.amdcs() - Data::HEADER_LEN;
-        let Some(next) = self.send.peek(full, full, true) else { return false };
+        let Some(next) = self.next_chunk(full, full, true) else { return false };
         // req: rfc9260 6.1 "MUST transmit no more DATA chunks until"
         // req: rfc9260 6.1 "that the peer has no buffer space (i.e., rwnd is smaller"
         if next > self.peer_rwnd as usize {
@@ -66,6 +66,24 @@ impl Association {
         self.window_probe = None;
         // A small packet waits while something is outstanding (Nagle's algorithm).
         !(self.config.nagle && !self.outstanding.is_empty() && self.send.ends_within(full - 1))
+    }
+
+    /// Length of the next chunk's payload, cut to what the peer's window lets through: the whole of
+    /// it if there is room, else half of the largest window seen. A peer whose window is never as
+    /// large as a packet would get nothing but probes otherwise.
+    // req: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"
+    pub(super) fn next_chunk(
+        &mut self,
+        room: usize,
+        largest: usize,
+        packet_empty: bool,
+    ) -> Option<usize> {
+        let next = self.send.peek(room, largest, packet_empty)?;
+        let half = self.largest_rwnd as usize / 2;
+        if next <= self.peer_rwnd as usize || half >= largest {
+            return Some(next);
+        }
+        self.send.peek(room, half, packet_empty)
     }
 
     /// Whether a chunk may leave although the peer's window has no room for it.
@@ -133,6 +151,14 @@ impl Association {
             mark!(LifetimeOver);
             let message = Box::new(message.into_message());
             self.events.push_back(crate::event::Event::SendFailed { message, sent: false });
+        }
+    }
+
+    /// Gives up all messages whose lifetime has passed, wherever they stand.
+    pub(in crate::association) fn expire_all_messages(&mut self, now: Instant) {
+        for message in self.send.expire_all(now) {
+            mark!(LifetimeOverInQueue);
+            self.fail_queued(None, message);
         }
     }
 

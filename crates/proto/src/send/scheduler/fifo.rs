@@ -23,6 +23,14 @@ impl Fifo {
         self.queue.pop_front()
     }
 
+    pub(super) fn take_out(
+        &mut self,
+        which: &mut dyn FnMut(&Queued) -> bool,
+        gone: &mut Vec<Queued>,
+    ) {
+        super::take_out(&mut self.queue, which, gone);
+    }
+
     pub(super) fn queued_bytes(&self, stream: u16) -> usize {
         self.queue.iter().filter(|m| m.stream == stream).map(|m| m.rest.len()).sum()
     }

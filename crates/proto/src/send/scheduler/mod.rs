@@ -7,6 +7,8 @@ mod fifo;
 mod priority;
 mod round_robin;
 
+use std::collections::VecDeque;
+
 use anabranch_wire::{Ppid, Ssn};
 use bytes::Bytes;
 
@@ -39,6 +41,22 @@ pub enum SchedulerKind {
     /// The stream with the smallest priority value sends first; streams of equal priority take
     /// turns.
     Priority,
+}
+
+/// Takes messages out of one queue, in place.
+fn take_out(
+    queue: &mut VecDeque<Queued>,
+    which: &mut dyn FnMut(&Queued) -> bool,
+    gone: &mut Vec<Queued>,
+) {
+    for _ in 0..queue.len() {
+        let Some(message) = queue.pop_front() else { return };
+        if which(&message) {
+            gone.push(message);
+        } else {
+            queue.push_back(message);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -80,6 +98,16 @@ impl Scheduler {
     /// Takes out the message that [`peek`](Self::peek) shows.
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         each!(self, s => s.pop())
+    }
+
+    /// Takes out all messages that `which` names and appends them to `gone`; the others keep their
+    /// order.
+    pub(crate) fn take_out(
+        &mut self,
+        which: &mut dyn FnMut(&Queued) -> bool,
+        gone: &mut Vec<Queued>,
+    ) {
+        each!(self, s => s.take_out(which, gone));
     }
 
     /// Bytes queued on a stream.
@@ -144,6 +172,28 @@ mod tests {
         assert_eq!(order(SchedulerKind::Priority, &[]), "acdbfe");
         assert_eq!(order(SchedulerKind::Priority, &[(1, 9), (2, 1), (3, 5)]), "cfdabe");
         assert_eq!(order(SchedulerKind::Priority, &[(1, 9), (2, 1), (3, 1)]), "cdfabe");
+    }
+
+    #[test]
+    fn what_is_taken_out_leaves_the_others_in_their_order() {
+        for kind in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
+            let mut scheduler = Scheduler::new(kind);
+            for (stream, text) in [(1, "a"), (2, "b"), (1, "c"), (3, "d"), (3, "e"), (1, "f")] {
+                scheduler.push(message(stream, text));
+            }
+            let mut gone = Vec::new();
+            scheduler.take_out(&mut |m| m.stream == 3 || m.rest == "a", &mut gone);
+            let text = |m: &Queued| String::from_utf8(m.rest.to_vec()).unwrap();
+            assert_eq!(gone.iter().map(text).collect::<String>(), "ade", "{kind:?}");
+            assert_eq!(scheduler.queued_bytes(3), 0);
+            let mut left = String::new();
+            while let Some(next) = scheduler.pop() {
+                left += &text(&next);
+            }
+            let expected = if kind == SchedulerKind::Fifo { "bcf" } else { "cbf" };
+            assert_eq!(left, expected, "{kind:?}");
+            assert!(scheduler.peek().is_none());
+        }
     }
 
     #[test]

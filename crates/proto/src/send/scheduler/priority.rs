@@ -57,6 +57,15 @@ impl Priority {
         message
     }
 
+    pub(super) fn take_out(
+        &mut self,
+        which: &mut dyn FnMut(&Queued) -> bool,
+        gone: &mut Vec<Queued>,
+    ) {
+        self.rounds.values_mut().for_each(|round| round.take_out(which, gone));
+        self.rounds.retain(|_, round| !round.is_empty());
+    }
+
     pub(super) fn queued_bytes(&self, stream: u16) -> usize {
         self.rounds.values().map(|round| round.queued_bytes(stream)).sum()
     }

@@ -37,6 +37,17 @@ impl RoundRobin {
         message
     }
 
+    pub(super) fn take_out(
+        &mut self,
+        which: &mut dyn FnMut(&Queued) -> bool,
+        gone: &mut Vec<Queued>,
+    ) {
+        let streams = &mut self.streams;
+        streams.values_mut().for_each(|queue| super::take_out(queue, which, gone));
+        streams.retain(|_, queue| !queue.is_empty());
+        self.turns.retain(|stream| streams.contains_key(stream));
+    }
+
     pub(super) fn has(&self, stream: u16) -> bool {
         self.streams.contains_key(&stream)
     }

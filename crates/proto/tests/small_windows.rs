@@ -1,0 +1,39 @@
+//! Receive windows that are smaller than a packet (RFC 9260 section 6.1, RFC 1122 section 4.2.3.4).
+
+use std::time::Duration;
+
+use anabranch_harness::Pair;
+use anabranch_proto::AssociationConfig;
+use anabranch_proto::config::MtuConfig;
+
+/// Time for 200,000 bytes, and probes of a closed window.
+fn transfer(mtu: u16, window: usize) -> (Duration, u64) {
+    let mut client = AssociationConfig::rfc9260();
+    client.heartbeat_interval = None;
+    client.mtu = MtuConfig::fixed(mtu);
+    let mut server = client.clone();
+    server.receive_buffer = window;
+    let mut pair = Pair::new(1, server);
+    pair.connect(client);
+    assert!(pair.run_until(Duration::from_secs(5), |pair| pair.both_up()));
+    let begun = pair.net.now();
+    assert!(pair.send(0, 0, vec![7; 200_000]));
+    let done = pair.run_until(Duration::from_secs(600), |p| p.received_len(1) == 200_000);
+    assert!(done, "mtu {mtu}, window {window}: {} bytes", pair.received_len(1));
+    let took = pair.net.now().saturating_since(begun);
+    (took, pair.statistics(0).counters.zero_window_probes)
+}
+
+#[test]
+// test: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"
+fn a_window_below_a_packet_needs_no_probes() {
+    for (mtu, window) in [(1500, 6000), (9000, 9500), (9000, 6000), (9000, 3000), (9000, 1600)] {
+        let (took, probes) = transfer(mtu, window);
+        assert_eq!(probes, 0, "mtu {mtu}, window {window}: {took:?}");
+        // A round trip of 20 ms for what the window lets through; acknowledgements of a single
+        // packet may be delayed by 200 ms.
+        let rounds = 200_000 / (window / 2) as u32;
+        let limit = Duration::from_millis(220) * (rounds + 1);
+        assert!(took < limit, "mtu {mtu}, window {window}: {took:?}");
+    }
+}
