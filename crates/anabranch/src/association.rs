@@ -10,7 +10,7 @@ use anabranch_proto::{
 };
 
 use crate::error::{AssociationError, CloseError, SendError, StreamError};
-use crate::handle::AssociationRef;
+use crate::handle::{AssociationRef, StreamOf};
 use crate::notification::Events;
 use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
@@ -20,8 +20,14 @@ use crate::state::{AssociationState, Phase};
 /// An SCTP association: messages over many streams and paths.
 ///
 /// A cheap handle; clones mean the same association. When the last handle is dropped (streams
-/// and [`Events`] are handles, too) the association is shut down gracefully; if that takes longer
-/// than the option `linger`, it is aborted. To learn how it went, [`close`](Self::close) it.
+/// and [`Events`] are handles, too) the association is shut down gracefully; if nothing of what was
+/// sent is delivered for as long as the option `linger` says, it is aborted. To learn how it went,
+/// [`close`](Self::close) it.
+///
+/// When the peer loses its state and sets the association up anew
+/// ([`Notification::Restarted`](crate::Notification::Restarted)), all streams end with an error, what
+/// was not delivered comes back, and [`accept_stream`](Self::accept_stream) gives the streams of the
+/// new incarnation.
 ///
 /// All methods are cancel-safe: a future that is dropped before it is ready has done nothing,
 /// except that [`close`](Self::close) goes on.
@@ -50,7 +56,7 @@ impl Association {
     /// # Errors
     /// The message comes back with the reason.
     pub async fn send(&self, message: OutgoingMessage) -> Result<(), SendError> {
-        self.inner.send(message).await
+        self.inner.send(None, message).await
     }
 
     /// Sends a message if there is room for it now.
@@ -59,7 +65,7 @@ impl Association {
     /// The message comes back with the reason,
     /// [`SendErrorReason::Blocked`](crate::SendErrorReason::Blocked) among others.
     pub fn try_send(&self, message: OutgoingMessage) -> Result<(), SendError> {
-        self.inner.offer(&mut None, None, message)
+        self.inner.offer(None, &mut None, None, message)
     }
 
     /// Waits for the next message of any stream that no [`RecvStream`] is held of, in the order in
@@ -89,19 +95,18 @@ impl Association {
     /// # Errors
     /// There is no such stream, it is in use, or the association is no more.
     pub fn stream(&self, stream: u16) -> Result<(SendStream, RecvStream), StreamError> {
-        self.inner.with(|state| {
+        let incarnation = self.inner.with(|state| {
             check_usable(state)?;
             let count = state.outbound_streams.max(state.inbound_streams);
             if stream >= count {
                 return Err(StreamError::NoSuchStream { stream, count });
             }
-            if state.sending.contains(&stream) || !state.inbound.claim(stream) {
+            if state.sending.contains(&stream) {
                 return Err(StreamError::InUse(stream));
             }
-            state.sending.insert(stream);
-            Ok(())
+            state.claim(stream).ok_or(StreamError::InUse(stream))
         })?;
-        Ok(self.handles(stream))
+        Ok(self.handles(stream, incarnation))
     }
 
     /// The next free stream, waiting for one if need be: one without handles here and without
@@ -116,12 +121,10 @@ impl Association {
                 return Some(Err(error));
             }
             let stream = state.free_stream()?;
-            state.inbound.claim(stream);
-            state.sending.insert(stream);
-            Some(Ok(stream))
+            Some(Ok((stream, state.claim(stream)?)))
         };
-        let stream = self.inner.wait(|state| &mut state.openers, open).await?;
-        Ok(self.handles(stream))
+        let (stream, incarnation) = self.inner.wait(|state| &mut state.openers, open).await?;
+        Ok(self.handles(stream, incarnation))
     }
 
     /// Waits for the next stream on which the peer sent something and of which no handle is held.
@@ -136,26 +139,29 @@ impl Association {
             let sending = &state.sending;
             match state.inbound.next_fresh(|stream| !sending.contains(&stream)) {
                 Some(stream) => {
-                    state.inbound.claim(stream);
-                    state.sending.insert(stream);
-                    Some(Ok(Some(stream)))
+                    let incarnation = state.claim(stream)?;
+                    Some(Ok(Some((stream, incarnation))))
                 }
                 None => state.receive_end().map(|end| end.map(|()| None)),
             }
         };
         let stream = self.inner.wait(|state| &mut state.acceptors, accept).await?;
-        Ok(stream.map(|stream| self.handles(stream)))
+        Ok(stream.map(|(stream, incarnation)| self.handles(stream, incarnation)))
     }
 
-    fn handles(&self, stream: u16) -> (SendStream, RecvStream) {
-        (SendStream::new(self.inner.clone(), stream), RecvStream::new(self.inner.clone(), stream))
+    fn handles(&self, stream: u16, incarnation: u32) -> (SendStream, RecvStream) {
+        let of = StreamOf { association: self.inner.clone(), stream, incarnation };
+        (SendStream::new(of.clone()), RecvStream::new(of))
     }
 
     /// Shuts the association down gracefully: nothing more can be sent, and all that was sent is
-    /// delivered. Ready when both sides are done. Goes on when the future is dropped.
+    /// delivered, however long that takes. Ready when both sides are done. Goes on when the future is
+    /// dropped. A peer that is there and reads nothing is waited for: who does not want to uses a
+    /// timeout and [`abort`](Self::abort).
     ///
     /// # Errors
-    /// The association ended otherwise, and so many messages may not have arrived.
+    /// The association ended otherwise, or the peer restarted meanwhile, and so many messages may not
+    /// have arrived.
     pub async fn close(&self) -> Result<(), CloseError> {
         let now = self.inner.shared.runtime.now();
         self.inner.shared.lock().shut_down(now, self.inner.id);
@@ -169,7 +175,9 @@ impl Association {
     pub async fn closed(&self) -> Result<(), CloseError> {
         let end = |state: &mut AssociationState| match &state.phase {
             Phase::Closed(AssociationError::Closed(anabranch_proto::CloseReason::Shutdown)) => {
-                Some(Ok(()))
+                let undelivered = state.undelivered;
+                let lost = CloseError { error: AssociationError::Restarted, undelivered };
+                Some(if state.cut_off { Err(lost) } else { Ok(()) })
             }
             Phase::Closed(error) => {
                 Some(Err(CloseError { error: error.clone(), undelivered: state.undelivered }))

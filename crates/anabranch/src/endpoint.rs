@@ -187,8 +187,8 @@ impl Endpoint {
         self.wait(|state| state.live == 0).await;
     }
 
-    /// Shuts all associations down gracefully, aborts those that take longer than 5 s, and
-    /// closes the sockets. Associations are no longer accepted from now on. Goes on when the
+    /// Shuts all associations down gracefully, aborts those that deliver nothing of what was sent for
+    /// 5 s, and closes the sockets. Associations are no longer accepted from now on. Goes on when the
     /// future is dropped.
     pub async fn close(&self) {
         let now = self.inner.first().runtime.now();
@@ -208,7 +208,7 @@ impl Endpoint {
             for (id, phase) in live {
                 match phase {
                     Phase::Up => {
-                        guard.lingering.insert((now + LINGER, id));
+                        guard.linger(now, id, LINGER);
                         guard.shut_down(now, id);
                     }
                     Phase::Connecting => guard.abort(now, id, b"endpoint closed"),

@@ -241,6 +241,9 @@ pub enum AssociationError {
     Closed(CloseReason),
     /// It is being shut down and takes nothing more to send.
     ShuttingDown,
+    /// The peer lost its state and set the association up anew: the streams of the time before are
+    /// at their end, and what was not delivered has come back.
+    Restarted,
     /// Its endpoint was closed.
     EndpointClosed,
 }
@@ -250,6 +253,7 @@ impl fmt::Display for AssociationError {
         match self {
             Self::Closed(reason) => write!(f, "the association ended: {reason}"),
             Self::ShuttingDown => f.write_str("the association is being shut down"),
+            Self::Restarted => f.write_str("the peer restarted: open new streams and begin again"),
             Self::EndpointClosed => f.write_str(ENDPOINT_CLOSED),
         }
     }
@@ -270,6 +274,7 @@ impl From<AssociationError> for io::Error {
                 _ => io::ErrorKind::Other,
             },
             AssociationError::ShuttingDown => io::ErrorKind::BrokenPipe,
+            AssociationError::Restarted => io::ErrorKind::ConnectionReset,
             AssociationError::EndpointClosed => io::ErrorKind::NotConnected,
         };
         Self::new(kind, error)

@@ -26,6 +26,15 @@ impl Drop for AssociationRef {
     }
 }
 
+/// One stream, as long as the peer keeps its state.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamOf {
+    pub(crate) association: Arc<AssociationRef>,
+    pub(crate) stream: u16,
+    /// The incarnation of the peer that it belongs to.
+    pub(crate) incarnation: u32,
+}
+
 impl AssociationRef {
     /// Waits for the peer's answer.
     pub(crate) async fn connected(&self) -> Result<(), AssociationError> {
@@ -90,13 +99,14 @@ impl AssociationRef {
     /// If there is no room now, the reason is `Blocked`, and with a waker the sender is queued.
     pub(crate) fn offer(
         &self,
+        incarnation: Option<u32>,
         key: &mut Option<Key>,
         waker: Option<&Waker>,
         message: OutgoingMessage,
     ) -> Result<(), SendError> {
         let stream = message.stream;
         let mut kept = Some(message);
-        let result = self.offer_with(stream, key, waker, |association, now| {
+        let result = self.offer_with(stream, incarnation, key, waker, |association, now| {
             let Some(message) = kept.take() else {
                 return Ok(());
             };
@@ -111,10 +121,12 @@ impl AssociationRef {
         }
     }
 
-    /// Lets `send` send on a stream if it is this sender's turn.
+    /// Lets `send` send on a stream if it is this sender's turn, and the peer is still the incarnation
+    /// that the sender knows, if it knows one.
     pub(crate) fn offer_with(
         &self,
         stream: u16,
+        incarnation: Option<u32>,
         key: &mut Option<Key>,
         waker: Option<&Waker>,
         send: impl FnOnce(&mut anabranch_proto::Association, Instant) -> Result<(), Refused>,
@@ -127,6 +139,12 @@ impl AssociationRef {
         };
         if let Some(error) = entry.send_refusal() {
             return Err(SendErrorReason::Association(error));
+        }
+        if incarnation.is_some_and(|known| known != entry.incarnation) {
+            if let Some(key) = key.take() {
+                entry.senders.remove(key);
+            }
+            return Err(SendErrorReason::Association(AssociationError::Restarted));
         }
         let Some(mut association) = state.engine.association_mut(now, self.id) else {
             return Err(SendErrorReason::Association(AssociationError::ShuttingDown));
@@ -157,14 +175,18 @@ impl AssociationRef {
     }
 
     /// Sends a message, waiting for room.
-    pub(crate) async fn send(&self, message: OutgoingMessage) -> Result<(), SendError> {
+    pub(crate) async fn send(
+        &self,
+        incarnation: Option<u32>,
+        message: OutgoingMessage,
+    ) -> Result<(), SendError> {
         let mut turn = SendTurn { association: self, key: None };
         let mut message = Some(message);
         poll_fn(|cx| {
             let Some(offered) = message.take() else {
                 return Poll::Pending;
             };
-            match self.offer(&mut turn.key, Some(cx.waker()), offered) {
+            match self.offer(incarnation, &mut turn.key, Some(cx.waker()), offered) {
                 Err(error) if error.reason == SendErrorReason::Blocked => {
                     message = Some(error.message);
                     Poll::Pending
@@ -176,21 +198,25 @@ impl AssociationRef {
     }
 }
 
-/// What streams give back when they are dropped.
-impl AssociationRef {
+/// What streams give back when they are dropped. The number of one of an earlier incarnation of the
+/// peer may be another handle's by now.
+impl StreamOf {
     /// The sending half of a stream is dropped, with the end mark that it owes the peer.
-    pub(crate) fn give_back_sender(&self, stream: u16, key: Option<Key>, owed: Option<Mark>) {
-        let now = self.shared.runtime.now();
-        let mut guard = self.shared.lock();
+    pub(crate) fn give_back_sender(&self, key: Option<Key>, owed: Option<Mark>) {
+        let (stream, shared, id) = (self.stream, &self.association.shared, self.association.id);
+        let now = shared.runtime.now();
+        let mut guard = shared.lock();
         let state = &mut *guard;
-        let Some(entry) = state.associations.get_mut(&self.id) else {
+        let Some(entry) = state.associations.get_mut(&id) else {
             return;
         };
         if let Some(key) = key {
             entry.senders.remove(key);
         }
-        if let (Some(mark), Some(mut association)) =
-            (owed, state.engine.association_mut(now, self.id))
+        if entry.incarnation != self.incarnation {
+            return;
+        }
+        if let (Some(mark), Some(mut association)) = (owed, state.engine.association_mut(now, id))
             && let Err(refused) = association.send(now, mark.message(stream))
             && refused.reason == anabranch_proto::SendErrorReason::Blocked
         {
@@ -204,9 +230,13 @@ impl AssociationRef {
     }
 
     /// The receiving half of a stream is dropped, with or without what is not read.
-    pub(crate) fn give_back_receiver(&self, stream: u16, discard: bool, charge: u32) {
-        let woken = self.with(|state| {
+    pub(crate) fn give_back_receiver(&self, discard: bool, charge: u32) {
+        let stream = self.stream;
+        let woken = self.association.with(|state| {
             state.consumed += charge;
+            if state.incarnation != self.incarnation {
+                return Vec::new();
+            }
             if discard {
                 state.consumed += state.inbound.discard(stream);
             } else {

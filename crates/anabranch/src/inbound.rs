@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use anabranch_proto::Message;
 
-use crate::byte_mode::Mark;
+use crate::byte_mode::{BYTES, Mark};
 use crate::numbers::NumberMap;
 
 /// The queues of one association.
@@ -23,6 +23,9 @@ pub(crate) struct Inbound {
     /// Unclaimed streams on which something arrived, for `accept_stream`.
     fresh: VecDeque<u16>,
     next_number: u64,
+    /// Messages below this number came before the peer restarted: no stream of the new incarnation
+    /// begins with them.
+    restarted_at: u64,
 }
 
 #[derive(Debug, Default)]
@@ -135,16 +138,45 @@ impl Inbound {
         }
     }
 
-    /// Gives a stream to a reader. Returns false if it has one.
-    pub(crate) fn claim(&mut self, stream: u16) -> bool {
+    /// Gives a stream to a reader. `None` if it has one; else the charge of what came before the
+    /// peer restarted, and is dropped.
+    pub(crate) fn claim(&mut self, stream: u16) -> Option<u32> {
         let queue = self.streams.entry(stream).or_default();
         if queue.claimed {
-            return false;
+            return None;
         }
         queue.claimed = true;
         self.unclaimed -= queue.messages.len();
+        let mut dropped = 0;
+        while queue.messages.front().is_some_and(|(at, _)| *at < self.restarted_at) {
+            dropped += queue.messages.pop_front().map_or(0, |(_, old)| old.charge());
+        }
         self.drop_stale();
-        true
+        Some(dropped)
+    }
+
+    /// The peer restarted. Its readers are at their end, and what they have not read is dropped, as
+    /// are the bytes of streams that were not accepted; other messages can still be taken. Returns
+    /// the charge of what was dropped.
+    pub(crate) fn restart(&mut self) -> u32 {
+        let mut dropped = 0;
+        self.restarted_at = self.next_number;
+        self.fresh.clear();
+        self.streams.retain(|_, queue| {
+            let claimed = std::mem::take(&mut queue.claimed);
+            (queue.discarding, queue.announced, queue.reader) = (false, false, None);
+            queue.messages.retain(|(_, message)| {
+                let keep = !claimed && message.ppid != BYTES && Mark::of(message).is_none();
+                if !keep {
+                    dropped += message.charge();
+                }
+                keep
+            });
+            !queue.messages.is_empty()
+        });
+        self.unclaimed = self.streams.values().map(|queue| queue.messages.len()).sum();
+        self.drop_stale();
+        dropped
     }
 
     /// Takes a stream back from its reader: its messages are `pop`'s again.
@@ -252,8 +284,8 @@ mod tests {
         let mut inbound = Inbound::default();
         push(&mut inbound, 1, b"a");
         push(&mut inbound, 2, b"b");
-        assert!(inbound.claim(1));
-        assert!(!inbound.claim(1));
+        assert_eq!(inbound.claim(1), Some(0));
+        assert_eq!(inbound.claim(1), None);
         assert!(matches!(push(&mut inbound, 1, b"c"), Pushed::Reader(None)));
         assert_eq!(pop(&mut inbound), Some((2, "b".into())));
         assert_eq!(pop(&mut inbound), None);
@@ -300,6 +332,28 @@ mod tests {
         push(&mut inbound, 1, b"later");
         inbound.discard(1);
         assert_eq!(pop(&mut inbound), Some((1, "later".into())));
+    }
+
+    #[test]
+    fn a_restart_leaves_whole_messages_that_nobody_had_claimed() {
+        let mut inbound = Inbound::default();
+        inbound.claim(1);
+        push(&mut inbound, 1, b"read by a stream");
+        push(&mut inbound, 2, b"kept");
+        inbound.push(message(3, crate::byte_mode::BYTES, b"half a request"));
+        push(&mut inbound, 4, b"kept, too");
+        inbound.restart();
+        assert!(!inbound.uses(1) && !inbound.uses(3));
+        assert_eq!(inbound.next_fresh(|_| true), None, "nothing old begins a stream");
+        // The numbers are free for the new incarnation, and old messages do not precede its own.
+        assert_eq!(inbound.claim(1), Some(0));
+        push(&mut inbound, 4, b"new");
+        assert_eq!(inbound.next_fresh(|_| true), Some(4));
+        inbound.claim(4);
+        let mut next = || inbound.pop_stream(4, Waker::noop()).map(|m| m.payload.into_bytes());
+        assert_eq!((next(), next()), (Some("new".into()), None));
+        assert_eq!(pop(&mut inbound), Some((2, "kept".into())));
+        assert_eq!(pop(&mut inbound), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anabranch_proto::AssociationConfig;
 /// UDP port of SCTP over UDP (RFC 6951 section 7).
 pub const SCTP_UDP_PORT: u16 = 9899;
 
-/// How long dropped associations have for a graceful shutdown, unless told otherwise.
+/// How long dropped associations that are shut down may deliver nothing, unless told otherwise.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
 /// Options of [`Endpoint::connect`](crate::Endpoint::connect).
@@ -21,8 +21,8 @@ pub struct ConnectOptions {
     pub remote_udp_port: u16,
     /// SCTP port of this side; `None` takes a free one.
     pub local_port: Option<u16>,
-    /// How long the graceful shutdown of a dropped association may take before it is aborted;
-    /// zero aborts at once. 5 s.
+    /// How long the graceful shutdown of a dropped association may deliver nothing of what was sent
+    /// before it is aborted; zero aborts at once. A slow link takes the time it needs. 5 s.
     pub linger: Duration,
 }
 

@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use anabranch_proto::Message;
@@ -13,7 +12,7 @@ use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
 use crate::byte_mode::Mark;
 use crate::error::AssociationError;
-use crate::handle::AssociationRef;
+use crate::handle::StreamOf;
 
 /// Receives on one stream: messages with [`recv`](Self::recv), or bytes as an [`AsyncRead`].
 ///
@@ -26,8 +25,7 @@ use crate::handle::AssociationRef;
 /// the rest up to the mark is thrown away, as [`stop`](Self::stop) does.
 #[derive(Debug)]
 pub struct RecvStream {
-    association: Arc<AssociationRef>,
-    stream: u16,
+    of: StreamOf,
     /// The message being read, charged against the window until it is used up.
     current: Option<Message>,
     end: Option<End>,
@@ -49,7 +47,7 @@ enum End {
 pub enum RecvError {
     /// The peer gave up writing before the end.
     Abandoned,
-    /// The association is no more.
+    /// The association is no more, or another one since the peer restarted.
     Association(AssociationError),
 }
 
@@ -74,13 +72,13 @@ impl From<RecvError> for io::Error {
 }
 
 impl RecvStream {
-    pub(crate) fn new(association: Arc<AssociationRef>, stream: u16) -> Self {
-        Self { association, stream, current: None, end: None, stops: false }
+    pub(crate) fn new(of: StreamOf) -> Self {
+        Self { of, current: None, end: None, stops: false }
     }
 
     /// The stream's number.
     pub fn id(&self) -> u16 {
-        self.stream
+        self.of.stream
     }
 
     /// Waits for the next message. `None` at the end of the stream. Cancel-safe.
@@ -93,7 +91,7 @@ impl RecvStream {
         if poll_fn(|cx| self.poll_message(cx)).await? {
             let message = self.current.take();
             let charge = message.as_ref().map_or(0, Message::charge);
-            self.association.with(|state| state.consumed += charge);
+            self.of.association.with(|state| state.consumed += charge);
             return Ok(message);
         }
         Ok(None)
@@ -115,9 +113,12 @@ impl RecvStream {
             None => {}
         }
         let used_up = self.current.take().map_or(0, |message| message.charge());
-        let stream = self.stream;
-        let next = self.association.with(|state| {
+        let (stream, incarnation) = (self.of.stream, self.of.incarnation);
+        let next = self.of.association.with(|state| {
             state.consumed += used_up;
+            if state.incarnation != incarnation {
+                return Poll::Ready(Err(AssociationError::Restarted));
+            }
             let Some(message) = state.inbound.pop_stream(stream, cx.waker()) else {
                 return match state.receive_end() {
                     Some(end) => Poll::Ready(end.map(|()| None)),
@@ -194,6 +195,6 @@ impl Drop for RecvStream {
     fn drop(&mut self) {
         let charge = self.current.take().map_or(0, |message| message.charge());
         let discard = self.stops && self.end.is_none();
-        self.association.give_back_receiver(self.stream, discard, charge);
+        self.of.give_back_receiver(discard, charge);
     }
 }

@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anabranch_proto::{OutgoingMessage, Ppid};
@@ -12,7 +11,7 @@ use tokio::io::AsyncWrite;
 
 use crate::byte_mode::{BYTES, MAX_MESSAGE, Mark};
 use crate::error::{SendError, SendErrorReason};
-use crate::handle::AssociationRef;
+use crate::handle::StreamOf;
 use crate::wakers::Key;
 
 /// Sends on one stream: whole messages with [`send`](Self::send), or bytes as an [`AsyncWrite`].
@@ -24,8 +23,7 @@ use crate::wakers::Key;
 /// missing.
 #[derive(Debug)]
 pub struct SendStream {
-    association: Arc<AssociationRef>,
-    stream: u16,
+    of: StreamOf,
     /// Place in the queue of a writer that waits for room.
     key: Option<Key>,
     bytes: ByteState,
@@ -42,13 +40,13 @@ enum ByteState {
 }
 
 impl SendStream {
-    pub(crate) fn new(association: Arc<AssociationRef>, stream: u16) -> Self {
-        Self { association, stream, key: None, bytes: ByteState::Unused }
+    pub(crate) fn new(of: StreamOf) -> Self {
+        Self { of, key: None, bytes: ByteState::Unused }
     }
 
     /// The stream's number.
     pub fn id(&self) -> u16 {
-        self.stream
+        self.of.stream
     }
 
     /// Sends an ordered message, waiting for room in the send buffer. Cancel-safe: a message
@@ -57,7 +55,7 @@ impl SendStream {
     /// # Errors
     /// The message comes back with the reason.
     pub async fn send(&self, ppid: Ppid, data: impl Into<Bytes>) -> Result<(), SendError> {
-        self.send_message(OutgoingMessage::new(self.stream, ppid, data)).await
+        self.send_message(OutgoingMessage::new(self.of.stream, ppid, data)).await
     }
 
     /// Sends a message with all its options; its stream is set to this one.
@@ -65,8 +63,8 @@ impl SendStream {
     /// # Errors
     /// The message comes back with the reason.
     pub async fn send_message(&self, mut message: OutgoingMessage) -> Result<(), SendError> {
-        message.stream = self.stream;
-        self.association.send(message).await
+        message.stream = self.of.stream;
+        self.of.association.send(Some(self.of.incarnation), message).await
     }
 
     /// Ends the byte stream, as `shutdown` of [`AsyncWrite`] does.
@@ -81,8 +79,9 @@ impl SendStream {
         if self.bytes == ByteState::Ended {
             return Poll::Ready(Ok(()));
         }
-        let mark = Mark::End.message(self.stream);
-        match self.association.offer(&mut self.key, Some(cx.waker()), mark) {
+        let mark = Mark::End.message(self.of.stream);
+        let incarnation = Some(self.of.incarnation);
+        match self.of.association.offer(incarnation, &mut self.key, Some(cx.waker()), mark) {
             Ok(()) => {
                 self.bytes = ByteState::Ended;
                 Poll::Ready(Ok(()))
@@ -107,12 +106,13 @@ impl SendStream {
             return Poll::Ready(Ok(0));
         }
         // Bytes are copied only when there is room for them.
-        let stream = self.stream;
+        let (stream, incarnation) = (self.of.stream, Some(self.of.incarnation));
         let send = |association: &mut anabranch_proto::Association, now| {
             let message = OutgoingMessage::new(stream, BYTES, gather(slices, len));
             association.send(now, message).map_err(|refused| refused.reason)
         };
-        match self.association.offer_with(stream, &mut self.key, Some(cx.waker()), send) {
+        let association = &self.of.association;
+        match association.offer_with(stream, incarnation, &mut self.key, Some(cx.waker()), send) {
             Ok(()) => {
                 self.bytes = ByteState::Open;
                 Poll::Ready(Ok(len))
@@ -167,6 +167,6 @@ impl AsyncWrite for SendStream {
 impl Drop for SendStream {
     fn drop(&mut self) {
         let owed = (self.bytes == ByteState::Open).then_some(Mark::Abandoned);
-        self.association.give_back_sender(self.stream, self.key, owed);
+        self.of.give_back_sender(self.key, owed);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct State {
     pub(crate) engine: anabranch_proto::Endpoint,
     pub(crate) associations: NumberMap<AssociationId, AssociationState>,
     pub(crate) listeners: NumberMap<u16, ListenerState>,
-    /// Aborted when their time is over; handles to them are gone.
+    /// Aborted when their time is over and nothing was delivered in it; handles to them are gone.
     pub(crate) lingering: BTreeSet<(Instant, AssociationId)>,
     /// Associations that have not ended.
     pub(crate) live: usize,
@@ -234,7 +234,7 @@ impl State {
             Event::Closed(reason) => self.end(now, id, reason),
             other => {
                 tracing::debug!(name: "connectivity:event", association = %id, event = ?other);
-                if matches!(other, Event::PeerShutdown) {
+                if matches!(other, Event::PeerShutdown | Event::Restarted) {
                     self.take_in(now, id);
                 }
                 if matches!(other, Event::Restarted) {
@@ -303,7 +303,19 @@ impl State {
             return;
         };
         let (mut released, mut unclaimed) = (0, false);
-        while let Some(message) = association.receive() {
+        loop {
+            // The messages of the old incarnation come before those of the new one.
+            let restarts = association.restarts();
+            if restarts != state.incarnation && !association.next_is_from_before_restart() {
+                let streams = (association.outbound_streams(), association.inbound_streams());
+                let (woken, dropped) = state.restart(restarts, streams.0, streams.1);
+                wakes.extend(woken);
+                released += dropped;
+                if std::mem::take(&mut state.shutdown_owed) {
+                    association.shutdown(now);
+                }
+            }
+            let Some(message) = association.receive() else { break };
             if state.orphaned {
                 released += message.charge();
                 continue;
@@ -425,7 +437,7 @@ impl State {
             }
             Phase::Up if !linger.is_zero() => {
                 self.release(now, id, unread);
-                self.lingering.insert((now + linger, id));
+                self.linger(now, id, linger);
                 self.shut_down(now, id);
                 self.wake_driver();
             }
@@ -442,14 +454,32 @@ impl State {
         self.let_go(now, id);
     }
 
-    /// Aborts what has lingered long enough.
+    /// An association may take its time for its end, as long as something of what was sent is
+    /// delivered in each `interval`.
+    pub(crate) fn linger(&mut self, now: Instant, id: AssociationId, interval: Duration) {
+        let left = self.engine.association(id).map_or(0, |association| association.pending_bytes());
+        if let Some(state) = self.associations.get_mut(&id) {
+            state.linger = interval;
+            state.linger_left = left;
+            self.lingering.insert((now + interval, id));
+        }
+    }
+
+    /// Aborts what has lingered without getting anywhere.
     pub(crate) fn end_lingering(&mut self, now: Instant) {
         while let Some(&(deadline, id)) = self.lingering.first() {
             if deadline > now {
                 break;
             }
             self.lingering.pop_first();
-            self.abort(now, id, b"not shut down in time");
+            let left = self.engine.association(id).map(|association| association.pending_bytes());
+            match (self.associations.get_mut(&id), left) {
+                (Some(state), Some(left)) if left < state.linger_left => {
+                    state.linger_left = left;
+                    self.lingering.insert((now + state.linger, id));
+                }
+                _ => self.abort(now, id, b"not shut down in time"),
+            }
         }
     }
 

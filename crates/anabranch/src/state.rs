@@ -31,6 +31,13 @@ pub(crate) struct AssociationState {
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
     pub(crate) linger: Duration,
+    /// Bytes that were not delivered when lingering was looked at last.
+    pub(crate) linger_left: usize,
+    /// How often the peer has restarted: handles of streams belong to one incarnation of it.
+    pub(crate) incarnation: u32,
+    /// The peer restarted after this side had asked for a graceful shutdown, so that what was sent
+    /// before may not have arrived.
+    pub(crate) cut_off: bool,
     /// No handle exists, nor will one.
     pub(crate) orphaned: bool,
     /// This side asked for a graceful shutdown.
@@ -71,6 +78,9 @@ impl AssociationState {
             outbound_streams: 0,
             inbound_streams: 0,
             linger,
+            linger_left: 0,
+            incarnation: 0,
+            cut_off: false,
             orphaned: false,
             shutting_down: false,
             shutdown_owed: false,
@@ -103,6 +113,27 @@ impl AssociationState {
     pub(crate) fn accepted(&mut self, outbound_streams: u16, inbound_streams: u16) {
         self.connected(outbound_streams, inbound_streams);
         self.incoming = true;
+    }
+
+    /// The peer restarted: all streams are at their end, and it may have other numbers of them. Returns
+    /// who is to be told, and the charge of what nobody will read.
+    pub(crate) fn restart(
+        &mut self,
+        incarnation: u32,
+        outbound_streams: u16,
+        inbound_streams: u16,
+    ) -> (Vec<Waker>, u32) {
+        self.incarnation = incarnation;
+        self.outbound_streams = outbound_streams;
+        self.inbound_streams = inbound_streams;
+        self.peer_shut_down = false;
+        self.cut_off |= self.shutting_down;
+        self.sending.clear();
+        self.owed_marks.clear();
+        self.lowest_free = 0;
+        let mut woken: Vec<Waker> = self.inbound.take_readers().collect();
+        woken.extend(self.wake_senders());
+        (woken, self.inbound.restart())
     }
 
     /// Why nothing can be sent, if so.
@@ -145,6 +176,14 @@ impl AssociationState {
 
     fn is_in_use(&self, stream: u16) -> bool {
         self.sending.contains(&stream) || self.inbound.uses(stream)
+    }
+
+    /// Gives both directions of a stream that has no sender to a handle, of this incarnation of the
+    /// peer. `None` if it has a reader.
+    pub(crate) fn claim(&mut self, stream: u16) -> Option<u32> {
+        self.consumed += self.inbound.claim(stream)?;
+        self.sending.insert(stream);
+        Some(self.incarnation)
     }
 
     /// Finds the next free stream.

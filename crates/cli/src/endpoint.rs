@@ -22,7 +22,7 @@ use crate::options::{SctpOptions, Transport, refuse};
 use crate::report::{PathEvent, PathReport, SctpPath};
 use crate::zone;
 
-/// How long a graceful end may take before the association is aborted.
+/// How long a graceful end may stand still before the association is aborted.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// Where an endpoint is bound.
@@ -222,22 +222,39 @@ impl Peer<'_> {
     }
 }
 
-/// Shuts the association down, with all that is on its way delivered; aborts it if that takes
-/// too long.
+/// Shuts the association down, with all that is on its way delivered, however long that takes; aborts
+/// it when nothing moves in either direction any more.
 pub(crate) async fn end(association: &Association) -> Result<(), String> {
-    match timeout(GRACE, association.close()).await {
-        Ok(closed) => closed.map_err(|error| error.to_string()),
-        Err(_) => {
-            association.abort(b"the shutdown took too long");
-            Err("the peer did not complete the shutdown".to_owned())
+    let mut closing = std::pin::pin!(association.close());
+    let mut before = progress(association);
+    loop {
+        if let Ok(closed) = timeout(GRACE, &mut closing).await {
+            return closed.map_err(|error| error.to_string());
         }
+        let now = progress(association);
+        if now == before {
+            association.abort(b"the shutdown stands still");
+            let (unsent, _) = now.unwrap_or_default();
+            return Err(match unsent {
+                0 => "the peer did not complete the shutdown".to_owned(),
+                bytes => format!("{bytes} bytes were not delivered: nothing moved for {GRACE:?}"),
+            });
+        }
+        before = now;
     }
+}
+
+/// Bytes that are not delivered, and chunks that have come.
+fn progress(association: &Association) -> Option<(usize, u64)> {
+    let now = association.statistics()?;
+    let unsent = now.send_queue_bytes + now.retransmission_queue.bytes;
+    Some((unsent, now.counters.data_chunks_received))
 }
 
 /// Ends what is left and closes the sockets; a capture is complete then.
 pub(crate) async fn close(endpoint: &Endpoint) {
-    // Closing aborts by itself what does not end in time.
-    let _ = timeout(GRACE * 2, endpoint.close()).await;
+    // Closing aborts by itself what stands still.
+    endpoint.close().await;
 }
 
 /// Collects what happens to an association's paths.

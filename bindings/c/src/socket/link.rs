@@ -237,6 +237,11 @@ async fn fetch(link: Arc<Link>, id: i32, association: Association, mut events: E
             event = events.next(), if !told_all => match event {
                 Some(event) if is_end(&event) && !received_all => held.push(event),
                 Some(event) => {
+                    if matches!(event, Notification::Restarted) {
+                        // The end that the peer had announced is not that of its next incarnation.
+                        held.clear();
+                        received_all = false;
+                    }
                     let told = link.with(id, |socket, state| state.happened(socket, id, &event));
                     if told.is_none() || matches!(event, Notification::Closed(_)) {
                         return;
@@ -380,7 +385,10 @@ impl State {
             Notification::Up { outbound_streams, inbound_streams, .. } => {
                 self.tell(id, notify::up(id, *outbound_streams, *inbound_streams));
             }
-            Notification::Restarted => self.tell(id, notify::restarted(id)),
+            Notification::Restarted => {
+                peer.end = None;
+                self.tell(id, notify::restarted(id));
+            }
             Notification::PathChanged { remote, .. } => {
                 // An address is as its best path is.
                 let known = peer.statistics();

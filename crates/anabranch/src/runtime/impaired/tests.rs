@@ -155,3 +155,31 @@ async fn a_cut_link_carries_nothing() {
     assert_eq!(receive(&*to, 1).await, [[2; 10]]);
     assert_eq!(sender.links()[0].statistics.lost_down, 1);
 }
+
+/// A slow link takes longer for what is on its way than a dropped association may stand still.
+#[tokio::test]
+async fn what_a_dropped_association_has_sent_arrives_over_a_slow_link() {
+    use crate::{AssociationConfig, ConnectOptions, Endpoint, OutgoingMessage, Ppid};
+    use std::time::Duration;
+    let local = std::net::IpAddr::from([127, 0, 0, 1]);
+    let server = Endpoint::builder().local_addresses([local]).bind().unwrap();
+    let listener = server.listen(7, AssociationConfig::default()).unwrap();
+    let slow = runtime("[[path]]\nrate_mbit = 2\ndirection = \"send\"");
+    let client = Endpoint::builder().runtime(slow).local_addresses([local]).bind().unwrap();
+    let mut options = ConnectOptions::from(AssociationConfig::default());
+    options.remote_udp_port = server.udp_port();
+    options.linger = Duration::from_millis(200);
+    let near = client.connect(SocketAddr::new(local, 7), options).await.unwrap();
+    let far = listener.accept().await.unwrap();
+    // More than a second's worth.
+    for _ in 0..30 {
+        near.send(OutgoingMessage::new(0, Ppid(0), vec![7; 10_000])).await.unwrap();
+    }
+    drop(near);
+    let mut received = 0;
+    while let Some(message) = far.recv().await.unwrap() {
+        received += message.payload.len();
+    }
+    assert_eq!(received, 300_000);
+    far.closed().await.unwrap();
+}
