@@ -80,6 +80,10 @@ faults! {
     Forged = "forged",
     /// A host has one address more after it lost its state.
     LateAddress = "late-address",
+    /// A host has fewer addresses after it lost its state.
+    OtherAddresses = "other-addresses",
+    /// A host takes one stream only after it lost its state.
+    FewStreams = "few-streams",
     /// A client tries another host's address, too.
     OtherHost = "other-host",
     /// A client takes two addresses of its peer for two peers.
@@ -250,6 +254,13 @@ impl Options {
         self.late_address &= self.reboot.is_some();
         if self.late_address && !keep(Fault::LateAddress, 0) {
             self.late_address = false;
+        }
+        let rebooted = self.reboot.is_some();
+        self.addresses_after =
+            self.addresses_after.take().filter(|_| rebooted && keep(Fault::OtherAddresses, 0));
+        self.few_streams &= rebooted;
+        if self.few_streams && !keep(Fault::FewStreams, 0) {
+            self.few_streams = false;
         }
         self.other_host = self.other_host.filter(|_| keep(Fault::OtherHost, 0));
         if self.twice && !keep(Fault::Twice, 0) {

@@ -118,6 +118,10 @@ pub struct Options {
     pub vanishing: Vec<(usize, usize, Duration, Duration)>,
     /// The node that loses its state has its last address only afterwards.
     pub late_address: bool,
+    /// The node that loses its state has only these of its addresses afterwards, by number.
+    pub addresses_after: Option<Vec<usize>>,
+    /// The node that loses its state takes one stream only afterwards.
+    pub few_streams: bool,
     /// Among the addresses that node 0 connects to, the one at this place is another host's.
     pub other_host: Option<usize>,
     /// Node 0 takes the first and the last address of node 1 for two peers, and connects to both
@@ -301,12 +305,19 @@ impl Options {
             }
         }
         let several = paths > 1;
+        let e = &mut Draw(Rng::stream(seed, 80));
+        policies::small_windows(e, &mut configs);
+        short_lives(e, &mut traffic, &mut configs);
+        let addresses_after = restart_amid(e, &mut reboot, &mut shutdown, paths as usize);
+        let few_streams = reboot.is_some() && e.one_in(3);
         Self {
             seed,
             whims,
             vanishing,
             forged,
             late_address: several && reboot.is_some() && r.one_in(2),
+            addresses_after,
+            few_streams,
             other_host: r.one_in(10).then(|| r.0.below(addresses_per_node) as usize),
             twice: several && kind == Kind::Client && reconnect.is_none() && r.one_in(6),
             straggler,
@@ -348,6 +359,41 @@ impl Options {
         self.endpoints[0].routes = Routes::Pairs(pairs.clone());
         self.endpoints[1].routes = Routes::Pairs(pairs.iter().map(|(a, b)| (*b, *a)).collect());
     }
+}
+
+/// Messages that live shorter than they wait, in a buffer that they fill.
+fn short_lives(d: &mut Draw, traffic: &mut [Traffic; 2], configs: &mut [AssociationConfig; 2]) {
+    for (traffic, config) in traffic.iter_mut().zip(configs) {
+        if d.one_in(8) {
+            traffic.mortal = d.of(&[Probability::percent(60), Probability::ONE]);
+            config.send_buffer = d.scale(1, 20_000) as usize;
+        }
+    }
+}
+
+/// A loss of state: the peer closes at about the same time, or the host has other addresses when it
+/// comes back, of which this returns the numbers.
+fn restart_amid(
+    d: &mut Draw,
+    reboot: &mut Option<(usize, Duration, Duration)>,
+    shutdown: &mut [Option<Duration>; 2],
+    addresses: usize,
+) -> Option<Vec<usize>> {
+    let (node, at, away) = reboot.as_mut()?;
+    if d.one_in(3) {
+        let apart = d.millis(1, 300);
+        let closes = if d.one_in(2) { *at + apart } else { at.saturating_sub(apart) };
+        shutdown[1 - *node] = Some(closes);
+        *away = d.millis(1, 500);
+    }
+    if addresses < 2 || d.one_in(2) {
+        return None;
+    }
+    let mut left: Vec<usize> = (0..addresses).filter(|_| d.one_in(2)).collect();
+    if left.is_empty() {
+        left.push(d.0.below(addresses as u64) as usize);
+    }
+    Some(left)
 }
 
 fn link(d: &mut Draw, harsh: u64, faults: Duration) -> LinkSpec {

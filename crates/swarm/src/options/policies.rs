@@ -156,6 +156,19 @@ pub(super) fn acknowledgements(d: &mut Draw, configs: &mut [AssociationConfig; 2
     }
 }
 
+/// Receive windows below the size of a packet, in an eighth of the runs.
+pub(super) fn small_windows(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
+    if !d.one_in(8) {
+        return;
+    }
+    for config in configs {
+        config.mtu.discovery = true;
+        config.mtu.base = 1280;
+        config.mtu.max = 9000;
+        config.receive_buffer = d.scale(1500, 9000) as usize;
+    }
+}
+
 /// Concurrent multipath transfer in a third of the runs, at either end or both, with all that it can be
 /// combined with.
 pub(super) fn multipath(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {

@@ -41,7 +41,15 @@ impl Run {
                 self.rebooted = true;
                 let mut seed = [node as u8 + 10; 32];
                 seed[..8].copy_from_slice(&self.options.seed.to_le_bytes());
-                self.net.set_addresses(node, &self.options.addresses[node]);
+                let all = &self.options.addresses[node];
+                let after: Vec<IpAddr> = match &self.options.addresses_after {
+                    Some(left) => left.iter().map(|number| all[*number]).collect(),
+                    None => all.clone(),
+                };
+                self.net.set_addresses(node, &after);
+                if self.options.few_streams {
+                    self.options.configs[node].inbound_streams = 1;
+                }
                 let mut config = Self::endpoint(&self.options, node);
                 // As unlike as random ones: where both handshakes have one tag (RFC 9260 section
                 // 5.2.1), late data would be taken for the new incarnation's.
@@ -138,7 +146,12 @@ impl Run {
         }
         // In a collision the peer's INIT may have come first.
         match self.net.node_mut(node).endpoint.connect(now, request) {
-            Ok(id) => self.users[node].ends.push(End::new(id, true)),
+            Ok(id) => {
+                let mut end = End::new(id, true);
+                // More than the peer may take.
+                end.streams = self.options.configs[node].outbound_streams;
+                self.users[node].ends.push(end);
+            }
             Err(error) => {
                 let again = self.rebooted || self.report.reconnects > 0;
                 let known = again || self.options.kind == Kind::Collision;

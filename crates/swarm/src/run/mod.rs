@@ -48,6 +48,8 @@ struct End {
     closed: Option<(CloseReason, Instant)>,
     shut: Option<Instant>,
     reading: bool,
+    /// A send was refused for want of room, and nothing has told of room since.
+    waits: bool,
 }
 
 #[derive(Debug)]
@@ -136,6 +138,19 @@ impl Run {
         if !done {
             judge::lost(format_args!("not everything was delivered: {}", self.what_is_left()));
         }
+        self.nobody_waits();
+    }
+
+    /// With everything delivered, who was refused room has been told that there is some.
+    fn nobody_waits(&self) {
+        for node in 0..2 {
+            for end in self.users[node].ends.iter().filter(|end| end.waits && end.closed.is_none())
+            {
+                let endpoint = &self.net.node(node).endpoint;
+                let pending = endpoint.association(end.id).map_or(0, |a| a.pending_bytes());
+                assert!(pending > 0, "node {node} waits for room that there is: {:?}", end.id);
+            }
+        }
     }
 
     /// Everything is shut down, and all timers end.
@@ -150,6 +165,10 @@ impl Run {
         let mut limit = now + Duration::from_secs(1000);
         let one = self.advance(limit, |run| run.all_closed());
         if !one {
+            // Who wanted an end gets one, whatever becomes of the peer.
+            limit = self.net.now() + PATIENCE;
+            let wanted = self.advance(limit, |run| run.all_wanted_closed());
+            assert!(wanted, "an end that was asked for: {}", self.what_is_left());
             // One end may never have heard of the other's end: it finds out when it shuts down.
             (0..2).for_each(|node| self.shutdown(node));
             limit = self.net.now() + PATIENCE;
@@ -286,6 +305,16 @@ impl Run {
                 assert!(self.rebooted, "a restart that never was");
                 self.report.restarts += 1;
                 self.oracle.restarted(id, node);
+                let streams = self.net.node(node).endpoint.association(id);
+                let streams = streams.map_or(1, |association| association.outbound_streams());
+                if let Some(end) = self.users[node].end(id) {
+                    end.streams = streams;
+                }
+            }
+            Event::Writable => {
+                if let Some(end) = self.users[node].end(id) {
+                    end.waits = false;
+                }
             }
             Event::Readable if self.users[node].reader == Reader::Eager => {
                 self.read(node, u32::MAX);
@@ -344,6 +373,11 @@ impl Run {
         self.open(1 - node).is_empty()
     }
 
+    fn all_wanted_closed(&self) -> bool {
+        let asked = |end: &&End| end.shut.is_some() && end.up;
+        self.users.iter().all(|user| user.ends.iter().filter(asked).all(|end| end.closed.is_some()))
+    }
+
     fn all_closed(&self) -> bool {
         (0..2).all(|node| self.open(node).is_empty())
     }
@@ -357,6 +391,15 @@ impl User {
 
 impl End {
     fn new(id: AssociationId, own: bool) -> Self {
-        Self { id, own, up: false, streams: 1, closed: None, shut: None, reading: false }
+        Self {
+            id,
+            own,
+            up: false,
+            streams: 1,
+            closed: None,
+            shut: None,
+            reading: false,
+            waits: false,
+        }
     }
 }

@@ -69,7 +69,7 @@ impl Run {
         let now = self.net.now();
         let user = &mut self.users[node];
         let Some(end) = user.ends.iter().rev().find(|end| end.closed.is_none()) else { return };
-        let (id, streams) = (end.id, end.streams);
+        let (id, streams, up) = (end.id, end.streams, end.up);
         for _ in 0..user.traffic.burst {
             let traffic = &user.traffic;
             if user.messages >= traffic.messages || user.bytes >= traffic.bytes {
@@ -97,10 +97,19 @@ impl Run {
                 }
                 Err(error) => {
                     self.oracle.retract();
-                    assert!(
-                        matches!(error.reason, SendErrorReason::Blocked | SendErrorReason::Closed),
-                        "refused: {error}"
-                    );
+                    if error.reason == SendErrorReason::Blocked {
+                        drop(association);
+                        if let Some(end) = user.end(id) {
+                            end.waits = true;
+                        }
+                    }
+                    // How many streams there are is known before the association is up.
+                    let refused = match error.reason {
+                        SendErrorReason::Blocked | SendErrorReason::Closed => true,
+                        SendErrorReason::NoSuchStream(_) => !up,
+                        _ => false,
+                    };
+                    assert!(refused, "refused: {error}");
                     return;
                 }
             }
