@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use anabranch_proto::{AssociationId, Event, Received};
 use anabranch_wire::{
     Abort, Causes, Chunk, CookieEcho, Data, DataFlags, Header, Init, Packet, PacketWriter,
-    Parameter, Parameters, Ppid, Ssn, Tsn,
+    Parameter, Parameters, Ppid, ShutdownComplete, Ssn, Tsn,
 };
 use bytes::Bytes;
 
@@ -56,6 +56,12 @@ impl Run {
             self.take(from, to, tag, |packet| packet.data(&data));
             self.net.settle();
         }
+        // What must stand alone does not.
+        self.take(from, to, tag, |packet| {
+            let complete = ShutdownComplete { tag_reflected: false };
+            packet.chunk(&Chunk::ShutdownComplete(complete))?;
+            packet.chunk(&Chunk::CookieAck)
+        });
         self.take(from, to, tag, |packet| {
             packet.chunk(&Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(&[]) }))
         });
