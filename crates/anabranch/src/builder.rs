@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use anabranch_proto::{Encapsulation, EndpointConfig};
+use anabranch_proto::{Encapsulation, EndpointConfig, TagMark};
 
 use crate::capture::Capture;
 use crate::driver::Driver;
@@ -153,6 +153,8 @@ impl Builder {
         }
         let mut sets = Vec::with_capacity(count);
         let mut port = self.udp_port;
+        let mark = TagMark::from_seed(&seed);
+        self.config.tag_mark = Some(mark);
         for index in 0..count {
             let wanted = Wanted {
                 encapsulation,
@@ -165,6 +167,10 @@ impl Builder {
             let sockets = SocketSet::bind(&*runtime, wanted)?;
             port = sockets.udp_port();
             sets.push(sockets);
+        }
+        // The kernel knows the sockets of a shard by their order.
+        if count > 1 {
+            sets.iter_mut().for_each(|set| set.keep_apart(mark));
         }
         let clocks = (runtime.wall_clock(), runtime.now());
         let capture = match self.capture {
@@ -191,7 +197,8 @@ impl Builder {
         let shards: Arc<[Arc<Shared>]> = shards.into();
         for (index, sockets) in sets.into_iter().enumerate() {
             let siblings = Siblings::new(shards.clone(), index);
-            let driver = Driver::new(shards[index].clone(), sockets, siblings, capture.clone());
+            let driver =
+                Driver::new(shards[index].clone(), sockets, siblings, mark, capture.clone());
             runtime.spawn(Box::pin(driver));
         }
         Ok(Endpoint::of(shards, first_port))

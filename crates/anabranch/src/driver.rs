@@ -3,6 +3,8 @@
 //! It carries datagrams to the engine and from it, keeps its timer, and hands its events on. The
 //! engine is touched under the lock, the sockets outside of it.
 
+mod apart;
+
 use std::future::Future;
 use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
@@ -10,12 +12,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use anabranch_proto::{Encapsulation, IcmpMessage, Instant, Received, Transmit};
+use anabranch_proto::{IcmpMessage, Instant, Received, TagMark, Transmit};
 use bytes::{Bytes, BytesMut};
 
 use crate::buffers::BufferPool;
 use crate::capture::Capture;
-use crate::runtime::{AddressWatch, Batch, NetworkError, NetworkErrorKind, Preference, Timer};
+use crate::runtime::{AddressWatch, Batch, NetworkError, NetworkErrorKind, Timer};
 use crate::shards::{Handed, Siblings};
 use crate::shared::{Guard, Shared};
 use crate::sockets::{Changes, Problem, SocketSet};
@@ -67,8 +69,8 @@ pub(crate) struct Driver {
     /// Those whom an arrival woke run next if this task makes way.
     takes_turns: bool,
     strangers: Strangers,
-    /// Packets received from their queues.
-    strangers_packets: u64,
+    /// What all verification tags of the endpoint are marked with.
+    mark: TagMark,
     timer: Box<dyn Timer>,
     address_watch: Option<Box<dyn AddressWatch>>,
     /// What the timer is set to.
@@ -83,6 +85,7 @@ impl Driver {
         shared: Arc<Shared>,
         sockets: SocketSet,
         siblings: Siblings,
+        mark: TagMark,
         capture: Option<Arc<Mutex<Capture>>>,
     ) -> Self {
         let mut pool = BufferPool::default();
@@ -106,7 +109,7 @@ impl Driver {
             others_first: false,
             takes_turns,
             strangers,
-            strangers_packets: 0,
+            mark,
             timer,
             address_watch,
             armed: None,
@@ -269,7 +272,7 @@ impl Driver {
                     }
                 };
                 self.receive_errors = 0;
-                let woke = self.take_batches(now, bound, count);
+                let woke = self.take_batches(now, bound, count, Handed::Packets);
                 // Among several threads making way would have another one woken for this task.
                 let make_way = woke && self.takes_turns;
                 if make_way || count == BATCHES || round == ROUNDS {
@@ -281,77 +284,20 @@ impl Driver {
         arrivals
     }
 
-    /// Takes what strangers have sent, where that is kept apart, or their share of it.
-    fn receive_others(&mut self, cx: &mut Context<'_>, now: Instant) -> Arrivals {
-        let mut arrivals = Arrivals::None;
-        for index in 0..self.sockets.len() {
-            for _ in 0..ROUNDS {
-                let packets = self.sockets.statistics.datagrams_received;
-                if !self.strangers.may_look(now, packets - self.strangers_packets) {
-                    return arrivals;
-                }
-                let mut buffers: [IoSliceMut<'_>; BATCHES] =
-                    self.receive_buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
-                let Some((socket, bound)) = self.sockets.get(index) else {
-                    break;
-                };
-                match socket.poll_receive_others(cx, &mut buffers, &mut self.batches) {
-                    Poll::Pending => break,
-                    Poll::Ready(Ok(count)) => {
-                        self.receive_errors = 0;
-                        self.take_batches(now, bound, count);
-                        let looked = self.sockets.statistics.datagrams_received - packets;
-                        self.strangers.looked(looked);
-                        self.strangers_packets += looked;
-                        arrivals = Arrivals::Some;
-                    }
-                    Poll::Ready(Err(_)) => {
-                        self.receive_errors += 1;
-                        if self.receive_errors < MOST_ERRORS {
-                            arrivals = Arrivals::Some;
-                        }
-                        break;
-                    }
-                }
-            }
-        }
-        arrivals
-    }
-
-    /// Has packets of associations preferred by the sockets once there is a flood of others.
-    fn guard_associations(&mut self, now: Instant, packets: u64, revision: u64, listening: bool) {
-        let flooded = self.strangers.count(now, packets, revision);
-        // A second raw socket would cost every packet a copy.
-        let cheap = self.sockets.encapsulation() == Encapsulation::Udp;
-        if !flooded {
-            if self.strangers.keep_setup_apart(now, listening && cheap) {
-                self.sockets.prefer(Preference::AllButSetup);
-            }
-            return;
-        }
-        let tags = {
-            let guard = self.shared.lock();
-            let associations = guard.engine.associations();
-            let tags = associations
-                .filter_map(|id| Some(guard.engine.association(id)?.verification_tag()));
-            tags.take(Preference::MOST_TAGS + 1).collect::<Vec<u32>>()
-        };
-        self.sockets.prefer(if tags.len() > Preference::MOST_TAGS {
-            Preference::AllButSetup
-        } else {
-            Preference::Tags(&tags)
-        });
-        self.strangers.tell(now, revision);
-    }
-
     /// Gives the batches of one call to the engine and sends what it answers to all of them: an
     /// acknowledgement costs as much as a batch, and one does for several. Returns whether
     /// somebody waited for what they brought.
-    fn take_batches(&mut self, now: Instant, bound: IpAddr, count: usize) -> bool {
+    fn take_batches(
+        &mut self,
+        now: Instant,
+        bound: IpAddr,
+        count: usize,
+        handed: fn(Received, Bytes) -> Handed,
+    ) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
         for slot in 0..count {
             if let Some((received, bytes)) = self.take_batch(now, bound, slot) {
-                self.siblings.sort(received, bytes, &mut arrived);
+                self.siblings.sort(received, bytes, handed, &mut arrived);
             }
         }
         // What users have done before goes first: an ABORT of theirs is not to be overtaken by
@@ -431,10 +377,12 @@ impl Driver {
 }
 
 /// Gives the engine what other shards have received for it.
-fn take_handed(guard: &mut Guard<'_>, now: Instant) {
-    for handed in std::mem::take(&mut guard.handed) {
+fn take_handed(guard: &mut Guard<'_>, now: Instant, handed: impl IntoIterator<Item = Handed>) {
+    for handed in handed {
         match handed {
-            Handed::Packets(received, bytes) => guard.engine.handle_batch(now, &received, bytes),
+            Handed::Packets(received, bytes) | Handed::Strangers(received, bytes) => {
+                guard.engine.handle_batch(now, &received, bytes);
+            }
             Handed::Report(local, error) => report(guard, now, local, &error),
         }
     }
@@ -457,7 +405,7 @@ impl Future for Driver {
         let this = self.get_mut();
         let span = this.span.clone();
         let _entered = span.enter();
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let now = this.shared.runtime.now();
             // What woke this task is most likely an arrival, and those whom it wakes go before all
             // else that there is to do here. What they have sent leaves before the next look.
@@ -471,24 +419,26 @@ impl Future for Driver {
                 }
             }
             let waker = cx.waker();
-            let mut strangers = (0, 0, false);
+            let mut strangers = (0, false);
             this.drain(now, |guard| {
                 guard.driver_looks(waker);
                 guard.end_lingering(now);
                 if guard.engine.next_deadline().is_some_and(|deadline| deadline <= now) {
                     guard.engine.handle_timeout(now);
                 }
-                take_handed(guard, now);
+                let handed = std::mem::take(&mut guard.handed);
+                take_handed(guard, now, handed);
                 let listening = !guard.listeners.is_empty();
-                strangers = (guard.engine.unsolicited_packets(), guard.revision, listening);
+                strangers = (guard.engine.unsolicited_packets(), listening);
             });
-            this.guard_associations(now, strangers.0, strangers.1, strangers.2);
+            this.guard_associations(now, strangers.0, strangers.1);
             this.follow_addresses(cx, now);
             let retry = this.sockets.flush(cx);
             if !look_now {
                 arrivals = this.receive(cx, now);
             }
-            arrivals = arrivals.max(this.receive_others(cx, now));
+            let idle = round == 0 && arrivals == Arrivals::None;
+            let strangers_wait = this.receive_apart(cx, now, idle);
             let reported = this.sockets.poll_errors(cx);
             let problems = this.report_problems(now);
             if arrivals == Arrivals::Many {
@@ -502,8 +452,7 @@ impl Future for Driver {
             if guard.is_finished() {
                 return Poll::Ready(());
             }
-            let strangers = this.strangers.next_deadline(guard.revision);
-            let mut deadline = [guard.next_deadline(), strangers].into_iter().flatten().min();
+            let mut deadline = guard.next_deadline();
             drop(guard);
             if retry {
                 let soon = now + RETRY;
@@ -511,6 +460,10 @@ impl Future for Driver {
             }
             if let Some(capture) = &this.capture {
                 capture.lock().unwrap_or_else(PoisonError::into_inner).flush();
+            }
+            if strangers_wait {
+                this.shared.runtime.make_way(cx);
+                return Poll::Pending;
             }
             if this.arm(cx, now, deadline) {
                 return Poll::Pending;

@@ -168,7 +168,6 @@ impl Endpoint {
             };
             guard.associations.insert(id, AssociationState::new(options.linger));
             guard.live += 1;
-            guard.revision += 1;
             guard.wake_driver();
             id
         };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
-pub use anabranch_proto::{Ecn, Encapsulation, IcmpKind, Instant};
+pub use anabranch_proto::{Ecn, Encapsulation, IcmpKind, Instant, TagMark};
 use bytes::Bytes;
 
 #[cfg(feature = "runtime-tokio")]
@@ -62,6 +62,12 @@ pub trait Runtime: Debug + Send + Sync {
     /// and no other thread is woken for it.
     fn takes_turns(&self) -> bool {
         false
+    }
+
+    /// Wakes the task that is polled with `cx` again, once all others that are ready and what has
+    /// arrived meanwhile had their turn.
+    fn make_way(&self, cx: &mut Context<'_>) {
+        cx.waker().wake_by_ref();
     }
 
     /// Runs a task until it is done.
@@ -182,6 +188,11 @@ impl Binding {
 #[cfg(feature = "runtime-tokio")]
 const SOCKET_BUFFER: usize = 4 << 20;
 
+/// Receive buffer for packets that are kept apart: about a thousand small ones on Linux, so that in
+/// a flood none waits for so long that its sender has sent it again.
+#[cfg(all(feature = "runtime-tokio", target_os = "linux"))]
+const APART_BUFFER: usize = 512 << 10;
+
 /// An unconnected socket for SCTP packets, in UDP datagrams or as IP protocol 132, that never
 /// blocks and lets IP fragment only what it is told to.
 ///
@@ -212,20 +223,22 @@ pub trait PacketSocket: Debug + Send {
         batches: &mut [Batch],
     ) -> Poll<io::Result<usize>>;
 
-    /// Lets [`poll_receive`](Self::poll_receive) have the preferred packets only from now on, and
-    /// [`poll_receive_others`](Self::poll_receive_others) all others, each from a queue of its
-    /// own in the system, so that a flood of the others does not displace the preferred. Returns
-    /// whether the socket is able to. Called again when the preference changes.
-    fn prefer(&self, _preference: &Preference<'_>) -> bool {
+    /// Keeps what `mark` does not recognise apart from now on, in queues of its own in the system,
+    /// so that a flood of it does not displace what it recognises. Returns whether the socket is
+    /// able to.
+    ///
+    /// Among [shards](Shard) each is called once, in their order, when all are bound.
+    fn keep_apart(&self, _mark: &TagMark) -> bool {
         false
     }
 
-    /// Receives packets that are not preferred, as [`poll_receive`](Self::poll_receive) does.
+    /// Receives packets that are kept apart, as [`poll_receive`](Self::poll_receive) does.
     ///
     /// # Errors
     /// As those of [`poll_receive`](Self::poll_receive).
-    fn poll_receive_others(
+    fn poll_receive_apart(
         &self,
+        _apart: Apart,
         _cx: &mut Context<'_>,
         _buffers: &mut [IoSliceMut<'_>],
         _batches: &mut [Batch],
@@ -258,19 +271,18 @@ pub trait PacketSocket: Debug + Send {
     }
 }
 
-/// Packets that a socket is to keep apart from those that anybody can send.
+/// Packets that anybody can send, each sort in a queue of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Preference<'a> {
-    /// Those with one of these verification tags, [`MOST_TAGS`](Self::MOST_TAGS) at the most.
-    Tags(&'a [u32]),
-    /// All but those that begin with INIT or COOKIE ECHO.
-    AllButSetup,
+pub enum Apart {
+    /// They begin with INIT.
+    Inits,
+    /// Neither that, nor is their verification tag marked.
+    Rest,
 }
 
-impl Preference<'_> {
-    /// Verification tags that can be preferred: each costs every packet a comparison.
-    pub const MOST_TAGS: usize = 128;
+impl Apart {
+    /// Both, in the order in which they are looked at.
+    pub const ALL: [Self; 2] = [Self::Inits, Self::Rest];
 }
 
 /// Why datagrams were not sent.

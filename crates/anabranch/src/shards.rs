@@ -45,6 +45,8 @@ fn shard_of_packet(packet: &[u8], count: usize) -> usize {
 pub(crate) enum Handed {
     /// A batch of packets.
     Packets(Received, Bytes),
+    /// A batch of packets of strangers.
+    Strangers(Received, Bytes),
     /// A report of the network for a packet sent from this address.
     Report(IpAddr, NetworkError),
 }
@@ -61,12 +63,18 @@ impl Siblings {
         Self { all, own }
     }
 
+    /// Whether this is the only shard.
+    pub(crate) fn are_none(&self) -> bool {
+        self.all.len() == 1
+    }
+
     /// Keeps the packets of a batch that are this shard's in `arrived`, and hands the others to
-    /// theirs.
+    /// theirs, as `handed` has it.
     pub(crate) fn sort(
         &self,
         received: Received,
         bytes: Bytes,
+        handed: fn(Received, Bytes) -> Handed,
         arrived: &mut Vec<(Received, Bytes)>,
     ) {
         if self.all.len() == 1 {
@@ -77,7 +85,7 @@ impl Siblings {
             if shard == self.own {
                 arrived.push((received, part));
             } else {
-                self.hand(shard, Handed::Packets(received, part));
+                self.hand(shard, handed(received, part));
             }
         }
     }
@@ -101,8 +109,13 @@ impl Siblings {
         };
         let mut guard = shared.lock();
         // Without a task there is no association either.
-        if !guard.driver_gone && guard.handed.len() < MOST_HANDED {
-            guard.handed.push(what);
+        let strangers = matches!(what, Handed::Strangers(..));
+        if guard.driver_gone {
+            return;
+        }
+        let queue = if strangers { &mut guard.handed_strangers } else { &mut guard.handed };
+        if queue.len() < MOST_HANDED {
+            queue.push_back(what);
             guard.wake_driver();
         }
     }

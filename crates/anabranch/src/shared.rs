@@ -40,8 +40,6 @@ pub(crate) struct State {
     pub(crate) lingering: BTreeSet<(Instant, AssociationId)>,
     /// Associations that have not ended.
     pub(crate) live: usize,
-    /// Grows when associations come and go, or change their verification tags.
-    pub(crate) revision: u64,
     /// An `Endpoint` handle exists.
     pub(crate) has_handle: bool,
     /// `Endpoint::close` was called, or the driver is gone.
@@ -52,7 +50,9 @@ pub(crate) struct State {
     pub(crate) idle: WakerSet,
     pub(crate) statistics: EndpointStatistics,
     /// What other shards have received for this one.
-    pub(crate) handed: Vec<Handed>,
+    pub(crate) handed: VecDeque<Handed>,
+    /// The same, of strangers.
+    pub(crate) handed_strangers: VecDeque<Handed>,
     /// The endpoint's addresses, with their interfaces.
     pub(crate) addresses: Vec<LocalAddress>,
     driver: Option<Waker>,
@@ -124,13 +124,13 @@ impl Shared {
             listeners: NumberMap::default(),
             lingering: BTreeSet::new(),
             live: 0,
-            revision: 0,
             has_handle: true,
             closing: false,
             driver_gone: false,
             idle: WakerSet::default(),
             statistics: EndpointStatistics::default(),
-            handed: Vec::new(),
+            handed: VecDeque::new(),
+            handed_strangers: VecDeque::new(),
             addresses: Vec::new(),
             driver: None,
             driver_woken: false,
@@ -237,9 +237,6 @@ impl State {
                 if matches!(other, Event::PeerShutdown | Event::Restarted) {
                     self.take_in(now, id);
                 }
-                if matches!(other, Event::Restarted) {
-                    self.revision += 1;
-                }
                 let Self { associations, wakes, .. } = self;
                 let Some(state) = associations.get_mut(&id) else {
                     return;
@@ -289,7 +286,6 @@ impl State {
             }
         }
         self.live += 1;
-        self.revision += 1;
         self.associations.insert(id, state);
     }
 
@@ -376,7 +372,6 @@ impl State {
         self.take_in(now, id);
         let statistics = self.engine.association(id).map(|association| association.statistics());
         self.engine.remove(id);
-        self.revision += 1;
         let Self { associations, wakes, live, .. } = self;
         let Some(state) = associations.get_mut(&id) else {
             return;

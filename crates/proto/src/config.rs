@@ -12,6 +12,7 @@ use crate::policy::{
 };
 use crate::recovery::LossDetection;
 use crate::send::SchedulerKind;
+use crate::tag_mark::TagMark;
 
 /// Options of an [`Endpoint`](crate::Endpoint).
 #[derive(Clone, Debug)]
@@ -44,6 +45,9 @@ pub struct EndpointConfig {
     /// The first TSN of every association, for simulations of what happens when TSNs wrap.
     /// `None` draws a random one, as it must be on a network.
     pub initial_tsn: Option<u32>,
+    /// Verification tags are marked with this, so that a driver can have them told from others
+    /// before packets reach it. `None`, the default, draws all 32 bits at random.
+    pub tag_mark: Option<TagMark>,
     /// Rare but allowed behaviour (packets that are not filled, acknowledgements that travel
     /// alone or at once, data that is dropped for want of memory) occurs one time in so many;
     /// 0 is never. For simulations.
@@ -66,6 +70,7 @@ impl Default for EndpointConfig {
             checksum: true,
             routes: Routes::Any,
             initial_tsn: None,
+            tag_mark: None,
             #[cfg(feature = "invariants")]
             buggify: 0,
             quantum: 65_536,

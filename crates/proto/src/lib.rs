@@ -29,6 +29,7 @@ mod recovery;
 mod rng;
 mod send;
 mod stats;
+mod tag_mark;
 mod time;
 mod tsn;
 
@@ -56,4 +57,5 @@ pub use send::SchedulerKind;
 #[doc(hidden)]
 pub use send::ring_model::check as check_ring;
 pub use stats::{Blocked, Blocking, Counters, PathStatistics, RetransmissionQueue, Statistics};
+pub use tag_mark::TagMark;
 pub use time::Instant;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anabranch_harness::{Pair, Verdict};
 use anabranch_proto::{
-    AssociationConfig, Endpoint, EndpointConfig, Instant, LossDetection, Received, Transmit,
+    AssociationConfig, ConnectRequest, Endpoint, EndpointConfig, Instant, LossDetection, Received,
+    TagMark, Transmit,
 };
 use anabranch_wire::{Header, PacketWriter, kind};
 use bytes::Bytes;
@@ -25,14 +26,20 @@ fn listener() -> Endpoint {
     endpoint
 }
 
-/// What it answers to a packet with this tag and chunk.
-fn answer(endpoint: &mut Endpoint, tag: u32, kind: u8, value: &[u8]) -> Transmit {
-    let now = Instant::ZERO;
+/// A packet with this tag and chunk.
+fn packet(tag: u32, kind: u8, value: &[u8]) -> Vec<u8> {
     let header = Header { source_port: 9, destination_port: PORT, verification_tag: tag };
     let mut packet = Vec::new();
     let mut writer = PacketWriter::new(&mut packet, header, 4096);
     writer.raw(kind, 0, value).unwrap();
     writer.finish();
+    packet
+}
+
+/// What it answers to a packet with this tag and chunk.
+fn answer(endpoint: &mut Endpoint, tag: u32, kind: u8, value: &[u8]) -> Transmit {
+    let now = Instant::ZERO;
+    let packet = packet(tag, kind, value);
     let received = Received {
         local: address(1),
         remote: address(2),
@@ -140,6 +147,40 @@ fn packets_that_lead_to_nothing_are_counted() {
     }
     let pair = Pair::connected(1, AssociationConfig::default());
     assert_eq!(pair.net.node(1).endpoint.unsolicited_packets(), 0);
+}
+
+#[test]
+// test: rfc9260 5.3.1 "Initiate Tag values SHOULD be selected from"
+fn tags_are_marked_wherever_they_are_drawn() {
+    let mark = TagMark::from_seed(&[4; 32]);
+    let mut config = EndpointConfig::default();
+    config.tag_mark = Some(mark);
+    let mut endpoint = Endpoint::new(config, [1; 32]);
+    endpoint.set_local_addresses(Instant::ZERO, &[address(1)]);
+    endpoint.listen(PORT, Arc::new(AssociationConfig::default())).unwrap();
+    for _ in 0..50 {
+        // One's own, for packets from the peer's port.
+        let request = ConnectRequest::new(vec![address(3)], PORT);
+        let id = endpoint.connect(Instant::ZERO, request).unwrap();
+        let association = endpoint.association(id).unwrap();
+        let (tag, local) = (association.verification_tag(), association.local_port());
+        assert!(mark.recognises(tag, PORT, local));
+        while endpoint.poll_transmit(Instant::ZERO, 1, &mut Vec::new()).is_some() {}
+        // And in the answer to an INIT: its tag is the first word of the INIT ACK.
+        let init = packet(0, kind::INIT, &init(0));
+        let received = Received {
+            local: address(1),
+            remote: address(2),
+            remote_udp_port: 9899,
+            ecn: None,
+            segment_size: init.len(),
+        };
+        endpoint.handle_batch(Instant::ZERO, &received, Bytes::from(init));
+        let mut answer = Vec::new();
+        endpoint.poll_transmit(Instant::ZERO, 1, &mut answer).expect("an INIT ACK");
+        let tag = u32::from_be_bytes(*answer[16..].first_chunk().unwrap());
+        assert!(answer[12] == kind::INIT_ACK && mark.recognises(tag, 9, PORT));
+    }
 }
 
 /// Heartbeats on both paths in 100 seconds, with no regular ones.

@@ -1,20 +1,36 @@
-//! What is left of an association's goodput during floods of packets that anybody can send.
+//! What is left of the goodput of associations, and how long newcomers wait, during floods of
+//! packets that anybody can send.
 //!
-//! `cargo bench -p anabranch --bench flood`; on a busy machine the figures for a second of CPU time
-//! say more.
+//! `cargo bench -p anabranch --bench flood [-- [--quick] [--associations 1,128,1000,10000]
+//! [--shards 1,2] [--json FILE]]`
+//!
+//! Both ends run on one thread, the flooder on another: with fewer than two cores that have nothing
+//! else to do the figures for a second of CPU time say more.
 
 #[cfg(target_os = "linux")]
 #[path = "../../tests/common/mod.rs"]
 mod common;
 #[cfg(target_os = "linux")]
+mod connect;
+#[cfg(target_os = "linux")]
 #[path = "../../tests/common/flooder.rs"]
 mod flooder;
 #[cfg(target_os = "linux")]
-mod measure;
+mod goodput;
+#[cfg(target_os = "linux")]
+mod options;
 
 fn main() {
     #[cfg(target_os = "linux")]
-    measure::run();
+    {
+        let options = options::parse();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut lines = runtime.block_on(goodput::table(&options));
+        lines.push(runtime.block_on(connect::newcomers(options.quick)));
+        if let Some(file) = &options.json {
+            std::fs::write(file, lines.concat()).unwrap();
+        }
+    }
     #[cfg(not(target_os = "linux"))]
     println!("Floods are measured on Linux, the only system where they are kept apart.");
 }

@@ -1,7 +1,7 @@
 //! A socket bound to an address: what both encapsulations have in common.
 //!
 //! A [`Descriptor`] sends and receives in its own way; around it are its address, the watch for
-//! room, the rare leave to fragment, the second descriptor for packets of strangers, and errors.
+//! room, the rare leave to fragment, the descriptors for packets of strangers, and errors.
 
 use std::fmt::Debug;
 use std::io::{self, IoSliceMut};
@@ -12,12 +12,12 @@ use quinn_udp::UdpSocketState;
 
 use super::others::Others;
 use super::polled::Polled;
+#[cfg(target_os = "linux")]
+use super::{APART_BUFFER, Binding, TagMark};
 use super::{
-    Batch, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError, error_queue,
+    Apart, Batch, Datagrams, NetworkError, PacketSocket, SOCKET_BUFFER, TransmitError, error_queue,
     fragmentation,
 };
-#[cfg(target_os = "linux")]
-use super::{Binding, Preference};
 
 /// A descriptor that is ready for use.
 pub(super) trait Descriptor: Debug + Send + Sized {
@@ -44,23 +44,19 @@ pub(super) trait Descriptor: Debug + Send + Sized {
     /// As [`PacketSocket::refresh`].
     fn refresh(&self) {}
 
-    /// As [`PacketSocket::has_neighbours`]; `others` is the second descriptor.
-    fn has_neighbours(&self, _others: Option<&Self>, _address: SocketAddr) -> bool {
+    /// As [`PacketSocket::has_neighbours`]; `others` are those for packets of strangers.
+    fn has_neighbours(&self, _others: &[Self], _address: SocketAddr) -> bool {
         false
     }
 
-    /// Opens a second descriptor on the address.
+    /// Opens another descriptor on the address.
     #[cfg(target_os = "linux")]
-    fn open_others(&self, binding: &Binding, address: SocketAddr) -> io::Result<Self>;
+    fn open_other(&self, binding: &Binding, address: SocketAddr) -> io::Result<Self>;
 
-    /// Has the system divide what comes between this descriptor and the other one.
+    /// Has the system divide what comes between this descriptor and the others, in the order of
+    /// [`Apart::ALL`].
     #[cfg(target_os = "linux")]
-    fn divide(
-        &self,
-        others: &Self,
-        address: SocketAddr,
-        preference: &Preference<'_>,
-    ) -> io::Result<()>;
+    fn divide(&self, others: &[Self; 2], binding: &Binding, mark: &TagMark) -> io::Result<()>;
 }
 
 /// A socket for SCTP packets.
@@ -157,23 +153,32 @@ impl<D: Descriptor> PacketSocket for Bound<D> {
     }
 
     #[cfg(target_os = "linux")]
-    fn prefer(&self, preference: &Preference<'_>) -> bool {
+    fn keep_apart(&self, mark: &TagMark) -> bool {
         let Some(binding) = &self.binding else {
             return false;
         };
-        self.others.keep(
-            || self.main.open_others(binding, self.address),
-            |others| self.main.divide(others, self.address, preference),
-        )
+        let open = || {
+            let other = self.main.open_other(binding, self.address)?;
+            socket2::SockRef::from(other.io().get()).set_recv_buffer_size(APART_BUFFER)?;
+            Ok(other)
+        };
+        self.others.keep(open, |others| self.main.divide(others, binding, mark))
     }
 
-    fn poll_receive_others(
+    fn poll_receive_apart(
         &self,
+        apart: Apart,
         cx: &mut Context<'_>,
         buffers: &mut [IoSliceMut<'_>],
         batches: &mut [Batch],
     ) -> Poll<io::Result<usize>> {
-        self.others.with(Poll::Pending, |others| others.poll_receive(cx, buffers, batches))
+        self.others.with(Poll::Pending, |[inits, rest]| {
+            let other = match apart {
+                Apart::Inits => inits,
+                Apart::Rest => rest,
+            };
+            other.poll_receive(cx, buffers, batches)
+        })
     }
 
     fn max_segments(&self) -> usize {
@@ -181,13 +186,17 @@ impl<D: Descriptor> PacketSocket for Bound<D> {
     }
 
     fn has_neighbours(&self) -> bool {
-        let among = |others: Option<&D>| self.main.has_neighbours(others, self.address);
-        self.others.with(None, |others| Some(among(Some(others)))).unwrap_or_else(|| among(None))
+        let among = |others: &[D]| self.main.has_neighbours(others, self.address);
+        self.others.with(None, |others| Some(among(others))).unwrap_or_else(|| among(&[]))
     }
 
     fn poll_error(&self, cx: &mut Context<'_>) -> Poll<()> {
         // The system gives errors to any socket of the address.
-        let others = self.others.with(Poll::Pending, |others| others.io().poll_error(cx));
+        let others = self.others.with(Poll::Pending, |[inits, rest]| {
+            let inits = inits.io().poll_error(cx);
+            let rest = rest.io().poll_error(cx);
+            if inits.is_ready() { inits } else { rest }
+        });
         let main = self.main.io().poll_error(cx);
         if others.is_ready() { others } else { main }
     }
@@ -198,6 +207,7 @@ impl<D: Descriptor> PacketSocket for Bound<D> {
 
     fn next_error(&self) -> Option<NetworkError> {
         let main = self.main.io().next_error(error_queue::next);
-        main.or_else(|| self.others.with(None, |others| others.io().next_error(error_queue::next)))
+        let next = |other: &D| other.io().next_error(error_queue::next);
+        main.or_else(|| self.others.with(None, |others| others.iter().find_map(next)))
     }
 }

@@ -1,13 +1,13 @@
-//! A second descriptor on the address of a socket, for the packets that are not preferred.
+//! More descriptors on the address of a socket, for the packets that are kept apart.
 
 use std::cell::RefCell;
 #[cfg(target_os = "linux")]
 use std::io;
 
-/// The second descriptor, once it is needed.
+/// A descriptor for each sort of such packets, once they are needed.
 #[derive(Debug)]
 pub(super) struct Others<D> {
-    descriptor: RefCell<Option<D>>,
+    descriptors: RefCell<Option<[D; 2]>>,
     #[cfg(target_os = "linux")]
     handle: Option<tokio::runtime::Handle>,
     /// The system does not do it; it is not asked again.
@@ -18,7 +18,7 @@ pub(super) struct Others<D> {
 impl<D> Default for Others<D> {
     fn default() -> Self {
         Self {
-            descriptor: RefCell::new(None),
+            descriptors: RefCell::new(None),
             #[cfg(target_os = "linux")]
             handle: tokio::runtime::Handle::try_current().ok(),
             #[cfg(target_os = "linux")]
@@ -28,38 +28,38 @@ impl<D> Default for Others<D> {
 }
 
 impl<D> Others<D> {
-    /// What `look` sees in the descriptor, or `absent`.
-    pub(super) fn with<T>(&self, absent: T, look: impl FnOnce(&D) -> T) -> T {
-        self.descriptor.borrow().as_ref().map_or(absent, look)
+    /// What `look` sees in the descriptors, or `absent`.
+    pub(super) fn with<T>(&self, absent: T, look: impl FnOnce(&[D; 2]) -> T) -> T {
+        self.descriptors.borrow().as_ref().map_or(absent, look)
     }
 
-    /// Opens the descriptor if there is none, and lets `divide` tell the system who gets what.
+    /// Opens the descriptors if there are none, and lets `divide` tell the system who gets what.
     /// Returns whether that was possible.
     #[cfg(target_os = "linux")]
     pub(super) fn keep(
         &self,
-        open: impl FnOnce() -> io::Result<D>,
-        divide: impl FnOnce(&D) -> io::Result<()>,
+        open: impl Fn() -> io::Result<D>,
+        divide: impl FnOnce(&[D; 2]) -> io::Result<()>,
     ) -> bool {
         if self.refused.get() {
             return false;
         }
-        let mut slot = self.descriptor.borrow_mut();
+        let mut slot = self.descriptors.borrow_mut();
         let open = || {
             let _context = self.handle.as_ref().map(tokio::runtime::Handle::enter);
-            open()
+            io::Result::Ok([open()?, open()?])
         };
         let opened = match slot.take() {
-            Some(descriptor) => Ok(descriptor),
+            Some(descriptors) => Ok(descriptors),
             None => open(),
         };
-        let divided = opened.and_then(|descriptor| {
-            divide(&descriptor)?;
-            Ok(descriptor)
+        let divided = opened.and_then(|descriptors: [D; 2]| {
+            divide(&descriptors)?;
+            Ok(descriptors)
         });
         match divided {
-            Ok(descriptor) => {
-                *slot = Some(descriptor);
+            Ok(descriptors) => {
+                *slot = Some(descriptors);
                 true
             }
             Err(error) => {

@@ -17,12 +17,12 @@ use quinn_udp::UdpSocketState;
 use self::inbox::Inbox;
 use super::bound::{self, Bound};
 use super::polled::{Look, Polled};
-use super::{Batch, Binding, Datagrams, TransmitError, errors, interfaces, neighbours};
 #[cfg(target_os = "linux")]
 use super::{
-    Preference,
+    Apart, TagMark,
     steering::{self, Start},
 };
+use super::{Batch, Binding, Datagrams, TransmitError, errors, interfaces, neighbours};
 
 /// SCTP's number among the protocols above IP.
 pub(super) const SCTP: IpNumber = IpNumber::SCTP;
@@ -142,32 +142,31 @@ impl bound::Descriptor for Descriptor {
         send::MOST_PACKETS
     }
 
-    fn has_neighbours(&self, others: Option<&Self>, address: SocketAddr) -> bool {
+    fn has_neighbours(&self, others: &[Self], address: SocketAddr) -> bool {
         let own: Vec<_> = std::iter::once(self).chain(others).map(|own| own.io.get()).collect();
         neighbours::share(&own, address.ip())
     }
 
     #[cfg(target_os = "linux")]
-    fn open_others(&self, binding: &Binding, _address: SocketAddr) -> io::Result<Self> {
+    fn open_other(&self, binding: &Binding, _address: SocketAddr) -> io::Result<Self> {
         let (socket, address) = open(binding)?;
         Self::new(socket, address)
     }
 
-    // In between a packet may reach both, which does no harm.
+    // In between a packet may reach several, which does no harm.
     #[cfg(target_os = "linux")]
-    fn divide(
-        &self,
-        others: &Self,
-        address: SocketAddr,
-        preference: &Preference<'_>,
-    ) -> io::Result<()> {
-        let (main, others) = (self.io.get(), others.io.get());
-        let start = if address.is_ipv4() { Start::Ipv4 } else { Start::Sctp };
-        let divided = steering::accept_all(others)
-            .and_then(|()| steering::filter(main, start, preference, true))
-            .and_then(|()| steering::filter(others, start, preference, false));
+    fn divide(&self, others: &[Self; 2], binding: &Binding, mark: &TagMark) -> io::Result<()> {
+        let main = self.io.get();
+        let start = if binding.address.is_ipv4() { Start::Ipv4 } else { Start::Sctp };
+        let divided = others
+            .iter()
+            .zip(Apart::ALL)
+            .try_for_each(|(other, apart)| {
+                steering::filter(other.io.get(), start, mark, Some(apart))
+            })
+            .and_then(|()| steering::filter(main, start, mark, None));
         if divided.is_err() {
-            // Without the other descriptor everything is for this one.
+            // Without the other descriptors everything is for this one.
             let _ = steering::accept_all(main);
         }
         divided
@@ -248,41 +247,43 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_preferred_has_a_queue_of_its_own() {
+    async fn strangers_packets_have_queues_of_their_own() {
         for address in ["127.0.0.1", "::1"] {
             let Some([from, to]) = pair(address) else { return };
             let destination = SocketAddr::new(address.parse().unwrap(), 0);
-            for preference in [Preference::Tags(&[7, 9]), Preference::AllButSetup] {
-                assert!(to.prefer(&preference));
-                for (tag, kind) in [(7_u32, 0), (8, 1), (9, 0), (10, 10)] {
-                    // A checksum that is wrong: no SCTP stack makes anything of them.
-                    let head = [&[0, 1, 0, 2], &tag.to_be_bytes()[..], &[0; 4]].concat();
-                    let contents = [&head[..], &[kind, 0, 0, 4]].concat();
-                    let (source, ecn, segment_size) = (None, None, contents.len());
-                    let may_fragment = false;
-                    let contents = &contents[..];
-                    let datagrams = Datagrams {
-                        source,
-                        destination,
-                        ecn,
-                        segment_size,
-                        may_fragment,
-                        contents,
-                    };
-                    from.try_send(&datagrams).unwrap();
-                    let mut buffer = [0; 100];
-                    let mut batches = [Batch::default()];
-                    let count = std::future::poll_fn(|cx| {
-                        let mut buffers = [IoSliceMut::new(&mut buffer)];
-                        if kind == 0 {
-                            to.poll_receive(cx, &mut buffers, &mut batches)
-                        } else {
-                            to.poll_receive_others(cx, &mut buffers, &mut batches)
-                        }
-                    });
-                    assert_eq!(count.await.unwrap(), 1);
-                    assert_eq!(buffer[..batches[0].len], *contents);
-                }
+            let mark = TagMark::from_seed(&[3; 32]);
+            assert!(to.keep_apart(&mark));
+            let marked = (0..100).map(|random| mark.mark(random << 13 | 0x1234, 1, 2));
+            let others = (0..100).map(|random| mark.mark(random << 13 | 0x1234, 1, 2) ^ 1);
+            for (tag, kind) in marked.map(|tag| (tag, 0)).chain(others.map(|tag| (tag, 0))).chain([
+                (0, 1),
+                (mark.mark(5, 1, 2), 1),
+                (mark.mark(5, 1, 2), 10),
+                (7, 10),
+            ]) {
+                // A checksum that is wrong: no SCTP stack makes anything of them.
+                let head = [&[0, 1, 0, 2], &tag.to_be_bytes()[..], &[0; 4]].concat();
+                let contents = [&head[..], &[kind, 0, 0, 4]].concat();
+                let (source, ecn, segment_size) = (None, None, contents.len());
+                let may_fragment = false;
+                let contents = &contents[..];
+                let datagrams =
+                    Datagrams { source, destination, ecn, segment_size, may_fragment, contents };
+                from.try_send(&datagrams).unwrap();
+                let mut buffer = [0; 100];
+                let mut batches = [Batch::default()];
+                // It is there already, and in one queue only.
+                let count = std::future::poll_fn(|cx| {
+                    let mut buffers = [IoSliceMut::new(&mut buffer)];
+                    let recognised = mark.recognises(tag, 1, 2);
+                    match kind {
+                        1 => to.poll_receive_apart(Apart::Inits, cx, &mut buffers, &mut batches),
+                        _ if recognised => to.poll_receive(cx, &mut buffers, &mut batches),
+                        _ => to.poll_receive_apart(Apart::Rest, cx, &mut buffers, &mut batches),
+                    }
+                });
+                assert_eq!(count.await.unwrap(), 1);
+                assert_eq!(buffer[..batches[0].len], *contents);
             }
         }
     }

@@ -51,6 +51,11 @@ impl Runtime for TokioRuntime {
         self.handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread
     }
 
+    fn make_way(&self, cx: &mut Context<'_>) {
+        // tokio wakes those who yield after it has looked for arrivals, others before.
+        let _ = std::pin::pin!(tokio::task::yield_now()).poll(cx);
+    }
+
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         self.handle.spawn(task);
     }

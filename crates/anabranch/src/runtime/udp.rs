@@ -7,13 +7,15 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use anabranch_proto::Ecn;
+#[cfg(target_os = "linux")]
+use nix::sys::socket::sockopt;
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 
 use super::bound::{self, Bound};
 use super::polled::{Look, Polled};
 use super::{Batch, Binding, Datagrams, Runtime, TokioRuntime, TransmitError, errors, interfaces};
 #[cfg(target_os = "linux")]
-use super::{Preference, Shard, steering};
+use super::{Shard, TagMark, steering};
 
 /// Batches of one receive call at the most.
 const MOST_BATCHES: usize = 8;
@@ -198,29 +200,25 @@ impl bound::Descriptor for Descriptor {
 
     // Only now the first one allows that, so that nobody else got the address by mistake.
     #[cfg(target_os = "linux")]
-    fn open_others(&self, binding: &Binding, address: SocketAddr) -> io::Result<Self> {
-        if binding.shard.is_some() {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
+    fn open_other(&self, binding: &Binding, address: SocketAddr) -> io::Result<Self> {
         socket2::SockRef::from(self.io.get()).set_reuse_port(true)?;
         let socket = open(binding)?;
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
-        Self::new(socket)
+        let other = Self::new(socket)?;
+        // Strangers' packets are taken one by one, so that a few of them take little time.
+        let _ = nix::sys::socket::setsockopt(other.io.get(), sockopt::UdpGroSegment, &false);
+        Ok(other)
     }
 
+    // The last of several shards completes the group.
     #[cfg(target_os = "linux")]
-    fn divide(
-        &self,
-        others: &Self,
-        _address: SocketAddr,
-        preference: &Preference<'_>,
-    ) -> io::Result<()> {
-        match preference {
-            Preference::Tags(_) => steering::thin_out(others.io.get())?,
-            Preference::AllButSetup => steering::accept_all(others.io.get())?,
+    fn divide(&self, _others: &[Self; 2], binding: &Binding, mark: &TagMark) -> io::Result<()> {
+        let count = binding.shard.map_or(1, |shard| shard.count);
+        if binding.shard.is_some_and(|shard| shard.index + 1 < shard.count) {
+            return Ok(());
         }
-        steering::choose(self.io.get(), preference)
+        steering::divide(self.io.get(), mark, count)
     }
 }
 
@@ -263,6 +261,9 @@ pub(super) fn from_meta(meta: &RecvMeta) -> Batch {
         len: meta.len,
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod apart_tests;
 
 #[cfg(test)]
 mod tests {
@@ -341,96 +342,6 @@ mod tests {
                 received.extend(bytes);
             }
             assert_eq!(received, sent);
-        }
-    }
-
-    /// An SCTP packet with this tag whose first chunk has this type.
-    #[cfg(target_os = "linux")]
-    fn packet(tag: u32, kind: u8) -> Vec<u8> {
-        [&[0, 1, 0, 2], &tag.to_be_bytes()[..], &[0; 4], &[kind, 0, 0, 4]].concat()
-    }
-
-    #[tokio::test]
-    #[cfg(target_os = "linux")]
-    async fn what_is_not_preferred_has_a_queue_of_its_own() {
-        const INIT: u8 = 1;
-        const COOKIE_ECHO: u8 = 10;
-        let runtime = TokioRuntime::current().unwrap();
-        let many: Vec<u32> = (1000..1128).collect();
-        let tags = [Preference::Tags(&[7, 9]), Preference::Tags(&[]), Preference::Tags(&many)];
-        for ip in ["127.0.0.1", "::1"] {
-            let address = SocketAddr::new(ip.parse().unwrap(), 0);
-            let to = bind(&runtime, address).unwrap();
-            let from = std::net::UdpSocket::bind(address).unwrap();
-            for preference in tags.into_iter().chain([Preference::AllButSetup]) {
-                assert!(to.prefer(&preference));
-                for (tag, kind) in [(7, 0), (8, INIT), (9, INIT), (1000, 0), (1127, COOKIE_ECHO)] {
-                    let preferred = match preference {
-                        Preference::Tags(tags) => tags.contains(&tag),
-                        Preference::AllButSetup => kind == 0,
-                    };
-                    // Of these one in many comes at all.
-                    if !preferred && kind == 0 {
-                        continue;
-                    }
-                    from.send_to(&packet(tag, kind), to.local_address()).unwrap();
-                    let mut buffer = [0; 100];
-                    let mut batches = [Batch::default()];
-                    // It is there already, and in one queue only.
-                    let count = poll_fn(|cx| {
-                        let mut buffers = [IoSliceMut::new(&mut buffer)];
-                        if preferred {
-                            to.poll_receive(cx, &mut buffers, &mut batches)
-                        } else {
-                            to.poll_receive_others(cx, &mut buffers, &mut batches)
-                        }
-                    });
-                    assert_eq!(count.await.unwrap(), 1);
-                    assert_eq!(buffer[..batches[0].len], packet(tag, kind));
-                    assert_eq!(batches[0].source, from.local_addr().unwrap());
-                }
-            }
-            // The address is nobody else's all the same.
-            let second = bind(&runtime, to.local_address()).unwrap_err();
-            assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
-        }
-    }
-
-    #[tokio::test]
-    #[cfg(target_os = "linux")]
-    async fn of_what_belongs_to_nobody_little_is_let_in() {
-        const INIT: u8 = 1;
-        let runtime = TokioRuntime::current().unwrap();
-        for ip in ["127.0.0.1", "::1"] {
-            let address = SocketAddr::new(ip.parse().unwrap(), 0);
-            let to = bind(&runtime, address).unwrap();
-            let from = std::net::UdpSocket::bind(address).unwrap();
-            assert!(to.prefer(&Preference::Tags(&[7])));
-            let sent = 4000;
-            for number in 0..sent {
-                from.send_to(&packet(8, 0), to.local_address()).unwrap();
-                if number % 1000 == 0 {
-                    from.send_to(&packet(0, INIT), to.local_address()).unwrap();
-                }
-            }
-            let (mut setups, mut others) = (0, 0);
-            let mut buffer = [0; 100];
-            let mut batches = [Batch::default()];
-            let mut look = |cx: &mut Context<'_>| {
-                let mut buffers = [IoSliceMut::new(&mut buffer)];
-                to.poll_receive_others(cx, &mut buffers, &mut batches).map(|count| {
-                    assert_eq!(count.unwrap(), 1);
-                    buffer[12]
-                })
-            };
-            while setups < 4 {
-                match poll_fn(&mut look).await {
-                    INIT => setups += 1,
-                    _ => others += 1,
-                }
-            }
-            // About sixteen.
-            assert!(others < sent / 20, "{others}");
         }
     }
 

@@ -77,6 +77,7 @@ impl SocketSet {
             interface,
             encapsulation,
             udp_port,
+            mark: None,
             problems: Vec::new(),
             answers: Answers::default(),
             statistics: EndpointStatistics::default(),

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::{Socket, SocketSet};
-use crate::runtime::{Binding, LocalAddress, Runtime};
+use crate::runtime::{Binding, LocalAddress, Runtime, TagMark};
 
 /// What became of an endpoint's addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl SocketSet {
                 continue;
             };
             if let Some(socket) = self.sockets.get_mut(at) {
-                socket.come_back(runtime, index);
+                socket.come_back(runtime, index, self.mark.as_ref());
             }
         }
         changes
@@ -53,7 +53,7 @@ impl SocketSet {
 
 impl Socket {
     /// Its address is there again, on the interface with this number.
-    fn come_back(&mut self, runtime: &dyn Runtime, index: u32) {
+    fn come_back(&mut self, runtime: &dyn Runtime, index: u32, mark: Option<&TagMark>) {
         self.io.refresh();
         let Some(binding) = &mut self.binding else {
             return;
@@ -62,7 +62,13 @@ impl Socket {
             return;
         }
         match runtime.bind(binding) {
-            Ok(io) => self.io = io,
+            Ok(io) => {
+                // Several shards do not come back in their order.
+                if binding.shard.is_none() {
+                    mark.map(|mark| io.keep_apart(mark));
+                }
+                self.io = io;
+            }
             Err(error) => {
                 tracing::warn!(local = %self.bound, %error, "a socket cannot be opened again");
             }

@@ -14,7 +14,7 @@ pub(crate) use changes::Changes;
 
 use crate::endpoint::EndpointStatistics;
 use crate::runtime::{
-    Binding, Datagrams, LocalAddress, NetworkError, NetworkErrorKind, PacketSocket, Preference,
+    Binding, Datagrams, LocalAddress, NetworkError, NetworkErrorKind, PacketSocket, TagMark,
     TransmitError,
 };
 
@@ -41,6 +41,8 @@ pub(crate) struct SocketSet {
     interface: Option<String>,
     encapsulation: Encapsulation,
     udp_port: u16,
+    /// What has no tag with this mark is kept apart, as far as the sockets are able to.
+    mark: Option<TagMark>,
     /// What the engine is to be told, in order.
     problems: Vec<Problem>,
     answers: Answers,
@@ -185,12 +187,18 @@ impl SocketSet {
         self.sockets.get(index).map(|socket| (&*socket.io, socket.bound))
     }
 
-    /// Lets all sockets keep the preferred packets apart from others, where they are able to.
-    pub(crate) fn prefer(&self, preference: Preference<'_>) {
+    /// Lets all sockets keep apart what has no tag with this mark, where they are able to.
+    pub(crate) fn keep_apart(&mut self, mark: TagMark) {
+        self.mark = Some(mark);
         for socket in &self.sockets {
-            let apart = socket.io.prefer(&preference);
-            tracing::debug!(name: "transport:flood", local = %socket.bound, apart);
+            let apart = socket.io.keep_apart(&mark);
+            tracing::debug!(name: "transport:strangers", local = %socket.bound, apart);
         }
+    }
+
+    /// Whether the sockets were told to keep strangers' packets apart.
+    pub(crate) fn are_apart(&self) -> bool {
+        self.mark.is_some()
     }
 
     /// What there is to tell the engine.

@@ -1,9 +1,11 @@
 //! Floods of packets that anybody can send.
+#![allow(dead_code)]
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use anabranch_wire::{Header, PacketWriter, kind};
 
@@ -23,9 +25,12 @@ pub(crate) enum Flood {
     Tag,
     /// Random bytes.
     Random,
+    /// ABORT with verification tags of nobody.
+    Abort,
 }
 
-pub(crate) const FLOODS: [Flood; 4] = [Flood::Init, Flood::Cookie, Flood::Tag, Flood::Random];
+pub(crate) const FLOODS: [Flood; 5] =
+    [Flood::Init, Flood::Cookie, Flood::Tag, Flood::Random, Flood::Abort];
 
 fn packet(flood: Flood, number: u32, peer_port: u16) -> Vec<u8> {
     let random = pattern(1000, u64::from(number) + 1);
@@ -33,7 +38,7 @@ fn packet(flood: Flood, number: u32, peer_port: u16) -> Vec<u8> {
     let (source_port, verification_tag) = match flood {
         Flood::Init => (1024 + number as u16, 0),
         Flood::Cookie => (1024 + number as u16, tag),
-        Flood::Tag => (peer_port, tag),
+        Flood::Tag | Flood::Abort => (peer_port, tag),
         Flood::Random => return random,
     };
     let header = Header { source_port, destination_port: PORT, verification_tag };
@@ -46,6 +51,7 @@ fn packet(flood: Flood, number: u32, peer_port: u16) -> Vec<u8> {
             (kind::INIT, 0, [&tag.to_be_bytes()[..], &rest].concat())
         }
         Flood::Cookie => (kind::COOKIE_ECHO, 0, [&[0; 4], &random[..140]].concat()),
+        Flood::Abort => (kind::ABORT, 0, Vec::new()),
         _ => (kind::DATA, 3, random),
     };
     writer.raw(kind, flags, &value).unwrap();
@@ -64,13 +70,32 @@ impl Flooder {
     /// Floods the server of a pair; returns when a good part is under way.
     pub(crate) fn start(flood: Flood, pair: &Pair) -> Self {
         let to = (pair.server.local_addresses()[0], pair.server.udp_port());
-        let peer_port = pair.near.ports().unwrap().0;
+        let flooder = Self::towards(flood, to, pair.near.ports().unwrap().0, None);
+        while flooder.sent.load(Ordering::Relaxed) < 20_000 {
+            std::thread::yield_now();
+        }
+        flooder
+    }
+
+    /// Floods an endpoint whose association has a peer with this port, with so many packets a
+    /// second if that is limited.
+    pub(crate) fn towards(
+        flood: Flood,
+        to: (IpAddr, u16),
+        peer_port: u16,
+        rate: Option<u32>,
+    ) -> Self {
         let packets: Vec<_> = (0..PACKETS).map(|n| packet(flood, n, peer_port)).collect();
         let socket = UdpSocket::bind((to.0, 0)).unwrap();
         let (sent, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (counter, stopped) = (sent.clone(), stop.clone());
         let thread = std::thread::spawn(move || {
-            for packet in packets.iter().cycle() {
+            let begun = Instant::now();
+            for (number, packet) in (0_u32..).zip(packets.iter().cycle()) {
+                let due = rate.map(|rate| Duration::from_secs(1) * number / rate);
+                while due.is_some_and(|due| begun.elapsed() < due) {
+                    std::thread::yield_now();
+                }
                 if stopped.load(Ordering::Relaxed) {
                     return;
                 }
@@ -78,11 +103,7 @@ impl Flooder {
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         });
-        let flooder = Self { sent, stop, thread: Some(thread) };
-        while flooder.sent.load(Ordering::Relaxed) < 20_000 {
-            std::thread::yield_now();
-        }
-        flooder
+        Self { sent, stop, thread: Some(thread) }
     }
 }
 

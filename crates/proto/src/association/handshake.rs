@@ -25,6 +25,7 @@ use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
 use crate::send::{Blocking, Occupancy, Outstanding, SendQueue};
 use crate::stats::Counters;
+use crate::tag_mark;
 use crate::time::Instant;
 use crate::tsn;
 
@@ -180,7 +181,7 @@ impl Association {
         // req: rfc9260 3.3.2 "The value of 0 MUST NOT be used"
         // req: rfc9260 5.3.1 "A new Verification Tag value MUST be"
         // req: rfc9260 5 "MUST complete an initialization process in order"
-        let tag = rng.tag();
+        let tag = tag_mark::draw(surroundings.common.tag_mark, &mut rng, remote_port, local_port);
         let initial_tsn = Tsn(surroundings.initial_tsn.unwrap_or(rng.next_u32()));
         let ports = (local_port, remote_port);
         let mut association = Self::fresh(

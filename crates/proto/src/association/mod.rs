@@ -53,6 +53,7 @@ use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
 use crate::send::{Blocking, Occupancy, Outstanding, Queued, SendQueue};
 use crate::stats::{Counters, Statistics};
+use crate::tag_mark::TagMark;
 use crate::time::Instant;
 
 /// Paths that an association has at the most, whatever addresses a peer lists.
@@ -77,6 +78,7 @@ pub(crate) struct Surroundings {
 pub(crate) struct Common {
     pub(crate) routes: Routes,
     pub(crate) memory: Memory,
+    pub(crate) tag_mark: Option<TagMark>,
 }
 
 impl Surroundings {

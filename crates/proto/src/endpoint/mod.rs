@@ -84,6 +84,7 @@ impl Endpoint {
                 common: Arc::new(Common {
                     routes: config.routes.clone(),
                     memory: Memory::new(config.memory_limit),
+                    tag_mark: config.tag_mark,
                 }),
                 encapsulation: config.encapsulation,
                 checksum: config.checksum,

@@ -21,6 +21,7 @@ use crate::config::{AssociationConfig, OutOfTheBlue};
 use crate::event::AssociationId;
 use crate::marks::mark;
 use crate::path::address;
+use crate::tag_mark;
 use crate::time::Instant;
 
 /// Bytes of an INIT ACK at the most: parameters to report as unrecognized are left out beyond.
@@ -100,7 +101,7 @@ impl Endpoint {
                 self.out_of_resource(arrival, header, init.initiate_tag);
                 return None;
             }
-            let (tag, tsn) = self.draw_tag_and_tsn();
+            let (tag, tsn) = self.draw_tag_and_tsn(header);
             // req: rfc9260 5.2.2 "the Tie-Tags MUST be set to 0"
             // req: rfc9260 3.3.3 "The Initiate Tag MUST NOT take the value"
             // req: rfc9260 5.1 "MUST generate and send along with the INIT"
@@ -119,7 +120,7 @@ impl Endpoint {
             // req: rfc9260 5.2.2 "INIT ACK chunk MUST contain a new"
             InitAnswer::Restart { tie_tags } => {
                 mark!(InitRestart);
-                let (tag, tsn) = self.draw_tag_and_tsn();
+                let (tag, tsn) = self.draw_tag_and_tsn(header);
                 self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags);
             }
             InitAnswer::NewAddresses(added) => {
@@ -234,8 +235,11 @@ impl Endpoint {
     }
 
     // req: rfc9260 5.1 "MUST be set to the Initiate Tag value"
-    fn draw_tag_and_tsn(&mut self) -> (u32, Tsn) {
-        let (tag, tsn) = (self.rng.tag(), self.rng.next_u32());
+    fn draw_tag_and_tsn(&mut self, header: Header) -> (u32, Tsn) {
+        let (remote_port, local_port) = (header.source_port, header.destination_port);
+        let mark = self.config.tag_mark;
+        let tag = tag_mark::draw(mark, &mut self.rng, remote_port, local_port);
+        let tsn = self.rng.next_u32();
         (tag, Tsn(self.config.initial_tsn.unwrap_or(tsn)))
     }
 

@@ -9,6 +9,7 @@ use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Context;
 use std::time::SystemTime;
 
 use anabranch_impair::LinkStats;
@@ -97,6 +98,10 @@ impl Runtime for ImpairedRuntime {
 
     fn takes_turns(&self) -> bool {
         self.inner.takes_turns()
+    }
+
+    fn make_way(&self, cx: &mut Context<'_>) {
+        self.inner.make_way(cx);
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {

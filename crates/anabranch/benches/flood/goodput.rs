@@ -1,0 +1,137 @@
+//! Goodput of any number of associations, with and without floods.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anabranch::{Association, AssociationConfig, Endpoint, ListenOptions, OutgoingMessage, Ppid};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::common::{PORT, V4, endpoint, pattern, remotes, towards};
+use crate::flooder::{FLOODS, Flooder};
+use crate::options::Options;
+
+/// Bytes of a message, and messages that are on their way at once.
+const MESSAGE: usize = 16_384;
+const ON_THEIR_WAY: usize = 128;
+
+/// CPU time of this thread, in seconds.
+fn cpu() -> f64 {
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    let now = nix::time::clock_gettime(clock).unwrap();
+    now.tv_sec() as f64 + now.tv_nsec() as f64 / 1e9
+}
+
+/// Associations between two endpoints that carry as much as they can.
+struct Load {
+    server: Endpoint,
+    _client: Endpoint,
+    peer_port: u16,
+    received: Arc<AtomicU64>,
+    _tasks: JoinSet<()>,
+}
+
+impl Load {
+    /// With so many associations, towards the server or from it.
+    async fn new(associations: usize, shards: usize, to_server: bool) -> Self {
+        let builder = Endpoint::builder().local_addresses([V4]).shards(shards);
+        let (server, client) = (builder.bind().unwrap(), endpoint(&[V4]));
+        let mut options = ListenOptions::from(AssociationConfig::default());
+        options.backlog = 1024;
+        let listener = server.listen(PORT, options).unwrap();
+        let (mut from, mut to) = (Vec::new(), Vec::new());
+        let mut peer_port = 0;
+        for _ in 0..associations {
+            let options = towards(&server, AssociationConfig::default());
+            let (near, far) =
+                tokio::join!(client.connect(remotes(&server), options), listener.accept());
+            let (near, far) = (near.unwrap(), far.unwrap());
+            peer_port = near.ports().unwrap().0;
+            let (sending, receiving) = if to_server { (near, far) } else { (far, near) };
+            from.push(sending);
+            to.push(receiving);
+        }
+        let (room, received) = (Arc::new(Semaphore::new(ON_THEIR_WAY)), Arc::default());
+        let mut tasks = JoinSet::new();
+        for association in to {
+            tasks.spawn(receive(association, room.clone(), Arc::clone(&received)));
+        }
+        tasks.spawn(send(from, room));
+        // All have had their turn, and the windows are open.
+        tokio::time::sleep(Duration::from_millis(200 + associations as u64 / 10)).await;
+        Self { server, _client: client, peer_port, received, _tasks: tasks }
+    }
+
+    /// MB/s, and MB for each second of CPU time.
+    async fn goodput(&self, time: Duration) -> [f64; 2] {
+        let (begun, cpu_before) = (Instant::now(), cpu());
+        let before = self.received.load(Ordering::Relaxed);
+        tokio::time::sleep(time).await;
+        let megabytes = (self.received.load(Ordering::Relaxed) - before) as f64 / 1e6;
+        [megabytes / begun.elapsed().as_secs_f64(), megabytes / (cpu() - cpu_before)]
+    }
+}
+
+/// A message on each association in turn, as long as there is room on the way.
+async fn send(associations: Vec<Association>, room: Arc<Semaphore>) {
+    let data = bytes::Bytes::from(pattern(MESSAGE, 7));
+    for association in associations.iter().cycle() {
+        let Ok(permit) = room.acquire().await else { return };
+        permit.forget();
+        let message = OutgoingMessage::new(0, Ppid(0), data.clone());
+        association.send(message).await.unwrap();
+    }
+}
+
+async fn receive(association: Association, room: Arc<Semaphore>, received: Arc<AtomicU64>) {
+    while let Ok(Some(message)) = association.recv().await {
+        received.fetch_add(message.payload.len() as u64, Ordering::Relaxed);
+        room.add_permits(1);
+    }
+}
+
+/// Measures every flood, and prints a table. Returns it as JSON, an object a line.
+pub(crate) async fn table(options: &Options) -> Vec<String> {
+    let mut lines = Vec::new();
+    println!(
+        "associations, shards, flood, towards, packets/s | MB/s alone, flooded, share | per CPU s"
+    );
+    let time = Duration::from_millis(if options.quick { 600 } else { 1500 });
+    for &associations in &options.associations {
+        for &shards in &options.shards {
+            for to_server in [true, false] {
+                let load = Load::new(associations, shards, to_server).await;
+                let whom = if to_server { "receiver" } else { "sender" };
+                for flood in FLOODS {
+                    let before = load.goodput(time / 2).await;
+                    let to = (V4, load.server.udp_port());
+                    let flooder = Flooder::towards(flood, to, load.peer_port, None);
+                    // The beginning counts, too.
+                    let flooded = load.goodput(time).await;
+                    let rate = flooder.sent.load(Ordering::Relaxed) as f64 / time.as_secs_f64();
+                    drop(flooder);
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    let after = load.goodput(time / 2).await;
+                    // What else the machine does goes up and down.
+                    let alone = [0, 1].map(|i| (before[i] + after[i]) / 2.0);
+                    let share = [0, 1].map(|i| flooded[i] / alone[i]);
+                    let name = format!("{flood:?}").to_lowercase();
+                    print!("{associations:>6} {shards:>2} {name:<7}{whom:<9}{rate:>9.0}");
+                    for i in [0, 1] {
+                        print!(" |{:>8.1}{:>8.1}{:>6.2}", alone[i], flooded[i], share[i]);
+                    }
+                    println!();
+                    lines.push(format!(
+                        "{{\"name\":\"flood_goodput_{name}\",\"associations\":{associations},\
+                         \"shards\":{shards},\"towards\":\"{whom}\",\"packets_per_second\":{rate:.0},\
+                         \"megabytes_per_second\":[{:.1},{:.1}],\"share\":{:.3},\
+                         \"megabytes_per_cpu_second\":[{:.1},{:.1}],\"share_per_cpu\":{:.3}}}\n",
+                        alone[0], flooded[0], share[0], alone[1], flooded[1], share[1],
+                    ));
+                }
+            }
+        }
+    }
+    lines
+}

@@ -1,0 +1,94 @@
+//! What the driver does for strangers, whose packets the sockets keep apart.
+
+use std::io::IoSliceMut;
+use std::task::{Context, Poll};
+
+use anabranch_proto::{Encapsulation, Instant};
+
+use super::{BATCHES, Driver, MOST_ERRORS, ROUNDS, take_handed};
+use crate::runtime::Apart;
+use crate::shards::Handed;
+
+impl Driver {
+    /// Takes what strangers have sent, where that is kept apart, as far as there is time for it.
+    /// `idle` says that there is nothing else to do. Returns whether there may be more.
+    pub(super) fn receive_apart(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        mut idle: bool,
+    ) -> bool {
+        if !self.sockets.are_apart() {
+            return false;
+        }
+        let mut begun = now;
+        for _ in 0..ROUNDS {
+            if !self.strangers.may_look(begun, std::mem::take(&mut idle)) {
+                return true;
+            }
+            if !self.look_apart(cx, now) {
+                return false;
+            }
+            let ended = self.shared.runtime.now();
+            self.strangers.looked(begun, ended);
+            begun = ended;
+        }
+        true
+    }
+
+    /// Takes a few packets from each queue of strangers. Returns whether there were any.
+    fn look_apart(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let mut any = false;
+        for apart in Apart::ALL {
+            for index in 0..self.sockets.len() {
+                let mut buffers: [IoSliceMut<'_>; BATCHES] =
+                    self.receive_buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
+                let Some((socket, bound)) = self.sockets.get(index) else {
+                    break;
+                };
+                let batches = &mut self.batches;
+                match socket.poll_receive_apart(apart, cx, &mut buffers, batches) {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(count)) => {
+                        self.receive_errors = 0;
+                        self.take_batches(now, bound, count, Handed::Strangers);
+                        any = true;
+                    }
+                    Poll::Ready(Err(_)) => {
+                        self.receive_errors += 1;
+                        any |= self.receive_errors < MOST_ERRORS;
+                    }
+                }
+            }
+        }
+        any | self.take_handed_strangers(now)
+    }
+
+    /// Gives the engine some of what other shards have received of strangers for it. Returns
+    /// whether there was any.
+    fn take_handed_strangers(&mut self, now: Instant) -> bool {
+        if self.siblings.are_none() {
+            return false;
+        }
+        let mut any = false;
+        self.drain(now, |guard| {
+            let few = guard.handed_strangers.len().min(BATCHES);
+            let few: Vec<Handed> = guard.handed_strangers.drain(..few).collect();
+            any = !few.is_empty();
+            take_handed(guard, now, few);
+        });
+        any
+    }
+
+    /// Has strangers' packets kept apart: from the first listener on, so that a flood finds it
+    /// done, else at the first flood. Each packet on a raw socket costs a copy more then.
+    pub(super) fn guard_associations(&mut self, now: Instant, packets: u64, listening: bool) {
+        if self.sockets.are_apart() {
+            return;
+        }
+        let cheap = self.sockets.encapsulation() == Encapsulation::Udp;
+        if listening && cheap || self.strangers.flooded(now, packets) {
+            self.sockets.keep_apart(self.mark);
+        }
+    }
+}
