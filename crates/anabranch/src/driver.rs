@@ -407,6 +407,7 @@ impl Future for Driver {
         let _entered = span.enter();
         for round in 0..ROUNDS {
             let now = this.shared.runtime.now();
+            let packets = this.sockets.packets();
             // What woke this task is most likely an arrival, and those whom it wakes go before all
             // else that there is to do here. What they have sent leaves before the next look.
             let mut arrivals = Arrivals::None;
@@ -437,7 +438,7 @@ impl Future for Driver {
             if !look_now {
                 arrivals = this.receive(cx, now);
             }
-            let idle = round == 0 && arrivals == Arrivals::None;
+            let idle = round == 0 && this.sockets.packets() == packets;
             let strangers_wait = this.receive_apart(cx, now, idle);
             let reported = this.sockets.poll_errors(cx);
             let problems = this.report_problems(now);

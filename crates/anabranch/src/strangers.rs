@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use anabranch_proto::Instant;
 
-/// Other work pays for one part in so many: strangers have a third of a processor that others would
-/// use up, since an INIT costs as much as ten or twenty packets with data.
-const SHARE: u32 = 2;
+/// Other work pays for one part in so many: strangers have a quarter of a processor that others
+/// would use up, since an INIT costs as much as ten or twenty packets with data.
+const SHARE: u32 = 3;
 
 /// With less than this between two looks nobody else had anything to do.
 const IDLE: Duration = Duration::from_micros(20);

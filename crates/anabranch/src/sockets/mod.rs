@@ -196,6 +196,11 @@ impl SocketSet {
         }
     }
 
+    /// Packets that came and went.
+    pub(crate) fn packets(&self) -> u64 {
+        self.statistics.datagrams_received + self.statistics.datagrams_sent
+    }
+
     /// Whether the sockets were told to keep strangers' packets apart.
     pub(crate) fn are_apart(&self) -> bool {
         self.mark.is_some()
