@@ -109,6 +109,11 @@ pub(crate) const NAMES: &[Schema] = &[
     cause("RESTART_WITH_NEW_ADDRESSES", cause_code::RESTART_WITH_NEW_ADDRESSES, &["params"]),
     cause("USER_INITIATED_ABORT", cause_code::USER_INITIATED_ABORT, &["info"]),
     cause("PROTOCOL_VIOLATION", cause_code::PROTOCOL_VIOLATION, &["info"]),
+    cause(
+        "RESTART_WITH_NEW_ENCAPSULATION_PORT",
+        cause_code::RESTART_WITH_NEW_ENCAPSULATION_PORT,
+        &["current", "new"],
+    ),
 ];
 
 /// The entry of a name.

@@ -24,7 +24,8 @@ pub struct Node {
     pub addresses: Vec<IpAddr>,
     /// Events that nobody has looked at yet.
     pub events: VecDeque<(AssociationId, Event)>,
-    /// UDP port that it sends from; 0 for IP protocol 132.
+    /// UDP port that others see it send from, and reach it at; 0 for IP protocol 132. When it
+    /// changes a NAT has forgotten the old one.
     pub udp_port: u16,
     encapsulation: Encapsulation,
 }
@@ -267,6 +268,9 @@ impl Network {
                 assert!(rounds < 100_000, "node {node} never stops sending");
                 assert_eq!(transmit.len, buf.len(), "the length of what was appended");
                 assert!(transmit.segment_size > 0, "an empty packet");
+                if self.leads_nowhere(&transmit) {
+                    continue;
+                }
                 let buf = Bytes::from(buf);
                 let mut start = 0;
                 while start < buf.len() {
@@ -294,6 +298,13 @@ impl Network {
                 panic!("node {node} at {:?}: {what}", self.now);
             }
         }
+    }
+
+    /// Whether a packet goes to a UDP port that its receiver does not have, or no longer has.
+    fn leads_nowhere(&self, transmit: &Transmit) -> bool {
+        self.owners.get(&transmit.remote).map(|owner| &self.nodes[*owner]).is_some_and(|owner| {
+            owner.encapsulation == Encapsulation::Udp && owner.udp_port != transmit.remote_udp_port
+        })
     }
 
     /// Packets that routers must not fragment are no larger than the path MTU, unless they

@@ -40,6 +40,8 @@ pub mod cause_code {
     pub const USER_INITIATED_ABORT: u16 = 12;
     /// The peer broke a rule (RFC 9260 section 3.3.10.13).
     pub const PROTOCOL_VIOLATION: u16 = 13;
+    /// A restart came from another UDP port (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
+    pub const RESTART_WITH_NEW_ENCAPSULATION_PORT: u16 = 14;
     /// Request to delete the last address (RFC 5061 section 4.3.1).
     pub const DELETE_LAST_ADDRESS: u16 = 0x00a0;
     /// Request refused for lack of resources (RFC 5061 section 4.3.2).
@@ -69,6 +71,7 @@ pub mod cause_code {
             RESTART_WITH_NEW_ADDRESSES => "restart with new addresses",
             USER_INITIATED_ABORT => "user abort",
             PROTOCOL_VIOLATION => "protocol violation",
+            RESTART_WITH_NEW_ENCAPSULATION_PORT => "restart with new encapsulation port",
             DELETE_LAST_ADDRESS => "delete last address",
             RESOURCE_SHORTAGE => "resource shortage",
             DELETE_SOURCE_ADDRESS => "delete source address",
@@ -120,6 +123,14 @@ pub enum Cause<'a> {
     UserInitiatedAbort(&'a [u8]),
     /// A rule was broken; the text is free.
     ProtocolViolation(&'a [u8]),
+    /// An INIT that would restart the association came from another UDP port; 0 stands for no
+    /// encapsulation.
+    RestartWithNewEncapsulationPort {
+        /// The peer's UDP port.
+        current: u16,
+        /// The port that the INIT came from.
+        new: u16,
+    },
     /// This request would delete the last address (RFC 5061).
     DeleteLastAddress(&'a [u8]),
     /// This request was refused for lack of resources (RFC 5061).
@@ -179,6 +190,9 @@ impl<'a> Cause<'a> {
             cause_code::RESTART_WITH_NEW_ADDRESSES => Self::RestartWithNewAddresses(value),
             cause_code::USER_INITIATED_ABORT => Self::UserInitiatedAbort(value),
             cause_code::PROTOCOL_VIOLATION => Self::ProtocolViolation(value),
+            cause_code::RESTART_WITH_NEW_ENCAPSULATION_PORT => {
+                Self::RestartWithNewEncapsulationPort { current: reader.u16()?, new: reader.u16()? }
+            }
             cause_code::DELETE_LAST_ADDRESS => Self::DeleteLastAddress(value),
             cause_code::RESOURCE_SHORTAGE => Self::ResourceShortage(value),
             cause_code::DELETE_SOURCE_ADDRESS => Self::DeleteSourceAddress(value),
@@ -210,6 +224,9 @@ impl<'a> Cause<'a> {
             Self::RestartWithNewAddresses(_) => cause_code::RESTART_WITH_NEW_ADDRESSES,
             Self::UserInitiatedAbort(_) => cause_code::USER_INITIATED_ABORT,
             Self::ProtocolViolation(_) => cause_code::PROTOCOL_VIOLATION,
+            Self::RestartWithNewEncapsulationPort { .. } => {
+                cause_code::RESTART_WITH_NEW_ENCAPSULATION_PORT
+            }
             Self::DeleteLastAddress(_) => cause_code::DELETE_LAST_ADDRESS,
             Self::ResourceShortage(_) => cause_code::RESOURCE_SHORTAGE,
             Self::DeleteSourceAddress(_) => cause_code::DELETE_SOURCE_ADDRESS,
@@ -239,6 +256,10 @@ impl<'a> Cause<'a> {
             }
             Self::StaleCookie { staleness_us: word } | Self::NoUserData { tsn: Tsn(word) } => {
                 out.extend_from_slice(&word.to_be_bytes());
+            }
+            Self::RestartWithNewEncapsulationPort { current, new } => {
+                out.extend_from_slice(&current.to_be_bytes());
+                out.extend_from_slice(&new.to_be_bytes());
             }
             Self::OutOfResource
             | Self::InvalidMandatoryParameter
@@ -271,6 +292,9 @@ impl fmt::Display for Cause<'_> {
             Self::MissingMandatoryParameter(kinds) => write!(f, " {kinds}"),
             Self::StaleCookie { staleness_us } => write!(f, " {staleness_us} us"),
             Self::NoUserData { tsn } => write!(f, " tsn {tsn}"),
+            Self::RestartWithNewEncapsulationPort { current, new } => {
+                write!(f, " {new}, not {current}")
+            }
             Self::UnsupportedHmacIdentifier { identifier } => write!(f, " {identifier}"),
             Self::OutOfResource
             | Self::InvalidMandatoryParameter

@@ -94,6 +94,7 @@ fn causes(m: &Material) -> Vec<Cause<'_>> {
         Cause::RestartWithNewAddresses(x),
         Cause::UserInitiatedAbort(x),
         Cause::ProtocolViolation(x),
+        Cause::RestartWithNewEncapsulationPort { current: m.halves[0], new: m.halves[1] },
         Cause::DeleteLastAddress(x),
         Cause::ResourceShortage(x),
         Cause::DeleteSourceAddress(x),

@@ -37,6 +37,8 @@ pub struct Work {
 pub struct Sent {
     /// Where it goes.
     pub to: IpAddr,
+    /// UDP port that it goes to.
+    pub port: u16,
     /// The packet.
     pub bytes: Vec<u8>,
 }
@@ -64,6 +66,8 @@ pub struct Target {
     pub tsn: u32,
     /// The peer's verification tag in the next INIT. Its first TSN is 1.
     pub peer_tag: u32,
+    /// UDP port that packets come from.
+    pub from_port: u16,
 }
 
 impl Target {
@@ -84,7 +88,8 @@ impl Target {
         let mut endpoint = Endpoint::new(endpoint, [7; 32]);
         endpoint.set_local_addresses(now, &[Self::HERE]);
         endpoint.listen(Self::PORT, Arc::new(config)).expect("a valid configuration");
-        Self { endpoint, now, work: Work::default(), tag: 0, tsn: 0, peer_tag: Self::PEER_TAG }
+        let (peer_tag, from_port) = (Self::PEER_TAG, 9899);
+        Self { endpoint, now, work: Work::default(), tag: 0, tsn: 0, peer_tag, from_port }
     }
 
     /// One with an association whose peer, at [`THERE`](Self::THERE), listed `addresses`.
@@ -192,7 +197,7 @@ impl Target {
         let received = Received {
             local: Self::HERE,
             remote: from,
-            remote_udp_port: 9899,
+            remote_udp_port: self.from_port,
             ecn: None,
             segment_size: segment,
         };
@@ -206,11 +211,12 @@ impl Target {
     pub fn poll(&mut self) -> Option<Sent> {
         let mut bytes = Vec::new();
         self.work.calls += 1;
-        let Transmit { remote, len, .. } = self.endpoint.poll_transmit(self.now, 1, &mut bytes)?;
+        let transmit = self.endpoint.poll_transmit(self.now, 1, &mut bytes)?;
+        let Transmit { remote, remote_udp_port, len, .. } = transmit;
         assert_eq!(len, bytes.len());
         self.work.packets_out += 1;
         self.work.bytes_out += len as u64;
-        Some(Sent { to: remote, bytes })
+        Some(Sent { to: remote, port: remote_udp_port, bytes })
     }
 
     /// All packets that leave now.

@@ -10,6 +10,7 @@ mod liars;
 mod memory;
 mod off_path;
 mod restarts;
+mod shared_address;
 
 use std::alloc::System;
 use std::fmt::Write as _;
@@ -86,10 +87,11 @@ pub(crate) fn quiet() -> AssociationConfig {
 
 type Group = (&'static str, fn() -> Vec<Attack>);
 
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 7] = [
     ("Floods", floods::all),
     ("Strangers off the path", off_path::all),
     ("Restarts and old cookies", restarts::all),
+    ("Shared and listed addresses", shared_address::all),
     ("Amplification", amplification::all),
     ("Memory", memory::all),
     ("Peers that lie", liars::all),

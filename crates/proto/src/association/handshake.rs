@@ -156,6 +156,8 @@ impl Association {
             rng,
             counters: Counters::default(),
             paths_changed: true,
+            arrival_port: 0,
+            rebinding: None,
             config,
             surroundings,
         }
@@ -351,7 +353,9 @@ impl Association {
             }
             Cause::UnrecognizedParameters(&all).encode(&mut unrecognized);
         }
-        // The peer answered here, so that this is the path to go on with.
+        // The peer answered here, with this side's tag, so that this is the path to go on with, also
+        // if the user did not give its address.
+        self.paths[path].activate();
         self.active = path;
         self.primary = path;
         let interval = self.paths[path].rtt.rto();
@@ -528,9 +532,15 @@ impl Association {
             remotes.push(source);
         }
         remotes.dedup();
-        let mut paths = paths_to(now, &remotes, Some(confirmed), udp_port, &config, &surroundings);
+        let elsewhere = source != cookie.remote;
+        let confirmed_port = if elsewhere { cookie.remote_udp_port } else { udp_port };
+        let mut paths =
+            paths_to(now, &remotes, Some(confirmed), confirmed_port, &config, &surroundings);
         // RFC 9260 section 5.4: the address that the COOKIE ECHO proves is confirmed.
         paths[0].activate();
+        for path in paths.iter_mut().filter(|path| elsewhere && path.remote == source) {
+            path.remote_udp_port = udp_port;
+        }
         let mut association = Self::fresh(
             now,
             (cookie.local_port, cookie.remote_port),

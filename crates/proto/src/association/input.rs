@@ -37,6 +37,9 @@ pub(crate) struct Arrival {
 pub(crate) enum TagCheck {
     /// It is for this association.
     Valid,
+    /// It carries the peer's tag: the peer has no association any more, or says its last word.
+    /// Nothing but the first chunk counts.
+    Reflected,
     /// It is not, and nothing is answered.
     Discard,
     /// It is to be treated as out of the blue.
@@ -52,15 +55,14 @@ impl Association {
         let handshaking =
             matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. });
         let valid = match first.kind {
+            // req: rfc9260 3 "MUST NOT be bundled with any other chunk"
+            kind::SHUTDOWN_COMPLETE if packet.chunks().count() != 1 => false,
             // req: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept"
             // req: rfc9260 9.1 "MUST apply the special Verification Tag check rules"
             // req: rfc9260 8.5.1 "discard the packet and take no further action"
-            kind::ABORT | kind::SHUTDOWN_COMPLETE => {
-                if reflected {
-                    self.peer_tag != 0 && tag == self.peer_tag
-                } else {
-                    tag == self.local_tag
-                }
+            kind::ABORT | kind::SHUTDOWN_COMPLETE if reflected => {
+                let valid = self.peer_tag != 0 && tag == self.peer_tag;
+                return if valid { TagCheck::Reflected } else { TagCheck::Discard };
             }
             // req: rfc9260 8.5.1 "it is treated as an OOTB packet"
             kind::SHUTDOWN_ACK if handshaking => return TagCheck::OutOfTheBlue,
@@ -84,16 +86,12 @@ impl Association {
         if self.is_closed() {
             return;
         }
-        let Some(path) = self.path_of(arrival.local, arrival.remote) else { return };
+        let Some(path) = self.arrived_on(now, &arrival) else { return };
         self.no_sctp_since = None;
         self.note_memory();
+        self.note_port(now, path, &arrival);
+        self.verify_again(now, path);
         let state = &mut self.paths[path];
-        // The tag was right: the port is the peer's, also behind a NAT that changed it.
-        // RFC 6951 section 5.4.
-        // req: rfc6951 5.4 "UDP source port MUST be stored as the"
-        if arrival.remote_udp_port != 0 {
-            state.remote_udp_port = arrival.remote_udp_port;
-        }
         state.stats.packets_received += 1;
         state.stats.bytes_received += packet.bytes().len() as u64;
         state.stats.ecn_ce_received += u64::from(arrival.congestion_experienced);
@@ -153,6 +151,27 @@ impl Association {
                 self.guard(now);
             }
             self.after_data(now, path, data_packet);
+        }
+    }
+
+    /// Takes a packet with the peer's tag, whose first chunk is ABORT or SHUTDOWN COMPLETE with the
+    /// T bit. Who sees what this side sends can make one, so that nothing else in it counts, nor
+    /// that it came.
+    pub(crate) fn handle_reflected(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        first: RawChunk<'_>,
+    ) {
+        let Some(path) = self.path_of(arrival.local, arrival.remote) else { return };
+        if self.is_closed() {
+            return;
+        }
+        // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" an address that is not verified may be another host's, or lead through another NAT: the peer is there
+        if !self.paths[path].is_verified() {
+            self.on_refused_address(now, path);
+        } else {
+            self.on_control(now, path, first, &Bytes::new());
         }
     }
 
@@ -340,8 +359,10 @@ impl Association {
         batch: &Bytes,
     ) {
         if self.state.answers_heartbeats() {
-            let ack = Control::HeartbeatAck(Self::slice(batch, raw.value));
-            self.answer(path, ack, raw.raw_len());
+            let value = Self::slice(batch, raw.value);
+            if !self.answer_at_new_port(path, &value) {
+                self.answer(path, Control::HeartbeatAck(value), raw.raw_len());
+            }
         }
     }
 

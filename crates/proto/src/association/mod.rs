@@ -4,6 +4,7 @@
 //! the way of a packet through it (`input`, `acknowledged`, `transmit`, `timers`, `supervision`).
 
 mod acknowledged;
+mod addresses;
 mod buggify;
 mod control;
 mod coupled;
@@ -15,6 +16,7 @@ mod input;
 mod invariants;
 mod peer;
 mod potentially_failed;
+mod rebinding;
 mod reconfigure;
 mod restart;
 mod shutdown;
@@ -35,6 +37,7 @@ pub(crate) use control::Control;
 pub(crate) use handshake::Initiation;
 pub(crate) use input::{Arrival, TagCheck};
 pub(crate) use peer::{Peer, Refusal, address_parameters, init_value};
+use rebinding::Rebinding;
 pub(crate) use restart::InitAnswer;
 pub(crate) use state::State;
 use timestamp::Timestamps;
@@ -176,8 +179,13 @@ pub struct Association {
     last_new: usize,
     rng: Rng,
     counters: Counters,
-    /// Addresses were added since the endpoint looked last.
+    /// What finds an association changed since the endpoint looked last: the addresses that are
+    /// known to be the peer's, its UDP ports, or the tag.
     paths_changed: bool,
+    /// UDP port that the packet at hand came from.
+    arrival_port: u16,
+    /// A UDP port that a path's packets come from, and that is not in use yet.
+    rebinding: Option<Box<Rebinding>>,
 }
 
 impl Association {
@@ -416,7 +424,7 @@ impl Association {
         !self.events.is_empty()
     }
 
-    /// Whether addresses were added since the last call.
+    /// Whether what finds the association has changed since the last call.
     pub(crate) fn take_paths_changed(&mut self) -> bool {
         std::mem::take(&mut self.paths_changed)
     }
@@ -428,18 +436,6 @@ impl Association {
 
     pub(crate) fn shared_config(&self) -> Arc<AssociationConfig> {
         Arc::clone(&self.config)
-    }
-
-    pub(crate) fn remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.paths.iter().map(|path| path.remote)
-    }
-
-    /// The path that a packet from `remote` to `local` came on; a known remote address to an
-    /// unknown local one counts as the first path to that address.
-    pub(crate) fn path_of(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
-        (self.paths.iter())
-            .position(|path| path.remote == remote && path.local == local)
-            .or_else(|| self.paths.iter().position(|path| path.remote == remote))
     }
 
     // req: rfc9260 3.1 "On transmit, the value of the Verification Tag"

@@ -132,6 +132,7 @@ impl Association {
             remote == cookie.remote || remote == arrived.1 || cookie.addresses.contains(&remote)
         };
         self.retain_paths(|path| named(path.remote));
+        self.paths_changed = true;
         // What was received before stays receivable.
         self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);
         self.acknowledger = Acknowledger::new(&self.config);
@@ -153,7 +154,10 @@ impl Association {
         if !self.paths[self.active].is_active() {
             self.paths[path].activate();
         }
-        self.paths[self.active].remote_udp_port = arrived.2;
+        // The restart came from the port that the INIT came from, or on another path.
+        let active = &mut self.paths[self.active];
+        active.remote_udp_port =
+            if active.remote == arrived.1 { arrived.2 } else { cookie.remote_udp_port };
         self.fresh_sender(now, Tsn(cookie.local_initial_tsn), cookie.peer_rwnd);
         self.t5 = None;
         self.restarts = self.restarts.wrapping_add(1);

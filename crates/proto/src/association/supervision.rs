@@ -48,11 +48,13 @@ impl Association {
             self.paths[index].heartbeat.schedule(None);
             return;
         }
-        let rto = self.paths[index].rtt.rto();
+        let path = &self.paths[index];
+        let rto = path.rtt.rto();
+        let rarer = path.verification_back_off(self.config.path_max_retrans);
         let mut due = self
             .config
             .heartbeat_interval
-            .map(|interval| from + heartbeat::period(interval, rto, &mut self.rng));
+            .map(|interval| from + heartbeat::period(interval * rarer, rto, &mut self.rng));
         if self.measures_loss() {
             // Not before the one on its way counts as unanswered: a later one would take its place.
             let probe = from + self.config.loss_probe_interval.max(rto);
@@ -112,7 +114,10 @@ impl Association {
                 self.paths.iter().filter(|path| path.state == PathState::Unconfirmed).count() - 1;
             let turns = u32::try_from(others).unwrap_or(u32::MAX) / self.config.hb_max_burst.max(1);
             self.paths[index].heartbeat.schedule(Some(now + self.config.rto_initial * turns));
-        } else if self.repeats_heartbeats_at_once() && !self.paths[index].is_potentially_failed() {
+        } else if self.repeats_heartbeats_at_once()
+            && self.paths[index].is_verified()
+            && !self.paths[index].is_potentially_failed()
+        {
             self.paths[index].heartbeat.demand(now);
         } else if state == PathState::Unconfirmed {
             // It has become inactive: the rate is that of other heartbeats from now on.
@@ -142,7 +147,7 @@ impl Association {
         if before != PathState::Inactive && path.error_count > self.config.path_max_retrans {
             // RFC 7829 section 3.2, 8.
             self.set_path_state(index, PathState::Inactive);
-            if self.repeats_heartbeats_at_once() {
+            if self.repeats_heartbeats_at_once() && self.paths[index].is_verified() {
                 self.paths[index].heartbeat.demand(now);
             } else if before == PathState::PotentiallyFailed {
                 self.schedule_heartbeat(now, index);
@@ -207,6 +212,7 @@ impl Association {
         path.state = state;
         match state {
             PathState::Active => {
+                self.paths_changed |= !path.is_verified();
                 path.activate();
                 path.mtu.on_path_confirmed();
                 if was_doubtful && let Some(multipath) = self.config.multipath {
@@ -257,6 +263,9 @@ impl Association {
 
     /// A HEARTBEAT ACK came.
     pub(super) fn on_heartbeat_ack(&mut self, now: Instant, info: HeartbeatInfo) {
+        if self.on_challenge_answer(now, info) {
+            return;
+        }
         let index = usize::from(info.path);
         let Some(path) = self.paths.get_mut(index) else { return };
         if info.probe != 0 {

@@ -9,10 +9,20 @@ use crate::association::{Association, Initiation};
 use crate::config::AssociationConfig;
 use crate::error::ConnectError;
 use crate::event::AssociationId;
+use crate::rng::Rng;
 use crate::time::Instant;
 
 /// First port of the range for ephemeral SCTP ports (RFC 6335).
-pub(super) const EPHEMERAL: u16 = 49_152;
+const EPHEMERAL: u16 = 49_152;
+
+/// Ports that are drawn before all are tried one after the other.
+const DRAWS: u32 = 8;
+
+/// An ephemeral port at random: who does not see the association cannot guess it, and hosts behind
+/// one address rarely choose the same (RFC 6056 section 3.3.1).
+pub(super) fn draw_port(rng: &mut Rng) -> u16 {
+    EPHEMERAL + rng.below(u64::from(u16::MAX - EPHEMERAL) + 1) as u16
+}
 
 /// What [`Endpoint::connect`] needs to know.
 #[derive(Clone, Debug)]
@@ -72,10 +82,9 @@ impl Endpoint {
         }
         let local_port = match local_port {
             Some(port) => port,
-            None => self.ephemeral_port(&remotes, remote_port)?,
+            None => self.ephemeral_port(&remotes, (remote_udp_port, remote_port))?,
         };
-        let keys = || remotes.iter().map(|remote| Key::new(*remote, remote_port, local_port));
-        if keys().any(|key| self.demux.find(&key).is_some()) {
+        if self.is_taken(&remotes, (remote_udp_port, remote_port), local_port) {
             return Err(ConnectError::AlreadyConnected);
         }
         let initiation = Initiation {
@@ -95,21 +104,30 @@ impl Endpoint {
         Ok(self.insert(now, association))
     }
 
-    /// A port that no association with these addresses uses: two associations never share
-    /// their transport addresses (RFC 9260 section 1.3).
+    /// Whether there is an association with any of these transport addresses: two never share
+    /// them (RFC 9260 section 1.3).
+    fn is_taken(&self, remotes: &[IpAddr], peer: (u16, u16), local_port: u16) -> bool {
+        remotes.iter().any(|remote| {
+            let key = Key::new(*remote, peer.0, peer.1, local_port);
+            self.demux.owner(&key.of_any_port()).or_else(|| self.demux.owner(&key)).is_some()
+        })
+    }
+
+    /// A port that no association with these addresses uses.
     fn ephemeral_port(
         &mut self,
         remotes: &[IpAddr],
-        remote_port: u16,
+        peer: (u16, u16),
     ) -> Result<u16, ConnectError> {
-        for _ in EPHEMERAL..=u16::MAX {
+        let range = u32::from(u16::MAX - EPHEMERAL) + 1;
+        for attempt in 0..DRAWS + range {
             let port = self.next_port;
-            self.next_port = port.checked_add(1).unwrap_or(EPHEMERAL);
-            let taken = self.listeners.contains_key(&port)
-                || remotes
-                    .iter()
-                    .any(|remote| self.demux.find(&Key::new(*remote, remote_port, port)).is_some());
-            if !taken {
+            self.next_port = if attempt < DRAWS {
+                draw_port(&mut self.rng)
+            } else {
+                port.checked_add(1).unwrap_or(EPHEMERAL)
+            };
+            if !self.listeners.contains_key(&port) && !self.is_taken(remotes, peer, port) {
                 return Ok(port);
             }
         }

@@ -1,26 +1,55 @@
 //! Which association a packet belongs to.
+//!
+//! Hosts that share an address, be it behind a NAT or on one machine, may have chosen the same SCTP
+//! ports. What tells them apart is the UDP port, which is therefore part of the key of associations
+//! that a peer began. Only addresses that are known to be the peer's are keys: one that was listed and
+//! not verified may be anybody's. What comes from there, or from a port that a NAT has changed, is found
+//! by its verification tag.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 use siphasher::sip::SipHasher13;
 
 use crate::event::AssociationId;
 
-/// What identifies an association in a packet: the peer's transport address and this side's
-/// port. The local address does not matter: all of them are this endpoint's.
+/// UDP port of the keys of associations that this side began, and of those without encapsulation:
+/// there is one such peer at an address, whatever port its packets come from.
+pub(super) const ANY: u16 = 0;
+
+/// What identifies an association in a packet: the peer's transport address, its UDP port and this
+/// side's port. The local address does not matter: all of them are this endpoint's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
     remote: IpAddr,
+    udp_port: u16,
     remote_port: u16,
     local_port: u16,
 }
 
 impl Key {
-    pub(super) fn new(remote: IpAddr, remote_port: u16, local_port: u16) -> Self {
-        Self { remote, remote_port, local_port }
+    pub(super) fn new(remote: IpAddr, udp_port: u16, remote_port: u16, local_port: u16) -> Self {
+        Self { remote, udp_port, remote_port, local_port }
     }
+
+    /// The same for an association that this side began.
+    pub(super) fn of_any_port(self) -> Self {
+        Self { udp_port: ANY, ..self }
+    }
+
+    /// Order in which associations with a remote address, and those with its ports, stand together.
+    fn entry(&self, id: AssociationId) -> (IpAddr, u16, u16, AssociationId) {
+        (self.remote, self.remote_port, self.local_port, id)
+    }
+}
+
+/// An association's own verification tag and its ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Tag {
+    pub(super) tag: u32,
+    pub(super) remote_port: u16,
+    pub(super) local_port: u16,
 }
 
 /// Keyed, so that peers cannot choose addresses that collide.
@@ -35,12 +64,13 @@ impl BuildHasher for Keyed {
     }
 }
 
-/// The table of associations by [`Key`]. It is never iterated in hash order.
+/// The table of associations by [`Key`] and by [`Tag`]. It is never iterated in hash order.
 #[derive(Debug)]
 pub(super) struct Demux {
     by_key: HashMap<Key, AssociationId, Keyed>,
-    /// The same the other way round, for events that concern an address.
-    by_remote: BTreeSet<(IpAddr, AssociationId)>,
+    by_tag: HashMap<Tag, AssociationId, Keyed>,
+    /// By remote address, verified or not, and ports: for what the network says of an address.
+    by_remote: BTreeSet<(IpAddr, u16, u16, AssociationId)>,
     /// The key that was looked up last: packets come in trains.
     last: Option<(Key, AssociationId)>,
 }
@@ -49,7 +79,12 @@ impl Demux {
     pub(super) fn new(key: (u64, u64)) -> Self {
         // The hasher's quality matters, so it is exercised once where a failure would be seen.
         debug_assert_ne!(Keyed(key).build_hasher().finish(), 0);
-        Self { by_key: HashMap::with_hasher(Keyed(key)), by_remote: BTreeSet::new(), last: None }
+        Self {
+            by_key: HashMap::with_hasher(Keyed(key)),
+            by_tag: HashMap::with_hasher(Keyed(key)),
+            by_remote: BTreeSet::new(),
+            last: None,
+        }
     }
 
     /// Whether `key` is the last one looked up and belongs to `id`.
@@ -57,42 +92,90 @@ impl Demux {
         self.last.as_ref() == Some(&(*key, id))
     }
 
+    /// The association of packets with this key, as far as their addresses and ports tell.
     pub(super) fn find(&mut self, key: &Key) -> Option<AssociationId> {
         if let Some((last, id)) = &self.last
             && last == key
         {
             return Some(*id);
         }
-        let id = self.by_key.get(key).copied()?;
+        let id = self.owner(key).or_else(|| self.owner(&key.of_any_port()))?;
         self.last = Some((*key, id));
         Some(id)
     }
 
-    /// Adds an address of an association; one that another association has stays with it.
+    /// The association that is entered under exactly this key.
+    pub(super) fn owner(&self, key: &Key) -> Option<AssociationId> {
+        self.by_key.get(key).copied()
+    }
+
+    /// The association whose packets carry this tag.
+    pub(super) fn find_tag(&self, tag: &Tag) -> Option<AssociationId> {
+        self.by_tag.get(tag).copied()
+    }
+
+    /// What comes with this key was found to belong to `id` by its tag, and so will the next.
+    pub(super) fn remember(&mut self, key: Key, id: AssociationId) {
+        self.last = Some((key, id));
+    }
+
+    /// Enters the tag of an association. Two in 2^32 have the same: the later one is then found by
+    /// its verified addresses only.
+    pub(super) fn insert_tag(&mut self, tag: Tag, id: AssociationId) {
+        self.by_tag.entry(tag).or_insert(id);
+    }
+
+    pub(super) fn remove_tag(&mut self, tag: &Tag, id: AssociationId) {
+        if self.by_tag.get(tag) == Some(&id) {
+            self.by_tag.remove(tag);
+        }
+        self.last = None;
+    }
+
+    /// Notes that an association has the address of `key`, which says nothing about whose it is.
+    pub(super) fn note(&mut self, key: &Key, id: AssociationId) {
+        self.by_remote.insert(key.entry(id));
+    }
+
+    /// Adds a verified address of an association; one that another association has stays with it.
     /// Returns the association that has the address now.
     pub(super) fn insert(&mut self, key: Key, id: AssociationId) -> AssociationId {
-        let owner = *self.by_key.entry(key).or_insert(id);
-        if owner == id {
-            self.by_remote.insert((key.remote, id));
-        }
-        owner
+        self.last = None;
+        *self.by_key.entry(key).or_insert(id)
     }
 
     pub(super) fn remove(&mut self, key: &Key, id: AssociationId) {
         if self.by_key.get(key) == Some(&id) {
             self.by_key.remove(key);
-            self.by_remote.remove(&(key.remote, id));
         }
+        self.by_remote.remove(&key.entry(id));
         self.last = None;
     }
 
     /// The associations that have this remote address.
     pub(super) fn with_remote(&self, remote: IpAddr) -> Vec<AssociationId> {
-        let from = (remote, AssociationId { slot: 0, generation: 0 });
+        let from = (remote, 0, 0, AssociationId { slot: 0, generation: 0 });
         self.by_remote
             .range(from..)
-            .take_while(|(address, _)| *address == remote)
-            .map(|(_, id)| *id)
+            .take_while(|(address, ..)| *address == remote)
+            .map(|(.., id)| *id)
             .collect()
+    }
+
+    /// The associations that have this remote address and these ports, verified or not, whatever
+    /// their UDP ports; 64 at the most.
+    pub(super) fn between(
+        &self,
+        remote: IpAddr,
+        remote_port: u16,
+        local_port: u16,
+    ) -> impl Iterator<Item = AssociationId> + '_ {
+        let ends = (remote, remote_port, local_port);
+        let from = (remote, remote_port, local_port, AssociationId { slot: 0, generation: 0 });
+        self.by_remote
+            .range(from..)
+            .take_while(move |entry| (entry.0, entry.1, entry.2) == ends)
+            .map(|(.., id)| *id)
+            .take(64)
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use anabranch_wire::kind;
 
 use super::Endpoint;
-use super::demux::Key;
+use crate::association::Association;
 use crate::config::Encapsulation;
 use crate::time::Instant;
 
@@ -64,23 +64,25 @@ impl Endpoint {
         let (local_port, remote_port) = ((ports >> 16) as u16, ports as u16);
         // req: rfc9260 10 "An implementation MUST use the payload of the"
         // req: rfc8899 4.6.1 "The PL MUST check the protocol information in"
-        let key = Key::new(message.remote, remote_port, local_port);
         // req: rfc9260 10 "an implementation SHOULD ignore the ICMP message"
-        let Some(id) = self.demux.find(&key) else { return };
         let is_init = quoted.get(12) == Some(&kind::INIT);
         let initiate_tag = field(16);
         let encapsulation = self.config.encapsulation;
-        let Some(association) = self.get_mut(id) else { return };
         // req: rfc9260 10 "An implementation MUST validate that the Verification Tag"
         // req: rfc8899 4.6.1 "The validation SHOULD utilize information that is not"
-        let valid = if tag == 0 {
-            is_init && initiate_tag == Some(association.local_tag)
-        } else {
-            tag == association.peer_tag
+        let valid = |association: &Association| {
+            if tag == 0 {
+                is_init && initiate_tag == Some(association.local_tag)
+            } else {
+                tag == association.peer_tag
+            }
         };
-        if !valid {
+        let mut candidates = self.demux.between(message.remote, remote_port, local_port);
+        let Some(id) = candidates.find(|id| self.association(*id).is_some_and(valid)) else {
             return;
-        }
+        };
+        drop(candidates);
+        let Some(association) = self.get_mut(id) else { return };
         match message.kind {
             // req: rfc9260 10 "implementation SHOULD process this information as defined"
             IcmpKind::PacketTooBig { mtu } => {

@@ -1,6 +1,7 @@
 //! What must hold for an endpoint after every event; for tests and simulators.
 
 use super::Endpoint;
+use super::demux::{Key, Tag};
 use crate::event::AssociationId;
 use crate::time::Instant;
 
@@ -31,6 +32,37 @@ impl Endpoint {
                 return Err(format!("association {id} has no turn, but something to send: {turn}"));
             }
             self.after(now, id);
+            self.check_entries(id).map_err(|what| format!("association {id}: {what}"))?;
+        }
+        Ok(())
+    }
+
+    /// An association is found by its tag, and by the addresses that are known to be its peer's
+    /// unless they are another one's; by no others.
+    fn check_entries(&self, id: AssociationId) -> Result<(), String> {
+        let Some(association) = self.association(id) else { return Ok(()) };
+        let (remote_port, local_port) = (association.remote_port, association.local_port);
+        let tag = Tag { tag: association.local_tag, remote_port, local_port };
+        let by_tag = self.demux.find_tag(&tag);
+        if association.is_closed() {
+            return if by_tag == Some(id) { Err("closed, and found".into()) } else { Ok(()) };
+        }
+        if by_tag.is_none() {
+            return Err("not found by its tag".into());
+        }
+        for (remote, udp_port, verified) in association.addresses() {
+            let exact = Key::new(remote, udp_port, remote_port, local_port);
+            let key = if association.is_incoming() { exact } else { exact.of_any_port() };
+            let owner = self.demux.owner(&key);
+            let vouched = association.addresses().any(|(other, port, verified)| {
+                verified && other == remote && (!association.is_incoming() || port == udp_port)
+            });
+            if verified && owner.is_none() {
+                return Err(format!("not found by {remote}, port {udp_port}"));
+            }
+            if !vouched && owner == Some(id) {
+                return Err(format!("found by {remote}, which is not verified"));
+            }
         }
         Ok(())
     }

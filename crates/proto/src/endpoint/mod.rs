@@ -7,6 +7,7 @@ mod connect;
 pub(crate) mod cookie;
 mod datagram;
 mod demux;
+mod ended;
 mod icmp;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
@@ -15,16 +16,17 @@ mod routing;
 mod schedule;
 mod stateless;
 mod table;
+mod whose;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use self::connect::ConnectRequest;
-use self::connect::EPHEMERAL;
 use self::cookie::CookieJar;
 pub use self::datagram::{Ecn, Received, Transmit};
 use self::demux::Demux;
+use self::ended::Ended;
 pub use self::icmp::{IcmpKind, IcmpMessage};
 use self::memory::Memory;
 use self::schedule::Schedule;
@@ -63,9 +65,12 @@ pub struct Endpoint {
     schedule: Schedule,
     /// Answers to packets without an association, as (where to, packet).
     replies: VecDeque<(Transmit, Vec<u8>)>,
+    /// Where the next search for an ephemeral SCTP port begins.
     next_port: u16,
-    /// Local tags of the associations that ended last: their cookies are used up.
-    ended: VecDeque<u32>,
+    /// The associations whose cookies are used up.
+    ended: Ended,
+    /// The latest time that anything happened to an association.
+    latest: Instant,
     discarded: u64,
     /// Packets that began with INIT or COOKIE ECHO, less two for each association they made.
     setups: u64,
@@ -77,7 +82,7 @@ impl Endpoint {
     pub fn new(config: EndpointConfig, seed: [u8; 32]) -> Self {
         let mut rng = rng::public(&seed);
         let demux = Demux::new((rng.next_u64(), rng.next_u64()));
-        let next_port = EPHEMERAL + rng.below(u64::from(u16::MAX - EPHEMERAL) + 1) as u16;
+        let next_port = connect::draw_port(&mut rng);
         Self {
             surroundings: Surroundings {
                 locals: Arc::from(Vec::new()),
@@ -101,7 +106,9 @@ impl Endpoint {
             schedule: Schedule::default(),
             replies: VecDeque::new(),
             next_port,
-            ended: VecDeque::new(),
+            // A peer may ask for as long again.
+            ended: Ended::new(config.valid_cookie_life * 2),
+            latest: Instant::ZERO,
             discarded: 0,
             setups: 0,
             config,

@@ -1,9 +1,9 @@
 //! Where a packet that came belongs: to an association, to the setting up of one, or to nobody.
 
-use anabranch_wire::{Packet, kind};
+use anabranch_wire::{Packet, RawChunk, kind};
 use bytes::Bytes;
 
-use super::demux::Key;
+use super::demux::{Key, Tag};
 use super::{Ecn, Endpoint, Received};
 use crate::association::{Arrival, Association, TagCheck};
 use crate::event::AssociationId;
@@ -91,31 +91,97 @@ impl Endpoint {
         if first.kind == kind::INIT || first.kind == kind::COOKIE_ECHO {
             return self.handle_setup(now, &arrival, &packet, first, batch).or(last);
         }
-        let key = Key::new(received.remote, header.source_port, header.destination_port);
+        let key = Key::new(
+            received.remote,
+            received.remote_udp_port,
+            header.source_port,
+            header.destination_port,
+        );
         let id = match last {
             Some(id) if self.demux.is_last(&key, id) => Some(id),
-            _ => self.demux.find(&key).or_else(|| self.find_by_listed_address(&packet, first)),
+            _ => self.demux.find(&key),
         };
-        let Some(id) = id else {
-            // req: rfc9260 6 "SHOULD be handled per Section 8.4"
-            // req: rfc9260 6 "SHOULD be processed according to the rules"
-            self.out_of_the_blue(&arrival, &packet);
-            return last;
-        };
-        let Some(association) = self.get_mut(id) else { return last };
-        match association.check_tag(&packet, first) {
-            TagCheck::Valid => {
-                association.handle_packet(now, arrival, &packet, false, batch);
-                Some(id)
-            }
-            TagCheck::OutOfTheBlue => {
-                self.out_of_the_blue(&arrival, &packet);
-                last
-            }
-            TagCheck::Discard => {
-                self.discarded += 1;
-                last
+        let mut check = TagCheck::OutOfTheBlue;
+        if let Some(id) = id
+            && let Some(association) = self.get_mut(id)
+        {
+            check = association.check_tag(&packet, first);
+            match check {
+                TagCheck::Valid => {
+                    association.handle_packet(now, arrival, &packet, false, batch);
+                    return Some(id);
+                }
+                TagCheck::Reflected => {
+                    association.handle_reflected(now, &arrival, first);
+                    return Some(id);
+                }
+                TagCheck::OutOfTheBlue | TagCheck::Discard => {}
             }
         }
+        if let Some(id) = self.find_by_tag(&arrival, &packet, first)
+            && let Some(association) = self.get_mut(id)
+        {
+            association.handle_packet(now, arrival, &packet, false, batch);
+            self.demux.remember(key, id);
+            return Some(id);
+        }
+        if let Some(id) = self.find_refused(&arrival, &packet, first)
+            && let Some(association) = self.get_mut(id)
+        {
+            association.handle_reflected(now, &arrival, first);
+            return Some(id);
+        }
+        match check {
+            // req: rfc9260 6 "SHOULD be handled per Section 8.4"
+            // req: rfc9260 6 "SHOULD be processed according to the rules"
+            TagCheck::OutOfTheBlue => self.out_of_the_blue(&arrival, &packet),
+            TagCheck::Valid | TagCheck::Reflected | TagCheck::Discard => self.discarded += 1,
+        }
+        last
+    }
+
+    /// The association with the tag of a packet that its address and ports do not lead to: it
+    /// comes from an address of the peer's that is not verified, or a NAT has given the peer another
+    /// UDP port.
+    fn find_by_tag(
+        &self,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+        first: RawChunk<'_>,
+    ) -> Option<AssociationId> {
+        let header = packet.header();
+        let tag = Tag {
+            tag: header.verification_tag,
+            remote_port: header.source_port,
+            local_port: header.destination_port,
+        };
+        let id = self.demux.find_tag(&tag)?;
+        let association = self.association(id)?;
+        let known = association.path_of(arrival.local, arrival.remote).is_some()
+            || association.may_be_answered_from(arrival.remote, first);
+        let valid = known && association.check_tag(packet, first) == TagCheck::Valid;
+        valid.then_some(id)
+    }
+
+    /// The association that has an address among those that are not verified, from which comes an
+    /// ABORT with the tag that this side sent there: whoever is there has no association.
+    fn find_refused(
+        &self,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+        first: RawChunk<'_>,
+    ) -> Option<AssociationId> {
+        let header = packet.header();
+        let ports = (header.source_port, header.destination_port);
+        let reflected = |id: &AssociationId| {
+            self.association(*id).is_some_and(|association| {
+                association.is_unverified(arrival.local, arrival.remote)
+                    && association.check_tag(packet, first) == TagCheck::Reflected
+            })
+        };
+        if first.kind != kind::ABORT {
+            return None;
+        }
+        self.demux.between(arrival.remote, ports.0, ports.1).find(reflected)
     }
 }

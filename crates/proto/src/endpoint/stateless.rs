@@ -2,8 +2,8 @@
 //!
 //! Nothing here keeps anything for a peer, and each packet is answered by at most one.
 
-use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_wire::{
     Abort, Cause, Causes, Chunk, Error, Header, Init, Packet, PacketWriter, Parameter, RawChunk,
@@ -12,7 +12,8 @@ use anabranch_wire::{
 use bytes::Bytes;
 
 use super::cookie::{CookieContents, CookieError, CookiePacket};
-use super::demux::Key;
+use super::ended::Refused;
+use super::whose::About;
 use super::{Endpoint, Transmit};
 use crate::association::{
     Arrival, Association, InitAnswer, Peer, Refusal, address_parameters, init_value,
@@ -88,8 +89,12 @@ impl Endpoint {
                 return None;
             }
         };
-        let existing = self.find_association(arrival.remote, header, &peer.addresses);
-        let Some(id) = existing else {
+        let about = self.init_is_about(arrival, header, &peer.addresses);
+        if let About::OtherPort(current) = about {
+            self.refuse_other_port(arrival, header, init.initiate_tag, current);
+            return None;
+        }
+        let About::Association(id) = about else {
             let Some(config) = self.listeners.get(&header.destination_port).cloned() else {
                 // req: rfc9260 8.4 "MUST be the Initiate Tag of the received INIT"
                 if self.config.out_of_the_blue == OutOfTheBlue::Answer {
@@ -133,38 +138,6 @@ impl Endpoint {
             InitAnswer::Discard => {}
         }
         Some(id)
-    }
-
-    /// The association that an INIT is for: by its source address or any that it lists.
-    // req: rfc9260 5.1.2 "chunk MUST be treated as belonging to an"
-    fn find_association(
-        &mut self,
-        source: IpAddr,
-        header: Header,
-        listed: &[IpAddr],
-    ) -> Option<AssociationId> {
-        std::iter::once(&source).chain(listed).find_map(|address| {
-            let key = Key::new(*address, header.source_port, header.destination_port);
-            self.demux.find(&key)
-        })
-    }
-
-    /// An INIT ACK may come from an address that the user did not give.
-    pub(super) fn find_by_listed_address(
-        &mut self,
-        packet: &Packet<'_>,
-        first: RawChunk<'_>,
-    ) -> Option<AssociationId> {
-        let Ok(Chunk::InitAck(init)) = first.decode() else { return None };
-        let header = packet.header();
-        init.parameters.iter().map_while(Result::ok).take(32).find_map(|parameter| {
-            let address = match parameter.decode() {
-                Ok(Parameter::Ipv4Address(v4)) => IpAddr::V4(v4),
-                Ok(Parameter::Ipv6Address(v6)) => IpAddr::V6(v6),
-                _ => return None,
-            };
-            self.demux.find(&Key::new(address, header.source_port, header.destination_port))
-        })
     }
 
     /// Answers an INIT with INIT ACK and a cookie that holds everything.
@@ -265,6 +238,17 @@ impl Endpoint {
         self.abort_init(arrival, header, Whose::Ours, tag, &cause);
     }
 
+    /// Whoever sent this INIT or COOKIE ECHO has the address and the ports of an association's peer,
+    /// but another UDP port, so that it may be anybody behind the same NAT
+    /// (draft-tuexen-tsvwg-sctp-udp-encaps-cons).
+    fn refuse_other_port(&mut self, arrival: &Arrival, header: Header, tag: u32, current: u16) {
+        mark!(RestartFromOtherPort);
+        let mut cause = Vec::new();
+        let new = arrival.remote_udp_port;
+        Cause::RestartWithNewEncapsulationPort { current, new }.encode(&mut cause);
+        self.abort_init(arrival, header, Whose::Ours, tag, &cause);
+    }
+
     fn abort_init(
         &mut self,
         arrival: &Arrival,
@@ -304,9 +288,11 @@ impl Endpoint {
             }
         };
         let arrived = (arrival.local, arrival.remote, arrival.remote_udp_port);
-        let existing = self
-            .find_association(arrival.remote, header, &[contents.remote])
-            .or_else(|| self.find_association(contents.remote, header, &contents.addresses));
+        let about = self.cookie_is_about(arrival, header, &contents);
+        let existing = match about {
+            About::Association(id) => Some(id),
+            About::None | About::OtherPort(_) => None,
+        };
         // A cookie with the tags of the association that there is counts however old it is.
         let current = existing
             .and_then(|id| self.get_mut(id))
@@ -316,13 +302,7 @@ impl Endpoint {
         // req: rfc9260 5.2.4 "MUST transmit an ERROR chunk with a"
         if let Some(by) = stale.filter(|_| !current) {
             mark!(CookieStale);
-            let mut cause = Vec::new();
-            let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
-            Cause::StaleCookie { staleness_us }.encode(&mut cause);
-            // req: rfc9260 5.1.5 "the endpoint MUST transmit an ERROR chunk with"
-            self.reply(arrival, header, Whose::Ours, contents.peer_tag, |packet| {
-                packet.chunk(&Chunk::Error(Error { causes: Causes::new(&cause) }))
-            });
+            self.stale_cookie(arrival, header, contents.peer_tag, by);
             return None;
         }
         if let Some(id) = existing {
@@ -333,12 +313,24 @@ impl Endpoint {
             }
             return Some(id);
         }
-        // A repetition for an association that has ended. Its peer learns so, if it does not
-        // know: it might still wait for the COOKIE ACK.
-        if self.ended.contains(&contents.local_tag) {
-            mark!(CookieOfEnded);
-            self.abort_init(arrival, header, Whose::Ours, contents.peer_tag, &[]);
+        if let About::OtherPort(current) = about {
+            self.refuse_other_port(arrival, header, contents.peer_tag, current);
             return None;
+        }
+        match self.ended.refuses(&contents) {
+            // A repetition for an association that has ended. Its peer learns so, if it does not
+            // know: it might still wait for the COOKIE ACK.
+            Some(Refused::Used) => {
+                mark!(CookieOfEnded);
+                self.abort_init(arrival, header, Whose::Ours, contents.peer_tag, &[]);
+                return None;
+            }
+            Some(Refused::TooOld(by)) => {
+                mark!(CookieOlderThanEnded);
+                self.stale_cookie(arrival, header, contents.peer_tag, by);
+                return None;
+            }
+            None => {}
         }
         let config = self.listeners.get(&header.destination_port).cloned();
         let (Some(config), false) = (config, self.is_full()) else {
@@ -357,6 +349,17 @@ impl Endpoint {
         self.setups = self.setups.saturating_sub(2);
         self.get_mut(id)?.handle_packet(now, *arrival, packet, true, batch);
         Some(id)
+    }
+
+    /// Tells a peer that its cookie was too old, by this much.
+    fn stale_cookie(&mut self, arrival: &Arrival, header: Header, tag: u32, by: Duration) {
+        let mut cause = Vec::new();
+        let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
+        Cause::StaleCookie { staleness_us }.encode(&mut cause);
+        // req: rfc9260 5.1.5 "the endpoint MUST transmit an ERROR chunk with"
+        self.reply(arrival, header, Whose::Ours, tag, |packet| {
+            packet.chunk(&Chunk::Error(Error { causes: Causes::new(&cause) }))
+        });
     }
 
     /// A packet that belongs to no association (RFC 9260 section 8.4).

@@ -4,14 +4,10 @@
 use std::ops::{Deref, DerefMut};
 
 use super::Endpoint;
-use super::demux::Key;
+use super::demux::{Key, Tag};
 use crate::association::Association;
 use crate::event::AssociationId;
 use crate::time::Instant;
-
-/// Associations that have ended and are remembered, so that a COOKIE ECHO that comes late does
-/// not bring them back to life with data that was delivered before.
-const ENDED: usize = 128;
 
 #[derive(Debug, Default)]
 pub(super) struct Slot {
@@ -19,8 +15,9 @@ pub(super) struct Slot {
     /// Its memory as the account has it.
     held: u32,
     pub(super) association: Option<Box<Association>>,
-    /// What the association is entered under in the demultiplexer.
-    pub(super) keys: Vec<Key>,
+    /// What the association is entered under in the demultiplexer, or noted as having.
+    keys: Vec<Key>,
+    tag: Option<Tag>,
 }
 
 impl Endpoint {
@@ -65,6 +62,10 @@ impl Endpoint {
         slot.held = self.surroundings.common.memory.account(slot.held, 0);
         for key in slot.keys.drain(..) {
             self.demux.remove(&key, id);
+        }
+        if let Some(tag) = slot.tag.take() {
+            self.demux.remove_tag(&tag, id);
+            self.ended.push(self.latest, tag.tag);
         }
         // Its last word, an ABORT or SHUTDOWN COMPLETE, is still said.
         let mut bytes = Vec::new();
@@ -111,36 +112,14 @@ impl Endpoint {
         }
         let Some(association) = slot.association.as_deref_mut() else { return };
         slot.held = self.surroundings.common.memory.account(slot.held, association.memory());
+        self.latest = now;
         // What comes for an association that has ended is out of the blue.
         let ended = association.is_closed() && !slot.keys.is_empty();
-        if ended {
-            self.ended.truncate(ENDED - 1);
-            self.ended.push_front(association.local_tag);
-        }
         if association.take_paths_changed() || ended {
-            for key in slot.keys.drain(..) {
-                self.demux.remove(&key, id);
-            }
+            self.enter(id);
         }
-        if slot.keys.is_empty() && !association.is_closed() {
-            let (remote_port, local_port) = (association.remote_port, association.local_port);
-            slot.keys.extend(
-                association.remotes().map(|remote| Key::new(remote, remote_port, local_port)),
-            );
-            let mut shared = false;
-            for key in &slot.keys {
-                shared |= self.demux.insert(*key, id) != id;
-            }
-            // Associations that were begun to different addresses may find out that their peer
-            // is the same one. An ABORT would end the other one, whose tags it would carry.
-            // req: rfc9260 1.3 "MUST NOT have more than one SCTP association"
-            if shared {
-                association.give_way();
-                for key in slot.keys.drain(..) {
-                    self.demux.remove(&key, id);
-                }
-            }
-        }
+        let slot = &mut self.slots[id.slot as usize];
+        let Some(association) = slot.association.as_deref_mut() else { return };
         // Looking for what to send may give messages up, which is told by an event.
         if association.wants_to_send(now) {
             self.schedule.ready(id);
@@ -149,6 +128,57 @@ impl Endpoint {
             self.schedule.has_events(id);
         }
         self.schedule.deadline(id, association.next_deadline());
+    }
+
+    /// Enters an association anew into the demultiplexer, with the addresses that are known to be
+    /// its peer's; one that has ended is taken out.
+    fn enter(&mut self, id: AssociationId) {
+        let slot = &mut self.slots[id.slot as usize];
+        let Some(association) = slot.association.as_deref_mut() else { return };
+        for key in slot.keys.drain(..) {
+            self.demux.remove(&key, id);
+        }
+        let (remote_port, local_port) = (association.remote_port, association.local_port);
+        let tag = Tag { tag: association.local_tag, remote_port, local_port };
+        let wanted = (!association.is_closed()).then_some(tag);
+        // The cookies of a tag that is given up are used up.
+        if let Some(old) = slot.tag.filter(|old| Some(*old) != wanted) {
+            self.demux.remove_tag(&old, id);
+            self.ended.push(self.latest, old.tag);
+            slot.tag = None;
+        }
+        if association.is_closed() {
+            return;
+        }
+        if slot.tag.is_none() {
+            self.demux.insert_tag(tag, id);
+            slot.tag = Some(tag);
+        }
+        // Associations that were begun to different addresses may find out that their peer
+        // is the same one. An ABORT would end the other one, whose tags it would carry.
+        // req: rfc9260 1.3 "MUST NOT have more than one SCTP association"
+        let newcomer = !association.is_incoming() && !association.is_established();
+        let mut shared = false;
+        for (remote, udp_port, verified) in association.addresses() {
+            let exact = Key::new(remote, udp_port, remote_port, local_port);
+            let key = if association.is_incoming() { exact } else { exact.of_any_port() };
+            if newcomer {
+                let others = [self.demux.owner(&key), self.demux.owner(&exact)];
+                shared |= others.into_iter().flatten().any(|other| other != id);
+            }
+            self.demux.note(&key, id);
+            if verified {
+                self.demux.insert(key, id);
+            }
+            if !slot.keys.contains(&key) {
+                slot.keys.push(key);
+            }
+        }
+        slot.keys.shrink_to_fit();
+        if shared {
+            association.give_way();
+            self.enter(id);
+        }
     }
 }
 

@@ -1,13 +1,15 @@
 //! Scopes of IP addresses: what may be told to a peer, and what can reach it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// How far an address means the same host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Loopback,
     LinkLocal,
-    Wider,
+    /// Within one site or one provider's network: RFC 1918, RFC 4193 and RFC 6598.
+    Private,
+    Global,
     /// No address of a single host.
     None,
 }
@@ -16,35 +18,51 @@ fn scope(address: IpAddr) -> Scope {
     match address {
         IpAddr::V4(v4) if v4.is_loopback() => Scope::Loopback,
         IpAddr::V4(v4) if v4.is_link_local() => Scope::LinkLocal,
+        IpAddr::V4(v4) if v4.is_private() || is_shared(v4) => Scope::Private,
         IpAddr::V4(v4) if v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast() => {
             Scope::None
         }
         IpAddr::V6(v6) if v6.is_loopback() => Scope::Loopback,
         IpAddr::V6(v6) if v6.is_unicast_link_local() => Scope::LinkLocal,
+        IpAddr::V6(v6) if v6.is_unique_local() => Scope::Private,
         IpAddr::V6(v6)
             if v6.is_unspecified() || v6.is_multicast() || v6.to_ipv4_mapped().is_some() =>
         {
             Scope::None
         }
-        IpAddr::V4(_) | IpAddr::V6(_) => Scope::Wider,
+        IpAddr::V4(_) | IpAddr::V6(_) => Scope::Global,
     }
+}
+
+/// Whether an address is one of those that providers use between them and many customers
+/// (100.64.0.0/10, RFC 6598).
+fn is_shared(address: Ipv4Addr) -> bool {
+    let [a, b, ..] = address.octets();
+    a == 100 && b & 0xc0 == 64
+}
+
+/// Addresses between which packets may go: a NAT joins private and global ones.
+fn joined(scope: Scope) -> Scope {
+    if scope == Scope::Private { Scope::Global } else { scope }
 }
 
 /// Whether a packet from `local` can reach `remote` as far as family and scope tell.
 pub(crate) fn same_scope(local: IpAddr, remote: IpAddr) -> bool {
     local.is_ipv4() == remote.is_ipv4()
-        && scope(local) == scope(remote)
+        && joined(scope(local)) == joined(scope(remote))
         && scope(local) != Scope::None
 }
 
 /// Whether an address may be told to a peer, or believed from a peer, that is reached at
-/// `remote`: loopback and link-local addresses never leave their scope.
+/// `remote`: loopback, link-local and private addresses never leave their scope. Elsewhere a private
+/// address is another host's, or nobody's.
 pub(crate) fn may_be_listed(address: IpAddr, remote: IpAddr) -> bool {
     match (scope(address), scope(remote)) {
         (Scope::None, _) => false,
-        (Scope::Wider, _) | (Scope::Loopback, Scope::Loopback) => true,
-        (Scope::LinkLocal, Scope::LinkLocal | Scope::Loopback) => true,
-        (Scope::Loopback | Scope::LinkLocal, _) => false,
+        (Scope::Global, _) | (_, Scope::Loopback) => true,
+        (Scope::Private, Scope::Private | Scope::LinkLocal) => true,
+        (Scope::LinkLocal, Scope::LinkLocal) => true,
+        (Scope::Loopback | Scope::LinkLocal | Scope::Private, _) => false,
     }
 }
 
@@ -90,6 +108,16 @@ mod tests {
         assert!(!may_be_listed(ip("fe80::1"), ip("10.0.0.1")));
         assert!(may_be_listed(ip("fe80::1"), ip("fe80::2")));
         assert!(!may_be_listed(ip("224.0.0.1"), ip("10.0.0.1")));
+        for private in ["10.1.2.3", "172.16.0.1", "192.168.1.1", "100.64.0.1", "fd00::1"] {
+            assert!(!may_be_listed(ip(private), ip("192.0.2.1")), "{private}");
+            assert!(!may_be_listed(ip(private), ip("2001:db8::1")), "{private}");
+            assert!(may_be_listed(ip(private), ip("192.168.7.7")), "{private}");
+            assert!(may_be_listed(ip(private), ip("fe80::1")), "{private}");
+            assert!(may_be_listed(ip("192.0.2.1"), ip(private)), "{private}");
+        }
+        for global in ["172.32.0.1", "100.128.0.1", "11.0.0.1"] {
+            assert!(may_be_listed(ip(global), ip("192.0.2.1")), "{global}");
+        }
         assert!(!is_unicast(ip("::ffff:1.2.3.4")));
     }
 

@@ -243,6 +243,16 @@ impl Path {
         self.verified
     }
 
+    /// How many times the usual time lies between heartbeats. Whoever is at an address that could
+    /// not be verified is asked more and more rarely, down to an eighth of the usual rate: the peer may
+    /// have listed a stranger, or an interface that is down.
+    pub(crate) fn verification_back_off(&self, path_max_retrans: u32) -> u32 {
+        if self.verified || self.state != PathState::Inactive {
+            return 1;
+        }
+        1 << self.error_count.saturating_sub(path_max_retrans).saturating_sub(1).min(3)
+    }
+
     /// It leads to the peer, and works.
     pub(crate) fn activate(&mut self) {
         self.state = PathState::Active;

@@ -216,6 +216,10 @@ fn cause(raw: Raw) -> Node {
             }
         }
         "NO_USER_DATA" => node.push("tsn", number(4)),
+        "RESTART_WITH_NEW_ENCAPSULATION_PORT" => {
+            node.push("current", number(2));
+            node.push("new", be(value, 2, 2).map_or(Value::Any, Value::Number));
+        }
         "USER_INITIATED_ABORT" | "PROTOCOL_VIOLATION" => {
             node.push("info", Value::Bytes(raw.value));
         }

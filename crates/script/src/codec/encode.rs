@@ -201,6 +201,11 @@ fn tlv_value(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<()
         "ADAPTATION_INDICATION" => out.extend(word("adaptation_code_point")),
         "STALE_COOKIE_ERROR" => out.extend(word("staleness")),
         "NO_USER_DATA" => out.extend(word("tsn")),
+        "RESTART_WITH_NEW_ENCAPSULATION_PORT" => {
+            for port in ["current", "new"] {
+                out.extend((node.number(port).unwrap_or(0) as u16).to_be_bytes());
+            }
+        }
         "INVALID_STREAM_IDENTIFIER" => {
             out.extend((node.number("sid").unwrap_or(0) as u16).to_be_bytes());
             out.extend([0, 0]);

@@ -232,7 +232,7 @@ impl Reader {
 /// The largest value of a field.
 fn limit(key: &str) -> u64 {
     match key {
-        "len" | "os" | "is" | "sid" | "ssn" | "code" => u64::from(u16::MAX),
+        "len" | "os" | "is" | "sid" | "ssn" | "code" | "current" | "new" => u64::from(u16::MAX),
         _ => u64::from(u32::MAX),
     }
 }

@@ -45,9 +45,7 @@ impl World {
         if let Some(field) = bytes.get_mut(8..12) {
             field.copy_from_slice(&checksum.to_le_bytes());
         }
-        let udp_source = spec.udp.map(|(source, _)| source);
-        let remote_udp_port =
-            udp_source.or(self.options.udp.map(|(_, remote)| remote)).unwrap_or(0);
+        let remote_udp_port = self.udp_source(spec);
         let received =
             Received { local, remote, remote_udp_port, ecn: spec.ecn, segment_size: bytes.len() };
         let bytes = Bytes::from(bytes);
@@ -65,6 +63,12 @@ impl World {
         self.endpoint.handle_batch(self.now, &received, bytes);
         self.drain();
         Ok(())
+    }
+
+    /// UDP port that a packet comes from; 0 without UDP.
+    fn udp_source(&self, spec: &PacketSpec) -> u16 {
+        let written = spec.udp.map(|(source, _)| source);
+        written.or(self.options.udp.map(|(_, remote)| remote)).unwrap_or(0)
     }
 
     /// What follows the common header, and the verification tag.
@@ -108,8 +112,11 @@ impl World {
             matches!(node.name.as_str(), "ABORT" | "SHUTDOWN_COMPLETE")
                 && node.number("flgs").is_some_and(|flags| flags & 1 == 1)
         });
-        let exact = self.heartbeats.iter().find(|(known, _)| *known == path);
-        let heartbeat = exact.or(self.heartbeats.last()).map(|(_, info)| info.as_slice());
+        let port = self.udp_source(spec);
+        let to_port = self.heartbeats.iter().find(|(known, to, _)| (*known, *to) == (path, port));
+        let on_path = self.heartbeats.iter().rfind(|(known, ..)| *known == path);
+        let heartbeat = to_port.or(on_path).or(self.heartbeats.last());
+        let heartbeat = heartbeat.map(|(.., info)| info.as_slice());
         let sources = Sources { identities: &self.identities, identity, heartbeat };
         let mut bytes = Vec::new();
         for node in &nodes {

@@ -28,8 +28,9 @@ pub(crate) struct World {
     pub(crate) peer_tags: Vec<u32>,
     /// Tag of the last packet that came in: what the T bit says is reflected.
     pub(crate) last_tag: u32,
-    /// The last heartbeat's information on each path (local, remote).
-    pub(crate) heartbeats: Vec<((IpAddr, IpAddr), Vec<u8>)>,
+    /// The last heartbeat's information on each path (local, remote) and to each UDP port, in the
+    /// order in which they came.
+    pub(crate) heartbeats: Vec<((IpAddr, IpAddr), u16, Vec<u8>)>,
     /// SCTP ports of this side and the peer, where a packet does not name them.
     pub(crate) ports: (u16, u16),
     pub(crate) sockets: BTreeMap<i64, Socket>,
@@ -117,8 +118,9 @@ impl World {
             let parameters = anabranch_wire::Parameters::new(chunk.value);
             if let Some(info) = parameters.find(parameter_kind::HEARTBEAT_INFO) {
                 let path = (seen.local, seen.remote);
-                self.heartbeats.retain(|(known, _)| *known != path);
-                self.heartbeats.push((path, info.value.to_vec()));
+                let port = seen.remote_udp_port;
+                self.heartbeats.retain(|(known, to, _)| (*known, *to) != (path, port));
+                self.heartbeats.push((path, port, info.value.to_vec()));
             }
         }
     }

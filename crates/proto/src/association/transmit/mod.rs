@@ -14,6 +14,8 @@ mod rules;
 
 use anabranch_wire::{PacketWriter, Tsn};
 
+pub(super) use self::probe::HEARTBEAT_LEN;
+
 use super::Association;
 use crate::endpoint::Transmit;
 use crate::time::Instant;
@@ -22,6 +24,8 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Control(usize),
+    /// A UDP port that a path's packets come from is challenged.
+    Challenge,
     Heartbeat(usize),
     MtuProbe(usize, u16),
     Data(usize),
@@ -38,7 +42,13 @@ impl Association {
     ) -> Option<Transmit> {
         while let Some(turn) = self.next_turn(now) {
             let start = buf.len();
+            let mut challenged = None;
             let (path, first, fragmentable) = match turn {
+                Turn::Challenge => {
+                    let (path, port, len) = self.send_challenge(buf);
+                    challenged = Some(port);
+                    (path, len, false)
+                }
                 Turn::Control(path) => self.send_control(now, path, max_segments, buf),
                 Turn::Heartbeat(path) => (path, self.send_heartbeat(now, path, buf), false),
                 Turn::MtuProbe(path, size) => {
@@ -62,7 +72,7 @@ impl Association {
             return Some(Transmit {
                 local: state.local,
                 remote: state.remote,
-                remote_udp_port: state.remote_udp_port,
+                remote_udp_port: challenged.unwrap_or(state.remote_udp_port),
                 ecn: None,
                 len,
                 segment_size: first,
@@ -101,6 +111,9 @@ impl Association {
         if !self.is_established() {
             return None;
         }
+        if self.challenge_waits() {
+            return Some(Turn::Challenge);
+        }
         if self.state.heartbeats() {
             for (index, path) in self.paths.iter_mut().enumerate() {
                 if path.heartbeat.is_due(now) {
@@ -127,7 +140,7 @@ impl Association {
         self.may_send_new(now, path).then_some(Turn::Data(path))
     }
 
-    fn finish(&self, packet: PacketWriter<'_>) -> usize {
+    pub(super) fn finish(&self, packet: PacketWriter<'_>) -> usize {
         if self.surroundings.checksum { packet.finish() } else { packet.finish_without_checksum() }
     }
 

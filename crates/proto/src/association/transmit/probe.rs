@@ -7,7 +7,7 @@ use crate::path::HeartbeatInfo;
 use crate::time::Instant;
 
 /// Bytes of a HEARTBEAT of this side.
-const HEARTBEAT_LEN: usize = 4 + 4 + HeartbeatInfo::LEN;
+pub(in crate::association) const HEARTBEAT_LEN: usize = 4 + 4 + HeartbeatInfo::LEN;
 
 impl Association {
     pub(super) fn send_heartbeat(&mut self, now: Instant, path: usize, buf: &mut Vec<u8>) -> usize {

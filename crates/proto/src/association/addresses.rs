@@ -1,0 +1,122 @@
+//! The peer's transport addresses, and where its packets may come from.
+
+use std::net::IpAddr;
+
+use anabranch_wire::{Chunk, Parameter, RawChunk};
+
+use super::state::State;
+use super::{Arrival, Association};
+use crate::event::PathState;
+use crate::marks::mark;
+use crate::path::Path;
+use crate::time::Instant;
+
+impl Association {
+    /// Remote addresses of the paths, one for each.
+    pub(crate) fn remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.paths.iter().map(|path| path.remote)
+    }
+
+    /// For each path the peer's address and UDP port, and whether they are known to be its own.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (IpAddr, u16, bool)> + '_ {
+        self.paths.iter().map(|path| (path.remote, path.remote_udp_port, path.is_verified()))
+    }
+
+    /// The UDP ports that the peer has at an address that is known to be its own.
+    pub(crate) fn udp_ports(&self, remote: IpAddr) -> impl Iterator<Item = u16> + '_ {
+        self.addresses()
+            .filter(move |(address, _, verified)| *address == remote && *verified)
+            .map(|(_, port, _)| port)
+    }
+
+    /// The path that a packet from `remote` to `local` came on; a known remote address to an
+    /// unknown local one counts as the first path to that address.
+    pub(crate) fn path_of(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
+        (self.paths.iter())
+            .position(|path| path.remote == remote && path.local == local)
+            .or_else(|| self.paths.iter().position(|path| path.remote == remote))
+    }
+
+    /// Whether a packet with the right tag from an address that the user did not give answers the
+    /// INIT: it has to list one that the user gave.
+    pub(crate) fn may_be_answered_from(&self, remote: IpAddr, first: RawChunk<'_>) -> bool {
+        if !matches!(self.state, State::CookieWait { .. })
+            || self.paths.len() >= super::MAX_PATHS
+            || !self.paths.iter().any(|path| path.local.is_ipv4() == remote.is_ipv4())
+        {
+            return false;
+        }
+        let Ok(Chunk::InitAck(init)) = first.decode() else { return false };
+        init.parameters.iter().map_while(Result::ok).take(32).any(|parameter| {
+            let listed = match parameter.decode() {
+                Ok(Parameter::Ipv4Address(v4)) => IpAddr::V4(v4),
+                Ok(Parameter::Ipv6Address(v6)) => IpAddr::V6(v6),
+                _ => return false,
+            };
+            self.remotes().any(|given| given == listed)
+        })
+    }
+
+    /// The path that a packet came on; where the INIT was answered from is a path, too.
+    pub(super) fn arrived_on(&mut self, now: Instant, arrival: &Arrival) -> Option<usize> {
+        let known = self.path_of(arrival.local, arrival.remote);
+        if known.is_some() || !matches!(self.state, State::CookieWait { .. }) {
+            return known;
+        }
+        let (encapsulation, port) = (self.surroundings.encapsulation, arrival.remote_udp_port);
+        let (local, remote) = (arrival.local, arrival.remote);
+        self.paths.push(Path::new(now, local, remote, port, encapsulation, &self.config));
+        self.outstanding.set_paths(self.paths.len());
+        Some(self.paths.len() - 1)
+    }
+
+    /// Takes note of the UDP port that a packet with the right tag came from.
+    ///
+    /// Of a peer that is only now answering, and of an address that is not verified and gets nothing but
+    /// heartbeats, the last port is the best guess. A path in use keeps its port until the new one
+    /// has proven itself.
+    // req: rfc6951 5.4 "UDP source port MUST be stored as the"
+    // exempt: rfc6951 5.4 "UDP source port MUST be stored as the" a packet that somebody has recorded and sends again from another port must not divert a path: the port is challenged first
+    pub(super) fn note_port(&mut self, now: Instant, path: usize, arrival: &Arrival) {
+        self.arrival_port = arrival.remote_udp_port;
+        let state = &mut self.paths[path];
+        if arrival.remote_udp_port == state.remote_udp_port || arrival.remote_udp_port == 0 {
+            return;
+        }
+        if matches!(self.state, State::CookieWait { .. }) || !state.is_verified() {
+            state.remote_udp_port = arrival.remote_udp_port;
+            self.paths_changed = true;
+        } else if state.local == arrival.local {
+            self.on_new_port(now, path, arrival.remote_udp_port);
+        }
+    }
+
+    /// Whether a path is one that the peer has listed and not answered on.
+    pub(crate) fn is_unverified(&self, local: IpAddr, remote: IpAddr) -> bool {
+        self.path_of(local, remote).is_some_and(|path| !self.paths[path].is_verified())
+    }
+
+    /// Whoever is at an address that is not verified says that it has no association with this
+    /// side: it is another host, or another side of a NAT. Nothing is said about the peer itself.
+    pub(super) fn on_refused_address(&mut self, now: Instant, index: usize) {
+        mark!(AddressRefused);
+        let path = &mut self.paths[index];
+        path.heartbeat = crate::path::Heartbeat::default();
+        // As if it had been asked for long.
+        path.error_count = self.config.path_max_retrans.saturating_add(4);
+        self.set_path_state(index, PathState::Inactive);
+        self.schedule_heartbeat(now, index);
+    }
+
+    /// Something came with the right tag from an address that could not be verified, and is asked
+    /// ever more rarely: it may be worth asking again.
+    pub(super) fn verify_again(&mut self, now: Instant, index: usize) {
+        let path = &mut self.paths[index];
+        if path.is_verified() || path.state != PathState::Inactive || !self.state.heartbeats() {
+            return;
+        }
+        if path.last_probe + self.config.rto_initial <= now {
+            path.heartbeat.demand(now);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The peer's UDP port on a path changes: a NAT has forgotten the old one, or somebody sends a packet
+//! again that he has recorded.
+//!
+//! A port that a path's packets come from is asked for an answer with a HEARTBEAT, as QUIC validates
+//! a path (RFC 9000 sections 8.2 and 9.3), and so is the port in use. Data goes to the new one when it has
+//! answered; three packets at the most go there before that. If an answer to what was sent to the old
+//! port comes from the old port, the peer has not moved, whoever answers at the new one. A NAT that
+//! has changed its mapping lets no such answer through.
+
+use std::time::Duration;
+
+use anabranch_wire::{Chunk, HEADER_LEN, Heartbeat, PacketWriter, kind};
+use bytes::Bytes;
+
+use super::Association;
+use crate::marks::mark;
+use crate::path::HeartbeatInfo;
+use crate::send::LostBy;
+use crate::time::Instant;
+
+/// Packets that go to a port before it has answered.
+const MOST_CHALLENGES: u8 = 3;
+/// After so long a port that did not answer, or was refused, may be tried again.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// How a new port stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It was asked.
+    Asked,
+    /// It has answered and is in use; the old one may still turn out to be right.
+    Moved,
+    /// The old one has answered.
+    Refused,
+}
+
+/// A UDP port that a path's packets come from and that was not the path's.
+#[derive(Debug)]
+pub(crate) struct Rebinding {
+    path: usize,
+    old: u16,
+    new: u16,
+    stage: Stage,
+    /// Challenges to the new port so far, and when it was challenged or told apart last.
+    challenges: u8,
+    at: Instant,
+    /// Nonces of what goes to the new port and to the old one.
+    nonce: u64,
+    old_nonce: u64,
+    /// What waits for its packet: a HEARTBEAT to the new port, and one to the old.
+    ask_new: bool,
+    ask_old: bool,
+    /// Value of a HEARTBEAT from the new port that is answered there.
+    answer: Option<Bytes>,
+}
+
+impl Association {
+    /// A packet with the right tag came on a path in use, and from another UDP port.
+    pub(super) fn on_new_port(&mut self, now: Instant, path: usize, port: u16) {
+        let rto = self.paths[path].rtt.rto();
+        if let Some(known) = &mut self.rebinding {
+            let same = known.path == path && known.new == port;
+            // One at a time, so that what is sent again from many ports leads to few packets.
+            let wait = match known.stage {
+                Stage::Refused if same => AGAIN,
+                Stage::Asked if same && known.challenges >= MOST_CHALLENGES => AGAIN,
+                _ => rto,
+            };
+            if now < known.at + wait {
+                return;
+            }
+            if same && known.stage == Stage::Asked && known.challenges < MOST_CHALLENGES {
+                known.challenges += 1;
+                known.at = now;
+                (known.ask_new, known.ask_old) = (true, true);
+                return;
+            }
+        }
+        mark!(PortChallenged);
+        self.rebinding = Some(Box::new(Rebinding {
+            path,
+            old: self.paths[path].remote_udp_port,
+            new: port,
+            stage: Stage::Asked,
+            challenges: 1,
+            at: now,
+            nonce: self.rng.next_u64(),
+            old_nonce: self.rng.next_u64(),
+            ask_new: true,
+            ask_old: true,
+            answer: None,
+        }));
+    }
+
+    /// Whether the HEARTBEAT at hand is answered together with a challenge to the port it came from.
+    pub(super) fn answer_at_new_port(&mut self, path: usize, value: &Bytes) -> bool {
+        let port = self.arrival_port;
+        let Some(known) = &mut self.rebinding else { return false };
+        if !known.ask_new || known.answer.is_some() || (known.path, known.new) != (path, port) {
+            return false;
+        }
+        let room = HEADER_LEN + super::transmit::HEARTBEAT_LEN + 4 + value.len();
+        if room > self.paths[path].packet_size() {
+            return false;
+        }
+        known.answer = Some(value.clone());
+        true
+    }
+
+    /// Whether a challenge waits for its packet.
+    pub(super) fn challenge_waits(&self) -> bool {
+        self.rebinding.as_ref().is_some_and(|known| known.ask_new || known.ask_old)
+    }
+
+    /// Sends a challenge; the path, the UDP port that it goes to, and the bytes of its packet.
+    pub(super) fn send_challenge(&mut self, buf: &mut Vec<u8>) -> (usize, u16, usize) {
+        let header = self.header();
+        let Some(known) = &mut self.rebinding else { return (self.active, 0, 0) };
+        let path = known.path;
+        let (port, nonce, answer) = if std::mem::take(&mut known.ask_new) {
+            (known.new, known.nonce, known.answer.take())
+        } else {
+            known.ask_old = false;
+            (known.old, known.old_nonce, None)
+        };
+        let limit = self.paths[path].packet_size();
+        let mut packet = PacketWriter::new(buf, header, limit);
+        let info = HeartbeatInfo { path: path as u8, probe: 0, nonce }.encode();
+        let mut written = packet.chunk(&Chunk::Heartbeat(Heartbeat { info: &info }));
+        if let Some(value) = answer {
+            written = written.and_then(|()| packet.raw(kind::HEARTBEAT_ACK, 0, &value));
+        }
+        if written.is_err() {
+            packet.cancel();
+            return (path, port, 0);
+        }
+        self.paths[path].stats.heartbeats_sent += 1;
+        (path, port, self.finish(packet))
+    }
+
+    /// Whether a HEARTBEAT ACK answers a challenge, which decides about the port.
+    pub(super) fn on_challenge_answer(&mut self, now: Instant, info: HeartbeatInfo) -> bool {
+        let from = self.arrival_port;
+        let Some(known) = &mut self.rebinding else { return false };
+        if usize::from(info.path) != known.path || info.probe != 0 {
+            return false;
+        }
+        let (path, old, new, stage) = (known.path, known.old, known.new, known.stage);
+        // When it was repeated the answer may be to any (Karn).
+        let rtt = (known.challenges == 1).then(|| now.saturating_since(known.at));
+        if info.nonce == known.old_nonce {
+            // A NAT may let packets to the old port through; their answers come from the new one.
+            if from != old || stage == Stage::Refused {
+                return true;
+            }
+            (known.stage, known.at) = (Stage::Refused, now);
+            (known.ask_new, known.answer) = (false, None);
+            if stage == Stage::Moved {
+                mark!(PortMovedBack);
+                self.move_to_port(now, path, old, None);
+            } else {
+                mark!(PortRefused);
+            }
+            return true;
+        }
+        if info.nonce != known.nonce {
+            return false;
+        }
+        if stage == Stage::Asked {
+            mark!(PortMoved);
+            (known.stage, known.at) = (Stage::Moved, now);
+            self.move_to_port(now, path, new, rtt);
+        }
+        true
+    }
+
+    /// The peer is at this port now. What left for the other one is lost, and goes out again.
+    fn move_to_port(&mut self, now: Instant, path: usize, port: u16, rtt: Option<Duration>) {
+        let state = &mut self.paths[path];
+        tracing::debug!(path, from = state.remote_udp_port, to = port, "UDP port of a path");
+        state.remote_udp_port = port;
+        state.stats.heartbeats_acked += 1;
+        state.heartbeat.excuse();
+        if let Some(rtt) = rtt {
+            state.rtt.on_measurement(rtt);
+        }
+        self.paths_changed = true;
+        self.error_count = 0;
+        self.path_works(now, path);
+        if self.outstanding.in_flight(path) {
+            self.lose_flight(path, LostBy::Timeout, path);
+            self.paths[path].retransmit_at_once = true;
+        }
+        if self.state.acknowledges() {
+            self.acknowledger.request();
+        }
+        self.begin_burst();
+    }
+}

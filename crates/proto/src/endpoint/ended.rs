@@ -1,0 +1,147 @@
+//! Associations that have ended and are remembered for as long as their cookies live, so that a
+//! COOKIE ECHO that comes late, or again, does not bring them back to life with data that was
+//! delivered before.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::cookie::CookieContents;
+use crate::time::Instant;
+
+/// Tags that are remembered at the most: 546 associations may end each second of a cookie's life.
+const MOST: usize = 32_768;
+
+/// Local tags of the associations that have ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// In order of their ends.
+    order: VecDeque<(Instant, u32)>,
+    tags: BTreeSet<u32>,
+    /// How long a cookie can be used at the most.
+    life: Duration,
+    /// The end of the latest association that was forgotten early, for want of room.
+    forgotten: Option<Instant>,
+}
+
+/// Why a cookie is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Its association has ended.
+    Used,
+    /// It is so old, by this much, that this cannot be told.
+    TooOld(Duration),
+}
+
+impl Ended {
+    pub(super) fn new(life: Duration) -> Self {
+        Self { order: VecDeque::new(), tags: BTreeSet::new(), life, forgotten: None }
+    }
+
+    /// An association has ended, or has another tag since its peer restarted.
+    pub(super) fn push(&mut self, now: Instant, tag: u32) {
+        while self.order.front().is_some_and(|(end, _)| *end + self.life < now) {
+            self.pop();
+        }
+        if self.tags.insert(tag) {
+            self.order.push_back((now, tag));
+        }
+        if self.order.len() > MOST {
+            self.forgotten = self.pop();
+        }
+        if self.order.capacity() > 1024 && self.order.len() < self.order.capacity() / 4 {
+            self.order.shrink_to(self.order.len() * 2);
+        }
+    }
+
+    /// Forgets the one that ended first; when that was.
+    fn pop(&mut self) -> Option<Instant> {
+        let (end, tag) = self.order.pop_front()?;
+        self.tags.remove(&tag);
+        Some(end)
+    }
+
+    /// Whether a cookie must not make an association.
+    ///
+    /// A cookie that was made after the last association had ended that is no longer remembered is
+    /// not that one's. Whoever waited so long asks for another one.
+    pub(super) fn refuses(&self, cookie: &CookieContents) -> Option<Refused> {
+        if self.tags.contains(&cookie.local_tag) {
+            return Some(Refused::Used);
+        }
+        let forgotten = self.forgotten.filter(|forgotten| cookie.created <= *forgotten)?;
+        Some(Refused::TooOld(forgotten.saturating_since(cookie.created)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    const LIFE: Duration = Duration::from_secs(60);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn cookie(created: Instant, local_tag: u32) -> CookieContents {
+        let nowhere = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        CookieContents {
+            created,
+            lifetime: LIFE,
+            local_port: 7,
+            remote_port: 8,
+            local_tag,
+            peer_tag: 9,
+            local_initial_tsn: 1,
+            peer_initial_tsn: 1,
+            peer_rwnd: 1500,
+            outbound_streams: 1,
+            inbound_streams: 1,
+            local_tie_tag: 0,
+            peer_tie_tag: 0,
+            local: nowhere,
+            remote: nowhere,
+            remote_udp_port: 0,
+            features: 0,
+            adaptation_indication: None,
+            addresses: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_used_cookie_stays_used_for_its_life_and_is_forgotten_then() {
+        let mut ended = Ended::new(LIFE);
+        ended.push(at(1000), 5);
+        assert_eq!(ended.refuses(&cookie(at(900), 5)), Some(Refused::Used));
+        assert_eq!(ended.refuses(&cookie(at(900), 6)), None);
+        ended.push(at(61_000), 7);
+        assert_eq!(ended.refuses(&cookie(at(900), 5)), Some(Refused::Used));
+        ended.push(at(61_001), 8);
+        assert_eq!(ended.tags.len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_remembered_ages_the_cookies_made_before_its_end() {
+        let mut ended = Ended::new(LIFE);
+        for number in 0..MOST as u32 + 10 {
+            ended.push(at(u64::from(number)), number);
+        }
+        assert_eq!(ended.order.len(), MOST);
+        assert_eq!(ended.tags.len(), MOST);
+        // The last one that was forgotten ended at 9 ms.
+        let by = Duration::from_millis(4);
+        assert_eq!(ended.refuses(&cookie(at(5), 3)), Some(Refused::TooOld(by)));
+        assert_eq!(ended.refuses(&cookie(at(10), u32::MAX)), None);
+        assert_eq!(ended.refuses(&cookie(at(10), 10)), Some(Refused::Used));
+    }
+
+    #[test]
+    fn a_burst_of_ends_does_not_keep_its_memory() {
+        let mut ended = Ended::new(LIFE);
+        (0..20_000).for_each(|tag| ended.push(at(1), tag));
+        (0..4).for_each(|tag| ended.push(at(100_000), 30_000 + tag));
+        assert!(ended.order.capacity() < 1024, "{}", ended.order.capacity());
+    }
+}

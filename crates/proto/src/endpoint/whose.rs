@@ -1,0 +1,110 @@
+//! Whose association an INIT or COOKIE ECHO is about (RFC 9260 sections 5.1.2 and 5.2).
+//!
+//! Over UDP another host may send from the same IP address with the same SCTP ports. What comes from
+//! another UDP port than the peer's is therefore another host's, and never restarts an association:
+//! it begins one of its own, or is refused where this side holds that there is one peer at that
+//! address, since it began the association itself.
+
+use std::net::IpAddr;
+
+use anabranch_wire::Header;
+
+use super::Endpoint;
+use super::cookie::CookieContents;
+use super::demux::{Key, Tag};
+use crate::association::Arrival;
+use crate::event::AssociationId;
+
+/// Whose association an INIT or COOKIE ECHO is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// None that exists.
+    None,
+    /// This one.
+    Association(AssociationId),
+    /// One with a peer that has this UDP port, and the packet came from another one.
+    OtherPort(u16),
+}
+
+impl Endpoint {
+    /// The association that an INIT is for: by its source address or any that it lists.
+    // req: rfc9260 5.1.2 "chunk MUST be treated as belonging to an"
+    pub(super) fn init_is_about(
+        &self,
+        arrival: &Arrival,
+        header: Header,
+        listed: &[IpAddr],
+    ) -> About {
+        let (source, port) = (arrival.remote, arrival.remote_udp_port);
+        let about = self.source_is_about(source, port, header);
+        if about != About::None {
+            return about;
+        }
+        self.listed_is_about(listed, port, header)
+    }
+
+    /// The association that a COOKIE ECHO is for.
+    pub(super) fn cookie_is_about(
+        &self,
+        arrival: &Arrival,
+        header: Header,
+        cookie: &CookieContents,
+    ) -> About {
+        let tag = Tag {
+            tag: cookie.local_tag,
+            remote_port: header.source_port,
+            local_port: header.destination_port,
+        };
+        // A cookie with its own tag is an association's wherever it comes from.
+        if let Some(id) = self.demux.find_tag(&tag)
+            && let Some(association) = self.association(id)
+            && association.remotes().any(|ip| ip == arrival.remote || ip == cookie.remote)
+        {
+            return About::Association(id);
+        }
+        let port = arrival.remote_udp_port;
+        let here = self.source_is_about(arrival.remote, port, header);
+        let there = self.source_is_about(cookie.remote, cookie.remote_udp_port, header);
+        if arrival.remote == cookie.remote && port != cookie.remote_udp_port {
+            // What the INIT may do from its port the cookie may not do from another one.
+            return match (there, here) {
+                (About::Association(_), _) => About::OtherPort(cookie.remote_udp_port),
+                (_, About::Association(_)) => About::OtherPort(port),
+                (_, about) => about,
+            };
+        }
+        match (here, there) {
+            (About::Association(_), _) => here,
+            (_, About::Association(_)) => there,
+            (About::None, About::None) => {
+                self.listed_is_about(&cookie.addresses, cookie.remote_udp_port, header)
+            }
+            (About::None, _) => there,
+            (About::OtherPort(_), _) => here,
+        }
+    }
+
+    /// The association with a peer at this address and UDP port.
+    fn source_is_about(&self, source: IpAddr, port: u16, header: Header) -> About {
+        let key = Key::new(source, port, header.source_port, header.destination_port);
+        if let Some(id) = self.demux.owner(&key) {
+            return About::Association(id);
+        }
+        let Some(id) = self.demux.owner(&key.of_any_port()) else { return About::None };
+        let ports = self.association(id).into_iter().flat_map(|own| own.udp_ports(source));
+        let mut ports = ports.peekable();
+        match ports.peek().copied() {
+            Some(current) if ports.all(|other| other != port) => About::OtherPort(current),
+            _ => About::Association(id),
+        }
+    }
+
+    /// The association that has one of these addresses.
+    fn listed_is_about(&self, listed: &[IpAddr], port: u16, header: Header) -> About {
+        let owner = |address: &IpAddr| {
+            let key = Key::new(*address, port, header.source_port, header.destination_port);
+            self.demux.owner(&key).or_else(|| self.demux.owner(&key.of_any_port()))
+        };
+        listed.iter().find_map(owner).map_or(About::None, About::Association)
+    }
+}

@@ -1,0 +1,106 @@
+//! A NAT gives the peer another UDP port in the middle of an association (RFC 6951 section 5.4).
+
+use std::time::Duration;
+
+use anabranch_harness::Pair;
+use anabranch_impair::LinkConfig;
+use anabranch_proto::AssociationConfig;
+use bytes::Bytes;
+
+const NEW_PORT: u16 = 20_000;
+const DELAY: Duration = Duration::from_millis(25);
+const ROUND_TRIP: Duration = Duration::from_millis(50);
+
+/// Two hosts 25 ms from each other, with one path or two.
+fn pair(paths: u8) -> Pair {
+    let mut pair = Pair::new(paths, AssociationConfig::default());
+    for near in pair.addresses[0].clone() {
+        for far in pair.addresses[1].clone() {
+            pair.net.set_link(near, far, LinkConfig::new().delay(DELAY).rate(20_000_000));
+            pair.net.set_link(far, near, LinkConfig::new().delay(DELAY).rate(20_000_000));
+        }
+    }
+    pair.connect(AssociationConfig::default());
+    assert!(pair.run_until(Duration::from_secs(5), |pair| pair.both_up()));
+    pair.run(Duration::from_secs(3));
+    pair
+}
+
+/// How long no new data arrives at a node from now on, until all `bytes` of it have come.
+fn longest_pause(pair: &mut Pair, node: usize, bytes: usize) -> Duration {
+    let (mut longest, mut last, mut have) = (Duration::ZERO, pair.net.now(), 0);
+    while have < bytes {
+        pair.run(Duration::from_millis(1));
+        let now = pair.net.now();
+        if pair.received_len(node) > have {
+            have = pair.received_len(node);
+            last = now;
+        }
+        longest = longest.max(now.saturating_since(last));
+        assert!(longest < Duration::from_secs(60), "{have} of {bytes} bytes have come");
+    }
+    longest
+}
+
+#[test]
+// test: rfc6951 5.4 "UDP source port MUST be stored as the"
+fn a_sender_behind_a_nat_goes_on_after_two_round_trips() {
+    for paths in [1, 2] {
+        let mut pair = pair(paths);
+        assert!(pair.send(0, 0, Bytes::from(vec![7; 2_000_000])));
+        pair.run(Duration::from_millis(300));
+        pair.net.node_mut(0).udp_port = NEW_PORT;
+        let pause = longest_pause(&mut pair, 1, 2_000_000);
+        // Packets from the new port arrive at once; acknowledgements reach it one challenge later.
+        assert!(pause <= 2 * ROUND_TRIP, "{paths} paths: {pause:?}");
+        let moved = pair.statistics(1).paths.iter().any(|path| path.remote_udp_port == NEW_PORT);
+        assert!(moved, "{paths} paths");
+        assert_eq!(pair.statistics(0).counters.t3_timeouts, 0, "{paths} paths");
+    }
+}
+
+#[test]
+// test: rfc6951 5.4 "UDP source port MUST be stored as the"
+fn a_receiver_behind_a_nat_gets_data_one_round_trip_after_it_is_heard() {
+    let mut pair = pair(1);
+    let peer = pair.addresses[1][0];
+    assert!(pair.send(1, 0, Bytes::from(vec![7; 2_000_000])));
+    pair.run(Duration::from_millis(300));
+    pair.net.node_mut(0).udp_port = NEW_PORT;
+    // What was on its way has come, and nothing more comes.
+    pair.run(Duration::from_millis(700));
+    let (have, now) = (pair.received_len(0), pair.net.now());
+    pair.association_mut(0).request_heartbeat(now, peer).expect("a path");
+    assert!(pair.run_until(Duration::from_secs(5), |pair| pair.received_len(0) > have));
+    let waited = pair.net.now().saturating_since(now);
+    // The heartbeat, the challenge, its answer, data.
+    assert!(waited <= 2 * ROUND_TRIP + Duration::from_millis(5), "{waited:?}");
+    // The heartbeat itself was answered at the new port.
+    assert_eq!(pair.statistics(0).paths[0].error_count, 0);
+    assert!(pair.run_until(Duration::from_secs(60), |pair| pair.received_len(0) == 2_000_000));
+}
+
+#[test]
+fn a_quiet_association_follows_with_its_heartbeats() {
+    let mut pair = pair(2);
+    pair.net.node_mut(0).udp_port = NEW_PORT;
+    pair.run(Duration::from_secs(70));
+    for path in pair.statistics(1).paths {
+        assert_eq!(path.remote_udp_port, NEW_PORT);
+        assert_eq!(path.state, anabranch_proto::PathState::Active);
+    }
+    assert!(pair.send(1, 0, "still there"));
+    assert!(pair.run_until(ROUND_TRIP, |pair| pair.received_len(0) == 11));
+}
+
+#[test]
+fn mappings_that_change_again_and_again_are_followed() {
+    let mut pair = pair(1);
+    assert!(pair.send(0, 0, Bytes::from(vec![7; 10_000_000])));
+    for port in 0..10 {
+        pair.run(Duration::from_millis(1500));
+        pair.net.node_mut(0).udp_port = NEW_PORT + port;
+    }
+    assert!(pair.run_until(Duration::from_secs(60), |pair| pair.received_len(1) == 10_000_000));
+    assert_eq!(pair.statistics(0).state, "ESTABLISHED");
+}
