@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_harness::Pair;
 use anabranch_impair::LinkConfig;
-use anabranch_proto::AssociationConfig;
+use anabranch_proto::{AssociationConfig, PathState};
 use bytes::Bytes;
 
 const NEW_PORT: u16 = 20_000;
@@ -13,17 +13,26 @@ const ROUND_TRIP: Duration = Duration::from_millis(50);
 
 /// Two hosts 25 ms from each other, with one path or two.
 fn pair(paths: u8) -> Pair {
-    let mut pair = Pair::new(paths, AssociationConfig::default());
+    let mut config = AssociationConfig::default();
+    config.send_buffer = 20_000_000;
+    let mut pair = Pair::new(paths, config.clone());
     for near in pair.addresses[0].clone() {
         for far in pair.addresses[1].clone() {
             pair.net.set_link(near, far, LinkConfig::new().delay(DELAY).rate(20_000_000));
             pair.net.set_link(far, near, LinkConfig::new().delay(DELAY).rate(20_000_000));
         }
     }
-    pair.connect(AssociationConfig::default());
+    pair.connect(config);
     assert!(pair.run_until(Duration::from_secs(5), |pair| pair.both_up()));
     pair.run(Duration::from_secs(3));
     pair
+}
+
+/// Gives a node messages of 1,000 bytes to send.
+fn send(pair: &mut Pair, node: usize, messages: usize) {
+    for _ in 0..messages {
+        assert!(pair.send(node, 0, Bytes::from_static(&[7; 1000])));
+    }
 }
 
 /// How long no new data arrives at a node from now on, until all `bytes` of it have come.
@@ -47,10 +56,10 @@ fn longest_pause(pair: &mut Pair, node: usize, bytes: usize) -> Duration {
 fn a_sender_behind_a_nat_goes_on_after_two_round_trips() {
     for paths in [1, 2] {
         let mut pair = pair(paths);
-        assert!(pair.send(0, 0, Bytes::from(vec![7; 2_000_000])));
+        send(&mut pair, 0, 1000);
         pair.run(Duration::from_millis(300));
         pair.net.node_mut(0).udp_port = NEW_PORT;
-        let pause = longest_pause(&mut pair, 1, 2_000_000);
+        let pause = longest_pause(&mut pair, 1, 1_000_000);
         // Packets from the new port arrive at once; acknowledgements reach it one challenge later.
         assert!(pause <= 2 * ROUND_TRIP, "{paths} paths: {pause:?}");
         let moved = pair.statistics(1).paths.iter().any(|path| path.remote_udp_port == NEW_PORT);
@@ -64,7 +73,7 @@ fn a_sender_behind_a_nat_goes_on_after_two_round_trips() {
 fn a_receiver_behind_a_nat_gets_data_one_round_trip_after_it_is_heard() {
     let mut pair = pair(1);
     let peer = pair.addresses[1][0];
-    assert!(pair.send(1, 0, Bytes::from(vec![7; 2_000_000])));
+    send(&mut pair, 1, 1000);
     pair.run(Duration::from_millis(300));
     pair.net.node_mut(0).udp_port = NEW_PORT;
     // What was on its way has come, and nothing more comes.
@@ -77,7 +86,7 @@ fn a_receiver_behind_a_nat_gets_data_one_round_trip_after_it_is_heard() {
     assert!(waited <= 2 * ROUND_TRIP + Duration::from_millis(5), "{waited:?}");
     // The heartbeat itself was answered at the new port.
     assert_eq!(pair.statistics(0).paths[0].error_count, 0);
-    assert!(pair.run_until(Duration::from_secs(60), |pair| pair.received_len(0) == 2_000_000));
+    assert!(pair.run_until(Duration::from_secs(60), |pair| pair.received_len(0) == 1_000_000));
 }
 
 #[test]
@@ -85,10 +94,10 @@ fn a_quiet_association_follows_with_its_heartbeats() {
     let mut pair = pair(2);
     pair.net.node_mut(0).udp_port = NEW_PORT;
     pair.run(Duration::from_secs(70));
-    for path in pair.statistics(1).paths {
-        assert_eq!(path.remote_udp_port, NEW_PORT);
-        assert_eq!(path.state, anabranch_proto::PathState::Active);
-    }
+    let paths = pair.statistics(1).paths;
+    let used = paths.iter().filter(|path| path.state == PathState::Active);
+    assert!(used.clone().count() >= 2);
+    assert!(used.clone().all(|path| path.remote_udp_port == NEW_PORT), "{paths:?}");
     assert!(pair.send(1, 0, "still there"));
     assert!(pair.run_until(ROUND_TRIP, |pair| pair.received_len(0) == 11));
 }
@@ -96,10 +105,11 @@ fn a_quiet_association_follows_with_its_heartbeats() {
 #[test]
 fn mappings_that_change_again_and_again_are_followed() {
     let mut pair = pair(1);
-    assert!(pair.send(0, 0, Bytes::from(vec![7; 10_000_000])));
     for port in 0..10 {
-        pair.run(Duration::from_millis(1500));
+        send(&mut pair, 0, 1000);
+        pair.run(Duration::from_millis(200));
         pair.net.node_mut(0).udp_port = NEW_PORT + port;
+        pair.run(Duration::from_millis(1300));
     }
     assert!(pair.run_until(Duration::from_secs(60), |pair| pair.received_len(1) == 10_000_000));
     assert_eq!(pair.statistics(0).state, "ESTABLISHED");

@@ -157,7 +157,7 @@ impl Association {
             counters: Counters::default(),
             paths_changed: true,
             arrival_port: 0,
-            rebinding: None,
+            challenge_waits: false,
             config,
             surroundings,
         }

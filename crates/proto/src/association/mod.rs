@@ -37,7 +37,7 @@ pub(crate) use control::Control;
 pub(crate) use handshake::Initiation;
 pub(crate) use input::{Arrival, TagCheck};
 pub(crate) use peer::{Peer, Refusal, address_parameters, init_value};
-use rebinding::Rebinding;
+pub(crate) use rebinding::Rebinding;
 pub(crate) use restart::InitAnswer;
 pub(crate) use state::State;
 use timestamp::Timestamps;
@@ -184,8 +184,8 @@ pub struct Association {
     paths_changed: bool,
     /// UDP port that the packet at hand came from.
     arrival_port: u16,
-    /// A UDP port that a path's packets come from, and that is not in use yet.
-    rebinding: Option<Box<Rebinding>>,
+    /// A UDP port that a path's packets come from is to be challenged.
+    challenge_waits: bool,
 }
 
 impl Association {

@@ -37,7 +37,6 @@ enum Stage {
 /// A UDP port that a path's packets come from and that was not the path's.
 #[derive(Debug)]
 pub(crate) struct Rebinding {
-    path: usize,
     old: u16,
     new: u16,
     stage: Stage,
@@ -57,9 +56,10 @@ pub(crate) struct Rebinding {
 impl Association {
     /// A packet with the right tag came on a path in use, and from another UDP port.
     pub(super) fn on_new_port(&mut self, now: Instant, path: usize, port: u16) {
-        let rto = self.paths[path].rtt.rto();
-        if let Some(known) = &mut self.rebinding {
-            let same = known.path == path && known.new == port;
+        let state = &mut self.paths[path];
+        let rto = state.rtt.rto().min(self.config.rto_initial);
+        if let Some(known) = &mut state.rebinding {
+            let same = known.new == port;
             // One at a time, so that what is sent again from many ports leads to few packets.
             let wait = match known.stage {
                 Stage::Refused if same => AGAIN,
@@ -73,13 +73,13 @@ impl Association {
                 known.challenges += 1;
                 known.at = now;
                 (known.ask_new, known.ask_old) = (true, true);
+                self.challenge_waits = true;
                 return;
             }
         }
         mark!(PortChallenged);
-        self.rebinding = Some(Box::new(Rebinding {
-            path,
-            old: self.paths[path].remote_udp_port,
+        state.rebinding = Some(Box::new(Rebinding {
+            old: state.remote_udp_port,
             new: port,
             stage: Stage::Asked,
             challenges: 1,
@@ -90,33 +90,36 @@ impl Association {
             ask_old: true,
             answer: None,
         }));
+        self.challenge_waits = true;
     }
 
     /// Whether the HEARTBEAT at hand is answered together with a challenge to the port it came from.
     pub(super) fn answer_at_new_port(&mut self, path: usize, value: &Bytes) -> bool {
         let port = self.arrival_port;
-        let Some(known) = &mut self.rebinding else { return false };
-        if !known.ask_new || known.answer.is_some() || (known.path, known.new) != (path, port) {
-            return false;
-        }
+        let state = &mut self.paths[path];
         let room = HEADER_LEN + super::transmit::HEARTBEAT_LEN + 4 + value.len();
-        if room > self.paths[path].packet_size() {
-            return false;
+        let fits = room <= state.packet_size();
+        match &mut state.rebinding {
+            Some(known) if known.ask_new && known.new == port && known.answer.is_none() && fits => {
+                known.answer = Some(value.clone());
+                true
+            }
+            _ => false,
         }
-        known.answer = Some(value.clone());
-        true
     }
 
-    /// Whether a challenge waits for its packet.
-    pub(super) fn challenge_waits(&self) -> bool {
-        self.rebinding.as_ref().is_some_and(|known| known.ask_new || known.ask_old)
-    }
-
-    /// Sends a challenge; the path, the UDP port that it goes to, and the bytes of its packet.
+    /// Sends the next challenge; the path, the UDP port that it goes to, and the bytes of its packet,
+    /// 0 if there is none.
     pub(super) fn send_challenge(&mut self, buf: &mut Vec<u8>) -> (usize, u16, usize) {
         let header = self.header();
-        let Some(known) = &mut self.rebinding else { return (self.active, 0, 0) };
-        let path = known.path;
+        let waits = |known: &Rebinding| known.ask_new || known.ask_old;
+        let next = self.paths.iter_mut().enumerate().find_map(|(index, path)| {
+            path.rebinding.as_deref_mut().filter(|known| waits(known)).map(|known| (index, known))
+        });
+        let Some((path, known)) = next else {
+            self.challenge_waits = false;
+            return (self.active, 0, 0);
+        };
         let (port, nonce, answer) = if std::mem::take(&mut known.ask_new) {
             (known.new, known.nonce, known.answer.take())
         } else {
@@ -141,11 +144,13 @@ impl Association {
     /// Whether a HEARTBEAT ACK answers a challenge, which decides about the port.
     pub(super) fn on_challenge_answer(&mut self, now: Instant, info: HeartbeatInfo) -> bool {
         let from = self.arrival_port;
-        let Some(known) = &mut self.rebinding else { return false };
-        if usize::from(info.path) != known.path || info.probe != 0 {
+        let path = usize::from(info.path);
+        let Some(state) = self.paths.get_mut(path) else { return false };
+        let Some(known) = &mut state.rebinding else { return false };
+        if info.probe != 0 {
             return false;
         }
-        let (path, old, new, stage) = (known.path, known.old, known.new, known.stage);
+        let (old, new, stage) = (known.old, known.new, known.stage);
         // When it was repeated the answer may be to any (Karn).
         let rtt = (known.challenges == 1).then(|| now.saturating_since(known.at));
         if info.nonce == known.old_nonce {

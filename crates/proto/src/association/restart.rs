@@ -133,6 +133,7 @@ impl Association {
         };
         self.retain_paths(|path| named(path.remote));
         self.paths_changed = true;
+        self.challenge_waits = false;
         // What was received before stays receivable.
         self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);
         self.acknowledger = Acknowledger::new(&self.config);

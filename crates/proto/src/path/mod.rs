@@ -17,6 +17,7 @@ pub(crate) use pacer::Pacer;
 pub(crate) use rtt::RttEstimator;
 pub(crate) use timeouts::TimeoutRuns;
 
+use crate::association::Rebinding;
 use crate::config::{AssociationConfig, BurstControl, Encapsulation};
 use crate::congestion::Controller;
 use crate::event::PathState;
@@ -35,6 +36,8 @@ pub(crate) struct Path {
     /// UDP port of the peer on this path (RFC 6951 section 5.4); 0 without encapsulation.
     // req: rfc6951 5.1 "supporting UDP encapsulation MUST maintain a remote UDP"
     pub(crate) remote_udp_port: u16,
+    /// Another port that its packets came from.
+    pub(crate) rebinding: Option<Box<Rebinding>>,
     /// Bytes of an IP packet that are not SCTP's.
     overhead: u16,
     /// Bytes that every packet with data has beside DATA chunks.
@@ -138,6 +141,7 @@ impl Path {
             local,
             remote,
             remote_udp_port,
+            rebinding: None,
             overhead: overhead as u16,
             reserved: 0,
             state: PathState::Unconfirmed,

@@ -111,7 +111,7 @@ impl Association {
         if !self.is_established() {
             return None;
         }
-        if self.challenge_waits() {
+        if self.challenge_waits {
             return Some(Turn::Challenge);
         }
         if self.state.heartbeats() {
