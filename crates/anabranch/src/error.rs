@@ -216,6 +216,11 @@ impl fmt::Display for ConnectError {
                         f,
                         ": check that a server listens there and that no firewall stops {carrier}"
                     ),
+                    // Restart of an association with new encapsulation port.
+                    CloseReason::PeerAbort { code: Some(14), .. } => f.write_str(
+                        ": it began an association itself with a host at this address, \
+                         maybe behind the same NAT: choose another local port",
+                    ),
                     CloseReason::PeerAbort { .. } => {
                         f.write_str(": check that a server listens on this SCTP port")
                     }

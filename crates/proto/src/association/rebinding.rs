@@ -13,9 +13,8 @@ use anabranch_wire::{Chunk, HEADER_LEN, Heartbeat, PacketWriter, kind};
 use bytes::Bytes;
 
 use super::Association;
-use crate::marks::mark;
+use super::timers::Why;
 use crate::path::HeartbeatInfo;
-use crate::send::LostBy;
 use crate::time::Instant;
 
 /// Packets that go to a port before it has answered.
@@ -77,7 +76,6 @@ impl Association {
                 return;
             }
         }
-        mark!(PortChallenged);
         state.rebinding = Some(Box::new(Rebinding {
             old: state.remote_udp_port,
             new: port,
@@ -161,10 +159,7 @@ impl Association {
             (known.stage, known.at) = (Stage::Refused, now);
             (known.ask_new, known.answer) = (false, None);
             if stage == Stage::Moved {
-                mark!(PortMovedBack);
                 self.move_to_port(now, path, old, None);
-            } else {
-                mark!(PortRefused);
             }
             return true;
         }
@@ -172,7 +167,6 @@ impl Association {
             return false;
         }
         if stage == Stage::Asked {
-            mark!(PortMoved);
             (known.stage, known.at) = (Stage::Moved, now);
             self.move_to_port(now, path, new, rtt);
         }
@@ -193,7 +187,7 @@ impl Association {
         self.error_count = 0;
         self.path_works(now, path);
         if self.outstanding.in_flight(path) {
-            self.lose_flight(path, LostBy::Timeout, path);
+            self.lose_flight(path, Why::Useless, path);
             self.paths[path].retransmit_at_once = true;
         }
         if self.state.acknowledges() {

@@ -242,7 +242,6 @@ impl Endpoint {
     /// but another UDP port, so that it may be anybody behind the same NAT
     /// (draft-tuexen-tsvwg-sctp-udp-encaps-cons).
     fn refuse_other_port(&mut self, arrival: &Arrival, header: Header, tag: u32, current: u16) {
-        mark!(RestartFromOtherPort);
         let mut cause = Vec::new();
         let new = arrival.remote_udp_port;
         Cause::RestartWithNewEncapsulationPort { current, new }.encode(&mut cause);
@@ -326,7 +325,6 @@ impl Endpoint {
                 return None;
             }
             Some(Refused::TooOld(by)) => {
-                mark!(CookieOlderThanEnded);
                 self.stale_cookie(arrival, header, contents.peer_tag, by);
                 return None;
             }
