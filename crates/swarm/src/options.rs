@@ -309,6 +309,9 @@ impl Options {
         policies::small_windows(e, &mut configs);
         short_lives(e, &mut traffic, &mut configs);
         let addresses_after = restart_amid(e, &mut reboot, &mut shutdown, paths as usize);
+        if addresses_after.is_some() && e.one_in(2) {
+            policies::all_paths(e, &mut configs);
+        }
         let few_streams = reboot.is_some() && e.one_in(3);
         Self {
             seed,
@@ -389,6 +392,9 @@ fn restart_amid(
     if addresses < 2 || d.one_in(2) {
         return None;
     }
+    // Soon, and mostly as the client, so that its peer has not noticed yet: that is a restart.
+    *away = d.millis(1, 3000);
+    *node = d.of(&[0, 0, *node]);
     let mut left: Vec<usize> = (0..addresses).filter(|_| d.one_in(2)).collect();
     if left.is_empty() {
         left.push(d.0.below(addresses as u64) as usize);

@@ -177,20 +177,30 @@ pub(super) fn multipath(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
     }
     for config in configs {
         let mode = d.of(&[MultipathMode::Off, MultipathMode::Cmt, MultipathMode::Cmt]);
-        if mode == MultipathMode::Off {
-            continue;
+        if mode != MultipathMode::Off {
+            concurrent(d, config, mode);
         }
-        // What a path that may have failed means was drawn before.
-        *config = config.clone().with_multipath(mode);
-        config.retransmission = d.of(RetransmissionPolicy::ALL);
-        config.retransmission_precedence = d.of(RetransmissionPrecedence::ALL);
-        config.one_packet_after_timeout = d.one_in(8);
-        if let Some(multipath) = &mut config.multipath {
-            multipath.path_choice = d.of(PathChoice::ALL);
-            multipath.coupling = d.of(Coupling::ALL);
-            multipath.buffer_split = d.one_in(2);
-            multipath.delayed_acks = !d.one_in(3);
-            multipath.recovered_cwnd_mtus = d.of(&[1, 2, 2, 10]);
-        }
+    }
+}
+
+/// Concurrent multipath transfer at both ends.
+pub(super) fn all_paths(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
+    for config in configs {
+        concurrent(d, config, MultipathMode::Cmt);
+    }
+}
+
+fn concurrent(d: &mut Draw, config: &mut AssociationConfig, mode: MultipathMode) {
+    // What a path that may have failed means was drawn before.
+    *config = config.clone().with_multipath(mode);
+    config.retransmission = d.of(RetransmissionPolicy::ALL);
+    config.retransmission_precedence = d.of(RetransmissionPrecedence::ALL);
+    config.one_packet_after_timeout = d.one_in(8);
+    if let Some(multipath) = &mut config.multipath {
+        multipath.path_choice = d.of(PathChoice::ALL);
+        multipath.coupling = d.of(Coupling::ALL);
+        multipath.buffer_split = d.one_in(2);
+        multipath.delayed_acks = !d.one_in(3);
+        multipath.recovered_cwnd_mtus = d.of(&[1, 2, 2, 10]);
     }
 }
