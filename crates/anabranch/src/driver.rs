@@ -232,11 +232,11 @@ impl Driver {
                 other => other,
             };
             self.drain(now, |guard| match problem {
-                Problem::SendFailed { local, remote } => {
-                    guard.engine.handle_send_error(now, local, remote);
+                Problem::SendFailed { local, remote, quoted } => {
+                    guard.engine.handle_send_error(now, local, remote, &quoted);
                 }
-                Problem::TooBig { local, remote, mtu } => {
-                    guard.engine.handle_message_too_big(now, local, remote, mtu);
+                Problem::TooBig { local, remote, mtu, quoted } => {
+                    guard.engine.handle_message_too_big(now, local, remote, mtu, &quoted);
                 }
                 Problem::Network { local, error } => {
                     report(guard, now, local, &error);

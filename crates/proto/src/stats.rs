@@ -115,6 +115,9 @@ pub struct Counters {
     pub dropped_chunks: u64,
     /// DATA chunks dropped after they had been acknowledged by gap ack blocks (reneging).
     pub reneged_chunks: u64,
+    /// Chunks that the peer reported missing after it had acknowledged them in gap blocks, as far as
+    /// it was believed.
+    pub taken_back_chunks: u64,
     /// SACK and NR-SACK chunks sent.
     pub sacks_sent: u64,
     /// SACK and NR-SACK chunks received.

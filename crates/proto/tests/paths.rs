@@ -236,7 +236,8 @@ fn a_driver_that_cannot_send_counts_against_the_path_and_is_never_fatal() {
     pair.set_up(0, false);
     for _ in 0..10_000 {
         let now = pair.net.now();
-        pair.net.node_mut(0).endpoint.handle_send_error(now, local, remote);
+        let quoted = pair.association(0).unwrap().start_of_packet();
+        pair.net.node_mut(0).endpoint.handle_send_error(now, local, remote, &quoted);
         pair.run(Duration::from_millis(1));
     }
     assert_eq!(pair.path_states(0), [PathState::Inactive, PathState::Active]);

@@ -171,7 +171,7 @@ impl Network {
             let Some(endpoint) = self.nodes[node].endpoint else { return };
             let (local, remote) = self.ips(packet.source, packet.destination);
             let state = &mut self.endpoints[endpoint];
-            state.endpoint.handle_message_too_big(self.now, local, remote, mtu);
+            state.endpoint.handle_message_too_big(self.now, local, remote, mtu, &packet.bytes);
             return;
         }
         let Kind::Sctp = packet.kind else { return };

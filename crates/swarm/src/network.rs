@@ -404,7 +404,8 @@ impl Network {
         let (local, remote) = (packet.from, packet.to);
         if self.draws.chance(self.send_errors) {
             self.trace.sent(self.now, node, packet, "not sent");
-            self.nodes[node].endpoint.handle_send_error(self.now, local, remote);
+            let endpoint = &mut self.nodes[node].endpoint;
+            endpoint.handle_send_error(self.now, local, remote, &packet.bytes);
         } else if self.draws.chance(self.unreachable) {
             self.trace.sent(self.now, node, packet, "unreachable");
             let kind = IcmpKind::OtherUnreachable;

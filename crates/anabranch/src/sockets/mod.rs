@@ -89,7 +89,17 @@ struct Waiting {
     bytes: Vec<u8>,
 }
 
-/// Something that the engine should know of a destination.
+/// The start of an SCTP packet, by which the engine knows whose it is: the common header and, of an
+/// INIT, the tag that it brings.
+pub(crate) type Start = [u8; 20];
+
+fn start(packet: &[u8]) -> Start {
+    let mut start = Start::default();
+    start.iter_mut().zip(packet).for_each(|(to, from)| *to = *from);
+    start
+}
+
+/// Something that the engine should know of a packet.
 #[derive(Debug)]
 pub(crate) enum Problem {
     /// A datagram could not be sent.
@@ -98,6 +108,8 @@ pub(crate) enum Problem {
         local: IpAddr,
         /// To there.
         remote: IpAddr,
+        /// Its first packet.
+        quoted: Start,
     },
     /// A datagram did not fit the interface.
     TooBig {
@@ -107,6 +119,8 @@ pub(crate) enum Problem {
         remote: IpAddr,
         /// Largest IP packet that fits.
         mtu: u16,
+        /// Its first packet.
+        quoted: Start,
     },
     /// The network reported an error.
     Network {
@@ -240,7 +254,9 @@ impl SocketSet {
             let local = if bound.is_unspecified() { source.unwrap_or(bound) } else { bound };
             self.problems.push(match error.kind {
                 NetworkErrorKind::LocalMtu(mtu) => {
-                    Problem::TooBig { local, remote: error.destination.ip(), mtu }
+                    // The system does not quote what never left; who sends knows it.
+                    let (remote, quoted) = (error.destination.ip(), Start::default());
+                    Problem::TooBig { local, remote, mtu, quoted }
                 }
                 _ => Problem::Network { local, error },
             });
@@ -252,7 +268,7 @@ impl SocketSet {
     pub(crate) fn send(&mut self, transmit: &Transmit, bytes: &[u8]) {
         let Some(index) = self.index_of(transmit.local) else {
             let (local, remote) = (transmit.local, transmit.remote);
-            self.problems.push(Problem::SendFailed { local, remote });
+            self.problems.push(Problem::SendFailed { local, remote, quoted: start(bytes) });
             return;
         };
         let sent = match self.sockets.get(index) {
@@ -312,7 +328,8 @@ impl SocketSet {
                         retried = true;
                         continue;
                     }
-                    self.note_failure(transmit, segment_size.min(contents.len()), error);
+                    let first = &contents[..segment_size.min(contents.len())];
+                    self.note_failure(transmit, first, error);
                     self.statistics.send_errors += count;
                     (done, retried) = (end, false);
                 }
@@ -326,19 +343,27 @@ impl SocketSet {
         matches!(self.problems.last(), Some(Problem::TooBig { .. }))
     }
 
-    fn note_failure(&mut self, transmit: &Transmit, size: usize, error: TransmitError) {
+    /// `packet`: the first of those that could not be sent.
+    fn note_failure(&mut self, transmit: &Transmit, packet: &[u8], error: TransmitError) {
         let (local, remote) = (transmit.local, transmit.remote);
         match error {
-            TransmitError::TooBig if self.local_mtu_reported() => {}
             TransmitError::TooBig => {
+                if let Some(Problem::TooBig { quoted, .. }) = self.problems.last_mut() {
+                    if *quoted == Start::default() {
+                        *quoted = start(packet);
+                    }
+                    return;
+                }
                 // How much less would fit is not known.
                 let headers = self.encapsulation.overhead(remote);
-                let mtu = u16::try_from(size + headers - 1).unwrap_or(u16::MAX);
-                self.problems.push(Problem::TooBig { local, remote, mtu });
+                let mtu = u16::try_from(packet.len() + headers - 1).unwrap_or(u16::MAX);
+                let quoted = start(packet);
+                self.problems.push(Problem::TooBig { local, remote, mtu, quoted });
             }
             TransmitError::Failed(error) => {
                 tracing::debug!(name: "transport:send_failed", %local, %remote, %error);
-                self.problems.push(Problem::SendFailed { local, remote });
+                let quoted = start(packet);
+                self.problems.push(Problem::SendFailed { local, remote, quoted });
             }
             TransmitError::WouldBlock | TransmitError::Segmentation | TransmitError::Dropped => {}
         }

@@ -328,7 +328,7 @@ fn failures_are_told_to_the_path_and_stop_nothing() {
     let expected = (ip(1), ip(9));
     assert!(
         matches!(problems[..], [
-            Problem::SendFailed { local, remote },
+            Problem::SendFailed { local, remote, quoted: [0, 0, ..] },
             // One byte less than what was tried, with IP and UDP headers.
             Problem::TooBig { mtu: 1027, .. },
         ] if (local, remote) == expected),
@@ -362,10 +362,13 @@ fn an_error_of_an_earlier_datagram_does_not_cost_this_one() {
     // Of the interface's own MTU the system tells how large it is.
     fake.world().errors.push_back(error(NetworkErrorKind::LocalMtu(900)));
     fake.world().failures.push_back(TransmitError::TooBig);
-    sockets.send(&transmit(ip(1), 1000, 1000), &[0; 1000]);
+    sockets.send(&transmit(ip(1), 1000, 1000), &[7; 1000]);
     assert!(fake.calls().is_empty());
     let problems = sockets.take_problems();
-    assert!(matches!(problems[..], [Problem::TooBig { mtu: 900, .. }]), "{problems:?}");
+    assert!(
+        matches!(problems[..], [Problem::TooBig { mtu: 900, quoted: [7, .., 7], .. }]),
+        "{problems:?}"
+    );
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::forge::{self, Seen};
 use super::operation::{Operation, Setup, Side};
 use anabranch_proto::{
-    AssociationConfig, AssociationId, ConnectRequest, Encapsulation, Endpoint, EndpointConfig,
-    Instant, OutgoingMessage, Ppid, SchedulerKind,
+    Association, AssociationConfig, AssociationId, ConnectRequest, Encapsulation, Endpoint,
+    EndpointConfig, Instant, OutgoingMessage, Ppid, SchedulerKind,
 };
 
 pub(super) const SERVER_PORT: u16 = 7;
@@ -136,6 +136,13 @@ impl World {
         &mut self.ends[side.index()]
     }
 
+    /// How packets of a side's associations begin.
+    fn starts(&mut self, side: Side) -> Vec<[u8; 20]> {
+        let endpoint = &self.end(side).endpoint;
+        let associations = endpoint.associations().filter_map(|id| endpoint.association(id));
+        associations.map(Association::start_of_packet).collect()
+    }
+
     pub(super) fn connect(&mut self, side: Side, fixed_port: bool, second: bool) {
         let mut request = ConnectRequest::new(vec![address(other(side), second)], SERVER_PORT);
         request.remote_udp_port = self.udp_port();
@@ -188,12 +195,17 @@ impl World {
             Operation::SendError { side, second } => {
                 let (local, remote) = (address(*side, *second), address(other(*side), *second));
                 let now = self.now;
-                self.end(*side).endpoint.handle_send_error(now, local, remote);
+                for quoted in self.starts(*side) {
+                    self.end(*side).endpoint.handle_send_error(now, local, remote, &quoted);
+                }
             }
             Operation::TooBig { side, second, mtu } => {
                 let (local, remote) = (address(*side, *second), address(other(*side), *second));
                 let now = self.now;
-                self.end(*side).endpoint.handle_message_too_big(now, local, remote, *mtu);
+                for quoted in self.starts(*side) {
+                    let endpoint = &mut self.end(*side).endpoint;
+                    endpoint.handle_message_too_big(now, local, remote, *mtu, &quoted);
+                }
             }
             Operation::Advance { milliseconds } => {
                 self.advance(Duration::from_millis(u64::from(*milliseconds)));

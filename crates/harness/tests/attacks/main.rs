@@ -11,6 +11,7 @@ mod memory;
 mod off_path;
 mod restarts;
 mod shared_address;
+mod work;
 
 use std::alloc::System;
 use std::fmt::Write as _;
@@ -87,13 +88,14 @@ pub(crate) fn quiet() -> AssociationConfig {
 
 type Group = (&'static str, fn() -> Vec<Attack>);
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     ("Floods", floods::all),
     ("Strangers off the path", off_path::all),
     ("Restarts and old cookies", restarts::all),
     ("Shared and listed addresses", shared_address::all),
     ("Amplification", amplification::all),
     ("Memory", memory::all),
+    ("Work", work::all),
     ("Peers that lie", liars::all),
 ];
 

@@ -172,6 +172,7 @@ impl Association {
         let mut lost = Vec::new();
         let paths = &self.paths;
         // RFC 9260 section 6.2.1 D iii: a miss indication for what was reneged.
+        self.counters.taken_back_chunks += self.summary.reneged.len() as u64;
         for tsn in &self.summary.reneged {
             mark!(SackReneged);
             self.outstanding.report_missing(*tsn, 1);

@@ -348,6 +348,20 @@ impl Association {
         self.local_tag
     }
 
+    /// How a packet of this association begins, as a host or a router quotes it; an INIT as long as
+    /// the peer has not told its tag. For harnesses that report errors of packets.
+    pub fn start_of_packet(&self) -> [u8; 20] {
+        let mut start = [0; 20];
+        start[..2].copy_from_slice(&self.local_port.to_be_bytes());
+        start[2..4].copy_from_slice(&self.remote_port.to_be_bytes());
+        start[4..8].copy_from_slice(&self.peer_tag.to_be_bytes());
+        if self.peer_tag == 0 {
+            start[12] = anabranch_wire::kind::INIT;
+            start[16..].copy_from_slice(&self.local_tag.to_be_bytes());
+        }
+        start
+    }
+
     /// Bytes of send buffer that are free; at 0 messages are refused.
     pub fn send_buffer_free(&self) -> usize {
         self.send.free().min(self.surroundings.common.memory.left())

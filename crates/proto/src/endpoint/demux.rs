@@ -152,16 +152,6 @@ impl Demux {
         self.last = None;
     }
 
-    /// The associations that have this remote address.
-    pub(super) fn with_remote(&self, remote: IpAddr) -> Vec<AssociationId> {
-        let from = (remote, 0, 0, AssociationId { slot: 0, generation: 0 });
-        self.by_remote
-            .range(from..)
-            .take_while(|(address, ..)| *address == remote)
-            .map(|(.., id)| *id)
-            .collect()
-    }
-
     /// The associations that have this remote address and these ports, verified or not, whatever
     /// their UDP ports; 64 at the most.
     pub(super) fn between(

@@ -8,6 +8,7 @@ use anabranch_wire::kind;
 use super::Endpoint;
 use crate::association::Association;
 use crate::config::Encapsulation;
+use crate::event::AssociationId;
 use crate::time::Instant;
 
 /// An ICMP or ICMPv6 message about a packet that this endpoint may have sent.
@@ -54,34 +55,9 @@ impl Endpoint {
     // req: rfc8899 6.2.2.4 "the PTB message SHOULD be used with the"
     // req: rfc8899 8 "node supporting DPLPMTUD MUST therefore appropriately validate the"
     pub fn handle_icmp(&mut self, now: Instant, message: &IcmpMessage<'_>) {
-        let quoted = message.quoted;
-        // req: rfc8899 8 "This processing SHOULD be limited to avoid a"
-        let field = |at: usize| -> Option<u32> {
-            let bytes = quoted.get(at..at + 4)?;
-            Some(bytes.iter().fold(0, |value, byte| (value << 8) | u32::from(*byte)))
-        };
-        let (Some(ports), Some(tag)) = (field(0), field(4)) else { return };
-        let (local_port, remote_port) = ((ports >> 16) as u16, ports as u16);
-        // req: rfc9260 10 "An implementation MUST use the payload of the"
-        // req: rfc8899 4.6.1 "The PL MUST check the protocol information in"
         // req: rfc9260 10 "an implementation SHOULD ignore the ICMP message"
-        let is_init = quoted.get(12) == Some(&kind::INIT);
-        let initiate_tag = field(16);
+        let Some((id, is_init)) = self.quoted(message.remote, message.quoted) else { return };
         let encapsulation = self.config.encapsulation;
-        // req: rfc9260 10 "An implementation MUST validate that the Verification Tag"
-        // req: rfc8899 4.6.1 "The validation SHOULD utilize information that is not"
-        let valid = |association: &Association| {
-            if tag == 0 {
-                is_init && initiate_tag == Some(association.local_tag)
-            } else {
-                tag == association.peer_tag
-            }
-        };
-        let mut candidates = self.demux.between(message.remote, remote_port, local_port);
-        let Some(id) = candidates.find(|id| self.association(*id).is_some_and(valid)) else {
-            return;
-        };
-        drop(candidates);
         let Some(association) = self.get_mut(id) else { return };
         match message.kind {
             // req: rfc9260 10 "implementation SHOULD process this information as defined"
@@ -106,31 +82,69 @@ impl Endpoint {
         self.after(now, id);
     }
 
-    /// The driver could not send to `remote` from `local`: no route, network down or the like.
-    /// It counts against the path and is never fatal by itself.
-    pub fn handle_send_error(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
-        for id in self.demux.with_remote(remote) {
-            if let Some(association) = self.get_mut(id) {
-                association.on_send_error(now, local, remote);
+    /// The association that sent a packet to `remote`, as far as the start of it tells, and
+    /// whether it was an INIT. `None` if its verification tag is not the right one.
+    // req: rfc9260 10 "An implementation MUST use the payload of the"
+    // req: rfc8899 4.6.1 "The PL MUST check the protocol information in"
+    fn quoted(&self, remote: IpAddr, quoted: &[u8]) -> Option<(AssociationId, bool)> {
+        // req: rfc8899 8 "This processing SHOULD be limited to avoid a"
+        let field = |at: usize| -> Option<u32> {
+            let bytes = quoted.get(at..at + 4)?;
+            Some(bytes.iter().fold(0, |value, byte| (value << 8) | u32::from(*byte)))
+        };
+        let (ports, tag) = (field(0)?, field(4)?);
+        let (local_port, remote_port) = ((ports >> 16) as u16, ports as u16);
+        let is_init = quoted.get(12) == Some(&kind::INIT);
+        let initiate_tag = field(16);
+        // req: rfc9260 10 "An implementation MUST validate that the Verification Tag"
+        // req: rfc8899 4.6.1 "The validation SHOULD utilize information that is not"
+        let valid = |association: &Association| {
+            if tag == 0 {
+                is_init && initiate_tag == Some(association.local_tag)
+            } else {
+                tag == association.peer_tag
             }
-            self.after(now, id);
+        };
+        let mut candidates = self.demux.between(remote, remote_port, local_port);
+        let id = candidates.find(|id| self.association(*id).is_some_and(valid))?;
+        Some((id, is_init))
+    }
+
+    /// The driver could not send a packet to `remote` from `local`: no route, network down or the
+    /// like. `quoted` is the SCTP packet from its common header on, or the start of it; 20 bytes
+    /// are enough.
+    ///
+    /// It counts against the path of the association that sent the packet, and is never fatal by
+    /// itself. What it costs does not depend on how many others send to the same address.
+    pub fn handle_send_error(
+        &mut self,
+        now: Instant,
+        local: IpAddr,
+        remote: IpAddr,
+        quoted: &[u8],
+    ) {
+        let Some((id, _)) = self.quoted(remote, quoted) else { return };
+        if let Some(association) = self.get_mut(id) {
+            association.on_send_error(now, local, remote);
         }
+        self.after(now, id);
     }
 
     /// The local interface takes IP packets of `mtu` bytes at the most from `local` to
-    /// `remote`.
+    /// `remote`, less than the packet had that `quoted` is the start of, as in
+    /// [`handle_send_error`](Self::handle_send_error).
     pub fn handle_message_too_big(
         &mut self,
         now: Instant,
         local: IpAddr,
         remote: IpAddr,
         mtu: u16,
+        quoted: &[u8],
     ) {
-        for id in self.demux.with_remote(remote) {
-            if let Some(association) = self.get_mut(id) {
-                association.on_packet_too_big(now, (local, remote), mtu, true);
-            }
-            self.after(now, id);
+        let Some((id, _)) = self.quoted(remote, quoted) else { return };
+        if let Some(association) = self.get_mut(id) {
+            association.on_packet_too_big(now, (local, remote), mtu, true);
         }
+        self.after(now, id);
     }
 }

@@ -6,6 +6,7 @@
 mod connect;
 pub(crate) mod cookie;
 mod datagram;
+mod deadlines;
 mod demux;
 mod ended;
 mod icmp;

@@ -1,27 +1,27 @@
 //! Whose turn it is: associations with something to send, with events, with a deadline.
 //!
-//! The cost of a step does not depend on associations that are idle. Deadlines stand in a heap
-//! with lazy deletion: an association is entered only when its deadline moves forward, which
-//! restarting a timer never does, so that the heap is touched a few times a second and
-//! association rather than for every acknowledgement. Against a timer wheel this costs a
-//! logarithm on those few times and keeps deadlines exact to the nanosecond, which simulations
-//! rely on.
+//! The cost of a step does not depend on associations that are idle, nor on how many others there
+//! are. A deadline in the heap moves when the association wants an earlier one; one that moves
+//! back, which restarting a timer always does, is looked at when its time comes, so that the heap is
+//! touched a few times a second and association rather than for every acknowledgement. Against a
+//! timer wheel this costs a logarithm on those few times and keeps deadlines exact to the
+//! nanosecond, which simulations rely on.
+//!
+//! Who is gone is left in the queues until its turn comes, and passed over then.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
+use super::deadlines::Deadlines;
 use crate::event::AssociationId;
 use crate::time::Instant;
 
 /// What is known of one association, by slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// Generation of the association that the slot has now; the heap may still hold deadlines
-    /// of earlier ones.
+    /// Generation of the association that the slot has now; the queues may still hold earlier
+    /// ones.
     generation: u32,
-    /// The deadline that stands in the heap for it.
-    queued: Option<Instant>,
-    /// The deadline that it wants, not before the queued one.
+    /// The deadline that it wants, not before the one that stands in the heap.
     wanted: Option<Instant>,
     is_ready: bool,
     has_events: bool,
@@ -32,9 +32,12 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     entries: Vec<Entry>,
-    deadlines: BinaryHeap<Reverse<(Instant, AssociationId)>>,
+    deadlines: Deadlines,
     ready: VecDeque<AssociationId>,
     events: VecDeque<AssociationId>,
+    /// Entries of queues looked at, for tests that count work.
+    #[cfg(test)]
+    looks: u64,
 }
 
 impl Schedule {
@@ -43,7 +46,15 @@ impl Schedule {
         if index >= self.entries.len() {
             self.entries.resize(index + 1, Entry::default());
         }
-        &mut self.entries[index]
+        let entry = &mut self.entries[index];
+        debug_assert_eq!(entry.generation, id.generation, "an association that is gone");
+        entry
+    }
+
+    /// Whether a queue's entry is of an association that is still there.
+    fn is_current(&self, id: AssociationId, waits: impl FnOnce(&Entry) -> bool) -> bool {
+        let entry = self.entries.get(id.slot as usize);
+        entry.is_some_and(|entry| entry.generation == id.generation && waits(entry))
     }
 
     /// An association has something to send.
@@ -58,7 +69,17 @@ impl Schedule {
 
     /// The association whose turn it is to send.
     pub(super) fn next_ready(&mut self) -> Option<AssociationId> {
-        self.ready.front().copied()
+        while let Some(id) = self.ready.front().copied() {
+            #[cfg(test)]
+            {
+                self.looks += 1;
+            }
+            if self.is_current(id, |entry| entry.is_ready) {
+                return Some(id);
+            }
+            self.ready.pop_front();
+        }
+        None
     }
 
     /// It sent `bytes`; after a quantum the next one has its turn.
@@ -91,7 +112,17 @@ impl Schedule {
     }
 
     pub(super) fn next_with_events(&mut self) -> Option<AssociationId> {
-        self.events.front().copied()
+        while let Some(id) = self.events.front().copied() {
+            #[cfg(test)]
+            {
+                self.looks += 1;
+            }
+            if self.is_current(id, |entry| entry.has_events) {
+                return Some(id);
+            }
+            self.events.pop_front();
+        }
+        None
     }
 
     pub(super) fn events_drained(&mut self, id: AssociationId) {
@@ -103,36 +134,32 @@ impl Schedule {
 
     /// Sets the deadline of an association.
     pub(super) fn deadline(&mut self, id: AssociationId, deadline: Option<Instant>) {
-        let entry = self.entry(id);
-        entry.generation = id.generation;
-        entry.wanted = deadline;
+        self.entry(id).wanted = deadline;
         let Some(deadline) = deadline else { return };
-        if entry.queued.is_none_or(|queued| deadline < queued) {
-            entry.queued = Some(deadline);
-            self.deadlines.push(Reverse((deadline, id)));
+        if self.deadlines.of(id.slot).is_none_or(|queued| deadline < queued) {
+            self.deadlines.set(id.slot, deadline);
         }
     }
 
     /// The next instant at which something may be due; never too late, sometimes too early.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
+        self.deadlines.first().map(|(deadline, _)| deadline)
     }
 
     /// The next association whose deadline has come.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<AssociationId> {
-        while let Some(Reverse((deadline, id))) = self.deadlines.peek().copied() {
+        while let Some((deadline, slot)) = self.deadlines.first() {
             if deadline > now {
                 return None;
             }
-            self.deadlines.pop();
-            let entry = self.entry(id);
-            if entry.generation != id.generation || entry.queued != Some(deadline) {
-                continue;
-            }
-            entry.queued = None;
+            let entry = self.entries.get(slot as usize).copied().unwrap_or_default();
             match entry.wanted {
-                Some(wanted) if wanted <= now => return Some(id),
-                wanted => self.deadline(id, wanted),
+                Some(wanted) if wanted <= now => {
+                    self.deadlines.remove(slot);
+                    return Some(AssociationId { slot, generation: entry.generation });
+                }
+                Some(wanted) => self.deadlines.set(slot, wanted),
+                None => self.deadlines.remove(slot),
             }
         }
         None
@@ -140,9 +167,9 @@ impl Schedule {
 
     /// An association is gone.
     pub(super) fn forget(&mut self, id: AssociationId) {
-        *self.entry(id) = Entry::default();
-        self.ready.retain(|other| *other != id);
-        self.events.retain(|other| *other != id);
+        let entry = self.entry(id);
+        *entry = Entry { generation: id.generation.wrapping_add(1), ..Entry::default() };
+        self.deadlines.remove(id.slot);
     }
 }
 
@@ -206,5 +233,68 @@ mod tests {
         assert_eq!(schedule.next_ready(), Some(id(1)));
         schedule.done(id(1));
         assert_eq!(schedule.next_ready(), None);
+    }
+
+    #[test]
+    fn a_slot_used_again_has_its_own_turn() {
+        let mut schedule = Schedule::default();
+        schedule.ready(id(0));
+        schedule.has_events(id(0));
+        schedule.forget(id(0));
+        let next = AssociationId { slot: 0, generation: 1 };
+        schedule.ready(next);
+        schedule.has_events(next);
+        assert_eq!(schedule.next_ready(), Some(next));
+        assert_eq!(schedule.next_with_events(), Some(next));
+        schedule.done(next);
+        schedule.events_drained(next);
+        assert_eq!((schedule.next_ready(), schedule.next_with_events()), (None, None));
+    }
+
+    /// Pacing sets a near deadline again and again, in front of T3-rtx and of a heartbeat.
+    #[test]
+    fn timers_that_are_set_again_leave_nothing_behind() {
+        let mut schedule = Schedule::default();
+        for step in 0..10_000 {
+            let now = step * 1_000_000;
+            for slot in 0..3 {
+                schedule.deadline(id(slot), Some(at(now + 30_000_000_000)));
+                schedule.deadline(id(slot), Some(at(now + 1_000_000_000)));
+                schedule.deadline(id(slot), Some(at(now + 500_000)));
+            }
+            assert_eq!(schedule.deadlines.len(), 3);
+            let due: Vec<_> = std::iter::from_fn(|| schedule.pop_due(at(now + 500_000))).collect();
+            assert_eq!(due, [id(0), id(1), id(2)]);
+        }
+    }
+
+    /// Restarting timers, as every acknowledgement does, does not touch the heap.
+    #[test]
+    fn deadlines_that_move_back_cost_nothing() {
+        let mut schedule = Schedule::default();
+        (0..100).for_each(|slot| schedule.deadline(id(slot), Some(at(1_000))));
+        let before = schedule.deadlines.moves;
+        for later in 2_000..12_000 {
+            schedule.deadline(id(5), Some(at(later)));
+        }
+        assert_eq!(schedule.deadlines.moves, before);
+    }
+
+    #[test]
+    fn ten_thousand_that_go_at_once_cost_a_step_each() {
+        const ALL: u32 = 10_000;
+        let mut schedule = Schedule::default();
+        for slot in 0..ALL {
+            schedule.ready(id(slot));
+            schedule.has_events(id(slot));
+            schedule.deadline(id(slot), Some(at(u64::from(slot * 7 % ALL))));
+        }
+        (schedule.looks, schedule.deadlines.moves) = (0, 0);
+        (0..ALL).for_each(|slot| schedule.forget(id(slot)));
+        assert_eq!((schedule.next_ready(), schedule.next_with_events()), (None, None));
+        assert_eq!((schedule.next_deadline(), schedule.deadlines.len()), (None, 0));
+        assert_eq!(schedule.looks, 2 * u64::from(ALL));
+        // A logarithm of them all for each.
+        assert!(schedule.deadlines.moves <= 15 * u64::from(ALL), "{}", schedule.deadlines.moves);
     }
 }

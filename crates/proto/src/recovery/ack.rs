@@ -89,6 +89,14 @@ pub(crate) enum Freed {
     Payload(usize),
 }
 
+/// Chunks that one acknowledgement may report as missing again without limit.
+///
+/// To take a chunk back, and to acknowledge it anew, costs as much as it did for the first time: a
+/// peer whose gap blocks come and go would have all that is outstanding worked through for each of
+/// its packets. More at once are believed once in an RTO. Until then what was acknowledged counts as
+/// acknowledged, except the next TSN: that one is missing for certain.
+const FEW: usize = 64;
+
 /// The receiver's acknowledgements as the sender knows them.
 #[derive(Debug, Default)]
 pub(crate) struct Acknowledged {
@@ -96,6 +104,8 @@ pub(crate) struct Acknowledged {
     ranges: Vec<(u64, u64)>,
     /// The ranges of the acknowledgement at hand; kept for its memory.
     scratch: Vec<(u64, u64)>,
+    /// When more than a few were last reported missing again.
+    reneged_at: Option<Instant>,
     /// Once there is something that the peer has for good.
     non_renegable: Option<Box<NonRenegable>>,
     /// Number of the latest packet ever acknowledged.
@@ -175,8 +185,15 @@ impl Acknowledged {
         }
         // A receiver that had no room for more blocks has reneged on nothing above them. But the
         // cumulative TSN always says of the next one that it is not there.
-        let reported_to = if complete { u64::MAX } else { reported_to.max(cumulative + 1) };
+        let reported_to = match (self.believes_reneging(now, paths), complete) {
+            (false, _) => cumulative + 1,
+            (true, false) => reported_to.max(cumulative + 1),
+            (true, true) => u64::MAX,
+        };
         self.compare(now, cumulative, reported_to, out, paths, summary);
+        if summary.reneged.len() > FEW {
+            self.reneged_at = Some(now);
+        }
         if let Some(non_renegable) = &mut self.non_renegable {
             non_renegable.free(out, |length| freed(Freed::Payload(length)));
             if non_renegable.is_empty() {
@@ -188,6 +205,14 @@ impl Acknowledged {
         }
         self.highest_tsn = self.highest_tsn.max(summary.highest_tsn.unwrap_or(0));
         Ok(())
+    }
+
+    /// Whether an RTO has passed since many chunks were reported missing again.
+    fn believes_reneging(&self, now: Instant, paths: &[Path]) -> bool {
+        self.reneged_at.is_none_or(|at| {
+            let rto = paths.iter().map(|path| path.rtt.rto()).max().unwrap_or_default();
+            now.saturating_since(at) >= rto
+        })
     }
 
     /// Walks the known and the new ranges side by side: what only the new ones have is newly

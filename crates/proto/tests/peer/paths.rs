@@ -79,7 +79,8 @@ fn paths_have_windows_and_sizes_of_their_own() {
     let (mut victim, id) = connected();
     let before = victim.association(id).statistics().paths;
     let now = victim.now;
-    victim.endpoint.handle_message_too_big(now, HERE, SECOND, 700);
+    let quoted = victim.association(id).start_of_packet();
+    victim.endpoint.handle_message_too_big(now, HERE, SECOND, 700, &quoted);
     send(&mut victim, id, 600);
     assert!(!victim.sent().is_empty());
     victim.wait();
@@ -97,7 +98,8 @@ fn chunks_that_have_become_too_large_are_fragmented_by_ip() {
     send(&mut victim, id, 1100);
     let first = victim.sent();
     let now = victim.now;
-    victim.endpoint.handle_message_too_big(now, HERE, THERE, 700);
+    let quoted = victim.association(id).start_of_packet();
+    victim.endpoint.handle_message_too_big(now, HERE, THERE, 700, &quoted);
     let (transmit, again) = victim.poll().expect("sent again at once");
     assert!(!transmit.dont_fragment);
     assert_eq!(data_of(&[again])[0].payload, data_of(&first)[0].payload);

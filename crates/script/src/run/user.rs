@@ -1,6 +1,6 @@
 //! What the user of an association does: sending, receiving, and what sockets cannot ask.
 
-use anabranch_proto::{Message, OutgoingMessage, PathState, Ppid, SendErrorReason};
+use anabranch_proto::{Association, Message, OutgoingMessage, PathState, Ppid, SendErrorReason};
 use bytes::{Buf, Bytes};
 
 use super::sockets::Answer;
@@ -39,7 +39,10 @@ impl World {
             "set_primary" | "heartbeat" => self.ask_path(call),
             "send_error" => {
                 let (local, remote) = self.path(&call.place, route(call))?;
-                self.endpoint.handle_send_error(self.now, local, remote);
+                let id = self.association(call)?;
+                let association = self.endpoint.association(id);
+                let quoted = association.map(Association::start_of_packet).unwrap_or_default();
+                self.endpoint.handle_send_error(self.now, local, remote, &quoted);
                 Ok(Answer::DONE)
             }
             name => Err(Failure::script(&call.place, format!("no call {name} is known here"))),
