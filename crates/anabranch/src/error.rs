@@ -7,6 +7,9 @@ use std::path::PathBuf;
 
 use anabranch_proto::{CloseReason, OutgoingMessage};
 
+/// Out of Resource (RFC 9260 section 3.3.10.4): the peer's endpoint has no room.
+const OUT_OF_RESOURCE: u16 = 4;
+
 /// Why an endpoint could not be bound.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -221,6 +224,9 @@ impl fmt::Display for ConnectError {
                         ": it began an association itself with a host at this address, \
                          maybe behind the same NAT: choose another local port",
                     ),
+                    CloseReason::PeerAbort { code: Some(OUT_OF_RESOURCE), .. } => {
+                        f.write_str(": the server is full, try again later")
+                    }
                     CloseReason::PeerAbort { .. } => {
                         f.write_str(": check that a server listens on this SCTP port")
                     }
@@ -271,7 +277,7 @@ impl From<AssociationError> for io::Error {
         let kind = match &error {
             AssociationError::Closed(reason) => match reason {
                 CloseReason::PeerAbort { .. } => io::ErrorKind::ConnectionReset,
-                CloseReason::LocalAbort => io::ErrorKind::ConnectionAborted,
+                CloseReason::LocalAbort | CloseReason::GaveWay => io::ErrorKind::ConnectionAborted,
                 CloseReason::Shutdown => io::ErrorKind::BrokenPipe,
                 CloseReason::ConnectTimeout
                 | CloseReason::Unreachable
@@ -442,6 +448,18 @@ mod tests {
             "cannot connect to 10.0.0.1:80, 10.0.1.1:80 over UDP port 9899: the peer did not \
              answer: check that a server listens there and that no firewall stops UDP"
         );
+    }
+
+    #[test]
+    fn a_server_that_is_full_is_told_from_one_that_is_not_there() {
+        let abort = |code| ConnectError::Failed {
+            remotes: vec![([10, 0, 0, 1], 80).into()],
+            udp_port: 9899,
+            reason: CloseReason::PeerAbort { code, causes: Default::default() },
+        };
+        let full = abort(Some(4)).to_string();
+        assert!(full.ends_with("the server is full, try again later"), "{full}");
+        assert!(abort(None).to_string().contains("check that a server listens"));
     }
 
     #[test]

@@ -24,12 +24,18 @@ pub struct EndpointConfig {
     pub valid_cookie_life: Duration,
     /// A fresh cookie secret is made this often; the one before stays valid. 10 minutes.
     pub cookie_secret_lifetime: Duration,
-    /// Associations this endpoint holds at the most; further handshakes are refused. 65,536.
+    /// Associations this endpoint holds at the most. 65,536; a quiet one takes less than 4 KiB. When
+    /// there are as many, one that comes takes the place of one on which nothing moves and nothing
+    /// ever did, or whose peer does not take what it asked for; of addresses with more than a quarter
+    /// of all also a quiet one. If there is none, it is refused.
     pub max_associations: usize,
     /// Bytes that the receive and send buffers of all associations may take together, at least
-    /// 65,536. Once they are used up, windows are closed, sends are refused, and new associations
-    /// too; what was acknowledged is kept. One batch of packets may come on top, and for an
-    /// association with gaps what closes them. 1 GiB.
+    /// 65,536. 16 KiB of them (or a sixteenth, if that is less) are each association's own, and an
+    /// eighth is kept for those who come. Once the rest is used up, windows are closed and sends are
+    /// refused beyond that. A second later, what waits behind a hole and was not promised to be kept
+    /// is dropped, for those on which nothing moves first; if that is not enough, associations on
+    /// which nothing has moved for three RTOs (10 s at least, 60 s at the most) are ended, those who
+    /// hold most first. For an association with gaps, what closes them may come on top. 1 GiB.
     pub memory_limit: usize,
     /// Answers to packets without an association (INIT ACK, ABORT, SHUTDOWN COMPLETE) that may
     /// wait for the driver; what comes beyond is dropped. 1,024.
@@ -231,7 +237,7 @@ pub struct AssociationConfig {
     /// sender frees its memory before the data is acknowledged cumulatively. Off.
     pub nr_sack: bool,
     /// Data that was acknowledged is never dropped, so that NR-SACKs report all of it as
-    /// non-renegable. Otherwise data whose message waits for others may be dropped for want of
+    /// non-renegable; without NR-SACKs only when the endpoint's `memory_limit` is used up. Otherwise data whose message waits for others may be dropped for want of
     /// memory to make room for lower TSNs (RFC 9260 section 6.2), and only what can be delivered
     /// is non-renegable. On.
     pub never_renege: bool,

@@ -177,6 +177,9 @@ pub enum CloseReason {
     ProtocolViolation(&'static str),
     /// The shutdown was not completed in time (T5-shutdown-guard).
     ShutdownTimeout,
+    /// The endpoint had no memory or place left for others, and nothing had moved on this
+    /// association for several RTOs.
+    GaveWay,
 }
 
 impl fmt::Display for CloseReason {
@@ -195,6 +198,7 @@ impl fmt::Display for CloseReason {
             Self::Unreachable => f.write_str("the peer stopped answering"),
             Self::ProtocolViolation(what) => write!(f, "protocol violation by the peer: {what}"),
             Self::ShutdownTimeout => f.write_str("the peer did not complete the shutdown"),
+            Self::GaveWay => f.write_str("nothing moved on it, and others needed its room"),
         }
     }
 }

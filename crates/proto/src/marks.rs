@@ -61,6 +61,8 @@ marks! {
     OutOfTheBlueAbort = "packet out of the blue answered with ABORT",
     OutOfTheBlueComplete = "SHUTDOWN ACK out of the blue answered",
     Autoclose = "autoclose",
+    GivenBack = "data behind a hole given back to the endpoint",
+    GaveWay = "association at rest gave way to others",
     DataRefused = "DATA outside what can be reported",
     DataDuplicate = "DATA received again",
     DataNoRoom = "DATA dropped for want of room",

@@ -42,7 +42,7 @@ fn toggled_gaps() -> Attack {
         acknowledged = sent;
         target.take(Target::THERE, &sack);
         sent += chunks(&mut target);
-        target.now = target.now + Duration::from_millis(1);
+        target.now += Duration::from_millis(1);
     }
     let outstanding = sent - acknowledged;
     let cumulative = Tsn(target.tsn.wrapping_add(acknowledged).wrapping_sub(1));

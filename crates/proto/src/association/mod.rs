@@ -16,6 +16,7 @@ mod input;
 mod invariants;
 mod peer;
 mod potentially_failed;
+mod progress;
 mod rebinding;
 mod reconfigure;
 mod restart;
@@ -168,6 +169,13 @@ pub struct Association {
     /// The user wants the association shut down, also when the peer restarts meanwhile.
     wants_shutdown: bool,
     last_user_data: Instant,
+    /// Changes when something moves, and when it last did.
+    progress: u64,
+    progressed_at: Instant,
+    /// Bytes that the endpoint's account of memory has for it.
+    accounted: usize,
+    /// It gets no memory beyond its floor.
+    restricted: bool,
     timestamps: Timestamps,
     /// Both sides want acknowledgements in NR-SACK chunks.
     nr_sack: bool,
@@ -202,7 +210,7 @@ impl Association {
         if memory.is_too_small_for(message.data.len()) {
             return Err(SendError { reason: SendErrorReason::TooLong, message });
         }
-        if !memory.has_room(message.data.len().max(1)) {
+        if !self.memory_has_room(message.data.len().max(1)) {
             self.send.block();
             return Err(SendError { reason: SendErrorReason::Blocked, message });
         }
@@ -247,7 +255,8 @@ impl Association {
 
     /// Tells the receiver what memory the endpoint has left.
     pub(crate) fn note_memory(&mut self) {
-        self.receiver.note_memory(self.surroundings.common.memory.left());
+        let left = self.memory_left();
+        self.receiver.note_memory(left);
     }
 
     /// Bytes in the receive buffer and in the send buffer.
@@ -364,7 +373,7 @@ impl Association {
 
     /// Bytes of send buffer that are free; at 0 messages are refused.
     pub fn send_buffer_free(&self) -> usize {
-        self.send.free().min(self.surroundings.common.memory.left())
+        self.send.free().min(self.memory_left())
     }
 
     /// User bytes that are not known to have arrived: queued or in flight.

@@ -74,10 +74,10 @@ impl Endpoint {
             return Err(ConnectError::InvalidPort);
         }
         config.validate().map_err(ConnectError::Config)?;
-        if self.len() >= self.config.max_associations {
+        if self.is_full() {
             return Err(ConnectError::TooManyAssociations);
         }
-        if self.memory().left() == 0 {
+        if !self.memory().takes_newcomers() {
             return Err(ConnectError::OutOfMemory);
         }
         let local_port = match local_port {

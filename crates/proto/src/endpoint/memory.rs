@@ -6,7 +6,7 @@
 //! the rest is used up, windows are closed, data that comes nevertheless is not acknowledged, and
 //! sends are refused, beyond the floors. When enough is free again, all associations hear of it.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// What is counted: an association's share is rounded up to a multiple, in bytes, so that four
 /// bytes hold it.
@@ -38,6 +38,8 @@ pub(crate) struct Memory {
     unused_floors: AtomicUsize,
     /// Bytes that must be free before associations hear of it; 0 if none waits.
     wanted: AtomicUsize,
+    /// One of those who wait holds little: others could give way to it.
+    needy: AtomicBool,
 }
 
 impl Memory {
@@ -48,6 +50,7 @@ impl Memory {
             used: AtomicUsize::new(0),
             unused_floors: AtomicUsize::new(0),
             wanted: AtomicUsize::new(0),
+            needy: AtomicBool::new(false),
         }
     }
 
@@ -83,19 +86,26 @@ impl Memory {
         if own < LEAST.min(self.floor) { 0 } else { own }
     }
 
-    /// Bytes left for an association that holds so many. With few of them left, the associations
-    /// are told when there are more again.
-    pub(crate) fn left(&self, held: usize) -> usize {
-        let common = self.left_for_all();
+    /// Bytes left for an association that holds so many, `fresh` of which have not been accounted
+    /// for yet. With few of them left, the associations are told when there are more again.
+    pub(crate) fn left(&self, held: usize, fresh: usize) -> usize {
+        let common = self.left_for_all().saturating_sub(fresh);
         if common < self.limit / (2 * ENOUGH) {
             self.want(0);
         }
-        if common < LEAST { self.left_of_floor(held) } else { common + self.left_of_floor(held) }
+        let own = self.left_of_floor(held);
+        if common >= LEAST {
+            return common + own;
+        }
+        if held < 2 * self.floor {
+            self.needy.store(true, Relaxed);
+        }
+        own
     }
 
     /// Whether there is room for one association more: it needs something to begin with.
     pub(crate) fn takes_newcomers(&self) -> bool {
-        self.left(0) > 0
+        self.left(0, 0) > 0
     }
 
     /// Whether a message of so many bytes can never be kept.
@@ -103,10 +113,11 @@ impl Memory {
         bytes > self.limit
     }
 
-    /// Whether so many bytes are left for an association that holds `held`. If not, the
-    /// associations are told when they are.
-    pub(crate) fn has_room(&self, held: usize, bytes: usize) -> bool {
-        let has = bytes <= self.left(held) || self.is_huge(bytes) && bytes <= self.free();
+    /// Whether so many bytes are left for an association that holds `held`, of which `fresh` are not
+    /// accounted for. If not, the associations are told when they are.
+    pub(crate) fn has_room(&self, held: usize, fresh: usize, bytes: usize) -> bool {
+        let has = bytes <= self.left(held, fresh)
+            || self.is_huge(bytes) && bytes <= self.free().saturating_sub(fresh);
         if !has {
             self.want(bytes);
         }
@@ -154,6 +165,11 @@ impl Memory {
         self.wanted.load(Relaxed) > 0
     }
 
+    /// Whether an association that holds little, or one to come, could do with more.
+    pub(super) fn is_needed(&self) -> bool {
+        self.needy.load(Relaxed)
+    }
+
     /// Whether there is as much as those who wait want.
     pub(super) fn is_relieved(&self) -> bool {
         let wanted = self.wanted.load(Relaxed);
@@ -164,6 +180,7 @@ impl Memory {
     pub(super) fn take_returned(&self) -> bool {
         let returned = self.is_short() && self.is_relieved();
         if returned {
+            self.needy.store(false, Relaxed);
             self.wanted.store(0, Relaxed);
         }
         returned
@@ -181,7 +198,7 @@ mod tests {
         let held = memory.account(0, 1);
         assert_eq!((held, memory.used()), (1, UNIT));
         let held = memory.account(held, 100 * UNIT);
-        assert_eq!((held, memory.left(100 * UNIT)), (100, 775 * UNIT));
+        assert_eq!((held, memory.left(100 * UNIT, 0)), (100, 775 * UNIT));
         memory.leave(held);
         assert_eq!((memory.used(), memory.unused_floors.load(Relaxed)), (0, 0));
     }
@@ -190,22 +207,22 @@ mod tests {
     fn those_who_wait_hear_once_that_there_is_enough() {
         let memory = Memory::new(1000 * UNIT);
         memory.enter();
-        assert!(memory.has_room(0, 900 * UNIT) && !memory.take_returned());
+        assert!(memory.has_room(0, 0, 900 * UNIT) && !memory.take_returned());
         let held = memory.account(0, 800 * UNIT);
-        assert!(!memory.has_room(800 * UNIT, 101 * UNIT) && !memory.take_returned());
+        assert!(!memory.has_room(800 * UNIT, 0, 101 * UNIT) && !memory.take_returned());
         let held = memory.account(held, 700 * UNIT);
         assert!(!memory.take_returned(), "not a quarter beside what is kept back");
         let held = memory.account(held, 625 * UNIT);
         assert!(memory.take_returned() && !memory.take_returned());
-        assert!(!memory.has_room(625 * UNIT, 400 * UNIT));
+        assert!(!memory.has_room(625 * UNIT, 0, 400 * UNIT));
         let held = memory.account(held, 476 * UNIT);
         assert!(!memory.take_returned(), "not so much");
         let held = memory.account(held, 475 * UNIT);
         assert!(memory.take_returned());
         // What is kept back for others never keeps a message from ever being sent.
-        assert!(!memory.has_room(475 * UNIT, 1000 * UNIT));
+        assert!(!memory.has_room(475 * UNIT, 0, 1000 * UNIT));
         memory.account(held, 0);
-        assert!(memory.has_room(0, 1000 * UNIT) && memory.take_returned());
+        assert!(memory.has_room(0, 0, 1000 * UNIT) && memory.take_returned());
         assert!(memory.is_too_small_for(1000 * UNIT + 1));
     }
 
@@ -218,7 +235,7 @@ mod tests {
         loop {
             let mut grown = false;
             for (units, bytes) in &mut held {
-                if memory.left(*bytes) >= 1500 {
+                if memory.left(*bytes, 0) >= 1500 {
                     *bytes += 1500;
                     *units = memory.account(*units, *bytes);
                     grown = true;
@@ -232,7 +249,7 @@ mod tests {
         assert!(memory.takes_newcomers());
         for newcomer in 0..8 {
             memory.enter();
-            assert!(memory.left(0) >= FLOOR / 2, "{newcomer}: {}", memory.left(0));
+            assert!(memory.left(0, 0) >= FLOOR / 2, "{newcomer}: {}", memory.left(0, 0));
             memory.account(0, FLOOR);
         }
         assert!(memory.used() <= 1 << 20, "{}", memory.used());
@@ -243,7 +260,7 @@ mod tests {
     fn many_may_be_quiet() {
         let memory = Memory::new(1 << 20);
         (0..10_000).for_each(|_| memory.enter());
-        assert!(memory.takes_newcomers() && memory.left(0) >= (1 << 20) / 2);
+        assert!(memory.takes_newcomers() && memory.left(0, 0) >= (1 << 20) / 2);
         assert!(!memory.is_short());
     }
 }

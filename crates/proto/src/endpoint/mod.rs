@@ -13,6 +13,7 @@ mod icmp;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 pub(crate) mod memory;
+mod pressure;
 mod routing;
 mod schedule;
 mod stateless;
@@ -30,6 +31,7 @@ use self::demux::Demux;
 use self::ended::Ended;
 pub use self::icmp::{IcmpKind, IcmpMessage};
 use self::memory::Memory;
+use self::pressure::Pressure;
 use self::schedule::Schedule;
 pub use self::table::AssociationMut;
 use self::table::Slot;
@@ -64,6 +66,9 @@ pub struct Endpoint {
     free: Vec<u32>,
     demux: Demux,
     schedule: Schedule,
+    pressure: Pressure,
+    /// Associations that have ended and were not removed yet.
+    ending: usize,
     /// Answers to packets without an association, as (where to, packet).
     replies: VecDeque<(Transmit, Vec<u8>)>,
     /// Where the next search for an ephemeral SCTP port begins.
@@ -105,6 +110,8 @@ impl Endpoint {
             free: Vec::new(),
             demux,
             schedule: Schedule::default(),
+            pressure: Pressure::default(),
+            ending: 0,
             replies: VecDeque::new(),
             next_port,
             // A peer may ask for as long again.
@@ -175,11 +182,13 @@ impl Endpoint {
             }
             self.after(now, id);
         }
+        self.relieve_if_due(now);
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.schedule.next_deadline()
+        let deadlines = [self.schedule.next_deadline(), self.pressure.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Appends the next packets to `buf`: up to `max_segments` of equal size (the last one may

@@ -102,7 +102,7 @@ impl Endpoint {
                 }
                 return None;
             };
-            if self.is_full() {
+            if !self.may_take(now) {
                 self.out_of_resource(arrival, header, init.initiate_tag);
                 return None;
             }
@@ -225,11 +225,6 @@ impl Endpoint {
         }
     }
 
-    /// Whether no association more is taken.
-    fn is_full(&self) -> bool {
-        self.len() >= self.config.max_associations || self.memory().left() == 0
-    }
-
     // req: rfc9260 5.1 "it SHOULD respond with an ABORT"
     // req: rfc9260 5.1 "It SHOULD also specify the cause of abort"
     fn out_of_resource(&mut self, arrival: &Arrival, header: Header, tag: u32) {
@@ -331,7 +326,9 @@ impl Endpoint {
             None => {}
         }
         let config = self.listeners.get(&header.destination_port).cloned();
-        let (Some(config), false) = (config, self.is_full()) else {
+        // Nobody gives way to one that is not taken anyhow.
+        let config = config.filter(|_| self.make_room(now, arrival.remote));
+        let Some(config) = config else {
             self.out_of_resource(arrival, header, contents.peer_tag);
             return None;
         };

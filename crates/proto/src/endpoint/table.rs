@@ -14,6 +14,8 @@ pub(super) struct Slot {
     pub(super) generation: u32,
     /// Its memory as the account has it.
     held: u32,
+    /// It has ended, and waits to be removed.
+    ended: bool,
     pub(super) association: Option<Box<Association>>,
     /// What the association is entered under in the demultiplexer, or noted as having.
     keys: Vec<Key>,
@@ -59,7 +61,8 @@ impl Endpoint {
         }
         let Some(mut association) = slot.association.take() else { return };
         slot.generation = slot.generation.wrapping_add(1);
-        slot.held = self.surroundings.common.memory.account(slot.held, 0);
+        self.surroundings.common.memory.leave(std::mem::take(&mut slot.held));
+        self.ending -= usize::from(std::mem::take(&mut slot.ended));
         for key in slot.keys.drain(..) {
             self.demux.remove(&key, id);
         }
@@ -89,6 +92,7 @@ impl Endpoint {
             self.slots.push(Slot::default());
             (self.slots.len() - 1) as u32
         });
+        self.surroundings.common.memory.enter();
         let generation = self.slots[slot as usize].generation;
         let id = AssociationId { slot, generation };
         self.slots[slot as usize].association = Some(Box::new(association));
@@ -111,7 +115,16 @@ impl Endpoint {
             return;
         }
         let Some(association) = slot.association.as_deref_mut() else { return };
-        slot.held = self.surroundings.common.memory.account(slot.held, association.memory());
+        let memory = &self.surroundings.common.memory;
+        let held = association.memory();
+        slot.held = memory.account(slot.held, held);
+        association.on_accounted(held);
+        self.pressure.note(now, memory.is_short());
+        association.note_progress(now);
+        if association.is_closed() && !slot.ended {
+            slot.ended = true;
+            self.ending += 1;
+        }
         self.latest = now;
         // What comes for an association that has ended is out of the blue.
         let ended = association.is_closed() && !slot.keys.is_empty();

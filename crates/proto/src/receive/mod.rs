@@ -14,7 +14,8 @@
 //! Nothing that was acknowledged is ever thrown away, unless the option `never_renege` is off: then
 //! data whose message cannot be delivered yet makes room for data with lower TSNs. When the
 //! endpoint has no memory left for all its associations, each behaves as if its own buffer were
-//! full.
+//! full; and what waits behind a hole, of which the peer was not told that it is safe for good, may be
+//! given back for others.
 //!
 //! # Window
 //!
@@ -315,6 +316,53 @@ impl Receiver {
         freed
     }
 
+    /// Drops all data whose message waits for others, as far as the peer still keeps it. Returns what
+    /// it was charged. `tells_for_good`: NR-SACKs tell the peer what it may forget.
+    pub(crate) fn give_back(&mut self, tells_for_good: bool) -> usize {
+        let cumulative = self.map.cumulative();
+        let mut freed = 0;
+        if self.renegable.is_some() {
+            loop {
+                match self.renege(cumulative) {
+                    0 => return freed,
+                    more => freed += more,
+                }
+            }
+        }
+        if tells_for_good {
+            return 0;
+        }
+        let mut chunks = 0;
+        let mut may_drop = |first, last, charge: u32| {
+            let may = self.map.remove(first, last);
+            if may {
+                freed += charge as usize;
+                chunks += last - first + 1;
+            }
+            may
+        };
+        self.reassembly.drop_upper(cumulative, cumulative + 1, &mut may_drop);
+        self.streams.drop_upper(cumulative, cumulative + 1, &mut may_drop);
+        self.charge -= freed;
+        self.reneged += chunks;
+        freed
+    }
+
+    /// What data is charged whose message waits for others.
+    pub(crate) fn held_back(&self) -> usize {
+        self.reassembly.charge() + self.streams.held_charge()
+    }
+
+    /// User data that the user has taken, in bytes.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether any data came.
+    pub(crate) fn has_received(&self) -> bool {
+        self.chunks > 0
+    }
+
     /// Whether payload may stay in a batch of `length` bytes, and keep all of it alive.
     pub(crate) fn lends(&mut self, length: usize) -> bool {
         if self.charge == 0 {
@@ -346,7 +394,7 @@ impl Receiver {
         // All data up to the cumulative TSN can be delivered, so a chunk that moves it makes
         // room; one that fills a gap is accepted even if nothing is free.
         // req: rfc9260 6.2 "the receiver MUST drop any new incoming DATA"
-        // exempt: rfc9260 6.2 "SHOULD drop the largest TSN held" would revoke an acknowledgement; the reserve makes it needless, and only without `never_renege` it is done
+        // exempt: rfc9260 6.2 "SHOULD drop the largest TSN held" would revoke an acknowledgement; the reserve makes it needless, and it is done only without `never_renege`, or when the endpoint is short of memory
         tsn == self.map.cumulative() + 1
             && self.charge + charge <= self.limit + RESERVE
             && (self.map.has_gaps() || (self.charge < self.limit && self.memory_left() > 0))
@@ -395,7 +443,9 @@ impl Receiver {
     fn has_part(&self) -> bool {
         // req: rfc9260 6.9 "SHOULD dispatch part of its inbound message"
         // What the user was given makes room when it is released, not by dividing a message.
-        self.charge.saturating_sub(self.given) > self.partial_point
+        // Nor does waiting for the rest of one that the endpoint has no memory for.
+        let held = self.charge.saturating_sub(self.given);
+        (held > self.partial_point || held > 0 && self.memory_left() == 0)
             && self
                 .reassembly
                 .open(self.map.cumulative())

@@ -1,0 +1,109 @@
+//! Whether anything moves on an association, and what it gives up for others when its endpoint is
+//! full.
+
+use std::time::Duration;
+
+use anabranch_wire::Cause;
+
+use super::Association;
+use crate::event::CloseReason;
+use crate::marks::mark;
+use crate::time::Instant;
+
+/// An association on which nothing has moved for so many RTOs gives way to others.
+const PATIENCE: u32 = 3;
+
+/// And for no less than this: users read, and peers ask, when they like.
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Nor for longer than this: the RTO doubles also while a closed window is probed.
+const MOST_PATIENCE: Duration = Duration::from_secs(60);
+
+impl Association {
+    /// Notes whether the peer has acknowledged something, has sent something that others waited for,
+    /// or the user has read.
+    pub(crate) fn note_progress(&mut self, now: Instant) {
+        let progress = (self.outstanding.base())
+            .wrapping_add(self.receiver.cumulative())
+            .wrapping_add(self.receiver.bytes_read());
+        if progress != self.progress {
+            self.progress = progress;
+            self.progressed_at = now;
+        }
+    }
+
+    /// For how long nothing has moved.
+    pub(crate) fn quiet_for(&self, now: Instant) -> Duration {
+        now.saturating_since(self.progressed_at.max(self.last_user_data))
+    }
+
+    /// Whether nothing moves: for longer than a path that has trouble takes to recover.
+    pub(crate) fn is_at_rest(&self, now: Instant) -> bool {
+        let rto = self.paths.iter().map(|path| path.rtt.rto()).max().unwrap_or_default();
+        self.quiet_for(now) >= (rto * PATIENCE).clamp(LEAST_PATIENCE, MOST_PATIENCE)
+    }
+
+    /// Bytes that the peer keeps this side from getting rid of: what it does not acknowledge, and
+    /// what waits behind a hole. What the user does not read is not its fault.
+    pub(crate) fn held_for_peer(&self) -> usize {
+        self.send.buffered() + self.receiver.held_back()
+    }
+
+    /// Whether a user ever had anything of it.
+    pub(crate) fn carried_data(&self) -> bool {
+        self.counters.messages_sent > 0 || self.receiver.has_received()
+    }
+
+    /// Drops what was received behind a hole and only reported in gap ack blocks, to make room for
+    /// other associations. The peer keeps it and sends it again. Returns the bytes that this gave.
+    // req: rfc9260 6.2 "the data receiver MAY drop DATA chunks that"
+    // req: rfc9260 6.2 "It MAY drop these DATA chunks even though"
+    pub(crate) fn give_back(&mut self) -> usize {
+        let freed = self.receiver.give_back(self.nr_sack);
+        // The peer is to learn of it before it frees what it keeps.
+        if freed > 0 && self.state.acknowledges() {
+            mark!(GivenBack);
+            self.acknowledger.request();
+        }
+        freed
+    }
+
+    /// May hold no more than its floor from now on, because the peer's address has more than its
+    /// share; or may again.
+    pub(crate) fn restrict(&mut self, restricted: bool) {
+        self.restricted = restricted;
+    }
+
+    /// Ends the association, on which nothing moves, because the endpoint is full.
+    pub(crate) fn yield_to_others(&mut self) {
+        mark!(GaveWay);
+        let mut cause = Vec::new();
+        Cause::OutOfResource.encode(&mut cause);
+        self.abort_with(self.active, cause, CloseReason::GaveWay);
+    }
+
+    /// The endpoint has accounted for so many bytes of this association.
+    pub(crate) fn on_accounted(&mut self, bytes: usize) {
+        self.accounted = bytes;
+    }
+
+    /// Bytes of the endpoint's memory that are left to this association.
+    pub(super) fn memory_left(&self) -> usize {
+        let memory = &self.surroundings.common.memory;
+        let held = self.memory();
+        match self.restricted {
+            true => memory.left_of_floor(held),
+            false => memory.left(held, held.saturating_sub(self.accounted)),
+        }
+    }
+
+    /// Whether the endpoint has memory for a message of so many bytes.
+    pub(super) fn memory_has_room(&self, bytes: usize) -> bool {
+        let memory = &self.surroundings.common.memory;
+        let held = self.memory();
+        match self.restricted {
+            true => bytes <= memory.left_of_floor(held) || held == 0,
+            false => memory.has_room(held, held.saturating_sub(self.accounted), bytes),
+        }
+    }
+}
