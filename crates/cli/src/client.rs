@@ -20,6 +20,9 @@ pub(crate) struct ClientOptions {
     /// How long to wait for the peer's first answer
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
     pub(crate) connect_timeout: Duration,
+    /// Give up when nothing has come from the peer for so long; 0s waits for ever
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
+    timeout: Duration,
     /// UDP port of this side [default: a free one]
     #[arg(long, value_name = "N", help_heading = "SCTP")]
     pub(crate) udp_port: Option<u16>,
@@ -31,6 +34,11 @@ pub(crate) struct ClientOptions {
 }
 
 impl ClientOptions {
+    /// How long nothing may come from the peer; `None` is for ever.
+    pub(crate) fn silence(&self) -> Option<Duration> {
+        (!self.timeout.is_zero()).then_some(self.timeout)
+    }
+
     /// An endpoint that finds these hosts.
     pub(crate) fn bind<'h>(
         &self,

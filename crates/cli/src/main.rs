@@ -35,6 +35,9 @@ use tracing_subscriber::EnvFilter;
 use crate::commands::Command;
 use crate::failure::Failure;
 
+/// Threads that may wait for disks at the same time, or two for each core.
+const BLOCKING_THREADS: usize = 64;
+
 /// SCTP in user space: files over many paths and streams
 #[derive(Debug, Parser)]
 #[command(name = "anabranch", version, propagate_version = true, arg_required_else_help = true)]
@@ -60,8 +63,10 @@ fn main() -> ExitCode {
 
 fn run(program: Program) -> Result<(), Failure> {
     start_log(program.verbose)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS.max(2 * cores))
         .build()
         .map_err(|error| Failure::failed(format!("no runtime can be started: {error}")))?;
     let result = runtime.block_on(program.command.run());

@@ -53,6 +53,25 @@ fn ipv6_and_the_first_address_that_answers() {
     assert_eq!(report["connections"][0]["paths"][0]["remote"], "::1");
 }
 
+/// A server that takes the connection and says nothing, and one that stops in the middle.
+#[test]
+fn a_silent_server_is_not_waited_for_for_ever() {
+    let site = Site::new(&[10]);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (silent, _) = listener.accept().unwrap();
+        let (mut halting, _) = listener.accept().unwrap();
+        halting.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc").unwrap();
+        (silent, halting)
+    });
+    for _ in 0..2 {
+        let ended = site.get(&base, &["--timeout", "300ms", "-q"]);
+        ended.failed_with(1, "nothing came from the server for 300ms");
+    }
+    drop(server.join());
+}
+
 #[test]
 fn a_missing_file_fails_and_the_others_arrive() {
     let mut site = Site::new(&[100, 200]);

@@ -241,6 +241,7 @@ fn wrong_usage_is_one_sentence() {
         (&["echo", "--listen", "127.0.0.1:7", "--max-message", "x"], "the units of a size"),
         (&["perf", "client", "127.0.0.1"], "no port"),
         (&["perf", "client", "127.0.0.1:7", "--size", "0"], "a message has 1 to"),
+        (&["serve", ".", "--listen", "127.0.0.1:7", "--max-requests", "0"], "--max-requests"),
         (&["perf", "client", "127.0.0.1:7", "--time", "0s"], "a time is above zero"),
         (&["perf", "client", "127.0.0.1:7", "--time", "1s", "--bytes", "1"], "cannot be used with"),
         (&["perf", "client", "127.0.0.1:7", "--transport", "tcp"], "tcp is a transport of serve"),

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use http::StatusCode;
 
@@ -22,6 +23,8 @@ pub enum FetchError {
         /// The deepest cause known.
         reason: String,
     },
+    /// Nothing came from the server for so long.
+    Silent(Duration),
     /// The server answered with something else than 200.
     Status(StatusCode),
     /// The body has another length than announced.
@@ -60,6 +63,9 @@ impl fmt::Display for FetchError {
             }
             Self::Broken { received, expected: None, reason } => {
                 write!(f, "the connection broke after {received} bytes: {reason}")
+            }
+            Self::Silent(time) => {
+                write!(f, "nothing came from the server for {time:?}: it may be stuck or gone")
             }
             Self::Status(status) => write!(f, "the server answered {status}"),
             Self::Length { received, expected } => {

@@ -14,13 +14,14 @@
 mod client;
 mod error;
 mod files;
+mod gate;
 mod sctp;
 mod server;
 mod stream;
 pub mod tcp;
 mod url;
 
-pub use client::{FetchReport, Fetched, Observer, Silent, Transaction, fetch};
+pub use client::{FetchReport, Fetched, Observer, Silent, Transaction, fetch, fetch_within};
 pub use error::FetchError;
 pub use files::{FileBody, Files};
 pub use sctp::SctpStream;

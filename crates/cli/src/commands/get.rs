@@ -207,6 +207,7 @@ impl Get {
             transactions: &group.transactions,
             streams: self.streams,
             connect_timeout: self.client.connect_timeout,
+            silence: self.client.silence(),
             observer: follower,
             interrupt,
         };

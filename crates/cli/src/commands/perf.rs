@@ -40,6 +40,10 @@ struct Server {
     /// Tell of all associations together at intervals
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
+    /// Longest message that clients may have sent to them or sent back; those of all clients together
+    /// take an eighth of --memory-limit, as far as they are longer than 64 KiB
+    #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = size)]
+    max_message: usize,
     #[command(flatten)]
     options: ServiceOptions,
 }
@@ -136,7 +140,9 @@ impl ChartOf {
 impl Perf {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         match self.side {
-            Side::Server(server) => server::run(&server.options, server.interval).await,
+            Side::Server(server) => {
+                server::run(&server.options, server.interval, server.max_message).await
+            }
             Side::Client(client) => client.measurement()?.run().await,
             Side::Chart(chart) => chart.run(),
         }

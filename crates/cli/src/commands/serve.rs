@@ -34,6 +34,11 @@ pub(crate) struct Serve {
     /// What carries the streams
     #[arg(long, value_enum, default_value_t = Transport::SctpUdp)]
     transport: Transport,
+    /// Requests at work at once, each with an open file and up to 400 kB; others wait. A client has a
+    /// quarter of them at the most, and a quarter more is for clients that have none [default: 256,
+    /// or fewer if the system lets fewer files be open]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max_requests: Option<u32>,
     /// Print JSON, one document a line
     #[arg(long)]
     json: bool,
@@ -68,6 +73,7 @@ impl Serve {
             listen: self.listen,
             json: self.json,
             interrupt: Interrupt::install()?,
+            requests: self.max_requests.map_or_else(most_requests, |most| most as usize),
         };
         match self.transport {
             Transport::Tcp => transport::tcp::serve(service).await,
@@ -76,4 +82,17 @@ impl Serve {
             }
         }
     }
+}
+
+/// Requests at work at once that leave descriptors for everything else: sockets, directories, and a
+/// quarter more requests.
+fn most_requests() -> usize {
+    const MOST: u64 = 256;
+    const OTHERS: u64 = 32;
+    #[cfg(unix)]
+    let files = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)
+        .map_or(MOST, |(soft, _)| soft.saturating_sub(OTHERS) / 2);
+    #[cfg(not(unix))]
+    let files = MOST;
+    usize::try_from(files.clamp(1, MOST)).unwrap_or(1)
 }

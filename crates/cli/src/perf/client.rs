@@ -7,6 +7,7 @@ use anabranch::{Association, Endpoint};
 use anabranch_http::Authority;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, FuturesUnordered};
+use tokio::time::{Instant, sleep};
 
 use super::cpu;
 use super::meter::{Counts, Meter};
@@ -191,12 +192,18 @@ impl Measurement {
         if !self.plain {
             exchange.control(&Control::request(self.mode, self.plan)).await?;
         }
-        let report = if self.mode == Mode::Ping {
-            exchange.ping(self.plan, meter).await.map(|()| None)
-        } else if self.plain && self.mode == Mode::Receive {
-            self.receive_from_plain(&exchange).await.map(|()| None)
-        } else {
-            exchange.run().await
+        let report = async {
+            if self.mode == Mode::Ping {
+                exchange.ping(self.plan, meter).await.map(|()| None)
+            } else if self.plain && self.mode == Mode::Receive {
+                self.receive_from_plain(&exchange).await.map(|()| None)
+            } else {
+                exchange.run().await
+            }
+        };
+        let report = tokio::select! {
+            report = report => report,
+            silent = silence(member, self.client.silence()) => Err(silent),
         };
         let seconds = member.counts.seconds();
         match report {
@@ -268,6 +275,27 @@ impl Measurement {
         let sender = member.association.statistics().map(|s| Instruments::of(&s));
         let events = member.watch.stop();
         AssociationReport { sent, received, seconds, error, sender, events }
+    }
+}
+
+/// Waits until nothing has moved on an association for so long, and says so.
+async fn silence(member: &Member, longest: Option<Duration>) -> String {
+    let Some(longest) = longest else { return std::future::pending().await };
+    let moved = || {
+        let waiting = member.association.statistics();
+        let waiting = waiting.map(|s| (s.send_queue_bytes, s.outstanding_bytes));
+        let totals = member.counts.totals();
+        (totals.bytes_sent, totals.bytes_received, waiting)
+    };
+    let mut last = (moved(), Instant::now());
+    loop {
+        sleep((longest / 8).max(Duration::from_millis(1))).await;
+        let now = moved();
+        if now != last.0 {
+            last = (now, Instant::now());
+        } else if last.1.elapsed() >= longest {
+            return format!("nothing moved for {longest:?}: the peer may be stuck or gone");
+        }
     }
 }
 

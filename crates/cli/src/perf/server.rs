@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::Association;
+use anabranch::{Association, EndpointConfig};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use super::cpu;
 use super::meter::{Counts, Meter};
@@ -17,6 +19,7 @@ use crate::service::{Served, ServiceOptions};
 pub(crate) async fn run(
     options: &ServiceOptions,
     interval: Option<Duration>,
+    most_size: usize,
 ) -> Result<(), Failure> {
     let meter = Arc::new(Meter::new().map_err(Failure::failed)?);
     let json = options.json;
@@ -34,7 +37,9 @@ pub(crate) async fn run(
             }
         })
     });
-    let serve = move |association| serve(association, Arc::clone(&meter));
+    let limit = options.sctp.memory_limit.unwrap_or(EndpointConfig::default().memory_limit);
+    let room = Arc::new(Room::new(most_size, limit / 8));
+    let serve = move |association| serve(association, Arc::clone(&meter), Arc::clone(&room));
     let result = options.run("perf", serve).await;
     if let Some(ticking) = ticking {
         ticking.abort();
@@ -42,10 +47,51 @@ pub(crate) async fn run(
     result
 }
 
-async fn serve(association: Association, meter: Arc<Meter>) -> Served {
+/// The memory that long messages of all clients may take together: those that are put together to be
+/// sent back, and those that wait to be sent.
+#[derive(Debug)]
+struct Room {
+    /// The longest message.
+    most: usize,
+    /// What is left, in units.
+    left: Semaphore,
+}
+
+/// Bytes of a unit; messages that are shorter than a few of them are not counted.
+const UNIT: usize = 1024;
+
+/// Bytes of a message for which nobody has to wait.
+const SHORT: usize = 64 * UNIT;
+
+/// How long a client waits for room.
+const BUSY: Duration = Duration::from_secs(10);
+
+impl Room {
+    fn new(most: usize, all: usize) -> Self {
+        let units = (all.max(most) / UNIT).clamp(1, Semaphore::MAX_PERMITS);
+        Self { most, left: Semaphore::new(units) }
+    }
+
+    /// Room for messages of so many bytes, one at a time.
+    async fn take(&self, size: usize) -> Result<Option<SemaphorePermit<'_>>, String> {
+        if size > self.most {
+            return Err(format!("this server has messages of {} bytes at the most", self.most));
+        }
+        if size <= SHORT {
+            return Ok(None);
+        }
+        let units = u32::try_from(size / UNIT).unwrap_or(u32::MAX);
+        match timeout(BUSY, self.left.acquire_many(units)).await {
+            Ok(room) => Ok(room.ok()),
+            Err(_) => Err("the server is busy with long messages: take shorter ones".to_owned()),
+        }
+    }
+}
+
+async fn serve(association: Association, meter: Arc<Meter>, room: Arc<Room>) -> Served {
     let counts = Arc::new(Counts::new());
     meter.add(&association, &counts);
-    let error = measure(&association, &counts).await.err();
+    let error = measure(&association, &counts, &room).await.err();
     if let Some(error) = &error {
         association.abort(error.as_bytes());
     }
@@ -61,10 +107,15 @@ async fn serve(association: Association, meter: Arc<Meter>) -> Served {
 }
 
 /// Does what a client asks for, until it shuts the association down.
-async fn measure(association: &Association, counts: &Counts) -> Result<(), String> {
+async fn measure(association: &Association, counts: &Counts, room: &Room) -> Result<(), String> {
     let cpu = cpu::seconds();
     let Some((mode, plan)) = request(association).await? else {
         return Ok(());
+    };
+    let sends_back = mode == Mode::Ping;
+    let _room = match sends_back || mode.receives() {
+        true => room.take(plan.size).await?,
+        false => None,
     };
     counts.start();
     let exchange = Exchange {
@@ -75,8 +126,8 @@ async fn measure(association: &Association, counts: &Counts) -> Result<(), Strin
         cooperative: true,
         cpu,
     };
-    if mode == Mode::Ping {
-        return exchange.echo().await;
+    if sends_back {
+        return exchange.echo(plan.size).await;
     }
     exchange.run().await?;
     match association.recv().await {
@@ -104,5 +155,24 @@ async fn request(association: &Association) -> Result<Option<(Mode, Plan)>, Stri
             Ok(Some((mode, plan)))
         }
         Control::End { .. } | Control::Report(_) => Err("there was no request".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn long_messages_of_all_clients_have_a_bound() {
+        let room = Room::new(16 << 20, 128 << 20);
+        let mut taken = Vec::new();
+        for _ in 0..8 {
+            taken.push(room.take(16 << 20).await.unwrap());
+        }
+        assert!(room.take(16 << 20).await.unwrap_err().contains("busy"));
+        assert!(room.take(SHORT).await.unwrap().is_none(), "short ones do not wait");
+        taken.pop();
+        assert!(room.take(16 << 20).await.unwrap().is_some());
+        assert!(room.take((16 << 20) + 1).await.unwrap_err().contains("16777216"));
     }
 }

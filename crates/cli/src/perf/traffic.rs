@@ -1,6 +1,7 @@
 //! The messages of a measurement, over one association.
 
 use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch::{Association, OutgoingMessage};
@@ -9,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::cpu;
 use super::meter::{Counts, Meter};
-use super::protocol::{CONTROL, Control, DATA, ECHO, MOST_SIZE, Plan, Report};
+use super::protocol::{CONTROL, Control, DATA, ECHO, Plan, Report};
 use crate::parts::Parts;
 
 /// What both sides of an exchange agree on.
@@ -177,9 +178,9 @@ impl Exchange<'_> {
         }
     }
 
-    /// Sends messages back until the other side shuts down.
-    pub(crate) async fn echo(&self) -> Result<(), String> {
-        let mut parts = Parts::new(MOST_SIZE);
+    /// Sends messages of `most` bytes at the most back until the other side shuts down.
+    pub(crate) async fn echo(&self, most: usize) -> Result<(), String> {
+        let mut parts = Parts::new(most);
         while let Some(message) =
             self.association.recv().await.map_err(|error| error.to_string())?
         {
@@ -213,9 +214,16 @@ fn data(
     message
 }
 
-/// What messages hold: every message the same, shared bytes.
+/// What messages hold: every message of every association the same bytes, so that what waits to be
+/// sent takes no more memory than the longest message.
 fn filler(size: usize) -> Bytes {
-    (0..size).map(|index| index as u8).collect()
+    static LONGEST: Mutex<Bytes> = Mutex::new(Bytes::new());
+    let mut longest = LONGEST.lock().unwrap_or_else(PoisonError::into_inner);
+    if longest.len() < size {
+        let length = size.next_power_of_two();
+        *longest = (0..length).map(|index| index as u8).collect();
+    }
+    longest.slice(..size)
 }
 
 fn after(duration: Duration) -> Instant {

@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anabranch_http::{Authority, FetchError, Fetched, Files, Observer, Transaction};
+use anabranch_http::{Authority, FetchError, Fetched, Files, Observer, ServerOptions, Transaction};
+use hyper_util::rt::TokioTimer;
 use serde::Serialize;
 
 use crate::address::{Address, ListenAddress};
@@ -25,6 +26,8 @@ pub(crate) struct Service {
     pub(crate) listen: ListenAddress,
     pub(crate) json: bool,
     pub(crate) interrupt: Interrupt,
+    /// Requests at work at once.
+    pub(crate) requests: usize,
 }
 
 #[derive(Serialize)]
@@ -47,6 +50,11 @@ enum ServerEvent<'a> {
 }
 
 impl Service {
+    /// How requests are served; their bounds are for all connections together.
+    pub(crate) fn options(&self) -> ServerOptions {
+        ServerOptions::default().with_timer(TokioTimer::new()).with_requests(self.requests)
+    }
+
     /// Tells that requests are answered from now on, and where.
     pub(crate) fn listening(
         &self,
@@ -99,6 +107,8 @@ pub(crate) struct Order<'a> {
     pub(crate) transactions: &'a [Transaction],
     pub(crate) streams: u16,
     pub(crate) connect_timeout: Duration,
+    /// How long nothing may come from the server.
+    pub(crate) silence: Option<Duration>,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) interrupt: &'a Interrupt,
 }

@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use anabranch::{Association, ConnectOptions, Endpoint};
-use anabranch_http::{Host, ServerOptions, StreamTotals, fetch, serve_connection};
+use anabranch_http::{
+    FetchError, Host, ServerOptions, StreamTotals, fetch_within, serve_connection,
+};
 
 use super::{Delivery, Order, Service};
 use crate::client::ClientOptions;
@@ -14,7 +16,8 @@ use crate::failure::Failure;
 use crate::options::{SctpOptions, Transport};
 use crate::report::{PathEvent, Traffic};
 
-/// Streams that one client of `serve` may use; each is memory of the server.
+/// Streams that one client of `serve` may use. What a stream costs before its request is at work is
+/// bounded by the length of the request; requests at work are bounded by themselves.
 const SERVED_STREAMS: u16 = 1024;
 
 /// Serves until the user stops it.
@@ -32,16 +35,15 @@ pub(crate) async fn serve(
     let port = service.listen.port;
     let listener = listen(&endpoint, port, config)?;
     service.listening(transport, port, transport.udp_port(&endpoint))?;
-    let handle = |association| answer(service.clone(), association);
+    let http = service.options();
+    let handle = |association| answer(service.clone(), http.clone(), association);
     accept_all(&endpoint, listener, &service.interrupt, handle).await;
     Ok(())
 }
 
-async fn answer(service: Service, association: Association) {
+async fn answer(service: Service, http: ServerOptions, association: Association) {
     let watch = Watch::start(&association);
-    let served =
-        serve_connection(association.clone(), service.files.clone(), &ServerOptions::default())
-            .await;
+    let served = serve_connection(association.clone(), service.files.clone(), &http).await;
     let error = end(&association).await.err();
     let traffic = traffic(&association, &served.streams, watch.stop());
     let peer = traffic.peer().unwrap_or_else(|| "a client".to_owned());
@@ -83,14 +85,21 @@ impl Client {
         };
         let watch = Watch::start(&association);
         let streams = usize::from(order.streams);
+        let Order { transactions, observer, silence, .. } = order;
+        let fetching = fetch_within(&association, transactions, streams, observer, silence);
         let report = tokio::select! {
-            report = fetch(&association, order.transactions, streams, order.observer) => report,
+            report = fetching => report,
             () = order.interrupt.wait() => {
                 association.abort(b"interrupted by the user");
                 return Err(Failure::Interrupted);
             }
         };
         let done = Instant::now();
+        let silent = |result: &Result<_, _>| matches!(result, Err(FetchError::Silent(_)));
+        if report.results.iter().any(silent) {
+            // Nor would it answer a SHUTDOWN.
+            association.abort(b"the server was silent for too long");
+        }
         let ended = end(&association).await;
         // With all files there, how the association ends matters to nobody.
         let error = ended.err().filter(|_| report.results.iter().any(Result::is_err));

@@ -6,9 +6,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anabranch_http::tcp::{TcpClient, TcpServerConnection};
-use anabranch_http::{ServerOptions, StreamTotals, fetch, serve_connection};
+use anabranch_http::{ServerOptions, StreamTotals, fetch_within, serve_connection};
 use futures_util::future::select_all;
-use hyper_util::rt::TokioTimer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
@@ -22,7 +21,7 @@ use crate::report::{PathReport, Traffic};
 pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
     let (listeners, port) = bind(&service).await?;
     service.listening(Transport::Tcp, port, None)?;
-    let options = ServerOptions::default().with_timer(TokioTimer::new());
+    let options = service.options();
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -94,7 +93,8 @@ pub(crate) async fn fetch_all(order: Order<'_>) -> Result<Delivery, Failure> {
                 Failure::failed(format!("cannot connect to {}: {error}", order.authority))
             })?;
         let streams = usize::from(order.streams);
-        let report = fetch(&client, order.transactions, streams, order.observer).await;
+        let Order { transactions, observer, silence, .. } = order;
+        let report = fetch_within(&client, transactions, streams, observer, silence).await;
         let done = Instant::now();
         let paths = client.paths();
         let addresses = |id| paths.iter().find(|p| p.id == id).map(|p| (p.local, p.remote));

@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::error::Error as _;
 use std::io;
 use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -15,6 +18,7 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use tokio::time::{Instant, timeout_at};
 
 use self::sink::Sink;
 use crate::error::{FetchError, root_cause};
@@ -86,10 +90,25 @@ pub async fn fetch<C: OpenStreams>(
     streams: usize,
     observer: &dyn Observer,
 ) -> FetchReport {
+    fetch_within(connection, transactions, streams, observer, None).await
+}
+
+/// The same, and gives up when nothing has come on any stream for `silence`: neither what is under
+/// way nor what has not begun is waited for then. To be called within a tokio runtime with a timer.
+pub async fn fetch_within<C: OpenStreams>(
+    connection: &C,
+    transactions: &[Transaction],
+    streams: usize,
+    observer: &dyn Observer,
+    silence: Option<Duration>,
+) -> FetchReport {
     let pool = Pool {
         connection,
         transactions,
         observer,
+        silence,
+        heard: Mutex::new(Instant::now()),
+        silent: AtomicBool::new(false),
         state: Mutex::new(State {
             queue: (0..transactions.len()).map(|index| Attempt { index, again: false }).collect(),
             results: transactions.iter().map(|_| None).collect(),
@@ -116,6 +135,12 @@ struct Pool<'a, C> {
     connection: &'a C,
     transactions: &'a [Transaction],
     observer: &'a dyn Observer,
+    /// How long nothing may come.
+    silence: Option<Duration>,
+    /// When something last came on any stream, or was last asked for.
+    heard: Mutex<Instant>,
+    /// Nothing came for too long.
+    silent: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -161,15 +186,44 @@ impl<C: OpenStreams> Pool<'_, C> {
     /// One stream of the pool; a stream that ends is replaced while there is something to do.
     async fn work(&self) {
         while let Some(attempt) = self.take() {
-            self.run_stream(attempt).await;
+            match self.silence.filter(|_| self.silent.load(Relaxed)) {
+                Some(silence) => self.settle(attempt.index, Err(FetchError::Silent(silence))),
+                None => self.run_stream(attempt).await,
+            }
+        }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Instant> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for something that comes from the server, as long as anything does.
+    async fn hear<T>(&self, what: impl Future<Output = T>) -> Result<T, FetchError> {
+        let Some(silence) = self.silence else { return Ok(what.await) };
+        let mut what = pin!(what);
+        *self.heard() = Instant::now();
+        loop {
+            let until = *self.heard() + silence;
+            match timeout_at(until, &mut what).await {
+                Ok(came) => {
+                    *self.heard() = Instant::now();
+                    return Ok(came);
+                }
+                Err(_) if *self.heard() + silence > until => {}
+                Err(_) => {
+                    self.silent.store(true, Relaxed);
+                    return Err(FetchError::Silent(silence));
+                }
+            }
         }
     }
 
     /// Opens a stream and carries out transactions on it, beginning with `first`.
     async fn run_stream(&self, first: Attempt) {
-        let stream = match self.connection.open().await {
+        let opened = self.hear(self.connection.open()).await;
+        let stream = match opened.and_then(|opened| opened.map_err(FetchError::Stream)) {
             Ok(stream) => stream,
-            Err(error) => return self.settle(first.index, Err(FetchError::Stream(error))),
+            Err(error) => return self.settle(first.index, Err(error)),
         };
         let id = stream.id;
         let counters = Arc::clone(self.state().counters.entry(id).or_default());
@@ -219,7 +273,14 @@ impl<C: OpenStreams> Pool<'_, C> {
                 return Next::Free;
             }
         };
-        let response = match sender.send_request(request).await {
+        let response = match self.hear(sender.send_request(request)).await {
+            Ok(response) => response,
+            Err(silent) => {
+                self.settle(index, Err(silent));
+                return Next::Over;
+            }
+        };
+        let response = match response {
             Ok(response) => response,
             // The server ended the idle stream before the request was on it.
             Err(error) if error.is_canceled() && !again => {
@@ -258,7 +319,7 @@ impl<C: OpenStreams> Pool<'_, C> {
             .and_then(|value| value.parse::<u64>().ok());
         if head.status != StatusCode::OK {
             // Read to the end, so that the stream can be used again.
-            while let Some(frame) = body.frame().await {
+            while let Some(frame) = self.hear(body.frame()).await? {
                 if let Err(error) = frame {
                     return Err(broken(&error, 0, expected));
                 }
@@ -268,7 +329,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         self.observer.started(index, stream, expected);
         let mut sink = Sink::create(&transaction.file).await?;
         let mut bytes = 0;
-        while let Some(frame) = body.frame().await {
+        while let Some(frame) = self.hear(body.frame()).await? {
             let frame = frame.map_err(|error| broken(&error, bytes, expected))?;
             if let Ok(piece) = frame.into_data() {
                 let len = piece.len() as u64;

@@ -16,10 +16,11 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use http::header::{
     ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
-    LAST_MODIFIED, LOCATION,
+    LAST_MODIFIED, LOCATION, RETRY_AFTER,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::service::Service;
+use tokio::sync::Semaphore;
 use tracing::info;
 
 pub use self::body::FileBody;
@@ -35,7 +36,13 @@ use self::validators::Validators;
 #[derive(Clone, Debug)]
 pub struct Files {
     root: Arc<Dir>,
+    /// Directories that are listed at once.
+    listing: Arc<Semaphore>,
 }
+
+/// A listing is work for the processor and the disk: no more of them at once than leaves others
+/// their turn.
+const LISTINGS: usize = 2;
 
 /// What a path leads to.
 enum Found {
@@ -57,7 +64,7 @@ impl Files {
     /// The directory cannot be opened.
     pub fn open(directory: &Path) -> io::Result<Self> {
         let root = Dir::open_ambient_dir(directory, ambient_authority())?;
-        Ok(Self { root: Arc::new(root) })
+        Ok(Self { root: Arc::new(root), listing: Arc::new(Semaphore::new(LISTINGS)) })
     }
 
     async fn answer(self, method: Method, path: String, headers: HeaderMap) -> Response<FileBody> {
@@ -72,6 +79,11 @@ impl Files {
         let root = Arc::clone(&self.root);
         let directory = target.directory;
         let title = path.clone();
+        // What may become a listing. No other target ends with a slash.
+        let _place = match directory {
+            true => self.listing.acquire().await.ok(),
+            false => None,
+        };
         // Opening and listing may wait for a disk.
         let found =
             tokio::task::spawn_blocking(move || find(&root, &target.path, directory, &title)).await;
@@ -91,10 +103,14 @@ impl Files {
                 io::ErrorKind::InvalidFilename | io::ErrorKind::InvalidInput => {
                     StatusCode::NOT_FOUND
                 }
+                _ if is_out_of_files(&error) => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
             }),
             Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR),
         };
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
         if method == Method::HEAD {
             *response.body_mut() = FileBody::empty();
         }
@@ -119,6 +135,13 @@ impl<B> Service<Request<B>> for Files {
             Ok(response)
         })
     }
+}
+
+/// Whether the process or the system has no file descriptor left: others give theirs back soon.
+fn is_out_of_files(error: &io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    cfg!(unix) && matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
 /// Looks `path` up and opens it.

@@ -1,0 +1,361 @@
+//! How many requests a server works on at once, and for how long it waits for slow peers.
+//!
+//! A request at work costs memory, an open file and now and then a thread. A peer may ask on a
+//! thousand streams and take nothing: so there are so many places for all, and one connection has a
+//! quarter of them at the most. Whoever is not at work yet waits; the first request of a connection has
+//! places of its own, so that no number of requests of a few connections keeps others out. A place is
+//! kept until the transport has taken all of the answer, and it is taken from those on whose connection
+//! nothing moves: after two minutes, or after ten seconds when others wait for it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Buf;
+use http_body::{Body, Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Requests at work unless told otherwise.
+pub(crate) const MOST_REQUESTS: usize = 256;
+
+/// The part of all places that one connection may have.
+const SHARE: usize = 4;
+
+/// Bytes of a request's head at the most.
+const LONGEST_HEAD: usize = 16 << 10;
+
+/// Bytes of a head that is not complete which nobody is begrudged.
+const SHORT_HEAD: usize = 2 << 10;
+
+/// Bytes of heads that are not complete, for each request that may be at work.
+const HEADS: usize = 32 << 10;
+
+/// How long nothing may move on a connection that has an answer coming.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The same when others wait.
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The places of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Gate(Arc<Places>);
+
+#[derive(Debug)]
+struct Places {
+    most: usize,
+    all: Arc<Semaphore>,
+    /// For connections that have nothing at work.
+    firsts: Arc<Semaphore>,
+    /// Requests that wait for a place that others have.
+    waiting: AtomicUsize,
+    /// Bytes of heads that are not complete.
+    heads: AtomicUsize,
+}
+
+impl Gate {
+    /// So many requests at work at once, and a quarter more for connections that have none.
+    pub(crate) fn new(most: usize) -> Self {
+        let most = most.clamp(1, Semaphore::MAX_PERMITS / 2);
+        Self(Arc::new(Places {
+            most,
+            all: Arc::new(Semaphore::new(most)),
+            firsts: Arc::new(Semaphore::new(most.div_ceil(SHARE))),
+            waiting: AtomicUsize::new(0),
+            heads: AtomicUsize::new(0),
+        }))
+    }
+
+    pub(crate) fn connection(&self) -> Arc<Connection> {
+        Arc::new(Connection {
+            places: Arc::clone(&self.0),
+            own: Arc::new(Semaphore::new(self.0.most.div_ceil(SHARE))),
+            moved: Mutex::new(Instant::now()),
+        })
+    }
+}
+
+/// Counts one who waits for as long as it does.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Places {
+    async fn enter(&self, first: bool) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = Arc::clone(&self.all).try_acquire_owned() {
+            return Some(place);
+        }
+        if first && let Ok(place) = Arc::clone(&self.firsts).try_acquire_owned() {
+            return Some(place);
+        }
+        let _waiting = Waiting::new(&self.waiting);
+        let firsts = async {
+            match first {
+                true => Arc::clone(&self.firsts).acquire_owned().await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            place = Arc::clone(&self.all).acquire_owned() => place.ok(),
+            place = firsts => place.ok(),
+        }
+    }
+}
+
+/// What one connection has at work.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    places: Arc<Places>,
+    own: Arc<Semaphore>,
+    /// When the transport last took something of an answer.
+    moved: Mutex<Instant>,
+}
+
+impl Connection {
+    pub(crate) fn stream(self: &Arc<Self>) -> Arc<Stream> {
+        Arc::new(Stream { connection: Arc::clone(self), state: Mutex::default() })
+    }
+
+    fn moved(&self) -> MutexGuard<'_, Instant> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one stream has at work.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    connection: Arc<Connection>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The places that the request has, of its connection and of all.
+    places: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+    /// A head is complete, and its answer is not.
+    answering: bool,
+    /// The answer is complete, but the transport has not taken all of it.
+    answered: bool,
+    /// Bytes of a head that is not complete.
+    head: usize,
+}
+
+impl Stream {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget_head(&self, state: &mut State) {
+        self.connection.places.heads.fetch_sub(std::mem::take(&mut state.head), Relaxed);
+    }
+
+    /// A request is complete: waits until it may be worked on.
+    pub(crate) async fn enter(&self) {
+        let has_places = {
+            let mut state = self.state();
+            self.forget_head(&mut state);
+            (state.answering, state.answered) = (true, false);
+            state.places.is_some()
+        };
+        if has_places {
+            return;
+        }
+        let Ok(own) = Arc::clone(&self.connection.own).acquire_owned().await else { return };
+        let places = &self.connection.places;
+        let first = self.connection.own.available_permits() + 1 == places.most.div_ceil(SHARE);
+        let Some(place) = places.enter(first).await else { return };
+        self.state().places = Some((own, place));
+    }
+
+    /// Bytes came; what is too much for a head that is not complete is refused.
+    fn read(&self, count: usize) -> io::Result<()> {
+        let mut state = self.state();
+        if state.answering {
+            return Ok(());
+        }
+        state.head += count;
+        let places = &self.connection.places;
+        let heads = places.heads.fetch_add(count, Relaxed) + count;
+        let crowded = heads > HEADS * places.most && state.head > SHORT_HEAD;
+        if state.head > LONGEST_HEAD || crowded {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "too long a request"));
+        }
+        Ok(())
+    }
+
+    fn answered(&self) {
+        self.state().answered = true;
+    }
+
+    /// The transport has taken all that there was.
+    fn flushed(&self) {
+        let mut state = self.state();
+        if state.answered {
+            *state = State { head: state.head, ..State::default() };
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let head = self.state().head;
+        self.connection.places.heads.fetch_sub(head, Relaxed);
+    }
+}
+
+/// The body of an answer, which tells when it is complete or given up.
+pub(crate) struct Answer<B> {
+    body: Pin<Box<B>>,
+    stream: Arc<Stream>,
+}
+
+impl<B> Answer<B> {
+    pub(crate) fn new(body: B, stream: Arc<Stream>) -> Self {
+        Self { body: Box::pin(body), stream }
+    }
+}
+
+impl<B> Drop for Answer<B> {
+    fn drop(&mut self) {
+        self.stream.answered();
+    }
+}
+
+impl<B: Body> Body for Answer<B>
+where
+    B::Data: Buf,
+{
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        self.body.as_mut().poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A stream whose requests stand in line, and which breaks when its peer takes nothing.
+#[derive(Debug)]
+pub(crate) struct Watched<S> {
+    inner: S,
+    stream: Arc<Stream>,
+    /// Since when nothing could be written, and when that is looked at.
+    stalled: Option<(Instant, Pin<Box<Sleep>>)>,
+}
+
+impl<S> Watched<S> {
+    pub(crate) fn new(inner: S, stream: Arc<Stream>) -> Self {
+        Self { inner, stream, stalled: None }
+    }
+
+    /// Something was written, or not for some time.
+    fn watch(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let connection = &self.stream.connection;
+        if written.is_ready() {
+            self.stalled = None;
+            *connection.moved() = Instant::now();
+            return written;
+        }
+        let begin = || (Instant::now(), Box::pin(sleep(LOOK)));
+        let (since, look) = self.stalled.get_or_insert_with(begin);
+        while look.as_mut().poll(cx).is_ready() {
+            let crowded = connection.places.waiting.load(Relaxed) > 0;
+            let patience = if crowded { LEAST_PATIENCE } else { PATIENCE };
+            let since = (*since).max(*connection.moved());
+            if since.elapsed() >= patience {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            look.as_mut().reset(Instant::now() + LOOK);
+        }
+        Poll::Pending
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let result = Pin::new(&mut self.inner).poll_read(cx, buf);
+        let read = buf.filled().len().saturating_sub(before);
+        if let (Poll::Ready(Ok(())), true) = (&result, read > 0) {
+            self.stream.read(read)?;
+        }
+        result
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.inner).poll_write(cx, buf);
+        this.watch(cx, written)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.inner).poll_write_vectored(cx, bufs);
+        this.watch(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.inner).poll_flush(cx);
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.stream.flushed();
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests;

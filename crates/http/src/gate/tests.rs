@@ -1,0 +1,204 @@
+use std::convert::Infallible;
+use std::sync::atomic::AtomicUsize;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioTimer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::server::{ServerOptions, serve_connection};
+use crate::stream::{AcceptStreams, ByteStream};
+
+/// Longer than hyper and the stream hold.
+const BODY: usize = 1 << 20;
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+struct Far(mpsc::UnboundedReceiver<ByteStream<DuplexStream>>);
+
+impl AcceptStreams for Far {
+    type Stream = DuplexStream;
+
+    async fn accept(&mut self) -> io::Result<Option<ByteStream<DuplexStream>>> {
+        Ok(self.0.recv().await)
+    }
+}
+
+/// A client with one connection, and the requests that the server has begun to work on.
+struct Client {
+    streams: mpsc::UnboundedSender<ByteStream<DuplexStream>>,
+    begun: Arc<AtomicUsize>,
+    _server: JoinHandle<()>,
+}
+
+impl Client {
+    fn new(options: &ServerOptions) -> Self {
+        let (streams, far) = mpsc::unbounded_channel();
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (options, counted) = (options.clone(), Arc::clone(&begun));
+        let service = hyper::service::service_fn(move |_: Request<Incoming>| {
+            counted.fetch_add(1, Relaxed);
+            async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![7; BODY])))) }
+        });
+        let serving = async move {
+            serve_connection(Far(far), service, &options).await;
+        };
+        Self { streams, begun, _server: tokio::spawn(serving) }
+    }
+
+    async fn ask(&self, request: &[u8]) -> DuplexStream {
+        let (mut near, far) = duplex(8192);
+        self.streams.send(ByteStream { id: 0, io: far }).unwrap();
+        near.write_all(request).await.unwrap();
+        near
+    }
+
+    fn begun(&self) -> usize {
+        self.begun.load(Relaxed)
+    }
+}
+
+/// Reads a whole answer; returns whether it came whole.
+async fn read(stream: &mut DuplexStream) -> bool {
+    let mut read = 0;
+    let mut bytes = vec![0; 65_536];
+    while read < BODY {
+        match stream.read(&mut bytes).await {
+            Ok(0) | Err(_) => return false,
+            Ok(count) => read += count,
+        }
+    }
+    true
+}
+
+async fn wait(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_asks_much_and_takes_nothing_has_its_share() {
+    let options = ServerOptions::default().with_requests(16);
+    let hog = Client::new(&options);
+    let mut streams = Vec::new();
+    for _ in 0..200 {
+        streams.push(hog.ask(REQUEST).await);
+    }
+    wait(1).await;
+    assert_eq!(hog.begun(), 4, "a quarter of 16");
+    let honest = Client::new(&options);
+    assert!(read(&mut honest.ask(REQUEST).await).await);
+    // It reads after all: each of them has its turn.
+    let whole = futures_util::future::join_all(streams.iter_mut().map(read)).await;
+    assert!(whole.iter().all(|whole| *whole));
+    assert_eq!(hog.begun(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_request_of_a_connection_has_places_of_its_own() {
+    let options = ServerOptions::default().with_requests(16);
+    let hogs: Vec<_> = (0..4).map(|_| Client::new(&options)).collect();
+    let mut streams = Vec::new();
+    for hog in &hogs {
+        for _ in 0..10 {
+            streams.push(hog.ask(REQUEST).await);
+        }
+    }
+    wait(1).await;
+    assert_eq!(hogs.iter().map(Client::begun).sum::<usize>(), 16);
+    for _ in 0..3 {
+        let honest = Client::new(&options);
+        let mut stream = honest.ask(REQUEST).await;
+        wait(1).await;
+        assert_eq!(honest.begun(), 1);
+        assert!(read(&mut stream).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_nothing_gives_way_to_those_who_wait() {
+    let options = ServerOptions::default().with_requests(4);
+    // Four places and one for a first request.
+    let hogs: Vec<_> = (0..5).map(|_| Client::new(&options)).collect();
+    let mut streams = Vec::new();
+    for hog in &hogs {
+        streams.push(hog.ask(REQUEST).await);
+    }
+    wait(60).await;
+    assert_eq!(hogs.iter().map(Client::begun).sum::<usize>(), 5);
+    let honest = Client::new(&options);
+    let mut stream = honest.ask(REQUEST).await;
+    wait(3).await;
+    assert_eq!(honest.begun(), 1, "they have been still for a minute already");
+    assert!(read(&mut stream).await);
+    let mut whole = 0;
+    for stream in &mut streams {
+        whole += usize::from(read(stream).await);
+    }
+    assert!(whole < 5, "somebody gave way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_still_connection_is_waited_for_while_nobody_needs_its_place() {
+    let client = Client::new(&ServerOptions::default());
+    let mut stream = client.ask(REQUEST).await;
+    wait(110).await;
+    assert!(read(&mut stream).await);
+    let mut stream = client.ask(REQUEST).await;
+    wait(130).await;
+    assert!(!read(&mut stream).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_as_alive_as_the_liveliest_of_its_streams() {
+    let client = Client::new(&ServerOptions::default());
+    let mut patient = client.ask(REQUEST).await;
+    for _ in 0..10 {
+        wait(60).await;
+        assert!(read(&mut client.ask(REQUEST).await).await);
+    }
+    assert!(read(&mut patient).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_request_has_a_length_and_a_time() {
+    let options = ServerOptions::default().with_timer(TokioTimer::new());
+    let client = Client::new(&options);
+    let mut stream = client.ask(b"GET / HTTP/1.1\r\nx: ").await;
+    let _ = stream.write_all(&[b'a'; 20_000]).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    let mut stream = client.ask(b"GET / HTTP/1.1\r\nx: ").await;
+    wait(29).await;
+    stream.write_all(b"a").await.unwrap();
+    wait(2).await;
+    assert!(stream.write_all(b"a").await.is_err(), "30 s are over");
+    assert_eq!(client.begun(), 0);
+    let mut stream = client.ask(b"GET / HTTP/1.1\r\nx: ").await;
+    stream.write_all(b"a\r\n\r\n").await.unwrap();
+    assert!(read(&mut stream).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_requests_of_all_are_bounded_together() {
+    let options = ServerOptions::default().with_requests(4);
+    let client = Client::new(&options);
+    let half = [&b"GET / HTTP/1.1\r\nx: "[..], &[b'a'; 8000]].concat();
+    let mut streams = Vec::new();
+    for _ in 0..100 {
+        streams.push(client.ask(&half).await);
+        wait(0).await;
+    }
+    wait(1).await;
+    let mut open = 0;
+    for stream in &mut streams {
+        open += usize::from(stream.write_all(b"a").await.is_ok());
+    }
+    assert!((10..=4 * HEADS / 8000).contains(&open), "{open} are open");
+    // Whole requests come through all the same.
+    assert!(read(&mut client.ask(REQUEST).await).await);
+}
