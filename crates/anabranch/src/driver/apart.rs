@@ -21,24 +21,22 @@ impl Driver {
         if !self.sockets.are_apart() {
             return false;
         }
-        let mut begun = now;
+        let mut ended = now;
         for _ in 0..ROUNDS {
-            if !self.strangers.may_look(begun, std::mem::take(&mut idle)) {
+            if !self.strangers.may_look(ended, std::mem::take(&mut idle)) {
                 return true;
             }
-            if !self.look_apart(cx, now) {
-                return false;
-            }
-            let ended = self.shared.runtime.now();
+            let Some(begun) = self.look_apart(cx, now) else { return false };
+            ended = self.shared.runtime.now();
             self.strangers.looked(begun, ended);
-            begun = ended;
         }
         true
     }
 
-    /// Takes a few packets from each queue of strangers. Returns whether there were any.
-    fn look_apart(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
-        let mut any = false;
+    /// Takes a few packets from each queue of strangers. Returns when that began, if there were
+    /// any.
+    fn look_apart(&mut self, cx: &mut Context<'_>, now: Instant) -> Option<Instant> {
+        let mut begun = None;
         for apart in Apart::ALL {
             for index in 0..self.sockets.len() {
                 let mut buffers: [IoSliceMut<'_>; BATCHES] =
@@ -47,21 +45,30 @@ impl Driver {
                     break;
                 };
                 let batches = &mut self.batches;
-                match socket.poll_receive_apart(apart, cx, &mut buffers, batches) {
+                let looked = socket.poll_receive_apart(apart, cx, &mut buffers, batches);
+                if looked.is_ready() {
+                    begun.get_or_insert_with(|| self.shared.runtime.now());
+                }
+                match looked {
                     Poll::Pending => {}
                     Poll::Ready(Ok(count)) => {
                         self.receive_errors = 0;
                         self.take_batches(now, bound, count, Handed::Strangers);
-                        any = true;
                     }
+                    // A socket that does nothing but fail must not keep the task busy.
                     Poll::Ready(Err(_)) => {
                         self.receive_errors += 1;
-                        any |= self.receive_errors < MOST_ERRORS;
+                        if self.receive_errors >= MOST_ERRORS {
+                            return None;
+                        }
                     }
                 }
             }
         }
-        any | self.take_handed_strangers(now)
+        if self.take_handed_strangers(now) {
+            begun.get_or_insert(now);
+        }
+        begun
     }
 
     /// Gives the engine some of what other shards have received of strangers for it. Returns
