@@ -311,6 +311,13 @@ impl Options {
         let addresses_after = restart_amid(e, &mut reboot, &mut shutdown, paths as usize);
         if addresses_after.is_some() && e.one_in(2) {
             policies::all_paths(e, &mut configs);
+            // The peer has something to send on all of them, before and afterwards.
+            if let Some((node, ..)) = reboot {
+                let traffic = &mut traffic[1 - node];
+                (traffic.messages, traffic.longest) = (400, 5000);
+                (traffic.bytes, traffic.burst) = (1_000_000, 20);
+                shutdown = [None; 2];
+            }
         }
         let few_streams = reboot.is_some() && e.one_in(3);
         Self {
