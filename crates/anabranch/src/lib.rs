@@ -71,7 +71,8 @@ pub use anabranch_proto::{
     AssociationConfig, Blocked, Blocking, CloseReason, Counters, Coupling, DormantBehaviour,
     Encapsulation, EndpointConfig, InitiationOrder, Message, Multipath, MultipathMode,
     OutgoingMessage, PathChoice, PathState, PathStatistics, Payload, Ppid, ProtocolUnreachable,
-    RetransmissionPolicy, RetransmissionPrecedence, RetransmissionQueue, Statistics,
+    RetransmissionPolicy, RetransmissionPrecedence, RetransmissionQueue, RtoFloor, Statistics,
+    Vigilance,
 };
 pub use association::Association;
 pub use builder::Builder;

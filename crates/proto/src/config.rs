@@ -178,8 +178,10 @@ impl Routes {
 pub struct AssociationConfig {
     /// RTO.Initial, 1 s.
     pub rto_initial: Duration,
-    /// RTO.Min, 1 s.
+    /// RTO.Min, 1 s; 300 ms by default, counted as [`rto_floor`](Self::rto_floor) says.
     pub rto_min: Duration,
+    /// What RTO.Min is the least value of.
+    pub rto_floor: RtoFloor,
     /// RTO.Max, 60 s.
     pub rto_max: Duration,
     /// HB.interval, 30 s; `None` sends heartbeats for path verification only.
@@ -187,9 +189,9 @@ pub struct AssociationConfig {
     /// Path.Max.Retrans: a path is inactive when its error count exceeds this. 5.
     pub path_max_retrans: u32,
     /// PFMR, PotentiallyFailed.Max.Retrans: a path is potentially failed when its error count
-    /// exceeds this, and data takes an active path then (RFC 7829 section 3). 0 leaves a path at the
-    /// first timeout, as the RFC recommends; `path_max_retrans` and more never take effect. `None`,
-    /// the default, is without that state.
+    /// exceeds this, and data takes an active path then (RFC 7829 section 3). 0, the default, leaves a
+    /// path at the first timeout, as the RFC recommends; `path_max_retrans` and more never take
+    /// effect. `None`, as in the profiles of RFCs, is without that state.
     pub potentially_failed_max_retrans: Option<u32>,
     /// Association.Max.Retrans: the association ends when more retransmissions in a row than
     /// this went unanswered, whatever the path. 10.
@@ -250,6 +252,10 @@ pub struct AssociationConfig {
     pub multipath: Option<Multipath>,
     /// When an unanswered heartbeat is repeated.
     pub heartbeat_retry: HeartbeatRetry,
+    /// How soon trouble is looked into, so that a path that is back, or a peer that is gone, is
+    /// noticed in seconds. `None`, as in the profiles of RFCs, leaves it to HB.interval and to timers
+    /// that have backed off.
+    pub vigilance: Option<Vigilance>,
     /// CPT: failover to another path is permanent, so that it becomes the primary one, when the
     /// primary path's error count exceeds this (caro 3.4); 0 makes it permanent as soon as there is
     /// a failover. `None` returns to the primary path whenever it answers. This is
@@ -398,6 +404,47 @@ pub enum HeartbeatRetry {
     AtOnce,
 }
 
+/// What RTO.Min is the least value of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtoFloor {
+    /// Of the RTO (RFC 9260 section 6.3.1, C6).
+    Rto,
+    /// Of what the RTO has above the smoothed round-trip time, as in Linux' TCP. A peer may keep its
+    /// acknowledgement back for 200 ms and more; a least value of the RTO itself covers that on short
+    /// paths only, or costs a second everywhere.
+    AboveSrtt,
+}
+
+/// How soon trouble is looked into.
+///
+/// - While data waits and no path is active, heartbeats follow one another with the RTO, but not
+///   later than `interval`. Without anything to send they back off up to RTO.Max.
+/// - When a path answers again, what was in flight before leaves at once; a timer that has backed off
+///   meanwhile is not waited for. A path that timed out is probed when anything comes on it.
+/// - When data was coming and stops (64 KiB since the last silence, or with something missing or a
+///   message unfinished), each path is asked once, two RTOs later. That opens a new mapping in a
+///   translator that forgot the old one, and a peer that lost its state says so.
+/// - ICMP 'port unreachable' is a hint (RFC 6951 section 5.5): when all paths that work are refused in
+///   this way three times, for `refused_after`, with nothing heard of the peer in between, the
+///   association ends. A sender of data waits four times as long, since only the other end can open a
+///   new mapping.
+/// - Association.Max.Retrans ends the association not before the timeouts of one path alone would have
+///   come to that number: several paths must not make it shorter-lived than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Vigilance {
+    /// Longest time between heartbeats on a path while something is amiss, at least 100 ms. 2 s.
+    pub interval: Duration,
+    /// How long every path has to be refused. 2 s.
+    pub refused_after: Duration,
+}
+
+impl Default for Vigilance {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(2), refused_after: Duration::from_secs(2) }
+    }
+}
+
 /// When ICMP 'protocol unreachable' about another packet than an INIT, with the right verification
 /// tag, ends the association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -417,10 +464,11 @@ impl AssociationConfig {
         Self {
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_secs(1),
+            rto_floor: RtoFloor::Rto,
             rto_max: Duration::from_secs(60),
             heartbeat_interval: Some(Duration::from_secs(30)),
             path_max_retrans: 5,
-            // exempt: rfc7829 6 "The following protocol parameter is RECOMMENDED" the state is off unless it is asked for; 0 is what the documentation and the program's help recommend
+            // exempt: rfc7829 6 "The following protocol parameter is RECOMMENDED" RFC 9260 knows no such state, and this profile keeps to its letter; the default profile has 0
             // exempt: rfc7829 3.2 "The RECOMMENDED value of PFMR is 0" the same
             potentially_failed_max_retrans: None,
             association_max_retrans: 10,
@@ -446,6 +494,7 @@ impl AssociationConfig {
             credit_retransmissions: false,
             multipath: None,
             heartbeat_retry: HeartbeatRetry::Interval,
+            vigilance: None,
             change_primary_threshold: None,
             informed_failover: false,
             loss_probe_interval: Duration::from_secs(1),
@@ -513,12 +562,13 @@ impl AssociationConfig {
 
     /// These options with concurrent multipath transfer and what belongs to it: retransmissions take
     /// the path with the largest slow-start threshold (RTX-SSTHRESH), what waits on one path does
-    /// not hold up the others, and for CMT-PF a path is potentially failed at its first timeout.
+    /// not hold up the others, and for CMT-PF a path is potentially failed at its first timeout; CMT
+    /// is without that state.
     #[must_use]
     pub fn with_multipath(self, mode: MultipathMode) -> Self {
         let potentially_failed_max_retrans = match mode {
             MultipathMode::Off => return Self { multipath: None, ..self },
-            MultipathMode::Cmt => self.potentially_failed_max_retrans,
+            MultipathMode::Cmt => None,
             MultipathMode::CmtPf => Some(0),
         };
         Self {
@@ -598,6 +648,11 @@ impl AssociationConfig {
         check(self.send_buffer >= 1, "send_buffer", "must be at least 1")?;
         check(self.stream_send_buffer >= 1, "stream_send_buffer", "must be at least 1")?;
         check(self.max_message_size >= 1, "max_message_size", "must be at least 1")?;
+        check(
+            self.vigilance.is_none_or(|v| v.interval >= Duration::from_millis(100)),
+            "vigilance.interval",
+            "must be at least 100 ms",
+        )?;
         check(self.mtu.base >= 576, "mtu.base", "must be at least 576")?;
         check(self.mtu.max >= self.mtu.base, "mtu.max", "must not be below mtu.base")?;
         check(self.mtu.max <= 65_532, "mtu.max", "must be at most 65532")?;
@@ -622,11 +677,23 @@ impl AssociationConfig {
 impl Default for AssociationConfig {
     /// RFC 9260 with what two decades have taught: pacing in place of Max.Burst, an initial
     /// window of ten packets, lost retransmissions repaired without a timeout, failed paths
-    /// probed at once, packets filled by fragments, no word of ICMP believed against the peer's.
+    /// probed at once, packets filled by fragments, no word of ICMP believed against the peer's;
+    /// a path left at its first timeout, which comes after 300 ms and a round trip, and trouble
+    /// looked into at once ([`Vigilance`]).
     fn default() -> Self {
         // exempt: rfc9260 10 "MUST treat this message as an abort with" these defaults wait for a second one, because hosts send it for packets that found the raw socket of their SCTP full; `rfc9260` keeps to the letter
+        // With a floor of 300 ms above the SRTT a path that is cut costs 0.3 s and a round trip, and an
+        // acknowledgement that a peer keeps back for 200 ms does not look like a loss (docs/cuts.md has
+        // the measurements).
+        // exempt: rfc9260 16 "The following protocol parameters are RECOMMENDED" these defaults have an RTO.Min of 300 ms, counted above the smoothed round-trip time; `rfc9260` keeps to the letter
         // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" these defaults begin with ten packets as TCP does (RFC 6928); `rfc9260` keeps to the letter
         Self {
+            rto_min: Duration::from_millis(300),
+            rto_floor: RtoFloor::AboveSrtt,
+            // req: rfc7829 6 "The following protocol parameter is RECOMMENDED"
+            // req: rfc7829 3.2 "The RECOMMENDED value of PFMR is 0"
+            potentially_failed_max_retrans: Some(0),
+            vigilance: Some(Vigilance::default()),
             burst: BurstControl::Pacing { quantum: 16 },
             initial_cwnd: InitialCwnd::Mtus(10),
             slow_start_limit_mtus: 8,

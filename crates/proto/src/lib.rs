@@ -37,7 +37,7 @@ pub use anabranch_wire::Ppid;
 pub use association::Association;
 pub use config::{
     AssociationConfig, BurstControl, Encapsulation, EndpointConfig, HeartbeatRetry, IdleCwnd,
-    InitialCwnd, MtuConfig, ProtocolUnreachable, Revision,
+    InitialCwnd, MtuConfig, ProtocolUnreachable, Revision, RtoFloor, Vigilance,
 };
 pub use congestion::Coupling;
 pub use endpoint::{

@@ -159,6 +159,11 @@ pub struct PathStatistics {
     pub remote_udp_port: u16,
     /// State.
     pub state: PathState,
+    /// The peer has answered on it, or it is the one that the association was set up on.
+    pub verified: bool,
+    /// It is not verified because somebody answered that there is no such association: a translator
+    /// (NAT) on the way shows the peer another address than it was told.
+    pub disowned: bool,
     /// Smoothed round-trip time; `None` before the first measurement.
     pub srtt: Option<Duration>,
     /// Its variation.

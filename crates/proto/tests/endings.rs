@@ -106,6 +106,8 @@ fn messages_that_expire_make_room_and_wake_who_waits() {
     let mut config = config();
     config.send_buffer = 20_000;
     config.receive_buffer = 3000;
+    // No probe of the closed window takes a message along meanwhile.
+    config.rto_min = Duration::from_secs(1);
     let mut pair = Pair::connected(1, config);
     // The peer's window closes.
     pair.reads[1] = false;

@@ -72,6 +72,8 @@ pub struct Network {
     pub send_errors: Probability,
     /// Share of packets that a router drops with 'destination unreachable'.
     pub unreachable: Probability,
+    /// What the router says of them.
+    pub unreachable_kind: IcmpKind,
     draws: Rng,
     /// Packets that the host could not send, and that a router refused.
     pub refused: u64,
@@ -113,6 +115,7 @@ impl Network {
             lateness: Duration::ZERO,
             send_errors: Probability::ZERO,
             unreachable: Probability::ZERO,
+            unreachable_kind: IcmpKind::OtherUnreachable,
             draws: Rng::stream(seed, 55),
             refused: 0,
             check: true,
@@ -408,7 +411,7 @@ impl Network {
             endpoint.handle_send_error(self.now, local, remote, &packet.bytes);
         } else if self.draws.chance(self.unreachable) {
             self.trace.sent(self.now, node, packet, "unreachable");
-            let kind = IcmpKind::OtherUnreachable;
+            let kind = self.unreachable_kind;
             let quoted = packet.bytes.clone();
             let at = self.now + Duration::from_millis(1);
             self.after(at, Later::Icmp { node, local, remote, kind, quoted });

@@ -150,8 +150,8 @@ fn closed(name: &'static str, window: u32) -> Attack {
     attack(
         name,
         [
-            // One for each RTO, and the data that a probe brings through.
-            figure("probes", 600, probes),
+            // One for each RTO of at least 300 ms, and the data that a probe brings through.
+            figure("probes", 2000, probes),
             figure("packets sent", 1800, packets(&pair, 0) - sent),
             figure("bytes held", 2 * BYTES as u64, memory.most()),
         ],
@@ -176,7 +176,7 @@ fn silent() -> Attack {
         "a peer that falls silent while 1 MB waits",
         [
             figure("seconds", 900, seconds),
-            figure("packets sent", 150, packets),
+            figure("packets sent", 300, packets),
             figure("bytes held afterwards", 4096, memory.grown()),
         ],
     )

@@ -11,7 +11,7 @@ use anabranch_wire::{Cause, Init, Parameter, Tsn, parameter_kind};
 use super::peer::{Peer, Refusal, init_value};
 use super::state::{Echo, Repeat, State};
 use super::timestamp::Timestamps;
-use super::{Association, Control, Surroundings};
+use super::{Association, Control, Surroundings, Watch};
 use crate::config::AssociationConfig;
 use crate::endpoint::cookie::CookieContents;
 use crate::event::{CloseReason, Event};
@@ -121,6 +121,7 @@ impl Association {
             phase: Phase::Primary,
             error_count: 0,
             adaptation: None,
+            watch: Watch::default(),
             no_sctp_since: None,
             send: SendQueue::new(&config),
             outstanding,
@@ -436,6 +437,7 @@ impl Association {
         // req: rfc9260 5.2.5 "an endpoint SHOULD silently"
         let State::CookieEchoed { t1, sent_at, .. } = &self.state else { return };
         // The handshake measures the RTT, unless something was repeated (Karn).
+        self.paths[t1.path].proven = true;
         if t1.count == 0 {
             let rtt = now.saturating_since(*sent_at);
             self.paths[t1.path].rtt.on_measurement(rtt);
@@ -542,6 +544,7 @@ impl Association {
             paths_to(now, &remotes, Some(confirmed), confirmed_port, &config, &surroundings);
         // RFC 9260 section 5.4: the address that the COOKIE ECHO proves is confirmed.
         paths[0].activate();
+        paths[0].proven = true;
         for path in paths.iter_mut().filter(|path| elsewhere && path.remote == source) {
             path.remote_udp_port = udp_port;
         }

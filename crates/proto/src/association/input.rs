@@ -88,6 +88,7 @@ impl Association {
         }
         let Some(path) = self.arrived_on(now, &arrival) else { return };
         self.no_sctp_since = None;
+        self.heard_of_peer();
         self.note_memory();
         self.note_port(now, path, &arrival);
         self.verify_again(now, path);
@@ -152,6 +153,10 @@ impl Association {
             }
             self.after_data(now, path, data_packet);
         }
+        // An INIT ACK may have changed the paths.
+        if self.paths.get(path).is_some_and(|path| path.error_count > 0) {
+            self.ask_path(now, path);
+        }
     }
 
     /// Takes a packet with the peer's tag, whose first chunk is ABORT or SHUTDOWN COMPLETE with the
@@ -168,6 +173,9 @@ impl Association {
             return;
         }
         // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" an address that is not verified may be another host's, or lead through another NAT: the peer is there
+        if first.kind == anabranch_wire::kind::ABORT && self.disown_path(now, path) {
+            return;
+        }
         if !self.paths[path].is_verified() {
             self.on_refused_address(now, path);
         } else {
@@ -223,6 +231,7 @@ impl Association {
         match self.receiver.on_data(data, piece, u32::try_from(share).unwrap_or(u32::MAX)) {
             DataOutcome::New => {
                 self.last_user_data = now;
+                self.watch.on_data(now, data.payload.len());
                 true
             }
             DataOutcome::Duplicate => {
@@ -257,6 +266,7 @@ impl Association {
         // req: rfc9260 6.7 "same destination address from which the"
         // req: rfc9260 6.4 "SHOULD NOT vary the destination transport address"
         self.sack_path = self.reply_path(path);
+        self.paths[path].proven = true;
         seen.shutdown_sent = matches!(self.state, State::ShutdownSent { .. });
         seen.immediate |= self.buggify(1);
         self.acknowledger.on_packet(now, seen);

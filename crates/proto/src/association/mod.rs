@@ -1,7 +1,8 @@
 //! One association: its state, and what its user can do with it.
 //!
 //! The files beside this one follow the life of an association (`handshake`, `shutdown`) and
-//! the way of a packet through it (`input`, `acknowledged`, `transmit`, `timers`, `supervision`).
+//! the way of a packet through it (`input`, `acknowledged`, `transmit`, `timers`); `heartbeats`,
+//! `path_state`, `failover` and `network_reports` watch over its paths.
 
 mod acknowledged;
 mod addresses;
@@ -10,10 +11,13 @@ mod control;
 mod coupled;
 mod failover;
 mod handshake;
+mod heartbeats;
 mod incarnation;
 mod input;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
+mod network_reports;
+mod path_state;
 mod peer;
 mod potentially_failed;
 mod progress;
@@ -22,10 +26,10 @@ mod reconfigure;
 mod restart;
 mod shutdown;
 mod state;
-mod supervision;
 mod timers;
 mod timestamp;
 mod transmit;
+mod vigilance;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -42,6 +46,8 @@ pub(crate) use rebinding::Rebinding;
 pub(crate) use restart::InitAnswer;
 pub(crate) use state::State;
 use timestamp::Timestamps;
+pub(crate) use vigilance::Refused;
+use vigilance::Watch;
 
 use crate::config::{AssociationConfig, Encapsulation, Routes};
 use crate::congestion::PathView;
@@ -126,6 +132,7 @@ pub struct Association {
     error_count: u32,
     /// The adaptation layer that the peer announced, until the user has been told.
     adaptation: Option<u32>,
+    watch: Watch,
     /// Since when ICMP has said, and no packet of the peer has denied, that it has no SCTP.
     no_sctp_since: Option<Instant>,
     send: SendQueue,

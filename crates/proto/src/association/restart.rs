@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use anabranch_wire::{Cause, Tsn};
 
+use super::Watch;
 use super::peer::Peer;
 use super::state::State;
 use super::timestamp::Timestamps;
@@ -93,6 +94,7 @@ impl Association {
         let path = self.learn_addresses(now, &cookie.addresses, path);
         self.active = path;
         self.primary = path;
+        self.paths[path].proven = true;
         self.establish(now);
         self.queue(self.reply_path(path), Control::CookieAck);
     }
@@ -148,12 +150,14 @@ impl Association {
             let confirmed = path_state.local == cookie.local && path_state.remote == cookie.remote;
             if confirmed {
                 path_state.activate();
+                path_state.proven = true;
                 self.active = index;
                 self.primary = index;
             }
         }
         if !self.paths[self.active].is_active() {
             self.paths[path].activate();
+            self.paths[path].proven = true;
         }
         // The restart came from the port that the INIT came from, or on another path.
         let active = &mut self.paths[self.active];
@@ -162,6 +166,7 @@ impl Association {
         self.fresh_sender(now, Tsn(cookie.local_initial_tsn), cookie.peer_rwnd);
         self.t5 = None;
         self.restarts = self.restarts.wrapping_add(1);
+        self.watch = Watch::default();
         self.events.push_back(Event::Restarted);
         self.establish(now);
         self.queue(self.reply_path(path), Control::CookieAck);

@@ -39,6 +39,7 @@ impl Association {
         next = earliest(next, self.t5);
         next = earliest(next, self.window_probe);
         next = earliest(next, self.send.next_expiry());
+        next = earliest(next, self.data_stop());
         if let Some(limit) = self.config.autoclose
             && matches!(self.state, State::Established)
         {
@@ -84,6 +85,9 @@ impl Association {
         if due(self.send.next_expiry()) {
             self.expire_all_messages(now);
         }
+        if due(self.data_stop()) {
+            self.on_data_stop(now);
+        }
         if due(self.window_probe) {
             self.window_probe = None;
             self.probe_now = true;
@@ -121,6 +125,12 @@ impl Association {
 
     /// T3-rtx of a path expired (RFC 9260 section 6.3.3).
     pub(super) fn on_t3(&mut self, now: Instant, index: usize) {
+        self.time_out(now, index, true);
+    }
+
+    /// What is in flight on a path is lost, as when T3-rtx expires. `counts`: also against the peer,
+    /// not against the path alone.
+    pub(super) fn time_out(&mut self, now: Instant, index: usize, counts: bool) {
         let path = &mut self.paths[index];
         path.t3 = None;
         path.stats.t3_timeouts += 1;
@@ -155,7 +165,9 @@ impl Association {
         path.recovery_exit = None;
         path.timed = None;
         if !excused {
-            self.count_association_error();
+            if counts {
+                self.count_association_error(now);
+            }
             if self.is_closed() {
                 return;
             }

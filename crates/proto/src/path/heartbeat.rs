@@ -76,6 +76,12 @@ impl Heartbeat {
         self.demanded = true;
     }
 
+    /// One is to be sent then, unless another one is sent before.
+    pub(crate) fn demand_at(&mut self, at: Instant) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        self.demanded = true;
+    }
+
     /// Whether the one that is due was asked for.
     pub(crate) fn is_demanded(&self) -> bool {
         self.demanded
@@ -101,14 +107,27 @@ impl Heartbeat {
         self.ready = true;
     }
 
-    /// A heartbeat with `nonce` leaves now; it should be answered within `rto`.
+    /// A heartbeat with `nonce` leaves now; it should be answered within `rto`. If it only repeats
+    /// one that is awaited, that one's time counts.
     // req: rfc9260 3.3.5 "MUST include a random nonce of length"
-    pub(crate) fn on_sent(&mut self, now: Instant, nonce: u64, rto: Duration) {
+    pub(crate) fn on_sent(&mut self, now: Instant, nonce: u64, rto: Duration, repeats: bool) {
+        let awaited = self.sent.and_then(|sent| sent.deadline).filter(|_| repeats);
         self.overtaken = self.sent.map(|sent| (sent.nonce, sent.at));
-        self.sent = Some(Sent { nonce, at: now, deadline: Some(now + rto) });
+        let deadline = awaited.map_or(now + rto, |awaited| awaited.min(now + rto));
+        self.sent = Some(Sent { nonce, at: now, deadline: Some(deadline) });
         self.due = None;
         self.ready = false;
         self.demanded = false;
+    }
+
+    /// Whether the answer to a heartbeat is still in time.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.sent.is_some_and(|sent| sent.deadline.is_some())
+    }
+
+    /// Whether one has been sent after this instant and not been answered.
+    pub(crate) fn sent_since(&self, at: Instant) -> bool {
+        self.sent.is_some_and(|sent| sent.at > at)
     }
 
     /// Whether a heartbeat went unanswered; true once for each.
@@ -188,7 +207,7 @@ mod tests {
         let now = Instant::from_nanos(100);
         heartbeat.schedule(Some(now));
         assert!(heartbeat.is_due(now));
-        heartbeat.on_sent(now, 7, Duration::from_nanos(50));
+        heartbeat.on_sent(now, 7, Duration::from_nanos(50), false);
         assert!(!heartbeat.is_due(now));
         assert_eq!(heartbeat.deadline(), Some(Instant::from_nanos(150)));
         assert_eq!(heartbeat.on_ack(now, 8), None);
@@ -199,7 +218,7 @@ mod tests {
         assert_eq!(heartbeat.on_ack(late, 7), None);
         // One that is repeated too early is measured when its answer comes, and so is the other.
         for (at, nonce) in [(200, 10), (250, 11), (300, 12)] {
-            heartbeat.on_sent(Instant::from_nanos(at), nonce, Duration::from_nanos(50));
+            heartbeat.on_sent(Instant::from_nanos(at), nonce, Duration::from_nanos(50), false);
         }
         let late = Instant::from_nanos(340);
         assert_eq!(heartbeat.on_ack(late, 10), None);
@@ -217,12 +236,30 @@ mod tests {
     #[test]
     fn an_excused_heartbeat_is_not_missed_and_its_answer_counts() {
         let mut heartbeat = Heartbeat::default();
-        heartbeat.on_sent(Instant::from_nanos(100), 7, Duration::from_nanos(50));
+        heartbeat.on_sent(Instant::from_nanos(100), 7, Duration::from_nanos(50), false);
         heartbeat.excuse();
         assert_eq!(heartbeat.deadline(), None);
         let late = Instant::from_nanos(160);
         assert!(!heartbeat.take_unanswered(late));
         assert_eq!(heartbeat.on_ack(late, 7), Some(Duration::from_nanos(60)));
+    }
+
+    #[test]
+    fn a_repetition_leaves_the_time_of_the_one_before() {
+        let mut heartbeat = Heartbeat::default();
+        let at = Instant::from_nanos;
+        heartbeat.on_sent(at(100), 7, Duration::from_nanos(500), true);
+        heartbeat.demand_at(at(300));
+        assert!(
+            heartbeat.is_awaited() && heartbeat.sent_since(at(99)) && !heartbeat.is_due(at(299))
+        );
+        heartbeat.on_sent(at(300), 8, Duration::from_nanos(500), true);
+        assert_eq!(heartbeat.deadline(), Some(at(600)));
+        assert!(heartbeat.take_unanswered(at(600)) && !heartbeat.is_awaited());
+        heartbeat.on_sent(at(600), 9, Duration::from_nanos(500), true);
+        assert_eq!(heartbeat.deadline(), Some(at(1100)));
+        assert_eq!(heartbeat.on_ack(at(700), 9), Some(Duration::from_nanos(100)));
+        assert!(!heartbeat.sent_since(at(0)));
     }
 
     #[test]

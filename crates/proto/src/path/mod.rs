@@ -17,7 +17,7 @@ pub(crate) use pacer::Pacer;
 pub(crate) use rtt::RttEstimator;
 pub(crate) use timeouts::TimeoutRuns;
 
-use crate::association::Rebinding;
+use crate::association::{Rebinding, Refused};
 use crate::config::{AssociationConfig, BurstControl, Encapsulation};
 use crate::congestion::Controller;
 use crate::event::PathState;
@@ -86,6 +86,13 @@ pub(crate) struct Path {
     pub(crate) regained: bool,
     /// The path failed to send and may be told so again only after this.
     pub(crate) next_send_error: Instant,
+    /// The peer itself has answered on it.
+    pub(crate) proven: bool,
+    /// The last word about it, while it was not proven, was an ABORT of somebody who does not know
+    /// the association.
+    pub(crate) disowned: bool,
+    /// ICMP says that nothing listens on its port.
+    pub(crate) refused: Option<Refused>,
     pub(crate) stats: PathCounters,
     /// Number of the next packet on it; concurrent multipath transfer tells losses by these.
     pub(crate) next_packet: u64,
@@ -168,6 +175,9 @@ impl Path {
             detached: false,
             regained: false,
             next_send_error: now,
+            proven: false,
+            disowned: false,
+            refused: None,
             stats: PathCounters::default(),
             next_packet: 1,
         }
@@ -261,6 +271,13 @@ impl Path {
     pub(crate) fn activate(&mut self) {
         self.state = PathState::Active;
         self.verified = true;
+        self.disowned = false;
+    }
+
+    /// It does not lead to the peer, whatever the user said.
+    pub(crate) fn disown(&mut self) {
+        self.verified = false;
+        self.disowned = true;
     }
 
     pub(crate) fn statistics(&self, flight: usize) -> PathStatistics {
@@ -270,6 +287,8 @@ impl Path {
             remote: self.remote,
             remote_udp_port: self.remote_udp_port,
             state: self.state,
+            verified: self.verified,
+            disowned: self.disowned,
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),

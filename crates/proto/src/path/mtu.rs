@@ -149,7 +149,10 @@ impl MtuSearch {
         self.lost = (0, 0);
         self.hint = self.hint.filter(|&hint| hint > size);
         match self.state {
-            State::Base => self.search(now),
+            State::Base => {
+                self.current = self.base;
+                self.search(now);
+            }
             State::Searching => {
                 mark!(MtuRaised);
                 self.current = size;
@@ -287,6 +290,10 @@ impl MtuSearch {
         if self.losses >= MAX_LOSSES && self.discovery && self.current > self.base {
             mark!(MtuBlackHole);
             self.enter_base();
+            // Whether the base size passes is not known any more, and with what every path has to
+            // carry nothing waits until it is: a round trip if it does, several probes if not.
+            // exempt: rfc8899 5.1.2 "default BASE_PLPMTU of 1200 bytes is RECOMMENDED" after a black hole packets have the least size until a probe of the base size is answered
+            self.current = self.min;
         }
     }
 
@@ -529,9 +536,11 @@ mod tests {
         path.search.on_full_size_loss();
         assert_eq!(path.search.current(), 1500, "not in a row");
         path.search.on_full_size_loss();
-        assert_eq!(path.search.current(), 1200);
+        assert_eq!(path.search.current(), 576, "until the base size has passed");
+        assert!(path.step());
+        assert_eq!((path.search.current(), path.probes.last()), (1200, Some(&1200)));
         assert_eq!(path.settle(), 1280);
-        assert_eq!(path.probes[..2], [1200, 1500]);
+        assert_eq!(path.probes[0], 1500);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, RtoFloor};
 use crate::time::nanos;
 
 /// Clock granularity G in nanoseconds: what drivers' timers resolve.
@@ -20,7 +20,10 @@ pub(crate) struct RttEstimator {
     srtt: u64,
     rttvar: u64,
     rto: u64,
+    rto_initial: u64,
+    /// Least value of the RTO, and of what it has above SRTT.
     rto_min: u64,
+    variation_min: u64,
     rto_max: u64,
 }
 
@@ -31,7 +34,9 @@ impl RttEstimator {
             srtt: 0,
             rttvar: 0,
             rto: nanos(config.rto_initial),
+            rto_initial: nanos(config.rto_initial),
             rto_min: nanos(config.rto_min),
+            variation_min: variation_min(config),
             rto_max: nanos(config.rto_max),
         }
     }
@@ -39,6 +44,8 @@ impl RttEstimator {
     /// Other bounds from now on.
     pub(crate) fn reconfigure(&mut self, config: &AssociationConfig) {
         (self.rto_min, self.rto_max) = (nanos(config.rto_min), nanos(config.rto_max));
+        self.variation_min = variation_min(config);
+        self.rto_initial = self.rto_initial.clamp(self.rto_min, self.rto_max);
         self.rto = self.rto.clamp(self.rto_min, self.rto_max);
     }
 
@@ -55,7 +62,17 @@ impl RttEstimator {
         }
         // Rule G1, for any variation that the clock cannot show.
         self.rttvar = self.rttvar.max(GRANULARITY);
-        self.rto = (self.srtt + 4 * self.rttvar).clamp(self.rto_min, self.rto_max);
+        self.rto = nanos(self.fresh());
+    }
+
+    /// The RTO as the measurements have it, without any back-off.
+    pub(crate) fn fresh(&self) -> Duration {
+        let rto = if self.srtt == 0 {
+            self.rto_initial
+        } else {
+            self.srtt + (4 * self.rttvar).max(self.variation_min)
+        };
+        Duration::from_nanos(rto.clamp(self.rto_min, self.rto_max))
     }
 
     /// The retransmission timer has expired: doubles the RTO, up to RTO.Max.
@@ -81,6 +98,14 @@ impl RttEstimator {
     /// Its variation; zero before the first measurement.
     pub(crate) fn rttvar(&self) -> Duration {
         Duration::from_nanos(self.rttvar)
+    }
+}
+
+/// The least that an RTO has above SRTT.
+fn variation_min(config: &AssociationConfig) -> u64 {
+    match config.rto_floor {
+        RtoFloor::Rto => 0,
+        RtoFloor::AboveSrtt => nanos(config.rto_min),
     }
 }
 
@@ -124,6 +149,24 @@ mod tests {
         assert_eq!(rtt.rto(), Duration::from_secs(60));
         rtt.on_measurement(Duration::MAX);
         assert_eq!(rtt.rto(), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_floor_above_the_round_trip_time_leaves_room_for_a_delayed_acknowledgement() {
+        let mut rtt = RttEstimator::new(&AssociationConfig {
+            rto_min: millis(300),
+            rto_floor: RtoFloor::AboveSrtt,
+            ..AssociationConfig::rfc9260()
+        });
+        assert_eq!(rtt.fresh(), millis(1000), "RTO.Initial");
+        for _ in 0..100 {
+            rtt.on_measurement(millis(500));
+        }
+        assert_eq!(rtt.rto(), millis(800));
+        rtt.back_off();
+        assert_eq!((rtt.rto(), rtt.fresh()), (millis(1600), millis(800)));
+        rtt.on_measurement(millis(100));
+        assert!(rtt.rto() > millis(450 + 4 * 100), "the variation when it is larger");
     }
 
     #[test]

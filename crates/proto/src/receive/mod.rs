@@ -469,6 +469,11 @@ impl Receiver {
         self.map.has_gaps()
     }
 
+    /// Whether something is missing of what has come: a TSN, or the rest of a message.
+    pub(crate) fn is_amid(&self) -> bool {
+        self.has_gaps() || !self.reassembly.is_empty()
+    }
+
     /// The lowest `limit` gap blocks for a SACK.
     pub(crate) fn gap_blocks(&self, limit: usize) -> impl Iterator<Item = GapBlock> + '_ {
         self.map.gap_blocks(limit)

@@ -1,0 +1,233 @@
+//! Heartbeats: when they leave, and what their answers and the lack of them mean; probes of the MTU.
+
+use std::time::Duration;
+
+use super::Association;
+use crate::config::HeartbeatRetry;
+use crate::event::PathState;
+use crate::path::{HeartbeatInfo, heartbeat};
+use crate::policy::failover::Input;
+use crate::recovery::ack::AckSummary;
+use crate::time::Instant;
+
+impl Association {
+    /// Starts heartbeats when the association is up: those that verify paths at once, a few in
+    /// each RTO.
+    // req: rfc9260 5.4 "SHOULD be limited by the 'HB.Max.Burst' parameter"
+    pub(super) fn start_supervision(&mut self, now: Instant) {
+        self.choose_concurrent_paths();
+        let burst = self.config.hb_max_burst.max(1);
+        let mut unconfirmed = 0;
+        for index in 0..self.paths.len() {
+            if self.paths[index].state == PathState::Unconfirmed {
+                let wait = self.config.rto_initial * (unconfirmed / burst);
+                self.paths[index].heartbeat.schedule(Some(now + wait));
+                unconfirmed += 1;
+            } else {
+                self.paths[index].mtu.on_path_confirmed();
+                self.schedule_heartbeat(now, index);
+            }
+            self.paths[index].last_probe = now;
+        }
+    }
+
+    pub(super) fn stop_heartbeats(&mut self) {
+        for path in &mut self.paths {
+            path.heartbeat = crate::path::Heartbeat::default();
+        }
+    }
+
+    /// The next regular heartbeat of a path.
+    pub(super) fn schedule_heartbeat(&mut self, from: Instant, index: usize) {
+        if self.paths[index].is_potentially_failed() {
+            // The end of the RTO brings the next one.
+            // req: rfc7829 3.2 "MUST be ignored for destination addresses in PF state"
+            self.paths[index].heartbeat.schedule(None);
+            return;
+        }
+        let path = &self.paths[index];
+        let rto = path.rtt.rto();
+        let rarer = path.verification_back_off(self.config.path_max_retrans);
+        let mut due = self
+            .config
+            .heartbeat_interval
+            .map(|interval| from + heartbeat::period(interval * rarer, rto, &mut self.rng));
+        if self.measures_loss() {
+            // Not before the one on its way counts as unanswered: a later one would take its place.
+            let probe = from + self.config.loss_probe_interval.max(rto);
+            due = Some(due.map_or(probe, |due| due.min(probe)));
+        }
+        self.paths[index].heartbeat.schedule(due);
+    }
+
+    /// Whether a heartbeat is to leave on a path now. Paths that carried data since the last
+    /// one are not idle and wait for another period.
+    // req: rfc9260 8.3 "SHOULD monitor the reachability of the"
+    pub(super) fn on_heartbeat_timer(&mut self, now: Instant, index: usize) {
+        if self.paths[index].heartbeat.take_unanswered(now) {
+            self.heartbeat_unanswered(now, index);
+            if self.is_closed() {
+                return;
+            }
+        }
+        let path = &self.paths[index];
+        let mut interval = self.config.heartbeat_interval.unwrap_or(Duration::ZERO);
+        if self.measures_loss() {
+            interval = interval.min(self.config.loss_probe_interval);
+        }
+        if !path.heartbeat.is_due(now) {
+            return;
+        }
+        let idle = path.last_probe + interval <= now;
+        if path.is_active() && !idle && !path.heartbeat.is_demanded() {
+            self.schedule_heartbeat(path.last_probe, index);
+        } else {
+            self.paths[index].heartbeat.make_ready();
+        }
+    }
+
+    // req: rfc9260 8.3 "SHOULD increment the respective error counter of"
+    fn heartbeat_unanswered(&mut self, now: Instant, index: usize) {
+        let state = self.paths[index].state;
+        self.paths[index].loss.on_probe(false);
+        if self.is_left_to_data(index) {
+            self.probe_potentially_failed(now, index);
+            return;
+        }
+        self.paths[index].rtt.back_off();
+        self.count_path_error(now, index);
+        // req: rfc9260 8.1 "Unacknowledged HEARTBEAT chunks observed on paths"
+        // An unconfirmed path says nothing about the peer (RFC 9260 section 5.4).
+        if index == self.active && state != PathState::Unconfirmed {
+            self.count_association_error(now);
+        }
+        if self.is_closed() || !self.state.heartbeats() {
+            return;
+        }
+        if self.paths[index].state == PathState::Unconfirmed {
+            // The others have their turn before it, so that a long list of addresses that do
+            // not answer costs no more than HB.Max.Burst in an RTO either.
+            let others =
+                self.paths.iter().filter(|path| path.state == PathState::Unconfirmed).count() - 1;
+            let turns = u32::try_from(others).unwrap_or(u32::MAX) / self.config.hb_max_burst.max(1);
+            self.paths[index].heartbeat.schedule(Some(now + self.config.rto_initial * turns));
+        } else if self.repeats_heartbeats_at_once()
+            && self.paths[index].is_verified()
+            && !self.paths[index].is_potentially_failed()
+        {
+            self.paths[index].heartbeat.demand(now);
+        } else if state == PathState::Unconfirmed {
+            // It has become inactive: the rate is that of other heartbeats from now on.
+            self.schedule_heartbeat(now, index);
+        }
+    }
+
+    pub(super) fn repeats_heartbeats_at_once(&self) -> bool {
+        self.config.heartbeat_retry == HeartbeatRetry::AtOnce
+            && self.config.heartbeat_interval.is_some()
+    }
+
+    /// Whether idle paths are probed for their loss.
+    fn measures_loss(&self) -> bool {
+        self.config.informed_failover
+            && self.config.change_primary_threshold.is_some()
+            && self.paths.len() > 1
+    }
+
+    /// A HEARTBEAT ACK came.
+    pub(super) fn on_heartbeat_ack(&mut self, now: Instant, info: HeartbeatInfo) {
+        if self.on_challenge_answer(now, info) {
+            return;
+        }
+        let index = usize::from(info.path);
+        let Some(path) = self.paths.get_mut(index) else { return };
+        if info.probe != 0 {
+            if path.heartbeat.is_probe_ack(info.nonce) {
+                path.proven = true;
+                path.mtu.on_probe_acked(now, info.probe);
+                path.mtu_changed();
+            }
+            return;
+        }
+        // A nonce that was not sent, or long ago, does not count (RFC 9260 section 5.4).
+        let Some(rtt) = path.heartbeat.on_ack(now, info.nonce) else { return };
+        path.proven = true;
+        let timed_out = path.error_count > 0 || path.is_potentially_failed();
+        path.stats.heartbeats_acked += 1;
+        path.loss.on_probe(true);
+        // req: rfc9260 8.3 "SHOULD also perform an RTT"
+        path.rtt.on_measurement(rtt);
+        // A timer from before the interface came back may have been backed off for long.
+        if std::mem::take(&mut path.regained)
+            && let Some(t3) = &mut path.t3
+        {
+            *t3 = (*t3).min(now + path.rtt.rto());
+        }
+        // req: rfc9260 8.3 "SHOULD clear the error counter of the"
+        path.error_count = 0;
+        path.stats.timeout_runs.end();
+        // req: rfc9260 8.3 "SHOULD also clear the association overall error count"
+        // req: rfc9260 8.1 "the counter SHOULD also be reset"
+        // A heartbeat that leaves because data timed out must not keep an association alive in which
+        // heartbeats get through and data does not.
+        if !self.paths[index].is_potentially_failed() || self.outstanding.is_empty() {
+            self.error_count = 0;
+        }
+        // req: rfc7829 3.2 "SHOULD clear the error counter of the destination address and transition"
+        if self.paths[index].state != PathState::Active {
+            self.set_path_state(index, PathState::Active);
+            self.fail_over(Input::Responds(index));
+        }
+        if timed_out {
+            self.resume(now, index, now - rtt);
+        }
+        if self.state.heartbeats() {
+            self.schedule_heartbeat(now, index);
+        }
+    }
+
+    /// Makes the HEARTBEAT for a path; the packet that carries it leaves now.
+    // req: rfc9260 3.3.5 "SHOULD send a HEARTBEAT (HB) chunk to its"
+    // req: rfc9260 8.3 "SHOULD include in the Heartbeat Information field"
+    pub(super) fn next_heartbeat(&mut self, now: Instant, index: usize) -> HeartbeatInfo {
+        let nonce = self.rng.next_u64();
+        // What is not known to lead to the peer is not asked more often than it has to be.
+        let urgent = self.urgent_interval(now).filter(|_| self.paths[index].is_verified());
+        let rto = self.paths[index].rtt.rto();
+        let path = &mut self.paths[index];
+        let unconfirmed = path.state == PathState::Unconfirmed;
+        path.heartbeat.on_sent(now, nonce, rto, urgent.is_some());
+        path.last_probe = now;
+        path.stats.heartbeats_sent += 1;
+        self.receiver.trim();
+        self.summary = AckSummary::default();
+        if !unconfirmed {
+            self.schedule_heartbeat(now, index);
+            if let Some(interval) = urgent {
+                self.paths[index].heartbeat.demand_at(now + interval);
+            }
+        }
+        HeartbeatInfo { path: index as u8, probe: 0, nonce }
+    }
+
+    /// Makes the HEARTBEAT that probes a path for IP packets of `size` bytes.
+    // req: rfc8899 6.2 "The RECOMMENDED method for generating probes"
+    // req: rfc8899 6.2 "defined in RFC4820 SHOULD be attached to a"
+    // req: rfc8899 6.2.2 "The RECOMMENDED method for determining the MTU of"
+    // req: rfc8899 3 "It is RECOMMENDED to use probe packets"
+    // req: rfc8899 3 "Flow control SHOULD NOT apply to DPLPMTU when"
+    pub(super) fn next_mtu_probe(
+        &mut self,
+        now: Instant,
+        index: usize,
+        size: u16,
+    ) -> HeartbeatInfo {
+        // Never 0, which stands for no probe.
+        let nonce = self.rng.next_u64() | 1;
+        let path = &mut self.paths[index];
+        path.heartbeat.on_probe_sent(nonce);
+        let rto = path.rtt.rto();
+        path.mtu.on_probe_sent(now, size, rto);
+        HeartbeatInfo { path: index as u8, probe: size, nonce }
+    }
+}

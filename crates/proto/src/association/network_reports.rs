@@ -1,0 +1,169 @@
+//! What the host and the network say: packets that cannot be sent, addresses that come and go, ICMP.
+
+use std::net::IpAddr;
+
+use super::Association;
+use super::state::State;
+use crate::config::ProtocolUnreachable;
+use crate::event::CloseReason;
+use crate::marks::mark;
+use crate::time::Instant;
+
+impl Association {
+    /// The driver could not send to a path at all. What is in flight there takes another path at
+    /// once, if one works; otherwise its timer decides (without vigilance it is as if that expired).
+    /// It counts against the path, at most once in an RTO, and never against the peer: an error of
+    /// the host says nothing about that.
+    pub(crate) fn on_send_error(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
+        let Some(index) = self.path_between(local, remote) else { return };
+        if self.is_closed() || now < self.paths[index].next_send_error {
+            return;
+        }
+        let rto = self.paths[index].rtt.rto();
+        self.paths[index].next_send_error = now + rto;
+        let elsewhere =
+            (self.paths.iter().enumerate()).any(|(other, path)| other != index && path.is_active());
+        if self.outstanding.in_flight(index) && (elsewhere || self.config.vigilance.is_none()) {
+            mark!(SendErrorInFlight);
+            self.time_out(now, index, false);
+        } else if self.is_established() && !self.paths[index].is_potentially_failed() {
+            self.count_path_error(now, index);
+        }
+    }
+
+    /// A local address can no longer be used, or again.
+    ///
+    /// Its paths do not wait for timeouts then, as long as there is another path: what is not
+    /// acknowledged goes there. When it can be used again, its paths are probed at once.
+    pub(crate) fn on_local_address(&mut self, now: Instant, local: IpAddr, usable: bool) {
+        if !self.is_established() {
+            return;
+        }
+        for index in 0..self.paths.len() {
+            let path = &mut self.paths[index];
+            if path.local != local {
+                continue;
+            }
+            let attached = std::mem::replace(&mut path.detached, !usable) && usable;
+            if attached {
+                // The interface may be in another network by now.
+                // req: rfc9260 7.2.5 "When detected by an SCTP implementation"
+                // req: rfc9260 7.2.5.2 "If such a routing change happens"
+                path.congestion.reinitialize();
+            }
+            if usable {
+                if self.state.heartbeats() {
+                    path.heartbeat.demand(now);
+                    path.regained = true;
+                }
+                continue;
+            }
+            let alternative =
+                self.paths.iter().any(|other| other.local != local && other.is_active());
+            let path = &self.paths[index];
+            if alternative && (path.is_active() || path.is_potentially_failed()) {
+                mark!(AddressVanished);
+                self.paths[index].error_count = self.config.path_max_retrans;
+                if self.outstanding.in_flight(index) {
+                    self.on_t3(now, index);
+                } else {
+                    self.count_path_error(now, index);
+                }
+                if self.is_closed() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// IP packets between two addresses must not exceed `mtu` bytes: a router said so, or the
+    /// `local_interface` did.
+    pub(crate) fn on_packet_too_big(
+        &mut self,
+        now: Instant,
+        (local, remote): (IpAddr, IpAddr),
+        mtu: u16,
+        local_interface: bool,
+    ) {
+        let Some(index) = self.path_between(local, remote) else { return };
+        let path = &mut self.paths[index];
+        let before = path.mtu.current();
+        if local_interface {
+            path.mtu.on_local_limit(now, mtu);
+        } else {
+            path.mtu.on_packet_too_big(now, mtu);
+        }
+        if path.mtu.current() < before {
+            path.mtu_changed();
+            // What is in flight in larger packets is lost; it need not wait for the timer.
+            self.resend_too_big(now, index);
+        }
+    }
+
+    fn path_between(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
+        self.paths.iter().position(|path| path.local == local && path.remote == remote)
+    }
+
+    /// A validated ICMP message says that a destination cannot be reached.
+    // req: rfc9260 10 "alternatively, increment the path error counter"
+    pub(crate) fn on_unreachable(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
+        self.on_send_error(now, local, remote);
+    }
+
+    /// A validated ICMP message says that nothing listens on the UDP port of a path. An INIT goes
+    /// to the next address at once, or the association is given up if none is left.
+    // exempt: rfc6951 5.5 "SHOULD be treated as ICMPv6 messages with type" the same as for ICMP
+    pub(crate) fn on_port_unreachable(
+        &mut self,
+        now: Instant,
+        (local, remote): (IpAddr, IpAddr),
+        quotes_init: bool,
+    ) {
+        if !quotes_init {
+            self.on_unreachable(now, local, remote);
+            if let Some(index) = self.path_between(local, remote)
+                && self.is_established()
+            {
+                self.on_refusal(now, index);
+            }
+            return;
+        }
+        self.refused(now, (local, remote), CloseReason::PortUnreachable);
+    }
+
+    /// A validated ICMP message says that the peer has no SCTP. About an INIT it counts in
+    /// COOKIE-WAIT only; otherwise [`ProtocolUnreachable`] says when it is believed.
+    // req: rfc9260 10 "MUST treat this message as an abort with"
+    pub(crate) fn on_protocol_unreachable(
+        &mut self,
+        now: Instant,
+        pair: (IpAddr, IpAddr),
+        quotes_init: bool,
+    ) {
+        if quotes_init {
+            self.refused(now, pair, CloseReason::NoSctp);
+            return;
+        }
+        let believed = match self.config.protocol_unreachable {
+            ProtocolUnreachable::Aborts => true,
+            ProtocolUnreachable::AbortsWhenRepeated => {
+                let since = *self.no_sctp_since.get_or_insert(now);
+                now >= since + self.paths[self.active].rtt.rto()
+            }
+        };
+        if !believed {
+            return;
+        }
+        self.control.clear();
+        self.close(CloseReason::NoSctp);
+    }
+
+    /// An address that an INIT went to refuses, as with an ABORT: the next one is asked.
+    fn refused(&mut self, now: Instant, (local, remote): (IpAddr, IpAddr), reason: CloseReason) {
+        let Some(index) = self.path_between(local, remote) else { return };
+        if matches!(self.state, State::CookieWait { .. }) && !self.drop_candidate(now, index) {
+            self.control.clear();
+            self.close(reason);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Error counters of paths and of the association, and the states that follow from them.
+
+use super::Association;
+use super::timers::Why;
+use crate::event::{CloseReason, Event, PathId, PathState};
+use crate::marks::mark;
+use crate::policy::failover::Input;
+use crate::time::Instant;
+
+impl Association {
+    /// One error more on a path (RFC 9260 section 8.2).
+    pub(super) fn count_path_error(&mut self, now: Instant, index: usize) {
+        let path = &mut self.paths[index];
+        // req: rfc9260 8.2 "SHOULD keep an error counter for each"
+        path.error_count = path.error_count.saturating_add(1);
+        // req: rfc9260 8.3 "SHOULD mark the corresponding destination address as"
+        let before = path.state;
+        if before != PathState::Inactive && path.error_count > self.config.path_max_retrans {
+            // RFC 7829 section 3.2, 8.
+            self.set_path_state(index, PathState::Inactive);
+            if self.repeats_heartbeats_at_once() && self.paths[index].is_verified() {
+                self.paths[index].heartbeat.demand(now);
+            } else if before == PathState::PotentiallyFailed {
+                self.schedule_heartbeat(now, index);
+            }
+            let input = match before {
+                PathState::PotentiallyFailed => Input::TimedOut(index),
+                _ => Input::Failed(index),
+            };
+            self.fail_over(input);
+            self.redirect_lost(index);
+        } else if self.exceeds_pfmr(index) {
+            self.suspect(now, index);
+        }
+        self.consider_primary();
+    }
+
+    /// Data timed out on a path that has failed: one error more.
+    pub(super) fn count_error_of_failed(&mut self, index: usize) {
+        let path = &mut self.paths[index];
+        path.error_count = path.error_count.saturating_add(1);
+        self.fail_over(Input::TimedOut(index));
+        self.consider_primary();
+    }
+
+    // req: rfc7829 5 "MUST autonomously select and set a new primary path"
+    // req: rfc7829 5 "MUST be the path that, at the given time, would be chosen for data transfer"
+    fn consider_primary(&mut self) {
+        if self.may_give_up_primary() {
+            self.fail_over(Input::GiveUpPrimary);
+        }
+    }
+
+    /// One retransmission more without an answer (RFC 9260 section 8.1).
+    // req: rfc9260 8.1 "SHOULD keep a counter on the total"
+    // exempt: rfc9260 8.1 "SHOULD consider the peer endpoint unreachable" with vigilance not before the timeouts of one path would have come to the limit, since the errors of several paths come faster
+    pub(super) fn count_association_error(&mut self, now: Instant) {
+        if self.error_count == 0 {
+            self.watch.silence_begins(now);
+        }
+        self.error_count = self.error_count.saturating_add(1);
+        // req: rfc9260 8.1 "SHOULD consider the peer endpoint unreachable"
+        if self.error_count > self.config.association_max_retrans && self.has_been_patient(now) {
+            self.control.clear();
+            // req: rfc9260 8.1 "SHALL stop transmitting any more data to"
+            // req: rfc9260 8.1 "SHOULD report the failure to the upper"
+            mark!(Unreachable);
+            self.close(CloseReason::Unreachable);
+        }
+    }
+
+    pub(super) fn set_path_state(&mut self, index: usize, state: PathState) {
+        let path = &mut self.paths[index];
+        if path.state == state {
+            return;
+        }
+        match (path.state, state) {
+            (PathState::Inactive, PathState::Active) => mark!(PathBack),
+            (PathState::PotentiallyFailed, PathState::Active) => mark!(PotentiallyFailedBack),
+            (_, PathState::Active) => mark!(PathConfirmed),
+            (_, PathState::PotentiallyFailed) => mark!(PathPotentiallyFailed),
+            (PathState::PotentiallyFailed, PathState::Inactive) => mark!(PotentiallyFailedFailed),
+            (_, PathState::Inactive) => mark!(PathFailed),
+            (_, PathState::Unconfirmed) => {}
+        }
+        let was_doubtful = path.is_potentially_failed();
+        path.state = state;
+        match state {
+            PathState::Active => {
+                self.paths_changed |= !path.is_verified();
+                path.activate();
+                path.mtu.on_path_confirmed();
+                if was_doubtful && let Some(multipath) = self.config.multipath {
+                    mark!(RecoveredWindow);
+                    path.congestion.on_recovered(multipath.recovered_cwnd_mtus);
+                }
+            }
+            PathState::Inactive => {
+                path.mtu.on_path_lost();
+                path.mtu_changed();
+            }
+            // Its windows and its MTU are those that data finds when it is back.
+            // req: rfc7829 3.2 "it MUST do this following the prescriptions of Section 7.2"
+            PathState::PotentiallyFailed | PathState::Unconfirmed => {}
+        }
+        let (local, remote) = (path.local, path.remote);
+        self.choose_concurrent_paths();
+        tracing::debug!(path = index, %remote, %state, "path state");
+        // req: rfc7829 3.2 "as well as provide the means to notify the ULP of state transitions"
+        // req: rfc7829 3.2 "notify the Upper Layer Protocol (ULP) about this state transition"
+        // req: rfc9260 8.2 "a notification SHOULD be sent to the upper layer"
+        self.events.push_back(Event::PathChanged {
+            path: PathId(index as u8),
+            local,
+            remote,
+            state,
+        });
+    }
+
+    /// An ABORT with this side's tag in return came on a path: whoever is there does not know the
+    /// association. On a path that the peer has never answered on, beside one that it has, that says
+    /// nothing of the peer: a translator on the way has shown it another address than it was told, or
+    /// the address is not its own, be it listed or given by the user. The path ends and is asked ever
+    /// more rarely, and the association goes on; `true` if it is so.
+    // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" on a path that the peer has not answered on beside one that it has a reflected tag ends the path only, since it answers a HEARTBEAT that the peer takes for one out of the blue (section 8.4)
+    pub(super) fn disown_path(&mut self, now: Instant, index: usize) -> bool {
+        let elsewhere = self.paths.iter().position(|path| path.proven);
+        if elsewhere.is_none() || self.paths[index].proven {
+            return false;
+        }
+        mark!(PathRefused);
+        self.paths_changed |= self.paths[index].is_verified();
+        self.paths[index].disown();
+        self.on_refused_address(now, index);
+        // The user's word may have had it carry data.
+        self.fail_over(Input::Failed(index));
+        if let Some(to) = elsewhere.filter(|_| !self.paths[self.active].is_verified()) {
+            self.use_path(to);
+        }
+        if self.outstanding.in_flight(index) {
+            self.lose_flight(index, Why::Useless, self.active);
+        }
+        self.outstanding.redirect_lost(index, self.active);
+        self.begin_burst();
+        true
+    }
+
+    /// Something on path `index` was answered.
+    // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
+    // req: rfc7829 3.2 "MUST transition a destination address in PF state back to active state"
+    pub(super) fn path_works(&mut self, now: Instant, index: usize) {
+        let path = &mut self.paths[index];
+        path.error_count = 0;
+        path.proven = true;
+        path.stats.timeout_runs.end();
+        let before = path.state;
+        if matches!(before, PathState::PotentiallyFailed | PathState::Inactive) {
+            self.set_path_state(index, PathState::Active);
+            if before == PathState::PotentiallyFailed {
+                // A heartbeat on its way has no more to prove.
+                self.paths[index].heartbeat.excuse();
+                self.schedule_heartbeat(now, index);
+            }
+            self.fail_over(Input::Responds(index));
+        }
+    }
+}

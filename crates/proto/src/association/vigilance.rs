@@ -1,0 +1,214 @@
+//! Vigilance: trouble is looked into at once, and what waited for a timer that has backed off leaves
+//! when a path answers again. [`Vigilance`] has the rules.
+
+use std::time::Duration;
+
+use super::Association;
+use super::timers::Why;
+use crate::config::Vigilance;
+use crate::event::{CloseReason, PathState};
+use crate::marks::mark;
+use crate::path::Path;
+use crate::policy::failover::Phase;
+use crate::time::Instant;
+
+/// So much user data in one go is a flow whose end is worth a question. Below it, a peer that sends
+/// a little now and then would cost a heartbeat each time.
+const FLOW: u32 = 65_536;
+/// How often the time until the next question doubles at the most.
+const MOST_DOUBLINGS: u8 = 6;
+/// A path is refused when so many packets in a row were.
+const REFUSALS: u8 = 3;
+/// A sender of data waits so many times as long before it believes that its peer is gone.
+const PATIENCE_OF_SENDERS: u32 = 4;
+/// A receiver's heartbeats are urgent for so long after its data stopped; it has nothing to lose then
+/// but time.
+const IMPATIENCE: Duration = Duration::from_secs(120);
+/// Longest time between heartbeats to a port that refuses.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is known of trouble.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// When user data came last.
+    data_at: Instant,
+    /// Bytes of it since this side asked last whether there is more.
+    flow: u32,
+    /// Questions in a row for want of little data. Each doubles the time until the next one, so that a
+    /// message that comes piece by piece does not cost a heartbeat for each.
+    asked: u8,
+    /// Data has stopped, and nothing has come since.
+    interrupted: bool,
+    /// A path is refused, and nothing has come since.
+    refused: bool,
+    /// When the first of the errors in a row was counted that may end the association.
+    silent_since: Instant,
+}
+
+impl Watch {
+    /// User data came.
+    pub(super) fn on_data(&mut self, now: Instant, length: usize) {
+        self.data_at = now;
+        self.flow = self.flow.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
+    }
+
+    /// The first of several errors in a row is counted.
+    pub(super) fn silence_begins(&mut self, now: Instant) {
+        self.silent_since = now;
+    }
+}
+
+/// ICMP 'port unreachable' about packets of a path, with nothing heard of the peer in between.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused {
+    since: Instant,
+    times: u8,
+}
+
+impl Association {
+    /// The user's wish for vigilance, if heartbeats may be sent now.
+    fn vigilance(&self) -> Option<Vigilance> {
+        let heartbeats = self.config.heartbeat_interval.is_some() && self.state.heartbeats();
+        self.config.vigilance.filter(|_| heartbeats)
+    }
+
+    /// Longest time between heartbeats now, if something is amiss.
+    pub(super) fn urgent_interval(&self, now: Instant) -> Option<Duration> {
+        let vigilance = self.vigilance()?;
+        if self.watch.refused {
+            return Some(vigilance.interval.min(REFUSED_INTERVAL));
+        }
+        let stuck = matches!(self.phase, Phase::PotentiallyFailed | Phase::Dormant)
+            && !(self.outstanding.is_empty() && self.send.is_empty());
+        let interrupted = self.watch.interrupted && now < self.watch.data_at + IMPATIENCE;
+        (stuck || interrupted).then_some(vigilance.interval)
+    }
+
+    /// When to ask whether there is more data, if there is none by then.
+    pub(super) fn data_stop(&self) -> Option<Instant> {
+        let flowed = self.watch.flow >= FLOW;
+        let amid = self.watch.flow > 0 && self.receiver.is_amid();
+        if !(flowed || amid) || self.vigilance().is_none() {
+            return None;
+        }
+        // The sender's first retransmission has its chance before.
+        let wait = self.paths[self.sack_path].rtt.fresh() * 2;
+        let doublings = if flowed { 0 } else { self.watch.asked.min(MOST_DOUBLINGS) };
+        Some(self.watch.data_at + wait * (1 << doublings))
+    }
+
+    /// Data was coming and has stopped: every path is asked once. The question opens a new mapping in
+    /// a translator that forgot the old one, and a peer that has no association any more answers it
+    /// with an ABORT.
+    pub(super) fn on_data_stop(&mut self, now: Instant) {
+        mark!(DataStopped);
+        let flowed = self.watch.flow >= FLOW;
+        self.watch.asked = if flowed { 0 } else { self.watch.asked.saturating_add(1) };
+        self.watch.flow = 0;
+        self.watch.interrupted = true;
+        for path in self.paths.iter_mut().filter(|path| path.is_verified()) {
+            if !path.heartbeat.is_awaited() {
+                path.heartbeat.demand(now);
+            }
+        }
+    }
+
+    /// A packet with the right tag came: the peer is there.
+    pub(super) fn heard_of_peer(&mut self) {
+        if self.watch.refused {
+            self.paths.iter_mut().for_each(|path| path.refused = None);
+        }
+        self.watch.interrupted = false;
+        self.watch.refused = false;
+    }
+
+    /// Something came on a path that timed out, and it was no answer: the way from the peer to here
+    /// works, and a heartbeat finds out about the other one. One in an RTO is enough.
+    pub(super) fn ask_path(&mut self, now: Instant, index: usize) {
+        let path = &mut self.paths[index];
+        let recent = path.rtt.fresh();
+        if path.is_verified()
+            && !path.heartbeat.sent_since(now - recent)
+            && self.config.vigilance.is_some()
+            && self.config.heartbeat_interval.is_some()
+            && self.state.heartbeats()
+        {
+            mark!(PathAsked);
+            path.heartbeat.demand(now);
+        }
+    }
+
+    /// A heartbeat that left at `sent` was answered on a path that had timed out. What has been in
+    /// flight since before then, on this path or on one that has failed, is lost: it leaves now.
+    // exempt: rfc9260 6.3.3 "E3" the timer that has backed off is not waited for when a heartbeat shows that the path works again; the window stays what the timeouts made of it
+    pub(super) fn resume(&mut self, now: Instant, index: usize, sent: Instant) {
+        if self.config.vigilance.is_none() {
+            return;
+        }
+        let rto = self.paths[index].rtt.rto();
+        for other in 0..self.paths.len() {
+            let path = &mut self.paths[other];
+            if !self.outstanding.in_flight(other) || (other != index && path.is_active()) {
+                continue;
+            }
+            if path.last_data < sent {
+                mark!(Resumed);
+                self.lose_flight(other, Why::Timeout, index);
+                self.paths[index].retransmit_at_once = true;
+            } else if let Some(t3) = &mut path.t3 {
+                *t3 = (*t3).min(now + rto);
+            }
+        }
+        self.begin_burst();
+    }
+
+    /// Whether the errors of an association are enough to give it up: not before the timeouts of one
+    /// path alone would have been.
+    pub(super) fn has_been_patient(&self, now: Instant) -> bool {
+        if self.config.vigilance.is_none() {
+            return true;
+        }
+        // Of the path on which it would have taken longest.
+        let verified = self.paths.iter().filter(|path| path.is_verified());
+        let Some(mut rto) = verified.map(|path| path.rtt.fresh()).max() else { return true };
+        let mut patience = Duration::ZERO;
+        let mut left = self.config.association_max_retrans;
+        while left > 0 && rto < self.config.rto_max {
+            rto = (rto * 2).min(self.config.rto_max);
+            patience += rto;
+            left -= 1;
+        }
+        patience = patience.saturating_add(self.config.rto_max.saturating_mul(left));
+        now >= self.watch.silent_since + patience
+    }
+
+    /// ICMP says that nothing listens on the UDP port of a path. It is asked again; `true` if all
+    /// paths that work have been refused often and for long enough.
+    // req: rfc6951 5.5 "processed, the following mapping SHOULD apply"
+    // exempt: rfc6951 5.5 "SHOULD be treated as ICMP messages with type" a firewall or a translator that begins anew says so, too; the association ends when every path is refused again and again, and by default only
+    pub(super) fn on_refusal(&mut self, now: Instant, index: usize) -> bool {
+        let Some(vigilance) = self.vigilance() else { return false };
+        let refused = self.paths[index].refused.get_or_insert(Refused { since: now, times: 0 });
+        refused.times = refused.times.saturating_add(1);
+        self.watch.refused = true;
+        let sends = !self.outstanding.is_empty();
+        let patience = vigilance.refused_after * if sends { PATIENCE_OF_SENDERS } else { 1 };
+        let gone = |path: &Path| {
+            path.refused.is_some_and(|r| r.times >= REFUSALS && now >= r.since + patience)
+        };
+        let works = |path: &&Path| path.is_verified() && path.state != PathState::Inactive;
+        if self.paths.iter().filter(works).all(gone) && gone(&self.paths[index]) {
+            mark!(PeerRefused);
+            self.control.clear();
+            self.close(CloseReason::PortUnreachable);
+            return true;
+        }
+        // Paths that nothing was sent on have to be asked, too.
+        for path in self.paths.iter_mut().filter(|path| path.is_verified()) {
+            if !path.heartbeat.is_awaited() {
+                path.heartbeat.demand_at(now + path.rtt.fresh().min(REFUSED_INTERVAL));
+            }
+        }
+        false
+    }
+}
