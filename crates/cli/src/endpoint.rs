@@ -328,7 +328,20 @@ pub(crate) fn paths(statistics: &Statistics) -> Vec<PathReport> {
             rto_seconds: path.rto.as_secs_f64(),
             cwnd: path.cwnd,
             mtu: path.mtu,
+            unverified: unverified(path).map(str::to_owned),
         }),
     });
     report.collect()
+}
+
+/// Why nobody knows whether a path leads to the peer.
+fn unverified(path: &anabranch::PathStatistics) -> Option<&'static str> {
+    if path.verified {
+        return None;
+    }
+    Some(match path.state {
+        _ if path.disowned => "the peer does not know this address: address translation on the way",
+        anabranch::PathState::Inactive => "no answer",
+        _ => "no answer yet",
+    })
 }

@@ -60,7 +60,8 @@ pub(crate) struct SctpOptions {
     /// first timeout) [default: 5]
     #[arg(long, value_name = "N")]
     pub(crate) pmr: Option<u32>,
-    /// RTO.Min, for instance 200ms or 1s [default: of the profile]
+    /// RTO.Min, for instance 200ms or 1s; in the default profile what the RTO has above the smoothed
+    /// round-trip time at least [default: of the profile, 300ms in the default one]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) rto_min: Option<Duration>,
     /// RTO.Initial [default: of the profile]

@@ -45,7 +45,8 @@ pub(crate) struct PolicyOptions {
     #[arg(long)]
     timestamps: bool,
     /// A path is potentially failed when it has more errors in a row than this, and data takes
-    /// another one then (RFC 7829, which recommends 0) [default: never]
+    /// another one then (RFC 7829, which recommends 0); PMR and more: never [default: 0, of the
+    /// profiles of RFCs never]
     #[arg(long, value_name = "N")]
     pf: Option<u32>,
     /// Send NR-SACKs if the peer wants them too: data that has arrived leaves the send buffer

@@ -92,6 +92,13 @@ impl State {
             self.longest_pause = self.longest_pause.max(now.duration_since(last));
         }
     }
+
+    /// An answer breaks off: the time since the last byte is a pause, too, and often the longest.
+    fn note_end(&mut self, now: Instant) {
+        if let Some(last) = self.last {
+            self.longest_pause = self.longest_pause.max(now.duration_since(last));
+        }
+    }
 }
 
 impl Observer for Follower<'_> {
@@ -123,9 +130,12 @@ impl Observer for Follower<'_> {
         }
     }
 
-    fn finished(&self, transaction: usize, _result: &Result<Fetched, FetchError>) {
+    fn finished(&self, transaction: usize, result: &Result<Fetched, FetchError>) {
         let now = Instant::now();
         let mut state = self.state();
+        if result.is_err() {
+            state.note_end(now);
+        }
         if let Some(bar) = state.active.remove(&transaction) {
             bar.finish_and_clear();
             self.bars.all.remove(&bar);
@@ -160,6 +170,10 @@ mod tests {
         state.last = None;
         state.note_bytes(at(500));
         assert_eq!(state.longest_pause, Duration::from_millis(30));
+        state.note_end(at(540));
+        assert_eq!(state.longest_pause, Duration::from_millis(40), "the one at the end");
+        state.note_bytes(at(550));
+        assert_eq!(state.longest_pause, Duration::from_millis(50), "another answer went on");
     }
 
     #[test]

@@ -49,6 +49,9 @@ pub(crate) struct SctpPath {
     pub(crate) rto_seconds: f64,
     pub(crate) cwnd: usize,
     pub(crate) mtu: u16,
+    /// Why nobody knows whether the path leads to the peer; `None` once the peer has answered on it.
+    #[serde(default)]
+    pub(crate) unverified: Option<String>,
 }
 
 /// One stream.
@@ -166,6 +169,10 @@ impl Traffic {
         if let Some(more) = self.streams.len().checked_sub(SHOWN).filter(|&more| more > 0) {
             text.push_str(&format!("  and {more} streams more\n"));
         }
+        let unverified: Vec<_> = self.paths.iter().filter_map(PathReport::unverified).collect();
+        if !unverified.is_empty() {
+            text.push_str(&format!("  not verified: {}\n", unverified.join(", ")));
+        }
         for event in &self.events {
             text.push_str(&format!("  at {:.3} s: {}\n", event.seconds, event.event));
         }
@@ -187,6 +194,12 @@ impl Traffic {
 }
 
 impl PathReport {
+    /// The path and why it could not be verified.
+    fn unverified(&self) -> Option<String> {
+        let why = self.sctp.as_ref()?.unverified.as_ref()?;
+        Some(format!("{} -> {} ({why})", self.local, self.remote))
+    }
+
     fn row(&self) -> Vec<String> {
         let primary = if self.primary { ", primary" } else { "" };
         let mut row = vec![
@@ -254,6 +267,7 @@ mod tests {
         assert!(text.contains("127.0.0.1 -> 127.0.0.2  active, primary     2,000         30\n"));
         assert!(text.contains("  and 8 streams more\n"), "{text}");
         assert!(text.contains("  at 1.500 s: 127.0.0.2 is inactive\n"), "{text}");
+        assert!(!text.contains("not verified"), "{text}");
         assert_eq!(traffic.totals(), (2000, 30));
         let json = serde_json::to_value(&traffic).unwrap();
         assert_eq!(json["streams"].as_array().unwrap().len(), 40);
