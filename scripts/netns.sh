@@ -63,14 +63,22 @@ make_namespaces() {
 # connect NAMESPACE DEVICE ADDRESS NAMESPACE DEVICE ADDRESS: a link of 100 Mb/s between two.
 connect() {
     ip -n "$1" link add "$2" type veth peer name "$5" netns "$4"
-    ip -n "$1" address add "$3/24" dev "$2"
-    ip -n "$4" address add "$6/24" dev "$5"
+    add_address "$1" "$2" "$3"
+    add_address "$4" "$5" "$6"
     ip -n "$1" link set "$2" up
     ip -n "$4" link set "$5" up
     tc -n "$1" qdisc add dev "$2" root tbf rate 100mbit burst 32kb latency 20ms
     tc -n "$4" qdisc add dev "$5" root tbf rate 100mbit burst 32kb latency 20ms
     wait_until_up "$1" "$2"
     wait_until_up "$4" "$5"
+}
+
+# add_address NAMESPACE DEVICE ADDRESS
+add_address() {
+    case $3 in
+        *:*) ip -n "$1" address add "$3/64" dev "$2" nodad ;;
+        *) ip -n "$1" address add "$3/24" dev "$2" ;;
+    esac
 }
 
 # A link has its carrier a moment after it was set up; a program takes the addresses that work
