@@ -27,7 +27,7 @@ make_network() {
         ip -n "$ns_server" route add "$(network 77 "$i")" via "$(router_address 78 "$i")" dev "s$i"
     done
     # A client may reach the server's first address from all of its own.
-    [ "$paths" = 1 ] || ip -n "$ns_client" rule add from "$(client_address 1)" table 2
+    [ "$paths" = 1 ] || ip -n "$ns_client" "-$family" rule add from "$(client_address 1)" table 2
     [ "$paths" = 1 ] || ip -n "$ns_client" route add "$(network 78 0)" via "$(router_address 77 1)" table 2
     [ "$paths" = 1 ] || ip -n "$ns_client" route add "$(network 78 1)" via "$(router_address 77 1)" table 2
     ip netns exec "$ns_router" sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 \
