@@ -352,7 +352,7 @@ impl Association {
             let mut all = Vec::new();
             for parameter in &peer.unrecognized {
                 // The padding of the last one is not the cause's.
-                // req: rfc9260 3.2 "not count any Chunk"
+                // RFC 9260 section 3.2: the length does not count it.
                 all.resize(all.len().next_multiple_of(4), 0);
                 all.extend_from_slice(parameter);
             }

@@ -140,7 +140,7 @@ impl Association {
 
     /// A heartbeat that left at `sent` was answered on a path that had timed out. What has been in
     /// flight since before then, on this path or on one that has failed, is lost: it leaves now.
-    // exempt: rfc9260 6.3.3 "E3" the timer that has backed off is not waited for when a heartbeat shows that the path works again; the window stays what the timeouts made of it
+    // exempt: rfc9260 6.3.3 "SHOULD be marked for retransmission" the timer that has backed off is not waited for when a heartbeat shows that the path works again; the window stays what the timeouts made of it
     pub(super) fn resume(&mut self, now: Instant, index: usize, sent: Instant) {
         if self.config.vigilance.is_none() {
             return;
