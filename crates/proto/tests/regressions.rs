@@ -1,7 +1,9 @@
 //! Bugs that the swarm and other implementations found, each as its smallest case.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
+use anabranch_harness::hostile::Target;
 use anabranch_harness::{Datagram, Pair, Verdict, craft};
 use anabranch_proto::config::InitialCwnd;
 use anabranch_proto::{
@@ -345,4 +347,36 @@ fn a_refused_address_leaves_the_primary_path_that_the_user_chose() {
     assert!(left.paths.iter().all(|path| path.remote != first));
     assert_eq!((left.primary, left.active), (0, 0), "the only one that is left");
     assert!(pair.run_until(LONG, |pair| pair.both_up()));
+}
+
+/// The swarm's seed 821: the association had the tag of another one, which ended.
+#[test]
+fn a_cookie_of_a_collision_whose_association_has_gone_elsewhere_makes_one_that_is_found() {
+    let other = IpAddr::from([10, 0, 0, 3]);
+    let mut target = Target::new(EndpointConfig::default(), AssociationConfig::default());
+    let mut request = ConnectRequest::new(vec![Target::THERE, other], Target::PEER_PORT);
+    request.local_port = Some(Target::PORT);
+    let own = target.endpoint.connect(target.now, request).expect("an association");
+    target.drain();
+    // The peer's INIT crosses this side's, and its cookie is on its way for long.
+    let cookie = target.cookie(Target::THERE, Target::header(0), &[]).expect("a cookie");
+    let abort = target.draft().with(kind::ABORT, 0, []).bytes();
+    target.take(Target::THERE, &abort);
+    target.drain();
+    let remotes: Vec<_> = target.association(own).paths().map(|(_, _, to, _)| to).collect();
+    assert_eq!(remotes, [other]);
+    target.take(Target::THERE, &cookie);
+    target.drain();
+    let late = target.connected_now().expect("an association");
+    assert_ne!(late, own);
+    let now = target.now;
+    target.association(own).abort(now, b"");
+    target.drain();
+    // What comes from another UDP port is found by its tag alone.
+    target.from_port = 20_000;
+    let data = target.data(1, 3, 0, 0, b"here");
+    target.take(Target::THERE, &data);
+    assert!(target.sent().iter().any(|sent| sent.port == 20_000 && sent.has(kind::HEARTBEAT)));
+    assert_eq!(target.read(late), 1);
+    target.endpoint.check_invariants(target.now).expect("nothing is lost");
 }

@@ -119,10 +119,16 @@ impl Demux {
         self.last = Some((key, id));
     }
 
-    /// Enters the tag of an association. Two in 2^32 have the same: the later one is then found by
-    /// its verified addresses only.
-    pub(super) fn insert_tag(&mut self, tag: Tag, id: AssociationId) {
-        self.by_tag.entry(tag).or_insert(id);
+    /// Enters the tag of an association. One that is up has it before one that is being set up: a
+    /// cookie of a collision may have made it, with the tag of an association that has no more to do
+    /// with its peer. Two others in 2^32 have the same; the later one is then found by its verified
+    /// addresses only.
+    pub(super) fn insert_tag(&mut self, tag: Tag, id: AssociationId, is_up: bool) {
+        if is_up {
+            self.by_tag.insert(tag, id);
+        } else {
+            self.by_tag.entry(tag).or_insert(id);
+        }
     }
 
     pub(super) fn remove_tag(&mut self, tag: &Tag, id: AssociationId) {

@@ -47,7 +47,7 @@ impl Endpoint {
         if association.is_closed() {
             return if by_tag == Some(id) { Err("closed, and found".into()) } else { Ok(()) };
         }
-        if by_tag.is_none() {
+        if association.is_established() && by_tag.is_none() {
             return Err("not found by its tag".into());
         }
         for (remote, udp_port, verified) in association.addresses() {

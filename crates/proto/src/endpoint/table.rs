@@ -164,7 +164,7 @@ impl Endpoint {
             return;
         }
         if slot.tag.is_none() {
-            self.demux.insert_tag(tag, id);
+            self.demux.insert_tag(tag, id, association.is_established());
             slot.tag = Some(tag);
         }
         // Associations that were begun to different addresses may find out that their peer
