@@ -91,9 +91,10 @@ impl Driver {
         let mut pool = BufferPool::default();
         let receive_buffers = std::array::from_fn(|_| pool.take());
         let timer = shared.runtime.clone().timer();
-        let strangers = Strangers::new(shared.runtime.now());
         let address_watch = shared.runtime.watch_addresses();
         let takes_turns = shared.runtime.takes_turns();
+        let in_turn = if takes_turns { siblings.count() } else { 1 };
+        let strangers = Strangers::new(shared.runtime.now(), in_turn);
         let span = tracing::debug_span!("endpoint", udp_port = sockets.udp_port());
         Self {
             shared,

@@ -63,9 +63,9 @@ impl Siblings {
         Self { all, own }
     }
 
-    /// Whether this is the only shard.
-    pub(crate) fn are_none(&self) -> bool {
-        self.all.len() == 1
+    /// How many shards there are, this one among them.
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
     }
 
     /// Keeps the packets of a batch that are this shard's in `arrived`, and hands the others to

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use anabranch_proto::Instant;
 
-/// Other work pays for one part in so many: strangers have a quarter of a processor that others
+/// Other work pays for one part in so many: strangers have a fifth of a processor that others
 /// would use up, since an INIT costs as much as ten or twenty packets with data.
-const SHARE: u32 = 3;
+const SHARE: u32 = 4;
 
 /// With less than this between two looks nobody else had anything to do.
 const IDLE: Duration = Duration::from_micros(20);
@@ -34,6 +34,8 @@ const WINDOW: Duration = Duration::from_millis(100);
 pub(crate) struct Strangers {
     /// What other work has paid for and strangers have not used, in nanoseconds; a debt below 0.
     credit: i64,
+    /// Other work pays for one part in so many.
+    share: u32,
     /// Until when other work is counted.
     counted: Instant,
     /// Begin of the window, and the packets there had been then.
@@ -41,8 +43,10 @@ pub(crate) struct Strangers {
 }
 
 impl Strangers {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { credit: 0, counted: now, window: (now, 0) }
+    /// For one of so many shards that take turns on one thread, and so have one share together.
+    pub(crate) fn new(now: Instant, shards: usize) -> Self {
+        let share = u32::try_from(shards).unwrap_or(u32::MAX).saturating_mul(SHARE).max(1);
+        Self { share, credit: 0, counted: now, window: (now, 0) }
     }
 
     /// Whether there is a flood, when so many packets have led to nothing in all.
@@ -60,7 +64,7 @@ impl Strangers {
     pub(crate) fn may_look(&mut self, now: Instant, idle: bool) -> bool {
         let others = now.saturating_since(self.counted);
         self.counted = now;
-        self.credit = (self.credit + signed(others / SHARE)).min(MOST_CREDIT);
+        self.credit = (self.credit + signed(others / self.share)).min(MOST_CREDIT);
         if idle && others < IDLE {
             self.credit = self.credit.max(0);
         }

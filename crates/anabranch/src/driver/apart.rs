@@ -74,7 +74,7 @@ impl Driver {
     /// Gives the engine some of what other shards have received of strangers for it. Returns
     /// whether there was any.
     fn take_handed_strangers(&mut self, now: Instant) -> bool {
-        if self.siblings.are_none() {
+        if self.siblings.count() == 1 {
             return false;
         }
         let mut any = false;
