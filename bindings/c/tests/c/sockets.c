@@ -587,9 +587,14 @@ static void options_of_one(void)
     int second = changed(near, SCTP_COMM_UP);
     CHECK(first > 2 && second > 2 && first != second);
 
-    struct sctp_rtoinfo rto = {.srto_assoc_id = first, .srto_initial = 4000, .srto_min = 3000};
+    struct sctp_rtoinfo rto = {.srto_assoc_id = SCTP_FUTURE_ASSOC};
+    socklen_t defaults = sizeof rto;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, &defaults) == 0);
+    const int usual = (int)rto.srto_min;
+    CHECK(usual > 0 && usual < 3000);
+    rto = (struct sctp_rtoinfo){.srto_assoc_id = first, .srto_initial = 4000, .srto_min = 3000};
     SET(near, SCTP_RTOINFO, rto);
-    const int ids[] = {first, second, SCTP_FUTURE_ASSOC}, expected[] = {3000, 1000, 1000};
+    const int ids[] = {first, second, SCTP_FUTURE_ASSOC}, expected[] = {3000, usual, usual};
     for (int i = 0; i < 3; i++) {
         rto = (struct sctp_rtoinfo){.srto_assoc_id = ids[i]};
         socklen_t length = sizeof rto;
