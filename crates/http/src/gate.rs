@@ -5,8 +5,12 @@
 //! quarter of them at the most. Whoever is not at work yet waits; the first request of a connection has
 //! places of its own, so that no number of requests of a few connections keeps others out. A place is
 //! kept until the transport has taken all of the answer, and it is taken from those on whose connection
-//! nothing moves: after two minutes, or after ten seconds when others wait for it.
+//! nothing moves: after two minutes, or after five seconds when others wait for it.
+//!
+//! Who has come last goes first: when there is a crowd of clients that take nothing, those who wait in
+//! front of an honest one are of them, and only come to sit in the place in their turn.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -17,8 +21,10 @@ use std::time::Duration;
 use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, Sleep, sleep};
+
+use crate::stream::Pending;
 
 /// Requests at work unless told otherwise.
 pub(crate) const MOST_REQUESTS: usize = 256;
@@ -39,10 +45,10 @@ const HEADS: usize = 32 << 10;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The same when others wait.
-const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often that is looked at.
-const LOOK: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The places of a server.
 #[derive(Clone, Debug)]
@@ -51,13 +57,59 @@ pub(crate) struct Gate(Arc<Places>);
 #[derive(Debug)]
 struct Places {
     most: usize,
-    all: Arc<Semaphore>,
-    /// For connections that have nothing at work.
-    firsts: Arc<Semaphore>,
+    line: Mutex<Line>,
     /// Requests that wait for a place that others have.
     waiting: AtomicUsize,
     /// Bytes of heads that are not complete.
     heads: AtomicUsize,
+}
+
+/// Places that are free, and who waits for them.
+#[derive(Debug)]
+struct Line {
+    /// For everybody, and for connections that have nothing at work.
+    free: [usize; 2],
+    waiting: Vec<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    /// Its connection has nothing at work.
+    first: bool,
+    place: oneshot::Sender<Place>,
+}
+
+/// A place, which the next one has when it is dropped.
+#[derive(Debug)]
+struct Place {
+    places: Arc<Places>,
+    /// It is one for connections that have nothing at work.
+    first: bool,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        loop {
+            let next = {
+                let mut line = self.places.line();
+                let may = |waiter: &Waiter| waiter.first || !self.first;
+                match line.waiting.iter().rposition(may) {
+                    Some(at) => line.waiting.remove(at),
+                    None => {
+                        line.free[usize::from(self.first)] += 1;
+                        return;
+                    }
+                }
+            };
+            if next.place.is_closed() {
+                continue;
+            }
+            // One that is not taken after all is dropped in there, and given to the next.
+            let place = Self { places: Arc::clone(&self.places), first: self.first };
+            drop(next.place.send(place));
+            return;
+        }
+    }
 }
 
 impl Gate {
@@ -66,18 +118,19 @@ impl Gate {
         let most = most.clamp(1, Semaphore::MAX_PERMITS / 2);
         Self(Arc::new(Places {
             most,
-            all: Arc::new(Semaphore::new(most)),
-            firsts: Arc::new(Semaphore::new(most.div_ceil(SHARE))),
+            line: Mutex::new(Line { free: [most, most.div_ceil(SHARE)], waiting: Vec::new() }),
             waiting: AtomicUsize::new(0),
             heads: AtomicUsize::new(0),
         }))
     }
 
-    pub(crate) fn connection(&self) -> Arc<Connection> {
+    /// `pending`: what the transport holds for the peer, if it tells.
+    pub(crate) fn connection(&self, pending: Option<Pending>) -> Arc<Connection> {
         Arc::new(Connection {
             places: Arc::clone(&self.0),
             own: Arc::new(Semaphore::new(self.0.most.div_ceil(SHARE))),
-            moved: Mutex::new(Instant::now()),
+            moved: Mutex::new((Instant::now(), 0)),
+            pending,
         })
     }
 }
@@ -99,34 +152,46 @@ impl Drop for Waiting<'_> {
 }
 
 impl Places {
-    async fn enter(&self, first: bool) -> Option<OwnedSemaphorePermit> {
-        if let Ok(place) = Arc::clone(&self.all).try_acquire_owned() {
-            return Some(place);
-        }
-        if first && let Ok(place) = Arc::clone(&self.firsts).try_acquire_owned() {
-            return Some(place);
-        }
-        let _waiting = Waiting::new(&self.waiting);
-        let firsts = async {
-            match first {
-                true => Arc::clone(&self.firsts).acquire_owned().await,
-                false => std::future::pending().await,
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn enter(self: &Arc<Self>, first: bool) -> Option<Place> {
+        let place = {
+            let mut line = self.line();
+            let kinds = if first { &[0, 1][..] } else { &[0] };
+            match kinds.iter().find(|kind| line.free[**kind] > 0) {
+                Some(&kind) => {
+                    line.free[kind] -= 1;
+                    return Some(Place { places: Arc::clone(self), first: kind == 1 });
+                }
+                None => {
+                    line.waiting.retain(|waiter| !waiter.place.is_closed());
+                    let (sender, place) = oneshot::channel();
+                    line.waiting.push(Waiter { first, place: sender });
+                    place
+                }
             }
         };
-        tokio::select! {
-            place = Arc::clone(&self.all).acquire_owned() => place.ok(),
-            place = firsts => place.ok(),
-        }
+        let _waiting = Waiting::new(&self.waiting);
+        place.await.ok()
     }
 }
 
 /// What one connection has at work.
-#[derive(Debug)]
 pub(crate) struct Connection {
     places: Arc<Places>,
     own: Arc<Semaphore>,
-    /// When the transport last took something of an answer.
-    moved: Mutex<Instant>,
+    /// When the transport last took something of an answer, or the peer did, and what was pending
+    /// then.
+    moved: Mutex<(Instant, u64)>,
+    pending: Option<Pending>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("own", &self.own).finish_non_exhaustive()
+    }
 }
 
 impl Connection {
@@ -134,8 +199,19 @@ impl Connection {
         Arc::new(Stream { connection: Arc::clone(self), state: Mutex::default() })
     }
 
-    fn moved(&self) -> MutexGuard<'_, Instant> {
+    fn moved(&self) -> MutexGuard<'_, (Instant, u64)> {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When something last moved. A slow peer takes what the transport holds long before the
+    /// transport takes more.
+    fn last_moved(&self) -> Instant {
+        let pending = self.pending.as_ref().map_or(0, |pending| pending());
+        let mut moved = self.moved();
+        if moved.1 != pending {
+            *moved = (Instant::now(), pending);
+        }
+        moved.0
     }
 }
 
@@ -149,7 +225,7 @@ pub(crate) struct Stream {
 #[derive(Debug, Default)]
 struct State {
     /// The places that the request has, of its connection and of all.
-    places: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+    places: Option<(OwnedSemaphorePermit, Place)>,
     /// A head is complete, and its answer is not.
     answering: bool,
     /// The answer is complete, but the transport has not taken all of it.
@@ -285,7 +361,7 @@ impl<S> Watched<S> {
         let connection = &self.stream.connection;
         if written.is_ready() {
             self.stalled = None;
-            *connection.moved() = Instant::now();
+            connection.moved().0 = Instant::now();
             return written;
         }
         let begin = || (Instant::now(), Box::pin(sleep(LOOK)));
@@ -293,7 +369,7 @@ impl<S> Watched<S> {
         while look.as_mut().poll(cx).is_ready() {
             let crowded = connection.places.waiting.load(Relaxed) > 0;
             let patience = if crowded { LEAST_PATIENCE } else { PATIENCE };
-            let since = (*since).max(*connection.moved());
+            let since = (*since).max(connection.last_moved());
             if since.elapsed() >= patience {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }

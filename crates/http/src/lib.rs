@@ -26,5 +26,5 @@ pub use error::FetchError;
 pub use files::{FileBody, Files};
 pub use sctp::SctpStream;
 pub use server::{Served, ServerOptions, serve_connection};
-pub use stream::{AcceptStreams, ByteStream, OpenStreams, StreamTotals};
+pub use stream::{AcceptStreams, ByteStream, OpenStreams, Pending, StreamTotals};
 pub use url::{Authority, Host, Scheme, Url, UrlError};

@@ -1,11 +1,12 @@
 //! SCTP associations as connections: each stream in both directions is a byte stream.
 
 use std::io;
+use std::sync::Arc;
 
 use anabranch::{Association, RecvStream, SendStream};
 use tokio::io::Join;
 
-use crate::stream::{AcceptStreams, ByteStream, OpenStreams};
+use crate::stream::{AcceptStreams, ByteStream, OpenStreams, Pending};
 
 /// Both directions of an SCTP stream as one byte stream.
 pub type SctpStream = Join<RecvStream, SendStream>;
@@ -24,6 +25,14 @@ impl AcceptStreams for Association {
 
     async fn accept(&mut self) -> io::Result<Option<ByteStream<SctpStream>>> {
         Ok(self.accept_stream().await?.map(byte_stream))
+    }
+
+    fn pending(&self) -> Option<Pending> {
+        let association = self.clone();
+        Some(Arc::new(move || {
+            let statistics = association.statistics();
+            statistics.map_or(0, |s| (s.send_queue_bytes + s.outstanding_bytes) as u64)
+        }))
     }
 }
 

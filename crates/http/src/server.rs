@@ -69,7 +69,7 @@ pub struct Served {
 ///
 /// A stream that breaks takes no other with it. The number of streams is bounded by the
 /// connection, and the requests at work by the options. A stream breaks when its peer takes nothing
-/// of an answer, on no stream of its connection, for two minutes, or for 10 s when other requests
+/// of an answer, on no stream of its connection, for two minutes, or for 5 s when other requests
 /// wait. Dropping the future ends all streams. To be called within a tokio runtime with a timer.
 pub async fn serve_connection<C, S, B>(
     mut connection: C,
@@ -83,7 +83,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let mut counters = BTreeMap::<_, Arc<Counters>>::new();
-    let gate = options.gate.connection();
+    let gate = options.gate.connection(connection.pending());
     let mut open = true;
     let mut end = Ok(());
     // All streams share the connection's task: they wait for the same association anyhow, and

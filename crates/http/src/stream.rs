@@ -43,7 +43,16 @@ pub trait AcceptStreams: Send {
     fn accept(
         &mut self,
     ) -> impl Future<Output = io::Result<Option<ByteStream<Self::Stream>>>> + Send;
+
+    /// Tells what is on its way to the peer, by which a peer that takes it slowly is told from one
+    /// that takes nothing; `None` if the transport does not know.
+    fn pending(&self) -> Option<Pending> {
+        None
+    }
 }
+
+/// Bytes that a transport has taken and the peer has not.
+pub type Pending = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// What went over one stream, HTTP headers included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 use std::convert::Infallible;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -18,7 +18,7 @@ use crate::stream::{AcceptStreams, ByteStream};
 const BODY: usize = 1 << 20;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-struct Far(mpsc::UnboundedReceiver<ByteStream<DuplexStream>>);
+struct Far(mpsc::UnboundedReceiver<ByteStream<DuplexStream>>, Arc<AtomicU64>);
 
 impl AcceptStreams for Far {
     type Stream = DuplexStream;
@@ -26,28 +26,36 @@ impl AcceptStreams for Far {
     async fn accept(&mut self) -> io::Result<Option<ByteStream<DuplexStream>>> {
         Ok(self.0.recv().await)
     }
+
+    fn pending(&self) -> Option<Pending> {
+        let pending = Arc::clone(&self.1);
+        Some(Arc::new(move || pending.load(Relaxed)))
+    }
 }
 
 /// A client with one connection, and the requests that the server has begun to work on.
 struct Client {
     streams: mpsc::UnboundedSender<ByteStream<DuplexStream>>,
     begun: Arc<AtomicUsize>,
+    /// What the transport says of the peer.
+    pending: Arc<AtomicU64>,
     _server: JoinHandle<()>,
 }
 
 impl Client {
     fn new(options: &ServerOptions) -> Self {
         let (streams, far) = mpsc::unbounded_channel();
-        let begun = Arc::new(AtomicUsize::new(0));
+        let (begun, pending) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
         let (options, counted) = (options.clone(), Arc::clone(&begun));
         let service = hyper::service::service_fn(move |_: Request<Incoming>| {
             counted.fetch_add(1, Relaxed);
             async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![7; BODY])))) }
         });
+        let far = Far(far, Arc::clone(&pending));
         let serving = async move {
-            serve_connection(Far(far), service, &options).await;
+            serve_connection(far, service, &options).await;
         };
-        Self { streams, begun, _server: tokio::spawn(serving) }
+        Self { streams, begun, pending, _server: tokio::spawn(serving) }
     }
 
     async fn ask(&self, request: &[u8]) -> DuplexStream {
@@ -139,6 +147,39 @@ async fn who_takes_nothing_gives_way_to_those_who_wait() {
         whole += usize::from(read(stream).await);
     }
     assert!(whole < 5, "somebody gave way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crowd_that_takes_nothing_keeps_nobody_out() {
+    let options = ServerOptions::default().with_requests(16);
+    let mut crowd = Vec::new();
+    for _ in 0..1000 {
+        let client = Client::new(&options);
+        let stream = client.ask(REQUEST).await;
+        crowd.push((client, stream));
+    }
+    // One of those at work takes what it gets, but slowly.
+    wait(1).await;
+    let slow = crowd.iter().position(|(client, _)| client.begun() > 0).expect("one at work");
+    for round in 0..20 {
+        let honest = Client::new(&options);
+        let asked = Instant::now();
+        let mut stream = honest.ask(REQUEST).await;
+        let mut answer = std::pin::pin!(read(&mut stream));
+        let whole = loop {
+            crowd[slow].0.pending.fetch_add(1, Relaxed);
+            match tokio::time::timeout(Duration::from_secs(1), &mut answer).await {
+                Ok(whole) => break whole,
+                Err(_) => continue,
+            }
+        };
+        assert!(
+            whole && asked.elapsed() < Duration::from_secs(8),
+            "{round}: {:?}",
+            asked.elapsed()
+        );
+    }
+    assert!(read(&mut crowd[slow].1).await, "it was never still");
 }
 
 #[tokio::test(start_paused = true)]
