@@ -1,12 +1,13 @@
 //! An association as the application holds it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anabranch_proto::config::ConfigError;
 use anabranch_proto::{
     Association as Engine, AssociationConfig, AssociationId, Instant, Message, NoSuchPath,
-    OutgoingMessage, Statistics,
+    OutgoingMessage, PathStatistics, Statistics,
 };
 
 use crate::error::{AssociationError, CloseError, SendError, StreamError};
@@ -41,7 +42,9 @@ pub struct Association {
 
 impl Association {
     pub(crate) fn new(shared: Arc<Shared>, id: AssociationId) -> Self {
-        Self { inner: Arc::new(AssociationRef { shared, id }) }
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { inner: Arc::new(AssociationRef { shared, id, number }) }
     }
 
     pub(crate) async fn connected(&self) -> Result<(), AssociationError> {
@@ -245,11 +248,52 @@ impl Association {
         self.inner.with(|state| matches!(state.phase, Phase::Closed(_)))
     }
 
-    /// SCTP ports of this side and of the peer, while the association lives.
+    /// SCTP ports of this side and of the peer; after the end, those that it had. `None` if the
+    /// endpoint was closed before.
     pub fn ports(&self) -> Option<(u16, u16)> {
         let guard = self.inner.shared.lock();
-        let association = guard.engine.association(self.inner.id)?;
-        Some((association.local_port(), association.remote_port()))
+        let live = guard.engine.association(self.inner.id);
+        live.map(|association| (association.local_port(), association.remote_port()))
+            .or_else(|| guard.associations.get(&self.inner.id)?.last_ports)
+    }
+
+    /// The peer's addresses with its SCTP port, the primary one first; after the end, those that
+    /// it had. None if the endpoint was closed before.
+    ///
+    /// ```
+    /// # async fn example(association: anabranch::Association) {
+    /// let peer = association.peer_addresses().first().copied();
+    /// # let _: Option<std::net::SocketAddr> = peer;
+    /// # }
+    /// ```
+    pub fn peer_addresses(&self) -> Vec<SocketAddr> {
+        let Some((_, port)) = self.ports() else { return Vec::new() };
+        self.addresses(|path| SocketAddr::new(path.remote, port))
+    }
+
+    /// The local addresses of its paths with its SCTP port, that of the primary path first; after
+    /// the end, those that it had. None if the endpoint was closed before.
+    pub fn local_addresses(&self) -> Vec<SocketAddr> {
+        let Some((port, _)) = self.ports() else { return Vec::new() };
+        self.addresses(|path| SocketAddr::new(path.local, port))
+    }
+
+    /// Each address of the paths once, the primary path's first.
+    fn addresses(&self, of: impl Fn(&PathStatistics) -> SocketAddr) -> Vec<SocketAddr> {
+        let Some(known) = self.statistics() else { return Vec::new() };
+        let mut addresses: Vec<_> = known.paths.get(known.primary).iter().map(|p| of(p)).collect();
+        for address in known.paths.iter().map(of) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        addresses
+    }
+
+    /// A number for logs that no other association of this process has had. It says nothing to the
+    /// peer and stays after the end.
+    pub fn id(&self) -> u64 {
+        self.inner.number
     }
 
     /// Sends new data to this address of the peer from now on.

@@ -17,6 +17,8 @@ use crate::wakers::{Key, WakerSet};
 pub(crate) struct AssociationRef {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: AssociationId,
+    /// Never used twice in a process.
+    pub(crate) number: u64,
 }
 
 impl Drop for AssociationRef {

@@ -370,13 +370,16 @@ impl State {
     fn end(&mut self, now: Instant, id: AssociationId, reason: CloseReason) {
         tracing::debug!(name: "connectivity:association_closed", association = %id, %reason);
         self.take_in(now, id);
-        let statistics = self.engine.association(id).map(|association| association.statistics());
+        let ended = self.engine.association(id);
+        let statistics = ended.map(|association| association.statistics());
+        let ports = ended.map(|association| (association.local_port(), association.remote_port()));
         self.engine.remove(id);
         let Self { associations, wakes, live, .. } = self;
         let Some(state) = associations.get_mut(&id) else {
             return;
         };
         state.last_statistics = statistics;
+        state.last_ports = ports;
         wakes.extend(state.notifications.push(Notification::Closed(reason.clone())));
         *live -= 1;
         let orphaned = state.orphaned;

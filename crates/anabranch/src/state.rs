@@ -66,8 +66,9 @@ pub(crate) struct AssociationState {
     pub(crate) openers: WakerSet,
     pub(crate) closers: WakerSet,
     pub(crate) notifications: NotificationLog,
-    /// As they were when the association ended.
+    /// As they were when the association ended, with its ports.
     pub(crate) last_statistics: Option<Statistics>,
+    pub(crate) last_ports: Option<(u16, u16)>,
 }
 
 impl AssociationState {
@@ -99,6 +100,7 @@ impl AssociationState {
             closers: WakerSet::default(),
             notifications: NotificationLog::default(),
             last_statistics: None,
+            last_ports: None,
         }
     }
 

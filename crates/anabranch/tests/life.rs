@@ -37,6 +37,23 @@ async fn close_delivers_everything() {
 }
 
 #[tokio::test]
+async fn who_the_peer_was_is_known_after_the_end() {
+    soon(async {
+        let Pair { near, far, .. } = Pair::new(&[V4]).await;
+        let before = (far.ports(), far.peer_addresses(), far.local_addresses());
+        assert_eq!(before.0.map(|(local, _)| local), Some(PORT));
+        assert_eq!(before.1.len(), 1);
+        assert_eq!(before.1[0].port(), near.ports().unwrap().0);
+        assert_eq!(before.2, near.peer_addresses());
+        assert!(near.id() != far.id() && near.clone().id() == near.id());
+        near.close().await.unwrap();
+        far.closed().await.unwrap();
+        assert_eq!((far.ports(), far.peer_addresses(), far.local_addresses()), before);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn dropping_the_last_handle_shuts_down_gracefully() {
     soon(async {
         let Pair { near, far, client, .. } = Pair::new(&[V4]).await;
