@@ -75,9 +75,14 @@ int anabranch_socket(int domain, int type, int protocol);
 int anabranch_bind(int fd, const struct sockaddr *address, socklen_t len);
 int anabranch_listen(int fd, int backlog);
 int anabranch_accept(int fd, struct sockaddr *address, socklen_t *len);
+int anabranch_accept4(int fd, struct sockaddr *address, socklen_t *len, int flags);
 int anabranch_connect(int fd, const struct sockaddr *address, socklen_t len);
 int anabranch_shutdown(int fd, int how);
 int anabranch_close(int fd);
+/* FIONREAD only: bytes of the next message, as far as it has come. */
+int anabranch_ioctl(int fd, unsigned long request, int *value);
+/* Whether a descriptor is a socket of this library: 1 or 0. */
+int anabranch_is_socket(int fd);
 int anabranch_getsockname(int fd, struct sockaddr *address, socklen_t *len);
 int anabranch_getpeername(int fd, struct sockaddr *address, socklen_t *len);
 int anabranch_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
@@ -89,16 +94,27 @@ ssize_t anabranch_sendto(int fd, const void *data, size_t len, int flags, const 
                          socklen_t tolen);
 ssize_t anabranch_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t anabranch_write(int fd, const void *data, size_t len);
+ssize_t anabranch_writev(int fd, const struct iovec *list, int count);
 ssize_t anabranch_recv(int fd, void *buffer, size_t len, int flags);
 ssize_t anabranch_recvfrom(int fd, void *buffer, size_t len, int flags, struct sockaddr *from,
                            socklen_t *fromlen);
 ssize_t anabranch_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t anabranch_read(int fd, void *buffer, size_t len);
+ssize_t anabranch_readv(int fd, const struct iovec *list, int count);
+/* struct mmsghdr and struct timespec are those of _GNU_SOURCE; the time must be null. */
+struct mmsghdr;
+struct timespec;
+int anabranch_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags);
+int anabranch_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags,
+                       struct timespec *timeout);
 
 /* RFC 6458 section 9. Lists of addresses are packed: each takes its family's size. */
 int anabranch_sctp_bindx(int fd, const struct sockaddr *addresses, int count, int flags);
 int anabranch_sctp_connectx(int fd, const struct sockaddr *addresses, int count, sctp_assoc_t *id);
 int anabranch_sctp_peeloff(int fd, sctp_assoc_t id);
+int anabranch_sctp_peeloff_flags(int fd, sctp_assoc_t id, unsigned int flags);
+sctp_assoc_t anabranch_sctp_getassocid(int fd, const struct sockaddr *address, socklen_t len);
+int anabranch_sctp_getaddrlen(sa_family_t family);
 int anabranch_sctp_getpaddrs(int fd, sctp_assoc_t id, struct sockaddr **addresses);
 void anabranch_sctp_freepaddrs(struct sockaddr *addresses);
 int anabranch_sctp_getladdrs(int fd, sctp_assoc_t id, struct sockaddr **addresses);
@@ -111,6 +127,8 @@ ssize_t anabranch_sctp_recvmsg(int fd, void *buffer, size_t len, struct sockaddr
                                socklen_t *fromlen, struct sctp_sndrcvinfo *info, int *flags);
 ssize_t anabranch_sctp_send(int fd, const void *data, size_t len,
                             const struct sctp_sndrcvinfo *info, int flags);
+ssize_t anabranch_sctp_sendx(int fd, const void *data, size_t len, const struct sockaddr *addresses,
+                             int count, const struct sctp_sndrcvinfo *info, int flags);
 ssize_t anabranch_sctp_sendv(int fd, const struct iovec *list, int count,
                              const struct sockaddr *addresses, int address_count, const void *info,
                              socklen_t info_len, unsigned int info_type, int flags);

@@ -78,6 +78,7 @@ plain! {
     }
     struct Nxtinfo { sid: u16, flags: u16, ppid: u32, length: u32, assoc_id: i32, }
     struct Prinfo { policy: u16, pad: u16, value: u32, }
+    struct DefaultPrinfo { assoc_id: i32, value: u32, policy: u16, pad: u16, }
     struct Authinfo { keynumber: u16, }
     struct SendvSpa {
         flags: u32, sndinfo: Sndinfo, prinfo: Prinfo, authinfo: Authinfo, pad: u16,
@@ -176,6 +177,7 @@ pub(crate) mod option {
     pub(crate) const DEFAULT_SNDINFO: i32 = 34;
     pub(crate) const PEER_ADDR_THLDS_V2: i32 = 37;
     pub(crate) const NRSACK_SUPPORTED: i32 = 0x30;
+    pub(crate) const DEFAULT_PRINFO: i32 = 114;
     pub(crate) const EVENT: i32 = 127;
     pub(crate) const EXPOSE_POTENTIALLY_FAILED_STATE: i32 = 131;
     pub(crate) const REMOTE_UDP_ENCAPS_PORT: i32 = 132;
@@ -245,6 +247,7 @@ mod tests {
             Rcvinfo = "sctp_rcvinfo" { ppid = "rcv_ppid" assoc_id = "rcv_assoc_id" }
             Nxtinfo = "sctp_nxtinfo" { length = "nxt_length" assoc_id = "nxt_assoc_id" }
             Prinfo = "sctp_prinfo" { value = "pr_value" }
+            DefaultPrinfo = "sctp_default_prinfo" { value = "pr_value" policy = "pr_policy" }
             Authinfo = "sctp_authinfo" {}
             SendvSpa = "sctp_sendv_spa" { prinfo = "sendv_prinfo" authinfo = "sendv_authinfo" }
             RecvvRn = "sctp_recvv_rn" { nxtinfo = "recvv_nxtinfo" }
@@ -300,6 +303,7 @@ mod tests {
             ("SCTP_RECVRCVINFO", option::RECVRCVINFO),
             ("SCTP_RECVNXTINFO", option::RECVNXTINFO),
             ("SCTP_DEFAULT_SNDINFO", option::DEFAULT_SNDINFO),
+            ("SCTP_DEFAULT_PRINFO", option::DEFAULT_PRINFO),
             ("SCTP_EVENT", option::EVENT),
             ("SCTP_REMOTE_UDP_ENCAPS_PORT", option::REMOTE_UDP_ENCAPS_PORT),
             ("ANABRANCH_LOCAL_UDP_PORT", option::LOCAL_UDP_PORT),

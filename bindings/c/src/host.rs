@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch::runtime::{Runtime, TokioRuntime};
 use anabranch::{AssociationConfig, Encapsulation, Endpoint, SCTP_UDP_PORT};
 
 use crate::errno::Errno;
+use crate::world::world;
 
 /// Locks a mutex; what a panic left behind is still good to read.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -24,6 +25,8 @@ pub(crate) struct Binding {
     pub(crate) addresses: Vec<IpAddr>,
     /// UDP port; 0 means a free one, `None` IP protocol 132.
     pub(crate) udp_port: Option<u16>,
+    /// The only interface to be used, if there is one (SO_BINDTODEVICE).
+    pub(crate) interface: Option<String>,
 }
 
 /// A runtime with the endpoints on it.
@@ -71,8 +74,7 @@ impl Host {
     /// The host of this process: the sockets of the operating system, run by one thread, which
     /// starts with the first socket.
     pub(crate) fn system() -> Result<Arc<Self>, Errno> {
-        static SYSTEM: OnceLock<Result<Arc<Host>, Errno>> = OnceLock::new();
-        SYSTEM.get_or_init(Self::start).clone()
+        world().host.get_or_init(Self::start).clone()
     }
 
     fn start() -> Result<Arc<Self>, Errno> {
@@ -113,6 +115,9 @@ impl Host {
         let mut builder = Endpoint::builder()
             .runtime(self.runtime.clone())
             .local_addresses(binding.addresses.iter().copied());
+        if let Some(interface) = &binding.interface {
+            builder = builder.interface(interface.clone());
+        }
         builder = match binding.udp_port {
             Some(port) => builder.udp_port(port),
             None => builder.encapsulation(Encapsulation::Ip),
@@ -137,15 +142,16 @@ impl Host {
     /// endpoints. Returns whether they had.
     pub(crate) fn finish(&self, limit: Option<Duration>) -> bool {
         let endpoints: Vec<Endpoint> = lock(&self.endpoints).values().cloned().collect();
-        let idle = self.within(limit, async {
-            for endpoint in &endpoints {
+        let waiting = endpoints.clone();
+        let idle = self.within(limit, async move {
+            for endpoint in &waiting {
                 endpoint.wait_idle().await;
             }
         });
         if idle {
             lock(&self.endpoints).clear();
             // Returns when the last packets have been sent.
-            self.within(None, async {
+            self.within(None, async move {
                 for endpoint in &endpoints {
                     endpoint.close().await;
                 }
@@ -154,11 +160,21 @@ impl Host {
         idle
     }
 
-    /// Waits for a future on the calling thread, for so long at the most. Returns whether it is
-    /// done.
-    pub(crate) fn within(&self, limit: Option<Duration>, future: impl Future<Output = ()>) -> bool {
+    /// Waits until the library's thread has carried a future out, for so long at the most. Returns
+    /// whether it is done.
+    ///
+    /// The calling thread only sleeps, so that this may be called when its thread-local variables
+    /// are gone: from handlers of `atexit` and from destructors of libraries.
+    pub(crate) fn within(
+        &self,
+        limit: Option<Duration>,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> bool {
         let Some(threads) = &self.threads else { return false };
-        threads.block_on(async {
+        let result = Arc::new((Mutex::new(None), Condvar::new()));
+        let told = Told(result.clone());
+        threads.spawn(async move {
+            let mut told = told;
             let done = match limit {
                 Some(limit) => tokio::time::timeout(limit, future).await.is_ok(),
                 None => {
@@ -169,8 +185,32 @@ impl Host {
             // An endpoint tells that an association has ended before it sends the last packet to
             // the peer. That is done when its thread turns to something else, and the program may
             // end then.
-            let _ = threads.spawn(async {}).await;
-            done
-        })
+            let _ = tokio::spawn(async {}).await;
+            told.tell(done);
+        });
+        let (done, changed) = &*result;
+        let mut done = lock(done);
+        loop {
+            if let Some(done) = *done {
+                return done;
+            }
+            done = changed.wait(done).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Where the outcome of a task goes; one that is dropped before was not done.
+struct Told(Arc<(Mutex<Option<bool>>, Condvar)>);
+
+impl Told {
+    fn tell(&mut self, done: bool) {
+        lock(&self.0.0).get_or_insert(done);
+        self.0.1.notify_all();
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.tell(false);
     }
 }

@@ -20,3 +20,5 @@ mod host;
 #[cfg(feature = "packetdrill")]
 pub mod packetdrill;
 mod socket;
+mod wait;
+mod world;

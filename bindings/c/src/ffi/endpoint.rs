@@ -43,7 +43,8 @@ pub unsafe extern "C" fn anabranch_endpoint_new(
             -1 => None,
             port => Some(u16::try_from(port).map_err(|_| Errno::EINVAL)?),
         };
-        let endpoint = Host::system()?.bind(&Binding { addresses: local, udp_port })?;
+        let endpoint =
+            Host::system()?.bind(&Binding { addresses: local, udp_port, interface: None })?;
         Ok(Box::into_raw(Box::new(anabranch_endpoint { endpoint })))
     })
 }
@@ -105,7 +106,8 @@ pub unsafe extern "C" fn anabranch_endpoint_wait_idle(
     guard(-1, || {
         // SAFETY: the caller's promise.
         let endpoint = unsafe { endpoint.as_ref() }.ok_or(Errno::EFAULT)?.endpoint.clone();
-        let idle = Host::system()?.within(limit(milliseconds), endpoint.wait_idle());
+        let idle = async move { endpoint.wait_idle().await };
+        let idle = Host::system()?.within(limit(milliseconds), idle);
         if idle { Ok(0) } else { Err(Errno::ETIMEDOUT) }
     })
 }

@@ -8,6 +8,7 @@ mod options;
 mod sctp;
 mod socket;
 mod transfer;
+mod vectors;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,6 +23,7 @@ pub use self::sctp::*;
 #[cfg(feature = "packetdrill")]
 pub(crate) use self::socket::parse as parse_socket;
 pub use self::socket::*;
+pub use self::vectors::*;
 
 /// Runs a call. A panic would be a bug of this library; C sees EIO.
 pub(crate) fn guard<T>(failure: T, call: impl FnOnce() -> Result<T, Errno>) -> T {

@@ -66,6 +66,7 @@ pub unsafe extern "C" fn anabranch_setsockopt(
         match level {
             libc::SOL_SOCKET => plain::set(&socket, name, bytes),
             IPPROTO_SCTP => set::set(&socket, name, bytes),
+            libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::set_ip(level, name, bytes),
             _ => Err(Errno::ENOPROTOOPT),
         }
     })
@@ -95,8 +96,12 @@ pub unsafe extern "C" fn anabranch_getsockopt(
         let result = match level {
             libc::SOL_SOCKET => plain::get(&socket, name),
             IPPROTO_SCTP => get::get(&socket, name, given),
+            libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::get_ip(level, name),
             _ => Err(Errno::ENOPROTOOPT),
         }?;
+        // Of a structure that has grown, older programs get what they know.
+        let known = result.len().min(room);
+        let result = if is_grown(level, name, room) { &result[..known] } else { &result[..] };
         if result.len() > room {
             return Err(Errno::EINVAL);
         }
@@ -154,6 +159,24 @@ fn has_id(name: c_int) -> bool {
 
 fn parse<T: Plain>(bytes: &[u8]) -> Result<T, Errno> {
     abi::from_bytes(bytes).ok_or(Errno::EINVAL)
+}
+
+/// `struct sctp_paddrparams` before Linux 4.20, which has neither flow label nor DSCP.
+const OLD_PADDRPARAMS: usize = 152;
+
+/// Whether an option's structure was so much smaller once.
+fn is_grown(level: c_int, name: c_int, room: usize) -> bool {
+    (level, name, room) == (IPPROTO_SCTP, option::PEER_ADDR_PARAMS, OLD_PADDRPARAMS)
+}
+
+/// As [`parse`], of all sizes that the structure has had; what a smaller one lacks is 0.
+fn parse_paddrparams(bytes: &[u8]) -> Result<abi::Paddrparams, Errno> {
+    if bytes.len() == OLD_PADDRPARAMS {
+        let mut whole = bytes.to_vec();
+        whole.resize(size_of::<abi::Paddrparams>(), 0);
+        return parse(&whole);
+    }
+    parse(bytes)
 }
 
 fn int(bytes: &[u8]) -> Result<c_int, Errno> {

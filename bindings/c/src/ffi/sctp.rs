@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::net::SocketAddr;
 
-use libc::{c_int, c_uint, iovec, sockaddr, socklen_t, ssize_t};
+use libc::{c_int, c_uint, iovec, sa_family_t, sockaddr, socklen_t, ssize_t};
 
 use super::transfer::{Sending, receive, remotes};
 use super::{buffers, done, guard};
@@ -84,6 +84,81 @@ pub unsafe extern "C" fn anabranch_sctp_connectx(
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_sctp_peeloff(fd: c_int, id: i32) -> c_int {
     guard(-1, || Ok(find(fd)?.peel_off(id)?.number()))
+}
+
+/// As `anabranch_sctp_peeloff`; `flags` is 0, or SOCK_NONBLOCK and SOCK_CLOEXEC for the new socket.
+#[unsafe(no_mangle)]
+pub extern "C" fn anabranch_sctp_peeloff_flags(fd: c_int, id: i32, flags: c_uint) -> c_int {
+    guard(-1, || {
+        let flags = c_int::try_from(flags).map_err(|_| Errno::EINVAL)?;
+        if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let peeled = find(fd)?.peel_off(id)?.number();
+        if flags & libc::SOCK_NONBLOCK != 0 {
+            // SAFETY: the descriptor is open, and F_SETFL takes a number.
+            unsafe { libc::fcntl(peeled, libc::F_SETFL, libc::O_NONBLOCK) };
+        }
+        Ok(peeled)
+    })
+}
+
+/// The number of the association with the peer that has this address; 0 with `errno` set if there
+/// is none (RFC 6458 section 9.6).
+///
+/// # Safety
+/// `address` is null or points to `len` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_getassocid(
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> i32 {
+    guard(0, || {
+        let socket = find(fd)?;
+        // SAFETY: the caller's promise.
+        socket.id_of(unsafe { address::read(address, len) }?)
+    })
+}
+
+/// The size of an address of a family (`sctp_getaddrlen`).
+#[unsafe(no_mangle)]
+pub extern "C" fn anabranch_sctp_getaddrlen(family: sa_family_t) -> c_int {
+    guard(-1, || match c_int::from(family) {
+        libc::AF_INET => Ok(size_of::<libc::sockaddr_in>() as c_int),
+        libc::AF_INET6 => Ok(size_of::<libc::sockaddr_in6>() as c_int),
+        _ => Err(Errno::EINVAL),
+    })
+}
+
+/// Sends a message as `info` says to a peer that has these addresses (RFC 6458 section 9.11).
+///
+/// # Safety
+/// `data` is null or points to `len` readable bytes, `addresses` to `count` addresses one after the
+/// other, and `info` is null or points to a `struct sctp_sndrcvinfo`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_sctp_sendx(
+    fd: c_int,
+    data: *const c_void,
+    len: usize,
+    addresses: *const sockaddr,
+    count: c_int,
+    info: *const c_void,
+    flags: c_int,
+) -> ssize_t {
+    guard(-1, || {
+        let socket = find(fd)?;
+        // SAFETY: the caller's promise.
+        let data = unsafe { buffers::copy(data, len) }?;
+        // SAFETY: the caller's promise.
+        let remotes = unsafe { address::read_packed(addresses, count) }?;
+        let mut sending = Sending::new(socket, data, remotes);
+        if !info.is_null() {
+            // SAFETY: not null, and the caller's promise; any bytes are a value.
+            sending.sndrcv(&unsafe { info.cast::<Sndrcvinfo>().read_unaligned() });
+        }
+        sending.send(flags)
+    })
 }
 
 /// Gives a list of addresses that `free` frees. Returns how many.

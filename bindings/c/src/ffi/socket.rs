@@ -1,6 +1,6 @@
 //! The calls of the POSIX socket interface.
 
-use libc::{c_int, sockaddr, socklen_t};
+use libc::{c_int, c_ulong, sockaddr, socklen_t};
 
 use super::{done, guard};
 use crate::abi::IPPROTO_SCTP;
@@ -82,6 +82,58 @@ pub unsafe extern "C" fn anabranch_accept(
         // SAFETY: the caller's promise.
         unsafe { address::write(socket.show(remote), address, len) };
         Ok(accepted.number())
+    })
+}
+
+/// As `anabranch_accept`; `flags` is 0, or SOCK_NONBLOCK and SOCK_CLOEXEC for the new socket (which
+/// is closed by `exec` in any case).
+///
+/// # Safety
+/// As [`anabranch_accept`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_accept4(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    guard(-1, || {
+        let socket = find(fd)?;
+        if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let (accepted, remote) = socket.accept(flags & libc::SOCK_NONBLOCK != 0)?;
+        // SAFETY: the caller's promise.
+        unsafe { address::write(socket.show(remote), address, len) };
+        Ok(accepted.number())
+    })
+}
+
+/// Whether a descriptor is a socket of this library: 1 or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn anabranch_is_socket(fd: c_int) -> c_int {
+    guard(0, || Ok(c_int::from(find(fd).is_ok())))
+}
+
+/// Tells in `value` how many bytes the next message has, as far as it has come, if `request` is
+/// FIONREAD (SIOCINQ); all else is not supported.
+///
+/// # Safety
+/// `value` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_ioctl(fd: c_int, request: c_ulong, value: *mut c_int) -> c_int {
+    done(|| {
+        let socket = find(fd)?;
+        if request != libc::FIONREAD {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if value.is_null() {
+            return Err(Errno::EFAULT);
+        }
+        let length = c_int::try_from(socket.next_length()).unwrap_or(c_int::MAX);
+        // SAFETY: not null, and the caller's promise.
+        unsafe { value.write_unaligned(length) };
+        Ok(())
     })
 }
 

@@ -53,6 +53,17 @@ impl Socket {
         })
     }
 
+    /// Binds to an interface, before an endpoint has been opened (SO_BINDTODEVICE).
+    pub(crate) fn choose_interface(&self, name: Option<String>) -> Result<(), Errno> {
+        self.with(|state| {
+            if state.endpoint.is_some() {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            state.options.interface = name;
+            Ok(())
+        })
+    }
+
     /// Options of an association, or of those to come.
     pub(crate) fn configuration(&self, id: i32) -> Result<AssociationConfig, Errno> {
         if self.style == Style::OneToOne || (FUTURE_ASSOC..=ALL_ASSOC).contains(&id) {

@@ -294,11 +294,9 @@ fn is_end(event: &Notification) -> bool {
     matches!(event, Notification::PeerShutdown | Notification::Closed(_))
 }
 
-/// The peer's address that data goes to, with its SCTP port.
+/// The peer's address that data goes to, with its SCTP port; also after the end.
 pub(super) fn primary(association: &Association) -> Option<SocketAddr> {
-    let statistics = association.statistics()?;
-    let path = statistics.paths.get(statistics.primary).or_else(|| statistics.paths.first())?;
-    Some(SocketAddr::new(path.remote, association.ports()?.1))
+    association.peer_addresses().first().copied()
 }
 
 impl Peer {

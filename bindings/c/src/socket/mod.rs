@@ -14,11 +14,11 @@ mod receive;
 mod send;
 mod setup;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch::{Association, Endpoint, Message, Statistics};
@@ -30,7 +30,10 @@ use self::options::Options;
 use crate::descriptor::{Descriptor, Readiness};
 use crate::errno::Errno;
 use crate::host::{Host, lock};
+use crate::wait::Changes;
+use crate::world::world;
 
+pub(crate) use self::query::DATA_OVERHEAD;
 pub(crate) use self::receive::{Received, Taken};
 pub(crate) use self::send::{Outgoing, Target};
 
@@ -56,7 +59,7 @@ pub(crate) struct Socket {
     pub(crate) domain: c_int,
     descriptor: Descriptor,
     state: Mutex<State>,
-    changed: Condvar,
+    changed: Changes,
     /// The association that waited to be accepted was, or nobody will.
     accepted_taken: Notify,
 }
@@ -116,21 +119,15 @@ pub(crate) struct Peer {
     finished: bool,
 }
 
-/// The sockets by their descriptors.
-fn table() -> &'static RwLock<HashMap<RawFd, Arc<Socket>>> {
-    static TABLE: OnceLock<RwLock<HashMap<RawFd, Arc<Socket>>>> = OnceLock::new();
-    TABLE.get_or_init(RwLock::default)
-}
-
 /// The socket with this descriptor.
 pub(crate) fn find(descriptor: c_int) -> Result<Arc<Socket>, Errno> {
-    let table = table().read().unwrap_or_else(PoisonError::into_inner);
+    let table = world().sockets.read().unwrap_or_else(PoisonError::into_inner);
     table.get(&descriptor).cloned().ok_or(Errno::EBADF)
 }
 
 /// Takes a socket out of the table, so that nobody finds it any more.
 fn forget(descriptor: c_int) -> Result<Arc<Socket>, Errno> {
-    let mut table = table().write().unwrap_or_else(PoisonError::into_inner);
+    let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
     table.remove(&descriptor).ok_or(Errno::EBADF)
 }
 
@@ -183,10 +180,10 @@ impl Socket {
             domain,
             descriptor: Descriptor::new(nonblocking)?,
             state: Mutex::new(state),
-            changed: Condvar::new(),
+            changed: Changes::default(),
             accepted_taken: Notify::new(),
         });
-        let mut table = table().write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
         table.insert(socket.number(), socket.clone());
         Ok(socket)
     }
@@ -213,7 +210,7 @@ impl Socket {
         if wanted != state.shown {
             state.shown = self.descriptor.show(state.shown, wanted);
         }
-        self.changed.notify_all();
+        self.changed.tell();
     }
 
     /// Waits for what a task is about to do.
@@ -221,12 +218,16 @@ impl Socket {
         self.host.settle();
         let mut state = lock(&self.state);
         while !done(&state) {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let seen = self.changed.now();
+            drop(state);
+            // Who is interrupted goes on: what is waited for comes at once.
+            let _ = self.changed.wait(seen, None);
+            state = lock(&self.state);
         }
     }
 
     /// Acts as soon as that gives something. Without waiting the result is EAGAIN, and so it is
-    /// after `limit`.
+    /// after `limit`. A signal that was handled ends the wait with EINTR, as signal(7) has it.
     pub(crate) fn wait<T>(
         &self,
         nonblocking: bool,
@@ -256,17 +257,14 @@ impl Socket {
             if nonblocking {
                 return Err(Errno::EAGAIN);
             }
-            state = match until {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(until) => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Err(Errno::EAGAIN);
-                    }
-                    let waited = self.changed.wait_timeout(state, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(Errno::EAGAIN);
+            }
+            let seen = self.changed.now();
+            drop(state);
+            self.changed.wait(seen, left)?;
+            state = lock(&self.state);
         }
     }
 }

@@ -29,6 +29,15 @@ pub(crate) struct Options {
     /// SO_RCVTIMEO and SO_SNDTIMEO.
     pub(crate) receive_timeout: Option<Duration>,
     pub(crate) send_timeout: Option<Duration>,
+    /// SO_BINDTODEVICE.
+    pub(crate) interface: Option<String>,
+    /// SCTP_DISABLE_FRAGMENTS: what does not fit into one packet is refused.
+    pub(crate) whole: bool,
+    /// SO_KEEPALIVE and SO_REUSEPORT, which change nothing but what they are asked for.
+    pub(crate) keepalive: bool,
+    pub(crate) reuse_port: bool,
+    /// SCTP_MAXSEG as it was set; 0 for none.
+    pub(crate) maxseg: u32,
     /// SCTP_I_WANT_MAPPED_V4_ADDR.
     pub(crate) mapped: bool,
     /// SCTP_EXPOSE_POTENTIALLY_FAILED_STATE; otherwise such a path is shown as active.
@@ -54,11 +63,21 @@ impl Options {
             linger: None,
             receive_timeout: None,
             send_timeout: None,
+            interface: None,
+            whole: false,
+            keepalive: false,
+            reuse_port: false,
+            maxseg: 0,
             mapped: false,
             expose_pf: false,
             context: 0,
             default_send: Sndinfo::default(),
             default_lifetime: None,
         }
+    }
+
+    /// Whether messages must not be fragmented, and then whether their packets are raw.
+    pub(crate) fn whole(&self) -> Option<bool> {
+        self.whole.then_some(self.raw)
     }
 }

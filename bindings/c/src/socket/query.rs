@@ -16,7 +16,7 @@ const ACTIVE: i32 = 2;
 const UNCONFIRMED: i32 = 3;
 
 /// An SCTP common header and the header of a DATA chunk.
-const DATA_OVERHEAD: u32 = 12 + 16;
+pub(crate) const DATA_OVERHEAD: u32 = 12 + 16;
 
 impl Socket {
     /// Shows an address as the socket's user wants IPv4 ones.
@@ -141,7 +141,7 @@ impl Socket {
                 penddata: 0,
                 instrms,
                 outstrms,
-                fragmentation_point: u32::from(primary.mtu).saturating_sub(DATA_OVERHEAD),
+                fragmentation_point: largest_fragment(primary, state.options.raw),
                 primary: path_info(id, address, primary, state.options.expose_pf),
             })
         })
@@ -162,6 +162,27 @@ impl Socket {
             let address = self.shown(state, remote);
             let expose_pf = state.options.expose_pf;
             path.map(|path| path_info(id, address, path, expose_pf)).ok_or(Errno::EINVAL)
+        })
+    }
+
+    /// Whether it accepts associations.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.with(|state| state.listening)
+    }
+
+    /// The association with a peer that has this address (`sctp_getassocid`).
+    pub(crate) fn id_of(&self, remote: SocketAddr) -> Result<i32, Errno> {
+        self.with(|state| state.peer_of(&[remote]).ok_or(Errno::EINVAL))
+    }
+
+    /// Bytes of the next message that can be taken, as far as it has come (FIONREAD).
+    pub(crate) fn next_length(&self) -> usize {
+        self.with(|state| {
+            if let Some((_, notification)) = state.notifications.front() {
+                return notification.len();
+            }
+            let head = state.ready.iter().find_map(|id| state.peers.get(id)?.head.as_ref());
+            head.map_or(0, |message| message.payload.len())
         })
     }
 
@@ -222,6 +243,14 @@ fn path_info(id: i32, address: SocketAddr, path: &PathStatistics, expose_pf: boo
         rto: milliseconds(path.rto),
         mtu: u32::from(path.mtu),
     }
+}
+
+/// Bytes of the largest DATA chunk's user data that one packet on a path takes.
+pub(super) fn largest_fragment(path: &PathStatistics, raw: bool) -> u32 {
+    let ip = if path.remote.is_ipv4() { 20 } else { 40 };
+    let udp = if raw { 0 } else { 8 };
+    // Chunks are padded to multiples of 4.
+    u32::from(path.mtu).saturating_sub(ip + udp + DATA_OVERHEAD) & !3
 }
 
 /// `enum sctp_sstat_state`.

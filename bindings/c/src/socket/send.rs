@@ -7,6 +7,7 @@ use std::time::Duration;
 use anabranch::{OutgoingMessage, Ppid, SendErrorReason};
 use bytes::Bytes;
 
+use super::query::largest_fragment;
 use super::{Peer, Socket, State, Style};
 use crate::abi::flag;
 use crate::errno::Errno;
@@ -82,7 +83,7 @@ impl Socket {
             };
             let lost = if self.style == Style::OneToOne { Errno::ENOTCONN } else { Errno::EINVAL };
             match state.peers.get_mut(&id) {
-                Some(peer) => self.try_send(peer, outgoing),
+                Some(peer) => self.try_send(peer, outgoing, state.options.whole()),
                 None => Some(Err(state.error.take().unwrap_or(lost))),
             }
         })?;
@@ -120,7 +121,13 @@ impl Socket {
     }
 
     /// Gives a message to an association; `None` if there is no room.
-    fn try_send(&self, peer: &mut Peer, outgoing: &Outgoing) -> Option<Result<(), Errno>> {
+    /// With `whole`, one that would be fragmented is refused; it says whether packets are raw.
+    fn try_send(
+        &self,
+        peer: &mut Peer,
+        outgoing: &Outgoing,
+        whole: Option<bool>,
+    ) -> Option<Result<(), Errno>> {
         if let Some(Err(errno)) = peer.end {
             peer.end = Some(Ok(()));
             return Some(Err(errno));
@@ -136,6 +143,9 @@ impl Socket {
             return Some(Ok(()));
         }
         if !outgoing.data.is_empty() {
+            if outgoing.data.len() > whole.map_or(usize::MAX, |raw| peer.fits(raw)) {
+                return Some(Err(Errno::EMSGSIZE));
+            }
             let mut slot = lock(&peer.link.outgoing);
             if slot.busy {
                 return None;
@@ -169,13 +179,23 @@ impl Socket {
             return Err(Errno::EINVAL);
         }
         self.with(|state| {
+            let whole = state.options.whole();
             for peer in state.peers.values_mut() {
                 // What becomes of each one, its notifications tell.
-                let _ = self.try_send(peer, outgoing);
+                let _ = self.try_send(peer, outgoing, whole);
             }
         });
         self.host.settle();
         Ok(outgoing.data.len())
+    }
+}
+
+impl Peer {
+    /// Bytes of the longest message that goes in one packet now.
+    fn fits(&self, raw: bool) -> usize {
+        let Some(known) = self.statistics() else { return usize::MAX };
+        let path = known.paths.get(known.active);
+        path.map_or(usize::MAX, |path| largest_fragment(path, raw) as usize)
     }
 }
 

@@ -1,17 +1,20 @@
 //! Binding, listening, connecting, accepting, peeling off and closing.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch::{ConnectOptions, Endpoint, ListenOptions, SCTP_UDP_PORT};
+use anabranch::{
+    Association, AssociationError, CloseError, ConnectOptions, Endpoint, ListenOptions,
+    SCTP_UDP_PORT,
+};
 
 use super::link::primary;
 use super::{Bound, Socket, State, Style, forget};
 use crate::address;
 use crate::errno::Errno;
-use crate::host::Binding;
+use crate::host::{Binding, Host, lock};
 
 /// A dropped association has this long; all that are closed are waited for.
 const LINGER: Duration = Duration::from_secs(3600);
@@ -127,7 +130,8 @@ impl Socket {
         let usual = if first == Use::Listening { SCTP_UDP_PORT } else { 0 };
         let udp_port = state.options.udp_port.unwrap_or(usual);
         let udp_port = if state.options.raw { None } else { Some(udp_port) };
-        let endpoint = self.host.endpoint(Binding { addresses, udp_port })?;
+        let interface = state.options.interface.clone();
+        let endpoint = self.host.endpoint(Binding { addresses, udp_port, interface })?;
         state.endpoint = Some(endpoint.clone());
         Ok(endpoint)
     }
@@ -277,6 +281,7 @@ impl Socket {
             Some(Ok((association, state.options.clone(), state.bound.clone())))
         })?;
         options.linger = None;
+        // One that has ended is given, too, with what it brought.
         let remote = primary(&association).ok_or(Errno::ECONNABORTED)?;
         let (host, endpoint) = (self.host.clone(), self.with(|state| state.endpoint.clone()));
         let accepted =
@@ -371,15 +376,30 @@ impl Socket {
             peer.link.taken.notify_one();
         }
         socket.host.settle();
-        if let Some(limit) = linger.filter(|limit| !limit.is_zero()) {
-            socket.host.within(Some(limit), async {
-                for association in &closing {
-                    let _ = association.closed().await;
-                }
-            });
+        match linger.filter(|limit| !limit.is_zero()) {
+            Some(limit) => linger_for(&socket.host, limit, closing),
+            None => Ok(()),
         }
-        Ok(())
     }
+}
+
+/// Waits for associations to end. What was sent and has not arrived is an error: ETIMEDOUT when the
+/// time is over, or that of the association. The descriptor is closed all the same.
+fn linger_for(host: &Host, limit: Duration, closing: Vec<Association>) -> Result<(), Errno> {
+    let outcome = Arc::new(Mutex::new(Ok(())));
+    let told = outcome.clone();
+    let ended = host.within(Some(limit), async move {
+        for association in &closing {
+            if let Err(CloseError { error: AssociationError::Closed(reason), undelivered, .. }) =
+                association.closed().await
+                && undelivered > 0
+                && let Some(errno) = Errno::of_end(&reason)
+            {
+                *lock(&told) = Err(errno);
+            }
+        }
+    });
+    if ended { *lock(&outcome) } else { Err(Errno::ETIMEDOUT) }
 }
 
 /// A port of the ephemeral range (RFC 6335); if it is in use, the call that needs it says so.

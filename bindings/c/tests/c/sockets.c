@@ -1,4 +1,5 @@
 /* The socket calls as a program sees them: both ends in one process, over UDP on loopback. */
+#define _GNU_SOURCE
 #include "check.h"
 
 #include <anabranch.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <unistd.h>
 
@@ -267,6 +269,10 @@ static void messages(void)
     CHECK(option(far, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
     FAILS(anabranch_recv(far, big, sizeof big, 0), EAGAIN);
 
+    /* What follows comes in its own time. */
+    limit.tv_usec = 0;
+    CHECK(option(far, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+
     /* SO_LINGER lets close wait until everything was delivered. */
     struct linger linger = {.l_onoff = 1, .l_linger = 100};
     CHECK(option(near, SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0);
@@ -516,7 +522,7 @@ static void options(void)
     CHECK(value == SOCK_STREAM);
     value = 1;
     FAILS(option(near, IPPROTO_SCTP, SCTP_AUTH_ACTIVE_KEY, &value, sizeof value), ENOPROTOOPT);
-    FAILS(option(near, IPPROTO_SCTP, SCTP_DISABLE_FRAGMENTS, &value, sizeof value), EOPNOTSUPP);
+    SET(near, SCTP_DISABLE_FRAGMENTS, value);
     FAILS(option(near, IPPROTO_SCTP, SCTP_I_WANT_MAPPED_V4_ADDR, &value, sizeof value), EINVAL);
     FAILS(option(near, IPPROTO_SCTP, SCTP_RTOINFO, &value, sizeof value), EINVAL);
     FAILS(option(near, 9999, 1, &value, sizeof value), ENOPROTOOPT);
@@ -530,6 +536,12 @@ static void options(void)
     length = sizeof status;
     CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_STATUS, &status, &length) == 0);
     CHECK(status.sstat_outstrms == 5 && status.sstat_instrms == 6);
+    /* What fits into one packet may be sent whole, and nothing longer. */
+    size_t whole = status.sstat_fragmentation_point;
+    CHECK(whole > 500 && whole < 65536);
+    FAILS(anabranch_send(near, big, sizeof big, 0), EMSGSIZE);
+    value = 0;
+    SET(near, SCTP_DISABLE_FRAGMENTS, value);
     /* The server does not want NR-SACKs, and what was agreed on stays. */
     CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_NRSACK_SUPPORTED, &nr_sack, &length) == 0);
     CHECK(nr_sack.assoc_value == 0);
@@ -768,6 +780,111 @@ static int open_descriptors(void)
     return count;
 }
 
+/* What programs for Linux ask for beside RFC 6458. */
+static void linux_programs(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server), value = 0, one = 1;
+    socklen_t length = sizeof value;
+    const int told[][2] = {{SO_DOMAIN, AF_INET}, {SO_PROTOCOL, IPPROTO_SCTP}, {SO_ACCEPTCONN, 1}};
+    for (size_t i = 0; i < 3; i++) {
+        CHECK(anabranch_getsockopt(server.fd, SOL_SOCKET, told[i][0], &value, &length) == 0);
+        CHECK(value == told[i][1]);
+    }
+    CHECK(anabranch_getsockopt(near, SOL_SOCKET, SO_ACCEPTCONN, &value, &length) == 0 && value == 0);
+    CHECK(option(near, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one) == 0);
+    CHECK(anabranch_getsockopt(near, SOL_SOCKET, SO_KEEPALIVE, &value, &length) == 0 && value == 1);
+    CHECK(option(near, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) == 0);
+    value = 0;
+    CHECK(option(near, IPPROTO_IPV6, IPV6_V6ONLY, &value, sizeof value) == 0);
+    FAILS(option(near, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one), EOPNOTSUPP);
+    FAILS(option(near, IPPROTO_IP, 9999, &one, sizeof one), ENOPROTOOPT);
+    struct sctp_assoc_value segment = {.assoc_value = 1000};
+    SET(near, SCTP_MAXSEG, segment);
+    segment.assoc_value = 0;
+    length = sizeof segment;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_MAXSEG, &segment, &length) == 0);
+    CHECK(segment.assoc_value == 1000);
+    struct sctp_default_prinfo lifetime = {.pr_policy = SCTP_PR_SCTP_TTL, .pr_value = 60000};
+    SET(near, SCTP_DEFAULT_PRINFO, lifetime);
+
+    connect_to(near, &server);
+    struct sockaddr_in from;
+    length = sizeof from;
+    int far = anabranch_accept4(server.fd, SA(from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    CHECK(far >= 0 && anabranch_is_socket(far) == 1 && anabranch_is_socket(STDIN_FILENO) == 0);
+    FAILS(anabranch_recv(far, big, 1, 0), EAGAIN);
+    struct sctp_status status = {0};
+    length = sizeof status;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_STATUS, &status, &length) == 0);
+    CHECK(status.sstat_fragmentation_point <= 1000);
+
+    /* All sizes that the structure has had, and the only address of the peer. */
+    struct sctp_paddrparams params = {.spp_flags = SPP_HB_ENABLE, .spp_hbinterval = 7000};
+    CHECK(option(near, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &params, 152) == 0);
+    memset(&params, 0, sizeof params);
+    length = 152;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &params, &length) == 0);
+    CHECK(length == 152 && params.spp_hbinterval == 7000);
+    struct sockaddr_in to = at("127.0.0.1", server.port);
+    memcpy(&params.spp_address, &to, sizeof to);
+    params.spp_hbinterval = 8000;
+    SET(near, SCTP_PEER_ADDR_PARAMS, params);
+    to = at("127.0.0.9", server.port);
+    memcpy(&params.spp_address, &to, sizeof to);
+    FAILS(option(near, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &params, sizeof params), EOPNOTSUPP);
+
+    /* Several buffers, several messages. */
+    struct iovec pieces[2] = {{"vec", 3}, {"tor", 3}};
+    char first[4], second[8];
+    struct iovec places[2] = {{first, 4}, {second, 8}};
+    CHECK(anabranch_writev(near, pieces, 2) == 6);
+    wait_for(far, POLLIN);
+    CHECK(anabranch_ioctl(far, FIONREAD, &value) == 0 && value == 6);
+    CHECK(anabranch_readv(far, places, 2) == 6);
+    CHECK(memcmp(first, "vect", 4) == 0 && memcmp(second, "or", 2) == 0);
+    struct mmsghdr out[3] = {0}, in[4] = {0};
+    for (int i = 0; i < 3; i++) {
+        out[i].msg_hdr.msg_iov = pieces;
+        out[i].msg_hdr.msg_iovlen = 1 + (size_t)i % 2;
+    }
+    for (int i = 0; i < 4; i++) {
+        in[i].msg_hdr.msg_iov = &places[1];
+        in[i].msg_hdr.msg_iovlen = 1;
+    }
+    CHECK(anabranch_sendmmsg(near, out, 3, 0) == 3 && out[1].msg_len == 6);
+    int came = 0;
+    while (came < 3) {
+        wait_for(far, POLLIN);
+        int now = anabranch_recvmmsg(far, in, 4, MSG_WAITFORONE, NULL);
+        CHECK(now > 0 && in[0].msg_len == (came % 2 ? 6u : 3u));
+        came += now;
+    }
+    FAILS(anabranch_recvmmsg(far, in, 4, 0, NULL), EAGAIN);
+
+    /* Addresses and numbers. */
+    CHECK(anabranch_sctp_getaddrlen(AF_INET) == sizeof to);
+    FAILS(anabranch_sctp_getaddrlen(AF_UNIX), EINVAL);
+    to = at("127.0.0.1", server.port);
+    CHECK(anabranch_sctp_getassocid(near, SA(to), sizeof to) > 2);
+    to = at("127.0.0.1", 1);
+    CHECK(anabranch_sctp_getassocid(near, SA(to), sizeof to) == 0 && errno == EINVAL);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
+
+    /* A message to addresses sets an association up. */
+    int many = client(SOCK_SEQPACKET, &server);
+    to = at("127.0.0.1", server.port);
+    struct sctp_sndrcvinfo info = {.sinfo_stream = 3};
+    CHECK(anabranch_sctp_sendx(many, "x", 1, SA(to), 1, &info, 0) == 1);
+    far = anabranch_accept(server.fd, NULL, NULL);
+    CHECK(far >= 0 && anabranch_recv(far, big, 1, 0) == 1);
+    sctp_assoc_t id = anabranch_sctp_getassocid(many, SA(to), sizeof to);
+    int peeled = anabranch_sctp_peeloff_flags(many, id, SOCK_NONBLOCK);
+    CHECK(id > 2 && peeled >= 0 && (fcntl(peeled, F_GETFL) & O_NONBLOCK));
+    CHECK(anabranch_close(peeled) == 0 && anabranch_close(many) == 0);
+    CHECK(anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
+}
+
 /* Closed sockets leave nothing, and their ports can be used again at once. */
 static void again_and_again(void)
 {
@@ -817,6 +934,7 @@ int main(void)
     errors();
     threads();
     endpoints();
+    linux_programs();
     again_and_again();
     CHECK(anabranch_finish(20000) == 0);
     printf("passed\n");

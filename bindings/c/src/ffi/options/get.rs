@@ -5,11 +5,12 @@ use libc::c_int;
 
 use super::{
     HB_DISABLE, HB_ENABLE, PMTUD_DISABLE, PMTUD_ENABLE, SACKDELAY_DISABLE, SACKDELAY_ENABLE,
-    SUBSCRIPTIONS, milliseconds, parse,
+    SUBSCRIPTIONS, milliseconds, parse, parse_paddrparams,
 };
 use crate::abi::{
-    self, AssocValue, Assocparams, Event, Initmsg, Paddrinfo, Paddrparams, Paddrthlds, Prim,
-    Rtoinfo, SackInfo, Setadaptation, Sndinfo, Sndrcvinfo, Status, Udpencaps, option,
+    self, AssocValue, Assocparams, DefaultPrinfo, Event, Initmsg, Paddrinfo, Paddrparams,
+    Paddrthlds, Prim, Rtoinfo, SackInfo, Setadaptation, Sndinfo, Sndrcvinfo, Status, Udpencaps,
+    flag, option,
 };
 use crate::address;
 use crate::errno::Errno;
@@ -69,7 +70,7 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
             abi::to_bytes(&Setadaptation { ind: config.adaptation_indication.unwrap_or(0) })
         }
         option::PEER_ADDR_PARAMS => {
-            let params: Paddrparams = parse(given)?;
+            let params: Paddrparams = parse_paddrparams(given)?;
             let (heartbeats, delays) = (config.heartbeat_interval, !config.sack_delay.is_zero());
             abi::to_bytes(&Paddrparams {
                 hbinterval: heartbeats.map_or(0, milliseconds),
@@ -91,6 +92,15 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
                 pathpfthld: threshold(config.potentially_failed_max_retrans),
                 pathcpthld: threshold(config.change_primary_threshold),
                 ..parse(given)?
+            })
+        }
+        option::DEFAULT_PRINFO => {
+            let time = options.default_lifetime;
+            abi::to_bytes(&DefaultPrinfo {
+                assoc_id: parse::<DefaultPrinfo>(given)?.assoc_id,
+                value: time.map_or(0, milliseconds),
+                policy: if time.is_some() { flag::PR_TTL } else { 0 },
+                pad: 0,
             })
         }
         option::EXPOSE_POTENTIALLY_FAILED_STATE => {
@@ -125,10 +135,10 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
             }
         }
         option::MAXSEG => match parse::<AssocValue>(given) {
-            Ok(value) => abi::to_bytes(&AssocValue { value: 0, ..value }),
-            Err(_) => number(0),
+            Ok(value) => abi::to_bytes(&AssocValue { value: options.maxseg, ..value }),
+            Err(_) => number(options.maxseg as usize),
         },
-        option::DISABLE_FRAGMENTS => flag(false),
+        option::DISABLE_FRAGMENTS => flag(options.whole),
         option::FRAGMENT_INTERLEAVE => number(1),
         option::EVENT => {
             let event: Event = parse(given)?;

@@ -45,6 +45,21 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         }
         // Ports of associations that have ended are free at once.
         libc::SO_REUSEADDR => int(bytes).map(|_| ()),
+        // Heartbeats keep associations alive anyway.
+        libc::SO_KEEPALIVE => {
+            let on = int(bytes)? != 0;
+            choose(socket, |options| options.keepalive = on)
+        }
+        // An SCTP port has one listener: the second one says EADDRINUSE.
+        libc::SO_REUSEPORT => {
+            let on = int(bytes)? != 0;
+            choose(socket, |options| options.reuse_port = on)
+        }
+        libc::SO_BINDTODEVICE => {
+            let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+            let name = std::str::from_utf8(name).map_err(|_| Errno::EINVAL)?.to_owned();
+            socket.choose_interface((!name.is_empty()).then_some(name))
+        }
         _ => Err(Errno::ENOPROTOOPT),
     }
 }
@@ -73,6 +88,36 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
         libc::SO_RCVTIMEO => timeval(options.receive_timeout),
         libc::SO_SNDTIMEO => timeval(options.send_timeout),
         libc::SO_REUSEADDR => abi::to_bytes(&1),
+        libc::SO_KEEPALIVE => abi::to_bytes(&c_int::from(options.keepalive)),
+        libc::SO_REUSEPORT => abi::to_bytes(&c_int::from(options.reuse_port)),
+        libc::SO_BINDTODEVICE => match options.interface {
+            Some(name) => [name.as_bytes(), &[0]].concat(),
+            None => Vec::new(),
+        },
+        libc::SO_DOMAIN => abi::to_bytes(&socket.domain),
+        libc::SO_PROTOCOL => abi::to_bytes(&abi::IPPROTO_SCTP),
+        libc::SO_ACCEPTCONN => abi::to_bytes(&c_int::from(socket.is_listening())),
         _ => return Err(Errno::ENOPROTOOPT),
     })
+}
+
+/// Options at the levels of IPv4 and IPv6, of which those values can be had that the library works
+/// with: an IPv6 socket takes IPv4 as well, and packets have no type of service.
+pub(super) fn set_ip(level: c_int, name: c_int, bytes: &[u8]) -> Result<(), Errno> {
+    match (level, name) {
+        (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY | libc::IPV6_TCLASS)
+        | (libc::IPPROTO_IP, libc::IP_TOS) => match int(bytes)? {
+            0 => Ok(()),
+            _ => Err(Errno::EOPNOTSUPP),
+        },
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
+
+pub(super) fn get_ip(level: c_int, name: c_int) -> Result<Vec<u8>, Errno> {
+    match (level, name) {
+        (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY | libc::IPV6_TCLASS)
+        | (libc::IPPROTO_IP, libc::IP_TOS) => Ok(abi::to_bytes::<c_int>(&0)),
+        _ => Err(Errno::ENOPROTOOPT),
+    }
 }

@@ -2,23 +2,27 @@
 
 use std::time::Duration;
 
+use anabranch::AssociationConfig;
 use anabranch_proto::BurstControl;
 use libc::c_int;
 
 use super::{
     HB_DEMAND, HB_DISABLE, HB_ENABLE, PMTUD_DISABLE, PMTUD_ENABLE, SACKDELAY_DISABLE,
-    SACKDELAY_ENABLE, SUBSCRIPTIONS, duration, int, parse,
+    SACKDELAY_ENABLE, SUBSCRIPTIONS, duration, int, parse, parse_paddrparams,
 };
 use crate::abi::{
-    AssocValue, Assocparams, Event, Initmsg, Paddrparams, Paddrthlds, Prim, Rtoinfo, SackInfo,
-    Setadaptation, Sndinfo, Sndrcvinfo, Storage, Udpencaps, event, option,
+    AssocValue, Assocparams, DefaultPrinfo, Event, Initmsg, Paddrparams, Paddrthlds, Prim, Rtoinfo,
+    SackInfo, Setadaptation, Sndinfo, Sndrcvinfo, Storage, Udpencaps, event, flag, option,
 };
 use crate::address;
 use crate::errno::Errno;
 use crate::ffi::transfer::lifetime;
 use crate::socket::configure::{ALL_ASSOC, FUTURE_ASSOC};
 use crate::socket::options::Options;
-use crate::socket::{Socket, Style};
+use crate::socket::{DATA_OVERHEAD, Socket, Style};
+
+/// Bytes of an IPv4 header.
+const IPV4_HEADER: u32 = 20;
 
 /// Notifications that can be had.
 const KNOWN: [u16; 8] = [
@@ -95,7 +99,7 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
             let Setadaptation { ind } = parse(bytes)?;
             socket.configure(FUTURE_ASSOC, |config| config.adaptation_indication = Some(ind))
         }
-        option::PEER_ADDR_PARAMS => set_path(socket, &parse(bytes)?),
+        option::PEER_ADDR_PARAMS => set_path(socket, &parse_paddrparams(bytes)?),
         option::PEER_ADDR_THLDS => set_thresholds(socket, &parse(bytes)?, false),
         option::PEER_ADDR_THLDS_V2 => set_thresholds(socket, &parse(bytes)?, true),
         option::EXPOSE_POTENTIALLY_FAILED_STATE => {
@@ -144,11 +148,12 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
                 Ok(value) => value.value,
                 Err(_) => u32::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?,
             };
-            // Fragments are as large as the path takes, which is what 0 means.
-            if value == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+            set_maxseg(socket, value)
         }
-        // Off is all there is.
-        option::DISABLE_FRAGMENTS => off(bytes),
+        option::DISABLE_FRAGMENTS => {
+            let on = int(bytes)? != 0;
+            choose(socket, |options| options.whole = on)
+        }
         // Messages of different associations may be interleaved, those of one are not.
         option::FRAGMENT_INTERLEAVE => match int(bytes)? {
             0 | 1 => Ok(()),
@@ -195,6 +200,15 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
                 options.default_lifetime = lifetime(timetolive);
             })
         }
+        option::DEFAULT_PRINFO => {
+            let info: DefaultPrinfo = parse(bytes)?;
+            let time = match info.policy & flag::PR_MASK {
+                0 => None,
+                flag::PR_TTL => lifetime(info.value),
+                _ => return Err(Errno::EOPNOTSUPP),
+            };
+            choose(socket, |options| options.default_lifetime = time)
+        }
         option::REMOTE_UDP_ENCAPS_PORT => {
             let info: Udpencaps = parse(bytes)?;
             if info.assoc_id > 2 {
@@ -215,8 +229,21 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
     }
 }
 
-fn off(bytes: &[u8]) -> Result<(), Errno> {
-    if int(bytes)? == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+/// SCTP_MAXSEG: bytes of a fragment at the most (RFC 6458 section 8.1.16), 0 for as many as the path
+/// takes. The engine bounds packets, whose largest fragment has what their headers leave.
+fn set_maxseg(socket: &Socket, value: u32) -> Result<(), Errno> {
+    let usual = AssociationConfig::default().mtu;
+    let most = match value {
+        0 => usual.max,
+        // The least that is around a fragment; over UDP and IPv6 it is smaller by their headers.
+        value => u16::try_from(value.saturating_add(DATA_OVERHEAD + IPV4_HEADER))
+            .map_err(|_| Errno::EINVAL)?,
+    };
+    socket.configure(FUTURE_ASSOC, |config| {
+        config.mtu.max = most.min(usual.max);
+        config.mtu.base = usual.base.min(config.mtu.max);
+    })?;
+    choose(socket, |options| options.maxseg = value)
 }
 
 fn subscribe(socket: &Socket, kind: u16, on: bool) -> Result<(), Errno> {
@@ -269,8 +296,12 @@ fn set_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
         return Err(Errno::EINVAL);
     }
     if !is_unspecified(&params.address) {
-        // A path of its own parameters the engine has not; a heartbeat it has.
-        if flags & !HB_DEMAND != 0 || params.pathmaxrxt != 0 || params.hbinterval != 0 {
+        // A path of its own parameters the engine has not, but where all paths lead to this
+        // address they are those of the association; a heartbeat it has.
+        let remote = address::from_bytes(&params.address)?.0.ip();
+        let all = socket.peer_addresses(params.assoc_id)?.iter().all(|known| known.ip() == remote);
+        let changes = flags & !HB_DEMAND != 0 || params.pathmaxrxt != 0 || params.hbinterval != 0;
+        if changes && !all {
             return Err(Errno::EOPNOTSUPP);
         }
     }

@@ -1,0 +1,151 @@
+/* Programs that were written for the SCTP of a kernel, as they are:
+ *
+ *     cc -include anabranch_compat.h program.c $(pkg-config --cflags --libs anabranch)
+ *
+ * The plain names of socket calls become functions that look whose a descriptor is: sockets of
+ * IPPROTO_SCTP go to anabranch, all others to the system. What was sent is delivered when the
+ * program ends by exit() or by returning from main. The UDP ports come from the environment:
+ * ANABRANCH_UDP_PORT is this side's, ANABRANCH_REMOTE_UDP_PORT the peer's, each 9899 if it is not
+ * set (a client's own one is free then); ANABRANCH_RAW_IP=1 takes IP protocol 132.
+ *
+ * Names are macros with arguments: a pointer to `close` is the system's. The child of a fork has
+ * none of its parent's sockets (EBADF). */
+#ifndef ANABRANCH_COMPAT_H
+#define ANABRANCH_COMPAT_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <anabranch.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define ANABRANCH_COMPAT_ static inline __attribute__((unused))
+
+/* Milliseconds that the end of the program waits for what was sent. */
+#ifndef ANABRANCH_COMPAT_FINISH
+#define ANABRANCH_COMPAT_FINISH 5000
+#endif
+
+ANABRANCH_COMPAT_ void anabranch_compat_finish(void)
+{
+    anabranch_finish(ANABRANCH_COMPAT_FINISH);
+}
+
+ANABRANCH_COMPAT_ int anabranch_compat_socket(int domain, int type, int protocol)
+{
+    static int registered;
+    const char *local = getenv("ANABRANCH_UDP_PORT");
+    const char *remote = getenv("ANABRANCH_REMOTE_UDP_PORT");
+    const char *raw = getenv("ANABRANCH_RAW_IP");
+    int fd, value;
+    if (protocol != IPPROTO_SCTP)
+        return socket(domain, type, protocol);
+    fd = anabranch_socket(domain, type, protocol);
+    if (fd < 0)
+        return fd;
+    if (!registered) {
+        registered = 1;
+        atexit(anabranch_compat_finish);
+    }
+    if (raw != NULL && (value = atoi(raw)) != 0)
+        anabranch_setsockopt(fd, IPPROTO_SCTP, ANABRANCH_RAW_IP, &value, sizeof value);
+    if (local != NULL) {
+        value = atoi(local);
+        anabranch_setsockopt(fd, IPPROTO_SCTP, ANABRANCH_LOCAL_UDP_PORT, &value, sizeof value);
+    }
+    if (remote != NULL) {
+        struct sctp_udpencaps to = {0};
+        to.sue_address.ss_family = (sa_family_t)domain;
+        to.sue_port = htons((uint16_t)atoi(remote));
+        anabranch_setsockopt(fd, IPPROTO_SCTP, SCTP_REMOTE_UDP_ENCAPS_PORT, &to, sizeof to);
+    }
+    return fd;
+}
+
+/* NAME: a call whose first argument is the descriptor. */
+#define ANABRANCH_COMPAT_CALL_(result, name, parameters, arguments)                                \
+    ANABRANCH_COMPAT_ result anabranch_compat_##name parameters                                    \
+    {                                                                                              \
+        return anabranch_is_socket(fd) ? anabranch_##name arguments : name arguments;              \
+    }
+
+ANABRANCH_COMPAT_CALL_(int, bind, (int fd, const struct sockaddr *a, socklen_t l), (fd, a, l))
+ANABRANCH_COMPAT_CALL_(int, listen, (int fd, int backlog), (fd, backlog))
+ANABRANCH_COMPAT_CALL_(int, accept, (int fd, struct sockaddr *a, socklen_t *l), (fd, a, l))
+ANABRANCH_COMPAT_CALL_(int, connect, (int fd, const struct sockaddr *a, socklen_t l), (fd, a, l))
+ANABRANCH_COMPAT_CALL_(int, shutdown, (int fd, int how), (fd, how))
+ANABRANCH_COMPAT_CALL_(int, close, (int fd), (fd))
+ANABRANCH_COMPAT_CALL_(int, getsockname, (int fd, struct sockaddr *a, socklen_t *l), (fd, a, l))
+ANABRANCH_COMPAT_CALL_(int, getpeername, (int fd, struct sockaddr *a, socklen_t *l), (fd, a, l))
+ANABRANCH_COMPAT_CALL_(int, getsockopt, (int fd, int v, int n, void *p, socklen_t *l),
+                       (fd, v, n, p, l))
+ANABRANCH_COMPAT_CALL_(int, setsockopt, (int fd, int v, int n, const void *p, socklen_t l),
+                       (fd, v, n, p, l))
+ANABRANCH_COMPAT_CALL_(ssize_t, send, (int fd, const void *d, size_t n, int f), (fd, d, n, f))
+ANABRANCH_COMPAT_CALL_(ssize_t, sendto,
+                       (int fd, const void *d, size_t n, int f, const struct sockaddr *a,
+                        socklen_t l),
+                       (fd, d, n, f, a, l))
+ANABRANCH_COMPAT_CALL_(ssize_t, sendmsg, (int fd, const struct msghdr *m, int f), (fd, m, f))
+ANABRANCH_COMPAT_CALL_(ssize_t, write, (int fd, const void *d, size_t n), (fd, d, n))
+ANABRANCH_COMPAT_CALL_(ssize_t, writev, (int fd, const struct iovec *v, int n), (fd, v, n))
+ANABRANCH_COMPAT_CALL_(ssize_t, recv, (int fd, void *d, size_t n, int f), (fd, d, n, f))
+ANABRANCH_COMPAT_CALL_(ssize_t, recvfrom,
+                       (int fd, void *d, size_t n, int f, struct sockaddr *a, socklen_t *l),
+                       (fd, d, n, f, a, l))
+ANABRANCH_COMPAT_CALL_(ssize_t, recvmsg, (int fd, struct msghdr *m, int f), (fd, m, f))
+ANABRANCH_COMPAT_CALL_(ssize_t, read, (int fd, void *d, size_t n), (fd, d, n))
+ANABRANCH_COMPAT_CALL_(ssize_t, readv, (int fd, const struct iovec *v, int n), (fd, v, n))
+
+#define socket(...) anabranch_compat_socket(__VA_ARGS__)
+#define bind(...) anabranch_compat_bind(__VA_ARGS__)
+#define listen(...) anabranch_compat_listen(__VA_ARGS__)
+#define accept(...) anabranch_compat_accept(__VA_ARGS__)
+#define connect(...) anabranch_compat_connect(__VA_ARGS__)
+#define shutdown(...) anabranch_compat_shutdown(__VA_ARGS__)
+#define close(...) anabranch_compat_close(__VA_ARGS__)
+#define getsockname(...) anabranch_compat_getsockname(__VA_ARGS__)
+#define getpeername(...) anabranch_compat_getpeername(__VA_ARGS__)
+#define getsockopt(...) anabranch_compat_getsockopt(__VA_ARGS__)
+#define setsockopt(...) anabranch_compat_setsockopt(__VA_ARGS__)
+#define send(...) anabranch_compat_send(__VA_ARGS__)
+#define sendto(...) anabranch_compat_sendto(__VA_ARGS__)
+#define sendmsg(...) anabranch_compat_sendmsg(__VA_ARGS__)
+#define write(...) anabranch_compat_write(__VA_ARGS__)
+#define writev(...) anabranch_compat_writev(__VA_ARGS__)
+#define recv(...) anabranch_compat_recv(__VA_ARGS__)
+#define recvfrom(...) anabranch_compat_recvfrom(__VA_ARGS__)
+#define recvmsg(...) anabranch_compat_recvmsg(__VA_ARGS__)
+#define read(...) anabranch_compat_read(__VA_ARGS__)
+#define readv(...) anabranch_compat_readv(__VA_ARGS__)
+
+/* What only SCTP has goes here in any case. */
+#define sctp_bindx anabranch_sctp_bindx
+#define sctp_connectx anabranch_sctp_connectx
+#define sctp_peeloff anabranch_sctp_peeloff
+#define sctp_peeloff_flags anabranch_sctp_peeloff_flags
+#define sctp_getpaddrs anabranch_sctp_getpaddrs
+#define sctp_freepaddrs anabranch_sctp_freepaddrs
+#define sctp_getladdrs anabranch_sctp_getladdrs
+#define sctp_freeladdrs anabranch_sctp_freeladdrs
+#define sctp_opt_info anabranch_sctp_opt_info
+#define sctp_getassocid anabranch_sctp_getassocid
+#define sctp_getaddrlen anabranch_sctp_getaddrlen
+#define sctp_sendmsg anabranch_sctp_sendmsg
+#define sctp_recvmsg anabranch_sctp_recvmsg
+#define sctp_send anabranch_sctp_send
+#define sctp_sendx anabranch_sctp_sendx
+#define sctp_sendv anabranch_sctp_sendv
+#define sctp_recvv anabranch_sctp_recvv
+
+#endif

@@ -1,0 +1,71 @@
+//! The table of RFC 6458 says what the library does.
+
+mod common;
+
+use std::ffi::c_int;
+
+use anabranch_c::ffi;
+use common::package;
+
+/// One line: section, kind (with a number), name, whether it is there, remark.
+fn rows() -> Vec<[String; 5]> {
+    let text = std::fs::read_to_string(package().join("tests/rfc6458.txt")).unwrap();
+    let fields = |line: &str| {
+        let fields: Vec<_> = line.split('|').map(|field| field.trim().to_owned()).collect();
+        fields.try_into().unwrap_or_else(|_| panic!("five fields: {line}"))
+    };
+    text.lines().map(fields).collect()
+}
+
+/// Whether the library knows an option: what it says of one of no use is not that it is unknown.
+fn knows(level: c_int, name: c_int) -> bool {
+    // AUTOCLOSE and others are for one-to-many sockets only, which take all of them.
+    let fd = ffi::anabranch_socket(libc::AF_INET, libc::SOCK_SEQPACKET, 132);
+    assert!(fd >= 0);
+    let mut value = [0_u8; 512];
+    let mut len = value.len() as libc::socklen_t;
+    // SAFETY: the pointers are those of `value` and `len`.
+    let got = unsafe {
+        ffi::anabranch_getsockopt(fd, level, name, value.as_mut_ptr().cast(), &raw mut len)
+    };
+    let unknown =
+        got == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOPROTOOPT);
+    assert_eq!(ffi::anabranch_close(fd), 0);
+    !unknown
+}
+
+#[test]
+fn the_table_is_what_the_library_does() {
+    let header = std::fs::read_to_string(package().join("include/anabranch.h")).unwrap();
+    for [section, kind, name, there, _] in rows() {
+        let there = match there.as_str() {
+            "yes" | "in part" => true,
+            "no" => false,
+            other => panic!("{section} {name}: {other}"),
+        };
+        let found = match kind.split_once(' ') {
+            None if kind == "call" => header.contains(&format!(" anabranch_{name}(")),
+            Some(("option", number)) => knows(132, number.parse().unwrap()),
+            Some(("socket", "SO_LINGER")) => knows(libc::SOL_SOCKET, libc::SO_LINGER),
+            Some(("socket", "SO_RCVBUF")) => knows(libc::SOL_SOCKET, libc::SO_RCVBUF),
+            Some(("socket", "SO_SNDBUF")) => knows(libc::SOL_SOCKET, libc::SO_SNDBUF),
+            // Ancillary data, notifications and what the system's headers lack: tests/c has those
+            // that are there.
+            _ => there,
+        };
+        assert_eq!(found, there, "{section} {name}");
+    }
+}
+
+#[test]
+fn the_document_is_the_table() {
+    let document = std::fs::read_to_string(package().join("../../docs/rfc6458.md")).unwrap();
+    let lines: Vec<_> = document.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let expected: Vec<_> = rows()
+        .iter()
+        .map(|[section, _, name, there, remark]| {
+            format!("| {section} | `{name}` | {there} | {remark} |")
+        })
+        .collect();
+    assert_eq!(lines, expected);
+}
