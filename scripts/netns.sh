@@ -100,7 +100,7 @@ make_file() {
 start_server() {
     local namespace=$1 listen=$2
     shift 2
-    ip netns exec "$namespace" "$ANABRANCH" serve "$work/site" --listen "$listen" "$@" \
+    ip netns exec "$namespace" "$ANABRANCH" serve "$work/site" --listen "$listen" --paths "$@" \
         >"$work/server.log" 2>&1 &
     server=$!
     for _ in $(seq 100); do
@@ -119,7 +119,7 @@ start_client() {
     rm -rf "$work/copy"
     mkdir "$work/copy"
     ip netns exec "$namespace" timeout "${LIMIT:-200}" \
-        "$ANABRANCH" get "$url" --out "$work/copy" "$@" >"$work/client.log" 2>&1 &
+        "$ANABRANCH" get "$url" --out "$work/copy" --paths "$@" >"$work/client.log" 2>&1 &
     client=$!
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
 
-use anabranch_http::{Authority, Host};
+use anabranch_http::{Authority, Host, split_udp_port};
 
 use crate::failure::Failure;
 use crate::zone;
@@ -45,6 +45,8 @@ pub(crate) struct ListenAddress {
     pub(crate) addresses: Vec<Address>,
     /// SCTP or TCP port; 0 lets the system choose one.
     pub(crate) port: u16,
+    /// UDP port that carries SCTP, if it is named here.
+    pub(crate) udp_port: Option<u16>,
 }
 
 impl FromStr for ListenAddress {
@@ -52,16 +54,18 @@ impl FromStr for ListenAddress {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let form = "the form is ADDR[,ADDR...]:PORT";
+        let (text, udp_port) = split_udp_port(text).map_err(|error| error.to_string())?;
         let (hosts, port) = text.rsplit_once(':').ok_or_else(|| format!("{form}: no port"))?;
         let port = port.parse().map_err(|_| format!("'{port}' is no port (0 to 65535)"))?;
-        Ok(Self { addresses: hosts.split(',').map(address).collect::<Result<_, _>>()?, port })
+        let addresses = hosts.split(',').map(address).collect::<Result<_, _>>()?;
+        Ok(Self { addresses, port, udp_port })
     }
 }
 
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts = self.addresses.iter().map(Host::from).collect();
-        Authority { hosts, port: self.port }.fmt(f)
+        Authority { hosts, port: self.port, udp_port: self.udp_port }.fmt(f)
     }
 }
 
@@ -84,13 +88,14 @@ pub(crate) fn plain_address(text: &str) -> Result<Address, String> {
 
 /// `HOST[,HOST...]:PORT` with IPv6 addresses in brackets: where to connect to.
 pub(crate) fn authority(text: &str) -> Result<Authority, String> {
+    let (text, udp_port) = split_udp_port(text).map_err(|error| error.to_string())?;
     let (hosts, port) = text
         .rsplit_once(':')
         .ok_or_else(|| "the form is HOST[,HOST...]:PORT: no port".to_owned())?;
     let port = port.parse().ok().filter(|&port| port > 0);
     let port = port.ok_or_else(|| "a port is a number from 1 to 65535".to_owned())?;
     let hosts = hosts.split(',').map(|host| host.parse::<Host>().map_err(|e| e.to_string()));
-    Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port })
+    Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port, udp_port })
 }
 
 /// All addresses of an authority's hosts with its port, each once, in the order given.
@@ -155,6 +160,10 @@ mod tests {
         assert_eq!(parsed.port, 8080);
         assert_eq!(parsed.to_string(), "[::1],127.0.0.1:8080");
         assert_eq!("127.0.0.1:0".parse::<ListenAddress>().unwrap().port, 0);
+        let with_udp: ListenAddress = "127.0.0.1:80;udp=7000".parse().unwrap();
+        assert_eq!((with_udp.port, with_udp.udp_port), (80, Some(7000)));
+        assert_eq!(with_udp.to_string(), "127.0.0.1:80;udp=7000");
+        assert_eq!(authority("[::1]:80;udp=7000").unwrap().udp_port, Some(7000));
         assert_eq!(plain_address("::1"), plain_address("[::1]"));
     }
 

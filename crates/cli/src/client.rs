@@ -7,7 +7,7 @@ use anabranch_http::Host;
 use clap::Args;
 
 use crate::address::{Address, plain_address};
-use crate::endpoint::{Binding, association_config};
+use crate::endpoint::{Binding, association_config, one_udp_port};
 use crate::failure::Failure;
 use crate::options::{SctpOptions, Transport, duration};
 
@@ -39,23 +39,30 @@ impl ClientOptions {
         (!self.timeout.is_zero()).then_some(self.timeout)
     }
 
-    /// An endpoint that finds these hosts.
+    /// An endpoint that finds these hosts; `peer_port` is their UDP port, if an address names it.
     pub(crate) fn bind<'h>(
         &self,
         transport: Transport,
+        peer_port: Option<u16>,
         hosts: impl Iterator<Item = &'h Host>,
     ) -> Result<Endpoint, Failure> {
         let (addresses, udp_port, options) = (&self.local, self.udp_port, &self.sctp);
-        Binding { transport, addresses, udp_port, options }.client(hosts)
+        let remote_udp_port = Some(peer_port.or(self.remote_udp_port).unwrap_or(SCTP_UDP_PORT));
+        Binding { transport, addresses, udp_port, remote_udp_port, options }.client(hosts)
     }
 
     /// How to set up an association with so many outbound streams, or more if the profile has
-    /// more.
-    pub(crate) fn connect_options(&self, streams: u16) -> Result<ConnectOptions, Failure> {
+    /// more; `udp_port` is the peer's, if its address names one.
+    pub(crate) fn connect_options(
+        &self,
+        streams: u16,
+        udp_port: Option<u16>,
+    ) -> Result<ConnectOptions, Failure> {
         let mut config = association_config(&self.sctp)?;
         config.outbound_streams = config.outbound_streams.max(streams);
         let mut options = ConnectOptions::from(config);
-        options.remote_udp_port = self.remote_udp_port.unwrap_or(SCTP_UDP_PORT);
+        let port = one_udp_port(self.remote_udp_port, "--remote-udp-port", udp_port)?;
+        options.remote_udp_port = port.unwrap_or(SCTP_UDP_PORT);
         Ok(options)
     }
 }

@@ -6,7 +6,7 @@
 use std::fs::DirBuilder;
 use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -127,10 +127,35 @@ pub(crate) fn remove_sockets() {
     }
 }
 
-/// The directory of the sockets that were not given a path, if the system has a place for it.
-pub(crate) fn directory() -> Option<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
-    (runtime.is_absolute() && runtime.is_dir()).then(|| runtime.join("anabranch"))
+/// The directory of the sockets that were not given a path, made if it is not there: in
+/// XDG_RUNTIME_DIR, or where there is none, as in containers and for root, /run/anabranch for root
+/// and /tmp/anabranch-UID for others. Nobody else may write to it.
+pub(crate) fn directory() -> io::Result<PathBuf> {
+    let user = nix::unistd::geteuid();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let directory = match runtime.filter(|path| path.is_absolute() && path.is_dir()) {
+        Some(runtime) => runtime.join("anabranch"),
+        None if user.is_root() && Path::new("/run").is_dir() => PathBuf::from("/run/anabranch"),
+        None => std::env::temp_dir().join(format!("anabranch-{user}")),
+    };
+    own_directory(&directory)?;
+    Ok(directory)
+}
+
+/// Makes a directory for this user only; one that is there must be so already, as /tmp is
+/// everybody's.
+fn own_directory(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = std::fs::symlink_metadata(directory)?;
+    let own = found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw();
+    if own && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let name = directory.display();
+    Err(io::Error::other(format!("{name} is no directory that only this user can write to")))
 }
 
 /// Lets others look at an endpoint: through the socket at `path`, or else through one where
@@ -155,13 +180,7 @@ pub(crate) fn offer(endpoint: &Endpoint, path: Option<&Path>) -> Result<(), Fail
 }
 
 fn listen_in_directory(endpoint: &Endpoint) -> io::Result<()> {
-    let Some(directory) = directory() else {
-        return Ok(());
-    };
-    match DirBuilder::new().mode(0o700).create(&directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
+    let directory = directory()?;
     let id = std::process::id();
     let name = match endpoint.udp_port() {
         0 => format!("{id}.sock"),
@@ -268,5 +287,24 @@ impl Control {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(serde_json::from_slice(&line)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_in_a_directory_of_their_own() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join("anabranch");
+        own_directory(&directory).unwrap();
+        assert_eq!(std::fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
+        own_directory(&directory).unwrap();
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(own_directory(&directory).is_err(), "others can write to it");
+        let link = base.path().join("link");
+        std::os::unix::fs::symlink(base.path(), &link).unwrap();
+        assert!(own_directory(&link).is_err(), "a link of somebody else's making");
     }
 }

@@ -1,5 +1,6 @@
 //! SCTP endpoints, as the options that the commands share describe them.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use anabranch::{
     Association, AssociationConfig, BindError, ConnectOptions, Endpoint, EndpointConfig,
-    ListenOptions, Notification, SCTP_UDP_PORT, Statistics,
+    ListenOptions, Notification, PathState, SCTP_UDP_PORT, Statistics,
 };
 use anabranch_http::{Authority, Host};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::address::{Address, interface_of};
-use crate::failure::Failure;
+use crate::failure::{Failure, complain};
 use crate::impairment;
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, refuse};
@@ -25,6 +26,20 @@ use crate::zone;
 /// How long a graceful end may stand still before the association is aborted.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
+/// The UDP port of an option and of an address, which must not contradict each other.
+pub(crate) fn one_udp_port(
+    option: Option<u16>,
+    name: &str,
+    address: Option<u16>,
+) -> Result<Option<u16>, Failure> {
+    match (option, address) {
+        (Some(option), Some(address)) if option != address => {
+            Err(Failure::usage(format!("{name} {option} contradicts ;udp={address}")))
+        }
+        (option, address) => Ok(option.or(address)),
+    }
+}
+
 /// Where an endpoint is bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binding<'a> {
@@ -32,6 +47,8 @@ pub(crate) struct Binding<'a> {
     /// None leaves it to the system.
     pub(crate) addresses: &'a [Address],
     pub(crate) udp_port: Option<u16>,
+    /// The peer's, if there is one that is known.
+    pub(crate) remote_udp_port: Option<u16>,
     pub(crate) options: &'a SctpOptions,
 }
 
@@ -88,11 +105,25 @@ impl Binding<'_> {
             builder = builder.runtime(impairment::runtime(file)?);
         }
         let endpoint = builder.bind().map_err(cannot_bind)?;
+        self.tell_how_to_read_the_capture(&endpoint);
         #[cfg(unix)]
         crate::control::offer(&endpoint, self.options.control.as_deref())?;
         #[cfg(not(unix))]
         refuse(self.options.control.iter().map(|_| "--control"), self.transport)?;
         Ok(endpoint)
+    }
+}
+
+impl Binding<'_> {
+    /// Wireshark takes UDP port 9899 for SCTP, and no other one, by itself.
+    fn tell_how_to_read_the_capture(&self, endpoint: &Endpoint) {
+        let port = self.transport.udp_port(endpoint).filter(|port| *port != SCTP_UDP_PORT);
+        // One of the two ports is enough, so a client of port 9899 needs no hint.
+        let remote = self.remote_udp_port.unwrap_or(0) == SCTP_UDP_PORT;
+        if let (Some(file), Some(port), false) = (&self.options.capture, port, remote) {
+            let file = file.display();
+            complain(&format!("to read the capture: wireshark -d udp.port=={port},sctp {file}"));
+        }
     }
 }
 
@@ -271,9 +302,14 @@ impl Watch {
         let events = Arc::clone(&collected);
         let mut notifications = association.events();
         let task = tokio::spawn(async move {
+            let mut known = HashSet::new();
             while let Some(notification) = notifications.next().await {
+                let mut ordinary = false;
                 let event = match notification {
                     Notification::PathChanged { local, remote, state } => {
+                        // The first news of a path is that it was verified, if all is well.
+                        let new = known.insert((local, remote));
+                        ordinary = new && state == PathState::Active;
                         format!("{local} -> {remote} is {state}")
                     }
                     Notification::ActivePathChanged { remote } => {
@@ -290,7 +326,8 @@ impl Watch {
                     Notification::Restarted => "the peer restarted".to_owned(),
                     _ => continue,
                 };
-                let event = PathEvent { seconds: begun.elapsed().as_secs_f64(), event };
+                let seconds = begun.elapsed().as_secs_f64();
+                let event = PathEvent { seconds, event, ordinary };
                 collected.lock().unwrap_or_else(PoisonError::into_inner).push(event);
             }
         });

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,27 +29,24 @@ impl Failure {
         Self::Usage(sentence.to_string())
     }
 
+    /// What went wrong, if it has not been said yet, and the exit code.
+    pub(crate) fn told(&self) -> (Option<&str>, u8) {
+        match self {
+            Self::Failed(sentence) => (Some(sentence), 1),
+            Self::Usage(sentence) => (Some(sentence), 2),
+            Self::Interrupted => (Some("interrupted"), 130),
+            Self::Stopped(sentence) => (Some(sentence), 130),
+            Self::Reported => (None, 1),
+        }
+    }
+
     /// Says the sentence and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
-        match self {
-            Self::Failed(sentence) => {
-                complain(&sentence);
-                ExitCode::from(1)
-            }
-            Self::Usage(sentence) => {
-                complain(&sentence);
-                ExitCode::from(2)
-            }
-            Self::Interrupted => {
-                complain("interrupted");
-                ExitCode::from(130)
-            }
-            Self::Stopped(sentence) => {
-                complain(&sentence);
-                ExitCode::from(130)
-            }
-            Self::Reported => ExitCode::from(1),
+        let (sentence, code) = self.told();
+        if let Some(sentence) = sentence {
+            complain(sentence);
         }
+        ExitCode::from(code)
     }
 }
 
@@ -60,23 +57,51 @@ pub(crate) fn complain(sentence: &str) {
     let _ = writeln!(std::io::stderr(), "anabranch: {sentence}");
 }
 
-/// Help and version are printed as they are; of a mistake, one sentence and where to look.
-pub(crate) fn from_clap(error: &clap::Error) -> ExitCode {
+/// Help and version are printed as they are; all else is a mistake in the command line.
+pub(crate) fn from_clap(error: &clap::Error) -> Result<ExitCode, Failure> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // A closed pipe behind --help is not a failure.
             let _ = error.print();
-            ExitCode::SUCCESS
+            Ok(ExitCode::SUCCESS)
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
-            ExitCode::from(2)
+            Ok(ExitCode::from(2))
         }
-        _ => {
-            complain(&format!("{}; see --help", sentence(&error.to_string())));
-            ExitCode::from(2)
-        }
+        _ => Err(Failure::Usage(wrong_usage(error))),
     }
+}
+
+/// Of a mistake in the command line, one sentence and where to look.
+fn wrong_usage(error: &clap::Error) -> String {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    if let (ErrorKind::UnknownArgument, Some(value)) = (error.kind(), text(ContextKind::InvalidArg))
+        && value
+            .strip_prefix('-')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    {
+        return "a value that begins with '-' is no number or time that an option takes; see --help"
+            .to_owned();
+    }
+    // What the standard library says of a text that is no number.
+    let message =
+        error.to_string().replace("invalid digit found in string", "this is no whole number");
+    let mut sentence = sentence(&message);
+    let similar =
+        [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    let similar = similar.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(one) => Some(one.clone()),
+        ContextValue::Strings(several) => several.first().cloned(),
+        _ => None,
+    });
+    if let Some(similar) = similar {
+        sentence.push_str(&format!("; did you mean '{similar}'?"));
+    }
+    format!("{sentence}; see --help").replace("?; see", "? See")
 }
 
 /// The first paragraph of clap's message on one line.

@@ -3,7 +3,7 @@
 use anabranch::Statistics;
 use serde::{Deserialize, Serialize};
 
-use crate::output::grouped;
+use crate::output::{count, grouped};
 use crate::perf::time;
 
 /// The sending side of one association, or of several together.
@@ -86,27 +86,29 @@ impl Instruments {
         self.receive_window.add(&other.receive_window);
     }
 
-    /// Two lines; none of a side that sent nothing.
+    /// A few lines; none of a side that sent nothing.
     pub(crate) fn text(&self) -> String {
         let queue = &self.retransmission_queue;
         let Some(utilization) = queue.utilization else { return String::new() };
         let mut text = format!(
-            "  retransmission queue: mean {} bytes, {:.1} % of it necessary",
-            grouped(queue.mean_bytes as u64),
+            "  retransmission queue: mean {}, {:.1} % not yet acknowledged\n",
+            count(queue.mean_bytes as u64, "byte"),
             utilization * 100.0,
         );
         if let Some(utilization) = queue.recovery_utilization {
             text.push_str(&format!(
-                ", {:.1} % in {} of loss recovery",
+                "    in {} of loss recovery: {:.1} % not yet acknowledged\n",
+                time(queue.recovery_seconds),
                 utilization * 100.0,
-                time(queue.recovery_seconds)
             ));
         }
-        text.push_str(&format!(
-            "\n  blocked by the send buffer: {}; by the peer's window: {}\n",
-            self.send_buffer.text(),
-            self.receive_window.text()
-        ));
+        for (what, blocked) in
+            [("a full send buffer", &self.send_buffer), ("the peer's window", &self.receive_window)]
+        {
+            if blocked.times > 0 {
+                text.push_str(&format!("  held up by {what}: {}\n", blocked.text()));
+            }
+        }
         text
     }
 }
@@ -120,9 +122,6 @@ impl BlockedReport {
     }
 
     fn text(&self) -> String {
-        if self.times == 0 {
-            return "never".to_owned();
-        }
         let times = match self.times {
             1 => "once".to_owned(),
             times => format!("{} times", grouped(times)),
@@ -166,8 +165,9 @@ mod tests {
     fn who_sent_nothing_tells_nothing() {
         assert_eq!(sender(0.0, None).text(), "");
         let text = sender(1.0, Some(0.5)).text();
-        assert!(text.contains("mean 1,000 bytes, 50.0 % of it necessary\n"), "{text}");
-        let blocked = "send buffer: 2 times, 500.00 ms, 250.00 ms around timeouts; by the peer's window: never\n";
-        assert!(text.ends_with(blocked), "{text}");
+        assert!(text.contains("mean 1,000 bytes, 50.0 % not yet acknowledged\n"), "{text}");
+        let blocked = "a full send buffer: 2 times, 500.00 ms, 250.00 ms around timeouts\n";
+        assert!(text.ends_with(blocked) && !text.contains("window"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }
 }

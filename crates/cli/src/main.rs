@@ -6,6 +6,7 @@
 
 mod address;
 mod client;
+mod clock;
 mod commands;
 #[cfg(unix)]
 mod control;
@@ -16,6 +17,9 @@ mod failure;
 mod impairment;
 mod instruments;
 mod interrupt;
+mod line;
+#[cfg(unix)]
+mod metrics;
 mod options;
 mod output;
 mod parts;
@@ -27,9 +31,11 @@ mod service;
 mod transport;
 mod zone;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use clap::{ArgAction, Parser};
+use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
+use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 use crate::commands::Command;
@@ -51,14 +57,57 @@ struct Program {
 }
 
 fn main() -> ExitCode {
-    let program = match Program::try_parse() {
-        Ok(program) => program,
-        Err(error) => return failure::from_clap(&error),
+    let (arguments, all) = line::arguments(std::env::args_os());
+    let wants_json = arguments.iter().take_while(|given| *given != "--").any(|a| a == "--json");
+    let command = line::shape(Program::command(), all);
+    let parsed = command.try_get_matches_from(arguments).and_then(|matches| {
+        let program = Program::from_arg_matches(&matches)?;
+        Ok((program, name_of(&matches)))
+    });
+    let failure = match parsed {
+        Ok((program, name)) => {
+            output::name_documents(&name);
+            match run(program) {
+                Ok(()) => return ExitCode::SUCCESS,
+                Err(failure) => failure,
+            }
+        }
+        Err(error) => match failure::from_clap(&error) {
+            Ok(code) => return code,
+            Err(failure) => failure,
+        },
     };
-    match run(program) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+    if wants_json {
+        tell_in_json(&failure);
     }
+    failure.report()
+}
+
+/// The last document of a command with --json that failed, unless its own documents have said so.
+#[derive(Serialize)]
+struct ErrorDocument<'a> {
+    event: &'static str,
+    error: &'a str,
+    exit_code: u8,
+}
+
+fn tell_in_json(failure: &Failure) {
+    // Who stops a command knows of it, and its own last document has been printed.
+    if let (Some(error), exit_code @ (1 | 2)) = failure.told() {
+        // A closed standard output keeps nobody from reading standard error.
+        let _ = output::print_json(&ErrorDocument { event: "error", error, exit_code });
+    }
+}
+
+/// The subcommands in one word: `perf-client`.
+fn name_of(matches: &ArgMatches) -> String {
+    let mut names = Vec::new();
+    let mut next = matches.subcommand();
+    while let Some((name, matches)) = next {
+        names.push(name);
+        next = matches.subcommand();
+    }
+    names.join("-")
 }
 
 fn run(program: Program) -> Result<(), Failure> {
@@ -89,18 +138,23 @@ fn start_log(verbose: u8) -> Result<(), Failure> {
             .map_err(|error| Failure::usage(format!("ANABRANCH_LOG: {error}")))?,
         Err(_) => EnvFilter::new(level),
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let (no, force) = (std::env::var_os("NO_COLOR"), std::env::var_os("FORCE_COLOR"));
+    let colors = line::colors(no, force).unwrap_or_else(|| std::io::stderr().is_terminal());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colors)
+        .with_writer(std::io::stderr)
+        .init();
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Program::command().debug_assert();
+        line::shape(Program::command(), false).debug_assert();
+        line::shape(Program::command(), true).debug_assert();
     }
 }

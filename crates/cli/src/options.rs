@@ -96,8 +96,8 @@ pub(crate) struct SctpOptions {
     /// this side's address and times count from the start
     #[arg(long, value_name = "FILE")]
     pub(crate) impair: Option<PathBuf>,
-    /// Unix socket that 'anabranch inspect' asks, for this user only [default: one in the
-    /// directory XDG_RUNTIME_DIR, if there is such a directory]
+    /// Unix socket that 'anabranch inspect' asks, for this user only [default: one in
+    /// XDG_RUNTIME_DIR, or /run/anabranch for root, or /tmp/anabranch-UID]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
     /// Write all packets to this file, for Wireshark
@@ -158,7 +158,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number.parse().map_err(|_| format!("'{number}' is no number"))?;
     Duration::try_from_secs_f64(number * seconds)
-        .map_err(|_| "a time is not negative and not endless".to_owned())
+        .map_err(|_| "a time is not below zero and not endless".to_owned())
 }
 
 /// A number of bytes: `1000`, `16k` (thousands), `16Ki` (1,024s), `4M`, `1.5Gi`.

@@ -1,6 +1,7 @@
 //! What goes to standard output.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::OnceLock;
 
 use serde::Serialize;
 
@@ -17,16 +18,90 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints a JSON document on one line.
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let mut text = serde_json::to_string(value)
-        .map_err(|error| Failure::failed(format!("the report cannot be written: {error}")))?;
-    text.push('\n');
-    print(&text)
+/// Name of what is printed as JSON: the command, such as `perf-client`.
+static SCHEMA: OnceLock<String> = OnceLock::new();
+
+/// Says which command's documents are printed.
+pub(crate) fn name_documents(command: &str) {
+    // The first one counts: a process has one command.
+    let _ = SCHEMA.set(command.to_owned());
 }
 
-/// Rows in columns, the first row being the heading; columns of numbers are flush right.
+/// Prints a JSON document on one line. An object begins with `schema`, the command that printed
+/// it, and `version`, that of the program.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value)
+        .map_err(|error| Failure::failed(format!("the report cannot be written: {error}")))?;
+    let schema = SCHEMA.get().map_or("anabranch", String::as_str);
+    print(&(headed(&text, schema) + "\n"))
+}
+
+/// A document with its schema and version, if it is an object.
+fn headed(text: &str, schema: &str) -> String {
+    let Some(rest) = text.strip_prefix('{') else { return text.to_owned() };
+    let comma = if rest.starts_with('}') { "" } else { "," };
+    let version = env!("CARGO_PKG_VERSION");
+    format!(r#"{{"schema":"{schema}","version":"{version}"{comma}{rest}"#)
+}
+
+/// Columns of the terminal that standard output is; `None` for files and pipes.
+pub(crate) fn width() -> Option<usize> {
+    let told = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    if told.is_some_and(|columns| columns > 0) {
+        return told;
+    }
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    Some(terminal_size::terminal_size().map_or(80, |(columns, _)| columns.0.into()))
+}
+
+/// Rows in columns, the first row being the heading; columns of numbers are flush right. What is
+/// wider than the terminal has a paragraph for each row instead.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    fitting(rows, width())
+}
+
+fn fitting(rows: &[Vec<String>], width: Option<usize>) -> String {
+    let text = columns(rows);
+    let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    match width {
+        Some(width) if widest > width => paragraphs(rows, width),
+        _ => text,
+    }
+}
+
+/// Each row as a paragraph: its first cell, and below it the others, each behind its heading.
+fn paragraphs(rows: &[Vec<String>], width: usize) -> String {
+    let Some((heading, rows)) = rows.split_first() else { return String::new() };
+    let mut text = String::new();
+    for row in rows {
+        let mut cells = row.iter();
+        text.push_str(&format!("  {}\n", cells.next().map_or("", String::as_str)));
+        let mut line = String::new();
+        for (name, cell) in heading.iter().skip(1).zip(cells).filter(|(_, cell)| !cell.is_empty()) {
+            let pair = format!("{name} {cell}");
+            let separate = if line.is_empty() { "    " } else { ", " };
+            let length = line.chars().count() + separate.len() + pair.chars().count();
+            if length >= width && !line.is_empty() {
+                text.push_str(&line);
+                text.push_str(",\n");
+                line.clear();
+                line.push_str("    ");
+            } else {
+                line.push_str(separate);
+            }
+            line.push_str(&pair);
+        }
+        if !line.is_empty() {
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn columns(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let cell = |row: &[String], column: usize| row.get(column).cloned().unwrap_or_default();
     let widths: Vec<_> = (0..columns)
@@ -53,6 +128,30 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
+    text
+}
+
+/// So many things by their name, which has an 's' if they are several: `1 file`, `2,000 files`.
+pub(crate) fn count(number: u64, name: &str) -> String {
+    format!("{} {name}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// Words behind each other, with commas, in lines of at most 80 columns that begin with `indent`.
+pub(crate) fn list(indent: &str, words: &[String]) -> String {
+    let mut text = String::new();
+    let mut line = indent.to_owned();
+    for (index, word) in words.iter().enumerate() {
+        let comma = if index + 1 < words.len() { ", " } else { "" };
+        if line.trim_end().chars().count() + word.chars().count() + 2 > 80 && line != indent {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            indent.clone_into(&mut line);
+        }
+        line.push_str(word);
+        line.push_str(comma);
+    }
+    text.push_str(&line);
+    text.push('\n');
     text
 }
 
@@ -86,6 +185,47 @@ mod tests {
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
         let rows = [row(["path", "n", "x"]), row(["1 -> 2", "5", "a"]), row(["3", "1,000", ""])];
         let expected = "  path        n  x\n  1 -> 2      5  a\n  3       1,000\n";
-        assert_eq!(table(&rows), expected);
+        assert_eq!(fitting(&rows, None), expected);
+        assert_eq!(fitting(&rows, Some(20)), expected);
+    }
+
+    #[test]
+    fn what_is_too_wide_becomes_paragraphs() {
+        let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
+        let rows = [
+            row(["path", "state", "bytes in", "rtt"]),
+            row(["10.0.0.1 -> 10.0.0.2", "active", "1,000", "2 ms"]),
+            row(["10.0.0.1 -> 10.1.0.2", "inactive", "5", ""]),
+        ];
+        let expected = "  10.0.0.1 -> 10.0.0.2\n    state active, bytes in 1,000,\n    rtt 2 ms\n  \
+                        10.0.0.1 -> 10.1.0.2\n    state inactive, bytes in 5\n";
+        assert_eq!(fitting(&rows, Some(34)), expected);
+        assert!(fitting(&rows, Some(40)).lines().all(|line| line.chars().count() <= 40));
+        assert_eq!(fitting(&rows, Some(300)), columns(&rows));
+    }
+
+    #[test]
+    fn documents_say_what_they_are() {
+        let version = env!("CARGO_PKG_VERSION");
+        let head = format!(r#"{{"schema":"get","version":"{version}""#);
+        assert_eq!(headed(r#"{"a":1}"#, "get"), format!(r#"{head},"a":1}}"#));
+        assert_eq!(headed("{}", "get"), format!("{head}}}"));
+        assert_eq!(headed("[1]", "get"), "[1]");
+    }
+
+    #[test]
+    fn lists_are_wrapped() {
+        let words = vec!["2001:db8::1234:5678".to_owned(); 9];
+        let text = list("  on ", &words);
+        assert!(text.lines().all(|line| line.len() <= 80 && line.starts_with("  on ")), "{text}");
+        assert_eq!((text.lines().count(), text.matches(',').count()), (3, 8), "{text}");
+    }
+
+    #[test]
+    fn things_are_counted_in_words() {
+        assert_eq!(
+            [count(0, "file"), count(1, "file"), count(1000, "byte")],
+            ["0 files", "1 file", "1,000 bytes"]
+        );
     }
 }

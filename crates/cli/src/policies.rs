@@ -15,7 +15,8 @@ pub(crate) struct PolicyOptions {
     /// receiver so that it acknowledges less often [default: off]
     #[arg(long, value_name = "MODE")]
     multipath: Option<MultipathMode>,
-    /// Which path with room carries the next packet of new data: round-robin or lowest-rtt
+    /// Which path with room carries the next packet of new data: round-robin, window-in-turn or
+    /// lowest-rtt
     /// [default: round-robin]
     #[arg(long, value_name = "CHOICE", requires = "multipath")]
     path_choice: Option<PathChoice>,

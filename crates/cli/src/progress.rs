@@ -148,7 +148,8 @@ impl Observer for Follower<'_> {
             }
         }
         drop(state);
-        self.bars.files.inc(1);
+        // One that failed may come again.
+        self.bars.files.inc(u64::from(result.is_ok()));
     }
 }
 
@@ -183,7 +184,7 @@ mod tests {
         follower.started(0, 3, Some(5));
         follower.progress(0, 5);
         assert_eq!(follower.took(0), None);
-        follower.finished(0, &Ok(Fetched { stream: 3, bytes: 5 }));
+        follower.finished(0, &Ok(Fetched { stream: 3, bytes: 5, resumed: 0 }));
         assert!(follower.took(0).is_some());
         assert!(follower.state().active.is_empty());
     }

@@ -6,7 +6,7 @@ use anabranch_http::StreamTotals;
 use serde::{Deserialize, Serialize};
 
 use crate::options::Transport;
-use crate::output::{grouped, table};
+use crate::output::{count, grouped, table};
 
 /// Streams shown in a table; a report in JSON has all of them.
 const SHOWN: usize = 32;
@@ -80,6 +80,9 @@ pub(crate) struct PathEvent {
     /// Since the connection was set up.
     pub(crate) seconds: f64,
     pub(crate) event: String,
+    /// It belongs to every association: a path was verified. People are not told.
+    #[serde(skip)]
+    pub(crate) ordinary: bool,
 }
 
 /// What went over one connection.
@@ -111,7 +114,9 @@ pub(crate) struct FileReport {
     pub(crate) url: String,
     pub(crate) file: String,
     pub(crate) stream: Option<u16>,
+    /// Bytes that came, beside those that an earlier fetch had left behind.
     pub(crate) bytes: Option<u64>,
+    pub(crate) resumed_bytes: u64,
     /// From the beginning of the answer to the file's end.
     pub(crate) seconds: Option<f64>,
     pub(crate) error: Option<String>,
@@ -127,54 +132,84 @@ pub(crate) struct GetReport {
 }
 
 impl GetReport {
-    /// The report for people.
-    pub(crate) fn summary(&self) -> String {
+    /// The report for people; nothing if there was no connection at all.
+    pub(crate) fn summary(&self, paths: bool) -> String {
+        let mut connections = self.connections.iter().filter(|c| !c.traffic.paths.is_empty());
+        let Some(first) = connections.next() else { return String::new() };
         let fetched = self.files.iter().filter(|file| file.error.is_none()).count();
+        let of = match self.files.len() {
+            files if files == fetched => count(files as u64, "file"),
+            files => format!("{fetched} of {}", count(files as u64, "file")),
+        };
         let mut text = format!(
-            "{fetched} of {} files, {} bytes in {:.2} s ({:.1} Mb/s)\n",
-            self.files.len(),
-            grouped(self.bytes),
+            "{of}, {} in {:.2} s ({:.1} Mb/s)\n",
+            count(self.bytes, "byte"),
             self.seconds,
             megabits(self.bytes, self.seconds),
         );
-        for connection in self.connections.iter().filter(|c| !c.traffic.paths.is_empty()) {
+        let single = self.connections.len() == 1;
+        for connection in [first].into_iter().chain(connections) {
+            if !single {
+                text.push_str(&format!("{}: ", connection.authority));
+            }
             text.push_str(&format!(
-                "{} over {}, longest pause {:.3} s\n",
-                connection.authority, connection.transport, connection.longest_pause_seconds
+                "over {}, {}, longest pause {:.3} s\n",
+                connection.transport,
+                count(connection.traffic.paths.len() as u64, "path"),
+                connection.longest_pause_seconds
             ));
-            text.push_str(&connection.traffic.tables());
+            text.push_str(&connection.traffic.text(paths));
         }
         text
     }
 }
 
 impl Traffic {
-    /// Tables of paths and of streams.
-    pub(crate) fn tables(&self) -> String {
-        let sctp = self.paths.iter().any(|path| path.sctp.is_some());
-        let mut heading = vec!["path", "state", "bytes in", "bytes out"];
-        if sctp {
-            heading.extend(["packets in", "packets out", "retransmitted", "srtt", "mtu"]);
-        }
-        let mut rows = vec![heading.into_iter().map(str::to_owned).collect()];
-        rows.extend(self.paths.iter().map(PathReport::row));
-        let mut text = table(&rows);
-
-        if !self.streams.is_empty() {
-            let heading = ["stream", "transactions", "bytes in", "bytes out"].map(str::to_owned);
-            let mut rows = vec![heading.to_vec()];
-            rows.extend(self.streams.iter().take(SHOWN).map(StreamReport::row));
-            text.push_str(&table(&rows));
-        }
-        if let Some(more) = self.streams.len().checked_sub(SHOWN).filter(|&more| more > 0) {
-            text.push_str(&format!("  and {more} streams more\n"));
-        }
+    /// What happened to the paths; with `paths`, or if something did, a table of them; with
+    /// `paths`, what went over which stream.
+    pub(crate) fn text(&self, paths: bool) -> String {
+        let mut text = String::new();
+        let events: Vec<_> = self.events.iter().filter(|event| !event.ordinary).collect();
         let unverified: Vec<_> = self.paths.iter().filter_map(PathReport::unverified).collect();
-        if !unverified.is_empty() {
-            text.push_str(&format!("  not verified: {}\n", unverified.join(", ")));
+        for path in unverified {
+            text.push_str(&format!("  not verified: {path}\n"));
         }
-        for event in &self.events {
+        for event in &events {
             text.push_str(&format!("  at {:.3} s: {}\n", event.seconds, event.event));
+        }
+        if paths || !events.is_empty() {
+            text.push_str(&self.table_of_paths());
+        }
+        if paths && !self.streams.is_empty() {
+            text.push_str(&self.table_of_streams());
+        }
+        text
+    }
+
+    fn table_of_paths(&self) -> String {
+        let sctp = self.paths.iter().any(|path| path.sctp.is_some());
+        let (received, sent) = self.totals();
+        // Acknowledgements alone are no direction of their own.
+        let shown = [received >= sent / 16, sent >= received / 16, sctp, sctp];
+        let heading = ["bytes in", "bytes out", "resent", "rtt"];
+        let pick = |cells: [String; 4]| cells.into_iter().zip(shown).filter(|(_, show)| *show);
+        let mut rows = vec![["path", "state"].map(str::to_owned).to_vec()];
+        rows[0].extend(pick(heading.map(str::to_owned)).map(|(cell, _)| cell));
+        rows.extend(self.paths.iter().map(|path| {
+            let mut row = vec![format!("{} -> {}", path.local, path.remote), path.short_state()];
+            row.extend(pick(path.figures()).map(|(cell, _)| cell));
+            row
+        }));
+        table(&rows)
+    }
+
+    fn table_of_streams(&self) -> String {
+        let heading = ["stream", "transactions", "bytes in", "bytes out"].map(str::to_owned);
+        let mut rows = vec![heading.to_vec()];
+        rows.extend(self.streams.iter().take(SHOWN).map(StreamReport::row));
+        let mut text = table(&rows);
+        if let Some(more) = self.streams.len().checked_sub(SHOWN).filter(|&more| more > 0) {
+            text.push_str(&format!("  and {more} more streams\n"));
         }
         text
     }
@@ -200,25 +235,25 @@ impl PathReport {
         Some(format!("{} -> {} ({why})", self.local, self.remote))
     }
 
-    fn row(&self) -> Vec<String> {
-        let primary = if self.primary { ", primary" } else { "" };
-        let mut row = vec![
-            format!("{} -> {}", self.local, self.remote),
-            format!("{}{primary}", self.state),
+    /// The state, in which 'active' goes without saying of the primary path.
+    pub(crate) fn short_state(&self) -> String {
+        match (self.primary, self.state.as_str()) {
+            (true, "active") => "primary".to_owned(),
+            (true, state) => format!("{state}, primary"),
+            (false, state) => state.to_owned(),
+        }
+    }
+
+    /// Bytes in and out, what was retransmitted, and the round-trip time.
+    fn figures(&self) -> [String; 4] {
+        let sctp = self.sctp.as_ref();
+        let rtt = sctp.and_then(|sctp| sctp.srtt_seconds);
+        [
             grouped(self.bytes_received),
             grouped(self.bytes_sent),
-        ];
-        if let Some(sctp) = &self.sctp {
-            let srtt = sctp.srtt_seconds.map_or("-".to_owned(), |s| format!("{:.2} ms", s * 1e3));
-            row.extend([
-                grouped(sctp.packets_received),
-                grouped(sctp.packets_sent),
-                grouped(sctp.retransmitted_chunks),
-                srtt,
-                sctp.mtu.to_string(),
-            ]);
-        }
-        row
+            sctp.map_or(String::new(), |sctp| grouped(sctp.retransmitted_chunks)),
+            rtt.map_or("-".to_owned(), |s| format!("{:.2} ms", s * 1e3)),
+        ]
     }
 }
 
@@ -257,15 +292,17 @@ mod tests {
             bytes_sent: 30,
             sctp: None,
         };
-        let event = PathEvent { seconds: 1.5, event: "127.0.0.2 is inactive".into() };
+        let event =
+            |seconds, event: &str, ordinary| PathEvent { seconds, event: event.into(), ordinary };
         let traffic = Traffic {
             paths: vec![path],
             streams: (0..40).map(stream).collect(),
-            events: vec![event],
+            events: vec![event(1.5, "127.0.0.2 is inactive", false), event(0.5, "verified", true)],
         };
-        let text = traffic.tables();
-        assert!(text.contains("127.0.0.1 -> 127.0.0.2  active, primary     2,000         30\n"));
-        assert!(text.contains("  and 8 streams more\n"), "{text}");
+        let text = traffic.text(true);
+        assert!(text.contains("127.0.0.1 -> 127.0.0.2  primary     2,000\n"), "{text}");
+        assert!(text.contains("  and 8 more streams\n"), "{text}");
+        assert!(!text.contains("verified") && !traffic.text(false).contains("stream"), "{text}");
         assert!(text.contains("  at 1.500 s: 127.0.0.2 is inactive\n"), "{text}");
         assert!(!text.contains("not verified"), "{text}");
         assert_eq!(traffic.totals(), (2000, 30));

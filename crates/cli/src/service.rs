@@ -2,17 +2,21 @@
 //! what went over each association.
 
 use std::future::Future;
+use std::time::SystemTime;
 
 use anabranch::Association;
 use clap::Args;
 use serde::Serialize;
 
 use crate::address::ListenAddress;
-use crate::endpoint::{Binding, Watch, accept_all, association_config, end, listen, paths};
+use crate::clock::rfc3339;
+use crate::endpoint::{
+    Binding, Watch, accept_all, association_config, end, listen, one_udp_port, paths,
+};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport};
-use crate::output::{grouped, print, print_json};
+use crate::output::{count, print, print_json};
 use crate::report::{PathEvent, PathReport, Traffic};
 
 /// Options of a server.
@@ -28,6 +32,9 @@ pub(crate) struct ServiceOptions {
     /// Print JSON, one document a line
     #[arg(long)]
     pub(crate) json: bool,
+    /// Tell of each association which path carried what
+    #[arg(long)]
+    pub(crate) paths: bool,
     /// UDP port that carries SCTP, on all addresses [default: 9899]
     #[arg(long, value_name = "N", help_heading = "SCTP")]
     pub(crate) udp_port: Option<u16>,
@@ -57,6 +64,7 @@ enum Event<'a> {
         udp_port: Option<u16>,
     },
     Ended {
+        time: String,
         peer: &'a str,
         error: Option<String>,
         #[serde(flatten)]
@@ -84,19 +92,20 @@ impl ServiceOptions {
         let binding = Binding {
             transport: self.transport,
             addresses: &self.listen.addresses,
-            udp_port: self.udp_port,
+            udp_port: one_udp_port(self.udp_port, "--udp-port", self.listen.udp_port)?,
+            remote_udp_port: None,
             options: &self.sctp,
         };
         let endpoint = binding.server()?;
         let listener = listen(&endpoint, self.listen.port, config)?;
         self.tell_listening(service, self.transport.udp_port(&endpoint))?;
-        let json = self.json;
+        let (json, paths) = (self.json, self.paths);
         let handle = |association: Association| {
             let serve = serve.clone();
             async move {
                 let watch = Watch::start(&association);
                 let served = serve(association.clone()).await;
-                tell_ended(&association, served, watch.stop(), json).await;
+                tell_ended(&association, served, watch.stop(), json, paths).await;
             }
         };
         accept_all(&endpoint, listener, &interrupt, handle).await;
@@ -104,7 +113,8 @@ impl ServiceOptions {
     }
 
     fn tell_listening(&self, service: &'static str, udp_port: Option<u16>) -> Result<(), Failure> {
-        let (transport, listen) = (self.transport, self.listen.to_string());
+        let listen = ListenAddress { udp_port: None, ..self.listen.clone() }.to_string();
+        let transport = self.transport;
         if self.json {
             let listen = &listen;
             return print_json(&Event::Listening { service, transport, listen, udp_port });
@@ -115,25 +125,38 @@ impl ServiceOptions {
 }
 
 /// Ends an association and tells what went over it.
-async fn tell_ended(association: &Association, served: Served, events: Vec<PathEvent>, json: bool) {
+async fn tell_ended(
+    association: &Association,
+    served: Served,
+    events: Vec<PathEvent>,
+    json: bool,
+    all_paths: bool,
+) {
     let ended = end(association).await.err();
     let error = served.error.clone().or(ended);
     let paths = association.statistics().as_ref().map(paths).unwrap_or_default();
     let traffic = Traffic { paths, streams: Vec::new(), events };
     let peer = traffic.peer().unwrap_or_else(|| "a client".to_owned());
+    let time = rfc3339(SystemTime::now());
     let told = if json {
         let Traffic { paths, events, .. } = traffic;
-        print_json(&Event::Ended { peer: &peer, error, served: &served, paths, events })
+        print_json(&Event::Ended { time, peer: &peer, error, served: &served, paths, events })
     } else {
         let how = error.map(|error| format!(", {error}")).unwrap_or_default();
-        print(&format!(
-            "{peer}: received {} bytes in {} messages, sent {} in {}{how}\n{}",
-            grouped(served.bytes_received),
-            grouped(served.messages_received),
-            grouped(served.bytes_sent),
-            grouped(served.messages_sent),
-            traffic.tables()
-        ))
+        let direction = |name, messages, bytes| match messages {
+            0 => None,
+            _ => Some(format!("{name} {} in {}", count(bytes, "byte"), count(messages, "message"))),
+        };
+        let directions = [
+            direction("received", served.messages_received, served.bytes_received),
+            direction("sent", served.messages_sent, served.bytes_sent),
+        ];
+        let what = match directions {
+            [Some(received), Some(sent)] => format!("\n  {received}\n  {sent}"),
+            [Some(one), None] | [None, Some(one)] => format!(" {one}"),
+            [None, None] => " no messages".to_owned(),
+        };
+        print(&format!("{time} {peer}:{what}{how}\n{}", traffic.text(all_paths)))
     };
     if let Err(Failure::Failed(sentence)) = told {
         complain(&sentence);

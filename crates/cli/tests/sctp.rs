@@ -103,7 +103,12 @@ fn http_urls_over_sctp_and_the_summary() {
     let ended = site.get("http://127.0.0.1:8080", &options);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     site.assert_copied();
-    for part in ["1 of 1 files, 50,000 bytes", "over sctp-udp", "-> 127.0.0.1", "stream"] {
+    for part in ["1 file, 50,000 bytes in ", "over sctp-udp, 1 path, longest pause "] {
+        assert!(ended.stdout.contains(part), "{}", ended.stdout);
+    }
+    assert_eq!(ended.stdout.lines().count(), 2, "{}", ended.stdout);
+    let ended = site.get("http://127.0.0.1:8080", &[&options[..], &["--paths"]].concat());
+    for part in ["-> 127.0.0.1", "primary", "stream"] {
         assert!(ended.stdout.contains(part), "{}", ended.stdout);
     }
 }
@@ -166,27 +171,92 @@ fn bad_input_is_answered_with_a_sentence() {
         .failed_with(1, "no local address reaches 127.0.0.1");
 }
 
-#[test]
-fn an_interrupted_fetch_leaves_nothing_and_tells_the_server() {
-    let site = Site::new(&[]);
-    // Large enough to be under way for a while.
-    let large = std::fs::File::create(site.path().join("large")).unwrap();
-    large.set_len(4 << 30).unwrap();
-    let mut server = serve(&site, "127.0.0.1");
-    let udp_port = server.udp_port();
-    let arguments = ["get", "sctp://127.0.0.1:8080/large", "-q", "--remote-udp-port", &udp_port];
+/// A fetch of the site's only file over a slow line, until some of it is there.
+fn slow_fetch(site: &Site, server: &Server) -> (std::process::Child, String) {
+    let slow = site.path().parent().unwrap().join("slow.toml");
+    std::fs::write(&slow, "[[path]]\nrate_mbit = 40\nqueue_packets = 100").unwrap();
+    let url = site.urls(&format!("sctp://127.0.0.1:8080;udp={}", server.udp_port())).remove(0);
+    let arguments = ["get", &url, "-q", "--impair", slow.to_str().unwrap()];
     let child = anabranch(&arguments, &site.copy())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while std::fs::read_dir(site.copy()).unwrap().next().is_none() {
+    let some = || {
+        let entries = std::fs::read_dir(site.copy()).unwrap().flatten();
+        entries.filter_map(|entry| entry.metadata().ok()).any(|found| found.len() > 1_000_000)
+    };
+    while !some() {
         std::thread::yield_now();
     }
+    (child, url)
+}
+
+#[test]
+fn an_interrupted_fetch_is_gone_on_with() {
+    let site = Site::new(&[6_000_000]);
+    let mut server = serve(&site, "127.0.0.1");
+    let (child, url) = slow_fetch(&site, &server);
     interrupt(&child);
     let ended: Ended = child.wait_with_output().unwrap().into();
-    ended.failed_with(130, "interrupted");
-    site.assert_copies(0);
+    ended.failed_with(130, "of 1 file are kept, the same command with --continue goes on there");
+    site.assert_copies(1);
+    assert!(!site.copy().join(&site.names[0]).exists(), "it is not whole");
+    let first = server.line();
+    assert_eq!((&first["event"], &first["status"]), (&"request".into(), &200.into()));
+    assert_eq!(first["complete"], false, "{first}");
+    // Its last words may have waited in the queue of the slow line.
     let ended = server.event();
-    assert!(ended["error"].as_str().unwrap().contains("aborted by the peer"), "{ended}");
+    assert!(ended["error"].is_string(), "{ended}");
+
+    let report = run(&["get", &url, "--continue", "--json"], &site.copy()).json();
+    let file = &report["files"][0];
+    let (came, there) = (file["bytes"].as_u64().unwrap(), file["resumed_bytes"].as_u64().unwrap());
+    assert!(there > 1_000_000 && came + there == 6_000_000, "{file}");
+    site.assert_copied();
+    let second = server.line();
+    assert_eq!((&second["status"], &second["bytes"]), (&206.into(), &came.into()));
+    assert_eq!(second["complete"], true, "{second}");
+}
+
+#[test]
+fn a_server_that_comes_back_is_gone_on_with() {
+    let site = Site::new(&[6_000_000]);
+    let server = serve(&site, "127.0.0.1");
+    let udp_port = server.udp_port();
+    let (child, url) = slow_fetch(&site, &server);
+    interrupt(&child);
+    child.wait_with_output().unwrap();
+    drop(server);
+    // Nobody is there at first; the first retry comes after a second.
+    let child = anabranch(&["get", &url, "--retry", "9", "-q", "--continue"], &site.copy())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let listen = format!("127.0.0.1:8080;udp={udp_port}");
+    let server = Server::start(&["--listen", &listen], &site.path());
+    let ended: Ended = child.wait_with_output().unwrap().into();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    site.assert_copied();
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn one_file_has_a_name_of_choice() {
+    let site = Site::new(&[70_000]);
+    let server = serve(&site, "127.0.0.1");
+    let url = site.urls(&format!("sctp://127.0.0.1:8080;udp={}", server.udp_port())).remove(0);
+    let original = std::fs::read(site.path().join(&site.names[0])).unwrap();
+    let named = run(&["get", &url, "-q", "-o", "deep/down/name"], &site.copy());
+    assert_eq!(named.code, Some(0), "{}", named.stderr);
+    assert_eq!(std::fs::read(site.copy().join("deep/down/name")).unwrap(), original);
+    // Nothing but the file goes to standard output.
+    let output = anabranch(&["get", &url, "-o", "-"], &site.copy()).output().unwrap();
+    assert_eq!(output.stdout, original);
+    let summary = String::from_utf8(output.stderr).unwrap();
+    assert!(summary.contains("1 file, 70,000 bytes in "), "{summary}");
+    let listed = run(&["get", &url, "-q", "--out", "new/directory"], &site.copy());
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+    assert!(site.copy().join("new/directory").join(&site.names[0]).exists());
 }

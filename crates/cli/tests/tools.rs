@@ -150,6 +150,22 @@ fn a_discarding_server_takes_everything() {
 }
 
 #[test]
+fn a_peer_that_is_no_perf_server_is_told_apart() {
+    let discard = start(&["discard"], "127.0.0.1");
+    // The time is a limit although no echo ever comes.
+    let options = ["--plain", "--mode", "ping", "--time", "100ms"];
+    let silent = perf(&discard, "127.0.0.1", &options);
+    assert_eq!(silent.code, Some(1));
+    assert!(silent.stderr.contains("the peer sends no echo"), "{}", silent.stderr);
+    let echo = start(&["echo"], "127.0.0.1");
+    for mode in ["both", "ping"] {
+        let echoed = perf(&echo, "127.0.0.1", &["--mode", mode, "--bytes", "100"]);
+        assert_eq!(echoed.code, Some(1));
+        assert!(echoed.stderr.contains("no perf server, measure it with --plain"), "{mode}");
+    }
+}
+
+#[test]
 fn perf_servers_refuse_others() {
     let mut server = start(&["perf", "server"], "127.0.0.1");
     let refused = perf(&server, "127.0.0.1", &["--plain", "--mode", "ping"]);
@@ -220,8 +236,14 @@ fn impaired_sockets_lose_what_they_are_told_to() {
     assert!(utilization < queue["utilization"].as_f64().unwrap(), "{spoiled}");
     // In text, too.
     let options = ["perf", "client", "127.0.0.1:5201", "--remote-udp-port", &server.udp_port()];
-    let text = run(&[&options[..], &["--bytes", "1M"]].concat(), Path::new("/")).stdout;
-    assert!(text.contains("retransmission queue: mean ") && text.contains("Mb/s out"), "{text}");
+    let text = |more: &[&str]| {
+        run(&[&options[..], &["--bytes", "1M"], more].concat(), Path::new("/")).stdout
+    };
+    let all = text(&["--paths"]);
+    assert!(all.contains("retransmission queue: mean ") && all.contains("Mb/s out"), "{all}");
+    let short = text(&[]);
+    assert!(!short.contains("Mb/s out"), "{short}");
+    assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
 
     let cut = file("cut.toml", "[[path]]\ncut_at_s = 0");
     let options = ["--impair", &cut, "--connect-timeout", "100ms"];
@@ -240,9 +262,9 @@ fn wrong_usage_is_one_sentence() {
         (&["discard", "--listen", "127.0.0.1"], "no port"),
         (&["echo", "--listen", "127.0.0.1:7", "--max-message", "x"], "the units of a size"),
         (&["perf", "client", "127.0.0.1"], "no port"),
-        (&["perf", "client", "127.0.0.1:7", "--size", "0"], "a message has 1 to"),
+        (&["perf", "client", "127.0.0.1:7", "--size", "0"], "--size 0: a message has 1 to"),
         (&["serve", ".", "--listen", "127.0.0.1:7", "--max-requests", "0"], "--max-requests"),
-        (&["perf", "client", "127.0.0.1:7", "--time", "0s"], "a time is above zero"),
+        (&["perf", "client", "127.0.0.1:7", "--time", "0s"], "--time 0ns: above 0s"),
         (&["perf", "client", "127.0.0.1:7", "--time", "1s", "--bytes", "1"], "cannot be used with"),
         (&["perf", "client", "127.0.0.1:7", "--transport", "tcp"], "tcp is a transport of serve"),
         (
@@ -253,7 +275,7 @@ fn wrong_usage_is_one_sentence() {
             &["echo", "--listen", "127.0.0.1:7", "--transport", "sctp", "--udp-port", "9"],
             "--udp-port means nothing to sctp",
         ),
-        (&["perf", "server", "--listen", "127.0.0.1:7", "--interval", "0s"], "above zero"),
+        (&["perf", "server", "--listen", "127.0.0.1:7", "--interval", "0s"], "above 0s"),
         (&["perf", "server", "--listen", "127.0.0.1:7", "--receive-buffer", "1"], "receive_buffer"),
     ] {
         run(arguments, directory).failed_with(2, sentence);
@@ -313,7 +335,12 @@ fn running_endpoints_can_be_inspected() {
     let found = inspect(&["--json"]).json();
     assert_eq!(found["associations"][0]["remote_port"], 5201);
     assert_eq!(found["process"], client.id());
-    let table = inspect(&[]);
+    let short = inspect(&[]).stdout;
+    assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
+    let metrics = inspect(&["--metrics"]).stdout;
+    assert!(metrics.contains("# TYPE anabranch_associations gauge\n"), "{metrics}");
+    assert!(metrics.contains(",remote=\"127.0.0.1\"} "), "{metrics}");
+    let table = inspect(&["--wide"]);
     assert!(table.stdout.contains("127.0.0.1 -> 127.0.0.1"), "{}", table.stdout);
     for column in ["errors in a row", "2/3/4/5 in a row", "data packets out"] {
         assert!(table.stdout.contains(column), "{}", table.stdout);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Server, Site, run};
+use common::{Ended, Server, Site, anabranch, run};
 
 #[test]
 fn help_has_examples() {
@@ -22,7 +22,7 @@ fn help_has_examples() {
 fn options_stand_under_their_heading() {
     let site = Site::new(&[]);
     for command in [&["serve"][..], &["get"], &["perf", "client"], &["echo"]] {
-        let help = run(&[command, &["--help"]].concat(), &site.path()).stdout;
+        let help = run(&[command, &["--help=all"]].concat(), &site.path()).stdout;
         let of = |heading: &str| {
             let under = help.lines().skip_while(|line| *line != heading).skip(1);
             let own = under.take_while(|line| line.is_empty() || line.starts_with(' '));
@@ -43,10 +43,64 @@ fn options_stand_under_their_heading() {
 }
 
 #[test]
+fn help_is_as_long_as_it_has_to_be() {
+    let site = Site::new(&[]);
+    for command in [&["serve"][..], &["get"], &["perf", "client"], &["perf", "server"], &["echo"]] {
+        let help = |option: &str| run(&[command, &[option]].concat(), &site.path()).stdout;
+        let [short, long, all] = ["-h", "--help", "--help=all"].map(help);
+        assert!(short.lines().count() <= 40, "{} lines: {short}", short.lines().count());
+        assert!(short.contains("--help=all") && long.contains("--help=all"), "{short}");
+        assert!(!long.contains("--rto-min <") && all.contains("--rto-min <"), "{long}");
+        assert!(long.contains("Examples:\n") && long.contains("--capture"), "{long}");
+        assert!(!short.contains("Examples:\n") && !short.contains("--capture"), "{short}");
+        for line in [&short, &long, &all].into_iter().flat_map(|text| text.lines()) {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let site = Site::new(&[]);
+    let logged = |variable: &str| {
+        let nobody = ["get", "sctp://127.0.0.1:9;udp=9/x", "-vvv", "-q"];
+        let mut command = anabranch(&nobody, &site.path());
+        let ended: Ended = command.env(variable, "1").output().unwrap().into();
+        ended.stderr.contains('\u{1b}')
+    };
+    assert!(!logged("NO_COLOR") && !logged("OTHER"), "standard error is a pipe");
+    assert!(logged("FORCE_COLOR"));
+}
+
+#[test]
+fn failures_are_json_too() {
+    let site = Site::new(&[]);
+    for (arguments, code, sentence) in [
+        (&["perf", "client", "127.0.0.1", "--json"][..], 2, "no port"),
+        (&["serve", "missing", "--listen", "127.0.0.1:80", "--json"], 1, "there is no directory"),
+    ] {
+        let ended = run(arguments, &site.path());
+        ended.failed_with(code, sentence);
+        let document: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(document["event"], "error");
+        assert_eq!(document["exit_code"], code);
+        assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
+        assert!(document["error"].as_str().unwrap().contains(sentence), "{document}");
+    }
+}
+
+#[test]
 fn wrong_usage_ends_with_2() {
     let site = Site::new(&[]);
     for (arguments, sentence) in [
         (&["fetch"][..], "unrecognized subcommand 'fetch'"),
+        (&["sever"], "did you mean 'serve'? See --help"),
+        (&["get", "http://a/x", "--stream", "1"], "did you mean '--streams'?"),
+        (&["get", "http://a/x", "--transport", "sctp-dup"], "did you mean 'sctp-udp'?"),
+        (&["get", "sctp://a/x", "--pmr", "-1"], "'-1' for '--pmr <N>'"),
+        (&["get", "sctp://a/x", "--rto-min", "-1s"], "a value that begins with '-'"),
+        (&["perf", "client", "127.0.0.1:7", "--time", "0s"], "--time 0ns: above 0s"),
+        (&["perf", "client", "127.0.0.1:7", "--size", "0"], "--size 0: a message has 1 to 64Mi"),
         (&["serve", "."], "required arguments were not provided: --listen"),
         (&["serve", ".", "--listen", "127.0.0.1"], "no port"),
         (&["serve", ".", "--listen", "::1:80"], "IPv6 needs brackets"),
@@ -106,8 +160,8 @@ fn what_is_missing_or_taken_ends_with_1() {
         all.extend_from_slice(arguments);
         run(&all, &site.path())
     };
-    get(&["http://127.0.0.1:9/x", "--out", "missing"])
-        .failed_with(1, "there is no directory missing");
+    get(&["http://127.0.0.1:9/x", "--out", "file 0.bin/missing"])
+        .failed_with(1, "the directory file 0.bin/missing cannot be made");
     get(&["http://127.0.0.1:9/x", "-q"]).failed_with(1, "cannot connect to 127.0.0.1:9: ");
     get(&["http://no-such-host.invalid/x", "-q"])
         .failed_with(1, "'no-such-host.invalid' is not known");

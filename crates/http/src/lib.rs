@@ -11,6 +11,7 @@
 //!   writes the answers to files.
 #![forbid(unsafe_code)]
 
+mod access;
 mod client;
 mod error;
 mod files;
@@ -21,10 +22,13 @@ mod stream;
 pub mod tcp;
 mod url;
 
-pub use client::{FetchReport, Fetched, Observer, Silent, Transaction, fetch, fetch_within};
+pub use access::{Access, Logged, LoggedBody};
+pub use client::{
+    FetchReport, Fetched, Observer, Output, Part, Silent, Transaction, fetch, fetch_within, part_of,
+};
 pub use error::FetchError;
 pub use files::{FileBody, Files};
 pub use sctp::SctpStream;
 pub use server::{Served, ServerOptions, serve_connection};
 pub use stream::{AcceptStreams, ByteStream, OpenStreams, Pending, StreamTotals};
-pub use url::{Authority, Host, Scheme, Url, UrlError};
+pub use url::{Authority, Host, Scheme, Url, UrlError, split_udp_port};

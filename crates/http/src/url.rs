@@ -94,6 +94,8 @@ pub struct Authority {
     pub hosts: Vec<Host>,
     /// SCTP or TCP port, above 0.
     pub port: u16,
+    /// UDP port that carries the SCTP packets (RFC 6951), if it is named: `host:80;udp=7000`.
+    pub udp_port: Option<u16>,
 }
 
 impl Authority {
@@ -117,11 +119,25 @@ impl fmt::Display for Authority {
             }
             host.fmt(f)?;
         }
-        write!(f, ":{}", self.port)
+        write!(f, ":{}", self.port)?;
+        self.udp_port.map_or(Ok(()), |udp| write!(f, ";udp={udp}"))
     }
 }
 
-/// `scheme://host[,host...][:port][/path][?query]`.
+/// The hosts and the SCTP port of `HOSTS:PORT;udp=N`, and its UDP port, if there is one.
+///
+/// # Errors
+/// What follows the semicolon is something else.
+pub fn split_udp_port(text: &str) -> Result<(&str, Option<u16>), UrlError> {
+    let Some((rest, parameter)) = text.split_once(';') else { return Ok((text, None)) };
+    let port = parameter.strip_prefix("udp=").and_then(|port| port.parse::<u16>().ok());
+    match port.filter(|&port| port > 0) {
+        Some(port) => Ok((rest, Some(port))),
+        None => Err(UrlError::Parameter(parameter.to_owned())),
+    }
+}
+
+/// `scheme://host[,host...][:port][;udp=port][/path][?query]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// The scheme.
@@ -173,11 +189,16 @@ impl FromStr for Url {
             return Err(UrlError::Character(bad));
         }
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-        Ok(Self { scheme, authority: parse_authority(authority)?, target })
+        let authority = parse_authority(authority)?;
+        if let (Scheme::Http, Some(udp)) = (scheme, authority.udp_port) {
+            return Err(UrlError::Parameter(format!("udp={udp}")));
+        }
+        Ok(Self { scheme, authority, target })
     }
 }
 
 fn parse_authority(text: &str) -> Result<Authority, UrlError> {
+    let (text, udp_port) = split_udp_port(text)?;
     if text.matches('[').count() != text.matches(']').count() {
         return Err(UrlError::Bracket);
     }
@@ -195,7 +216,7 @@ fn parse_authority(text: &str) -> Result<Authority, UrlError> {
     };
     // '%25' is a percent sign; one that is not encoded is taken for itself, as people write it.
     let hosts = hosts.split(',').map(|host| host.replace("%25", "%").parse());
-    Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port })
+    Ok(Authority { hosts: hosts.collect::<Result<_, _>>()?, port, udp_port })
 }
 
 /// Why a text is no URL of ours.
@@ -213,6 +234,8 @@ pub enum UrlError {
     NotLinkLocal(Ipv6Addr),
     /// This is no port.
     Port(String),
+    /// This follows a semicolon and is not the UDP port of an SCTP URL.
+    Parameter(String),
     /// This character has to be percent-encoded.
     Character(char),
 }
@@ -233,6 +256,12 @@ impl fmt::Display for UrlError {
                 write!(f, "{address} is not link-local: only addresses fe80::... have an interface")
             }
             Self::Port(port) => write!(f, "'{port}' is no port (1 to 65535)"),
+            Self::Parameter(text) => {
+                write!(
+                    f,
+                    "';{text}' is no UDP port of SCTP: the form is sctp://HOST:PORT;udp=9899/"
+                )
+            }
             Self::Character(c) => write!(f, "{c:?} has to be percent-encoded"),
         }
     }
@@ -261,6 +290,20 @@ mod tests {
         assert_eq!(url("http://[::1]").authority.host_field(), "[::1]");
         assert_eq!(url("http://[::1],10.0.0.1:81").authority.port, 81);
         assert_eq!(url("http://h?x").target, "/?x");
+    }
+
+    #[test]
+    fn the_udp_port_stands_behind_the_port() {
+        let text = "sctp://10.0.0.1,[::1]:8080;udp=7000/a;b";
+        let parsed = url(text);
+        assert_eq!((parsed.authority.port, parsed.authority.udp_port), (8080, Some(7000)));
+        assert_eq!((parsed.target.as_str(), parsed.to_string().as_str()), ("/a;b", text));
+        assert_eq!(parsed.authority.host_field(), "10.0.0.1:8080");
+        assert_eq!(url("sctp://h;udp=7000").authority.port, 80);
+        for wrong in ["sctp://h;udp=0/", "sctp://h;udp=/", "sctp://h;tcp=1/", "sctp://h;/"] {
+            assert!(matches!(wrong.parse::<Url>(), Err(UrlError::Parameter(_))), "{wrong}");
+        }
+        assert!("http://h;udp=7000/".parse::<Url>().is_err(), "TCP has none");
     }
 
     #[test]

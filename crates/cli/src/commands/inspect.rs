@@ -9,8 +9,9 @@ use clap::Args;
 use crate::control::{AssociationView, Control, View, directory};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::metrics;
 use crate::options::duration;
-use crate::output::{grouped, print, print_json, table};
+use crate::output::{count, grouped, list, print, print_json, table};
 use crate::perf::time;
 use crate::report::PathReport;
 
@@ -29,11 +30,15 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 #[command(after_help = "Examples:
   anabranch inspect
   anabranch inspect --once --json
+  anabranch inspect --metrics >/var/lib/node_exporter/anabranch.prom
   anabranch inspect --control /run/user/1000/my.sock --interval 5s")]
 pub(crate) struct Inspect {
-    /// The control socket of one endpoint [default: all in the directory XDG_RUNTIME_DIR]
+    /// The control socket of one endpoint [default: all of this user]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+    /// Tell more of each path, and of the sender's buffers
+    #[arg(long)]
+    wide: bool,
     /// Look once
     #[arg(long)]
     once: bool,
@@ -43,12 +48,15 @@ pub(crate) struct Inspect {
     /// Print JSON, one document a line
     #[arg(long)]
     json: bool,
+    /// Look once, and print metrics as Prometheus reads them
+    #[arg(long, conflicts_with_all = ["json", "wide"])]
+    metrics: bool,
 }
 
 impl Inspect {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         if self.interval.is_zero() {
-            return Err(Failure::usage("an interval is above zero"));
+            return Err(Failure::usage("--interval: an interval is above 0s"));
         }
         let interrupt = Interrupt::install()?;
         let mut open = self.connect().await?;
@@ -69,7 +77,7 @@ impl Inspect {
             }
             open = still_open;
             self.tell(&views)?;
-            if self.once {
+            if self.once || self.metrics {
                 return Ok(());
             }
         }
@@ -82,8 +90,12 @@ impl Inspect {
             let control = Control::connect(path).await.map_err(|error| refused(path, &error))?;
             return Ok(vec![control]);
         }
-        let nowhere = || Failure::failed("there is no directory XDG_RUNTIME_DIR: give --control");
-        let directory = directory().ok_or_else(nowhere)?;
+        let nowhere = |error| {
+            Failure::failed(format!(
+                "there is no place for control sockets, give --control: {error}"
+            ))
+        };
+        let directory = directory().map_err(nowhere)?;
         let mut open = Vec::new();
         for path in sockets(&directory) {
             // Left behind by a program that was killed, or not for this user.
@@ -101,10 +113,13 @@ impl Inspect {
     }
 
     fn tell(&self, views: &[View]) -> Result<(), Failure> {
+        if self.metrics {
+            return print(&metrics::text(views));
+        }
         if self.json {
             return views.iter().try_for_each(print_json);
         }
-        let mut text: String = views.iter().map(text).collect();
+        let mut text: String = views.iter().map(|view| text(view, self.wide)).collect();
         if !self.once && io::stdout().is_terminal() {
             text.insert_str(0, CLEAR);
         }
@@ -133,97 +148,98 @@ fn sockets(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn text(view: &View) -> String {
+fn text(view: &View, wide: bool) -> String {
     let carrier = match view.udp_port {
         0 => "IP protocol 132".to_owned(),
         port => format!("UDP port {port}"),
     };
     let addresses: Vec<_> = view.local_addresses.iter().map(ToString::to_string).collect();
     let mut text = format!(
-        "process {} on {} over {carrier}: {} associations, {} datagrams out, {} in, {} dropped, {} errors\n",
+        "process {} over {carrier}: {}\n{}  datagrams {} out, {} in, {} dropped, {}\n",
         view.process,
-        addresses.join(", "),
-        view.associations.len(),
+        count(view.associations.len() as u64, "association"),
+        list("  on ", &addresses),
         grouped(view.datagrams_sent),
         grouped(view.datagrams_received),
         grouped(view.datagrams_dropped),
-        grouped(view.send_errors),
+        count(view.send_errors, "error"),
     );
     for association in view.associations.iter().take(SHOWN) {
-        text.push_str(&association_text(association));
+        text.push_str(&association_text(association, wide));
     }
     if let Some(more) = view.associations.len().checked_sub(SHOWN).filter(|&more| more > 0) {
-        text.push_str(&format!("and {more} associations more\n"));
+        text.push_str(&format!("and {more} more associations\n"));
     }
     text
 }
 
-fn association_text(association: &AssociationView) -> String {
+fn association_text(association: &AssociationView, wide: bool) -> String {
     let direction = if association.incoming { "accepted" } else { "connected" };
-    let heading = [
-        "association",
-        "ports",
-        "state",
-        "streams out/in",
-        "messages out",
-        "in",
-        "queued",
-        "outstanding",
-        "peer window",
-        "unread",
-    ];
-    let row = [
-        format!("{} {direction}", association.id),
-        format!("{} -> {}", association.local_port, association.remote_port),
-        association.state.clone(),
-        format!("{}/{}", association.outbound_streams, association.inbound_streams),
+    let mut text = format!(
+        "association {} ({direction}): ports {} -> {}, {}\n  streams {} out, {} in; messages {} out, {} in\n  \
+         bytes {} queued, {} outstanding, {} unread; peer's window {}\n",
+        association.id,
+        association.local_port,
+        association.remote_port,
+        association.state,
+        association.outbound_streams,
+        association.inbound_streams,
         grouped(association.messages_sent),
         grouped(association.messages_received),
         grouped(association.send_queue_bytes as u64),
         grouped(association.outstanding_bytes as u64),
-        grouped(association.peer_rwnd.into()),
         grouped(association.receive_buffer_used as u64),
-    ];
-    let mut text = table(&[heading.map(str::to_owned).to_vec(), row.to_vec()]);
-    text.push_str(&association.sender.text());
-    text.push_str(&paths_text(&association.paths));
+        grouped(association.peer_rwnd.into()),
+    );
+    if wide {
+        text.push_str(&association.sender.text());
+    }
+    text.push_str(&paths_text(&association.paths, wide));
     text
 }
 
 /// The paths, in which state each is and how it came there.
-fn paths_text(paths: &[PathReport]) -> String {
-    let heading = [
-        "path",
-        "state",
-        "errors in a row",
-        "timeouts",
-        "2/3/4/5 in a row",
-        "bytes in",
-        "bytes out",
-        "data packets out",
-        "retransmitted",
-        "cwnd",
-        "srtt",
-        "mtu",
-    ];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+fn paths_text(paths: &[PathReport], wide: bool) -> String {
+    let heading: &[&str] = if wide {
+        &[
+            "path",
+            "state",
+            "errors in a row",
+            "timeouts",
+            "2/3/4/5 in a row",
+            "bytes in",
+            "bytes out",
+            "data packets out",
+            "retransmitted",
+            "cwnd",
+            "srtt",
+            "mtu",
+        ]
+    } else {
+        &["path", "state", "errors", "bytes in", "bytes out", "rtt"]
+    };
+    let mut rows = vec![heading.iter().map(ToString::to_string).collect()];
     rows.extend(paths.iter().map(|path| {
-        let primary = if path.primary { ", primary" } else { "" };
-        let mut row =
-            vec![format!("{} -> {}", path.local, path.remote), format!("{}{primary}", path.state)];
+        let mut row = vec![format!("{} -> {}", path.local, path.remote), path.short_state()];
         if let Some(sctp) = &path.sctp {
-            row.extend([
-                grouped(sctp.error_count.into()),
-                grouped(sctp.t3_timeouts),
-                sctp.timeout_runs.map(|times| times.to_string()).join("/"),
-                grouped(path.bytes_received),
-                grouped(path.bytes_sent),
-                grouped(sctp.data_packets_sent),
-                grouped(sctp.retransmitted_chunks),
-                grouped(sctp.cwnd as u64),
-                sctp.srtt_seconds.map_or("-".to_owned(), time),
-                sctp.mtu.to_string(),
-            ]);
+            let rtt = sctp.srtt_seconds.map_or("-".to_owned(), time);
+            let (received, sent) = (grouped(path.bytes_received), grouped(path.bytes_sent));
+            if wide {
+                row.extend([
+                    grouped(sctp.error_count.into()),
+                    grouped(sctp.t3_timeouts),
+                    sctp.timeout_runs.map(|times| times.to_string()).join("/"),
+                    received,
+                    sent,
+                    grouped(sctp.data_packets_sent),
+                    grouped(sctp.retransmitted_chunks),
+                    grouped(sctp.cwnd as u64),
+                    rtt,
+                    sctp.mtu.to_string(),
+                ]);
+            } else {
+                row.extend([grouped(sctp.error_count.into()), received, sent, rtt]);
+            }
         }
         row
     }));

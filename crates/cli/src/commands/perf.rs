@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::options::{Transport, duration, size};
 use crate::perf::chart::{self, Source, What};
 use crate::perf::client::Measurement;
-use crate::perf::{Limit, Mode, Plan, server};
+use crate::perf::{Limit, MOST_SIZE, Mode, Plan, server};
 use crate::service::ServiceOptions;
 
 /// Measure throughput and latency between two hosts
@@ -94,6 +94,9 @@ struct Client {
     /// Print JSON, one document a line
     #[arg(long)]
     json: bool,
+    /// Tell of each path, and of the sender's buffers
+    #[arg(long)]
+    paths: bool,
     /// What carries the associations
     #[arg(long, value_enum, default_value_t = Transport::SctpUdp)]
     transport: Transport,
@@ -159,6 +162,17 @@ impl Client {
             }
         };
         let size = self.size.unwrap_or(if self.mode == Mode::Ping { 64 } else { 16_384 });
+        if let (Limit::Seconds(seconds), Some(time)) = (limit, self.time)
+            && !(seconds > 0.0 && seconds <= 1e9)
+        {
+            return Err(Failure::usage(format!("--time {time:?}: above 0s and below 30 years")));
+        }
+        let most = MOST_SIZE / (1 << 20);
+        if !(1..=MOST_SIZE).contains(&size) {
+            return Err(Failure::usage(format!(
+                "--size {size}: a message has 1 to {most}Mi bytes"
+            )));
+        }
         let plan = Plan { size, streams: self.streams, unordered: self.unordered, limit };
         plan.check().map_err(Failure::usage)?;
         if self.plain && self.mode == Mode::Receive && (self.size.is_some() || self.unordered) {
@@ -176,6 +190,7 @@ impl Client {
             associations: usize::try_from(self.associations).unwrap_or(usize::MAX),
             interval: (!self.interval.is_zero()).then_some(self.interval),
             json: self.json,
+            paths: self.paths,
         })
     }
 }
@@ -183,6 +198,6 @@ impl Client {
 /// A time between two lines.
 fn interval(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|time| {
-        if time.is_zero() { Err("an interval is above zero".to_owned()) } else { Ok(time) }
+        if time.is_zero() { Err("an interval is above 0s".to_owned()) } else { Ok(time) }
     })
 }

@@ -7,6 +7,7 @@ use anabranch_http::Files;
 use clap::Args;
 
 use crate::address::ListenAddress;
+use crate::endpoint::one_udp_port;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, refuse};
@@ -42,6 +43,9 @@ pub(crate) struct Serve {
     /// Print JSON, one document a line
     #[arg(long)]
     json: bool,
+    /// Tell of each connection which path and stream carried what
+    #[arg(long)]
+    paths: bool,
     /// UDP port that carries SCTP, on all addresses [default: 9899]
     #[arg(long, value_name = "N", help_heading = "SCTP")]
     udp_port: Option<u16>,
@@ -51,7 +55,8 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        let udp_port = self.udp_port.map(|_| "--udp-port");
+        let carrier = one_udp_port(self.udp_port, "--udp-port", self.listen.udp_port)?;
+        let udp_port = carrier.map(|_| "--udp-port");
         match self.transport {
             Transport::SctpUdp => {}
             Transport::Sctp => refuse(udp_port.into_iter(), self.transport)?,
@@ -72,13 +77,14 @@ impl Serve {
             directory: self.directory,
             listen: self.listen,
             json: self.json,
+            paths: self.paths,
             interrupt: Interrupt::install()?,
             requests: self.max_requests.map_or_else(most_requests, |most| most as usize),
         };
         match self.transport {
             Transport::Tcp => transport::tcp::serve(service).await,
             Transport::SctpUdp | Transport::Sctp => {
-                transport::sctp::serve(service, self.transport, &self.sctp, self.udp_port).await
+                transport::sctp::serve(service, self.transport, &self.sctp, carrier).await
             }
         }
     }

@@ -155,14 +155,17 @@ fn used_paths(lines: &[Line]) -> Vec<(String, String)> {
     paths.into_iter().map(|(local, remote, _)| (local, remote)).collect()
 }
 
+/// Each interval from its beginning to its end: steps go on until the next dot.
 fn rate<'a>(lines: impl Iterator<Item = (&'a Line, u64)>) -> Vec<Dot> {
-    lines
-        .filter(|(line, _)| line.to_seconds > line.from_seconds)
-        .map(|(line, bytes)| {
-            let y = bytes as f64 * 8e-6 / (line.to_seconds - line.from_seconds);
-            Dot { x: line.to_seconds, y, half: None }
-        })
-        .collect()
+    let mut dots: Vec<Dot> = Vec::new();
+    let mut end = None;
+    for (line, bytes) in lines.filter(|(line, _)| line.to_seconds > line.from_seconds) {
+        let y = bytes as f64 * 8e-6 / (line.to_seconds - line.from_seconds);
+        dots.push(Dot { x: line.from_seconds, y, half: None });
+        end = Some(Dot { x: line.to_seconds, y, half: None });
+    }
+    dots.extend(end);
+    dots
 }
 
 fn bytes(lines: &[Line]) -> Vec<Dot> {
@@ -208,8 +211,9 @@ mod tests {
         let lines = read(&source.file).unwrap();
         let megabytes: Vec<f64> = bytes(&lines).iter().map(|dot| dot.y).collect();
         assert_eq!(megabytes, [1.0, 3.0]);
-        let first = rate(lines.iter().map(|line| (line, line.bytes_sent))).remove(0);
-        assert_eq!((first.x, first.y), (1.0, 8.0));
+        let dots = rate(lines.iter().map(|line| (line, line.bytes_sent)));
+        let drawn: Vec<_> = dots.iter().map(|dot| (dot.x, dot.y)).collect();
+        assert_eq!(drawn, [(0.0, 8.0), (1.0, 16.0), (2.0, 16.0)]);
         std::fs::remove_file(source.file).unwrap();
     }
 

@@ -10,9 +10,10 @@ use futures_util::stream::{self, FuturesUnordered};
 use tokio::time::{Instant, sleep};
 
 use super::cpu;
+use super::lines::Lines;
 use super::meter::{Counts, Meter};
 use super::protocol::{Control, Mode, Plan, Report};
-use super::report::{AssociationReport, Direction, Event, Summary, fairness, tell_interval};
+use super::report::{AssociationReport, Direction, Event, Summary, fairness};
 use super::traffic::Exchange;
 use crate::address::resolve;
 use crate::client::ClientOptions;
@@ -43,6 +44,8 @@ pub(crate) struct Measurement {
     /// `None` tells of no intervals.
     pub(crate) interval: Option<Duration>,
     pub(crate) json: bool,
+    /// Tells of each path, and of the sender's buffers.
+    pub(crate) paths: bool,
 }
 
 /// One association of the measurement.
@@ -68,7 +71,10 @@ impl Measurement {
             let port = self.client.remote_udp_port.map(|_| "--remote-udp-port");
             refuse(port.into_iter(), self.transport)?;
         }
-        let endpoint = self.client.bind(self.transport, self.authority.hosts.iter())?;
+        let endpoint = {
+            let port = self.authority.udp_port;
+            self.client.bind(self.transport, port, self.authority.hosts.iter())?
+        };
         let result = tokio::select! {
             connected = self.connect(&endpoint, &meter) => match connected {
                 Ok(members) => self.measure(members, &meter, &interrupt).await,
@@ -82,7 +88,7 @@ impl Measurement {
 
     /// Sets all associations up.
     async fn connect(&self, endpoint: &Endpoint, meter: &Meter) -> Result<Vec<Member>, Failure> {
-        let options = self.client.connect_options(self.plan.streams)?;
+        let options = self.client.connect_options(self.plan.streams, self.authority.udp_port)?;
         let peer = Peer {
             authority: &self.authority,
             addresses: resolve(&self.authority).await?,
@@ -164,7 +170,7 @@ impl Measurement {
             associations: reports,
         };
         let failed = complain_of(&summary.associations);
-        summary.tell(self.json)?;
+        summary.tell(self.json, self.paths)?;
         match (interrupted, failed) {
             (true, _) => Err(Failure::Interrupted),
             (false, true) => Err(Failure::Reported),
@@ -236,10 +242,12 @@ impl Measurement {
             return std::future::pending().await;
         };
         let mut ticks = tokio::time::interval(interval);
+        let (sends, receives) = (self.mode.sends(), self.mode.receives());
+        let mut lines = Lines::new(self.json, self.paths, sends, receives);
         ticks.tick().await;
         loop {
             ticks.tick().await;
-            if let Err(failure) = tell_interval(&meter.interval(), self.json) {
+            if let Err(failure) = lines.tell(&meter.interval()) {
                 return failure;
             }
         }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::output::count;
+
 /// Significant digits that are kept of a time.
 const DIGITS: u8 = 3;
 
@@ -86,18 +88,18 @@ impl LatencyReport {
         })
     }
 
-    /// The report for people.
+    /// The report for people, in two lines.
     pub(crate) fn text(&self) -> String {
         format!(
-            "{} round trips: p50 {}, p90 {}, p99 {}, p99.9 {}, min {}, mean {}, max {}",
-            self.count,
+            "  {}: min {}, mean {}, max {}\n    p50 {}, p90 {}, p99 {}, p99.9 {}\n",
+            count(self.count, "round trip"),
+            time(self.min),
+            time(self.mean),
+            time(self.max),
             time(self.p50),
             time(self.p90),
             time(self.p99),
             time(self.p999),
-            time(self.min),
-            time(self.mean),
-            time(self.max)
         )
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod chart;
 pub(crate) mod client;
 mod cpu;
 mod latency;
+mod lines;
 mod meter;
 mod protocol;
 mod report;
@@ -15,4 +16,4 @@ pub(crate) mod server;
 mod traffic;
 
 pub(crate) use latency::time;
-pub(crate) use protocol::{Limit, Mode, Plan};
+pub(crate) use protocol::{Limit, MOST_SIZE, Mode, Plan};

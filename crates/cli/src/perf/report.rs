@@ -9,7 +9,7 @@ use super::protocol::{Plan, Report};
 use crate::failure::Failure;
 use crate::instruments::Instruments;
 use crate::options::Transport;
-use crate::output::{grouped, print, print_json, table};
+use crate::output::{count, grouped, print, print_json, table};
 use crate::report::{PathEvent, megabits};
 
 /// Associations whose path events are shown to people; a report in JSON has all of them.
@@ -59,12 +59,12 @@ impl Direction {
     fn text(&self) -> String {
         let gap = self.longest_gap_seconds;
         format!(
-            "{} bytes in {} messages in {:.3} s: {:.1} Mb/s{}",
-            grouped(self.bytes),
-            grouped(self.messages),
+            "{}, {} in {:.3} s: {:.1} Mb/s{}",
+            count(self.bytes, "byte"),
+            count(self.messages, "message"),
             self.seconds,
             self.bits_per_second / 1e6,
-            gap.map_or(String::new(), |gap| format!(", longest gap {}", time(gap))),
+            gap.map_or(String::new(), |gap| format!("\n            longest gap {}", time(gap))),
         )
     }
 }
@@ -116,71 +116,36 @@ pub(crate) fn fairness(values: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
 }
 
-/// Tells what happened in an interval.
-pub(crate) fn tell_interval(interval: &Interval, json: bool) -> Result<(), Failure> {
-    if json {
-        return print_json(&Event::Interval(interval));
-    }
-    print(&interval_text(interval))
-}
-
-fn interval_text(interval: &Interval) -> String {
-    let seconds = interval.to_seconds - interval.from_seconds;
-    let totals = interval.totals;
-    let mut text = format!(
-        "{:.1}-{:.1} s: sent {} bytes ({:.1} Mb/s), received {} bytes ({:.1} Mb/s)\n",
-        interval.from_seconds,
-        interval.to_seconds,
-        grouped(totals.bytes_sent),
-        megabits(totals.bytes_sent, seconds),
-        grouped(totals.bytes_received),
-        megabits(totals.bytes_received, seconds),
-    );
-    if let Some(latency) = &interval.round_trip {
-        text.push_str(&format!("  {}\n", latency.text()));
-    }
-    text.push_str(&paths_text(&interval.paths, seconds));
-    text
-}
-
 /// The paths over so many seconds. Throughput is that of user data, what was sent again included.
-fn paths_text(paths: &[PathInterval], seconds: f64) -> String {
+pub(crate) fn paths_text(paths: &[PathInterval], seconds: f64) -> String {
     if paths.is_empty() {
         return String::new();
     }
-    let heading = [
-        "path",
-        "state",
-        "bytes out",
-        "Mb/s out",
-        "bytes in",
-        "Mb/s in",
-        "cwnd",
-        "srtt",
-        "retransmitted",
-        "timeouts",
-    ];
+    let sum = |of: fn(&PathInterval) -> u64| paths.iter().map(of).sum::<u64>();
+    let (sent, received) = (sum(|p| p.data_bytes_sent), sum(|p| p.data_bytes_received));
+    let shown = [sent >= received / 16, received >= sent / 16, true, true, true];
     let rate = |bytes| format!("{:.1}", megabits(bytes, seconds));
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let row = |first: [String; 2], cells: [String; 5]| {
+        let cells = cells.into_iter().zip(shown).filter_map(|(cell, show)| show.then_some(cell));
+        first.into_iter().chain(cells).collect::<Vec<_>>()
+    };
+    let heading = ["Mb/s out", "Mb/s in", "resent", "timeouts", "rtt"].map(str::to_owned);
+    let mut rows = vec![row(["path", "state"].map(str::to_owned), heading)];
     rows.extend(paths.iter().map(|path| {
-        vec![
-            format!("{} -> {}", path.local, path.remote),
-            state(path),
-            grouped(path.bytes_sent),
+        let cells = [
             rate(path.data_bytes_sent),
-            grouped(path.bytes_received),
             rate(path.data_bytes_received),
-            grouped(path.cwnd),
-            path.srtt_seconds.map_or("-".to_owned(), time),
             grouped(path.retransmitted_chunks),
             grouped(path.t3_timeouts),
-        ]
+            path.srtt_seconds.map_or("-".to_owned(), time),
+        ];
+        row([format!("{} -> {}", path.local, path.remote), state(path)], cells)
     }));
     table(&rows)
 }
 
 /// The state of a path, in how many associations if not in all.
-fn state(path: &PathInterval) -> String {
+pub(super) fn state(path: &PathInterval) -> String {
     let all = path.associations;
     let state = match (path.active, path.potentially_failed) {
         (active, _) if active == all => "active".to_owned(),
@@ -198,25 +163,22 @@ fn state(path: &PathInterval) -> String {
 }
 
 impl Summary {
-    /// Tells it.
-    pub(crate) fn tell(self, json: bool) -> Result<(), Failure> {
+    /// Tells it, with all paths and buffers if `paths`.
+    pub(crate) fn tell(self, json: bool, paths: bool) -> Result<(), Failure> {
         if json {
             return print_json(&Event::Summary(Box::new(self)));
         }
-        print(&self.text())
+        print(&self.text(paths))
     }
 
-    fn text(&self) -> String {
-        let count = self.associations.len();
-        let mut text = format!(
-            "{} to {} over {}: {count} association{}, {:.3} s, set up in {}\n",
-            self.mode,
-            self.peer,
-            self.transport,
-            if count == 1 { "" } else { "s" },
-            self.seconds,
-            time(self.connect_seconds),
-        );
+    fn text(&self, paths: bool) -> String {
+        let associations = self.associations.len();
+        let mut text = format!("{} to {} over {}", self.mode, self.peer, self.transport);
+        if associations > 1 {
+            text.push_str(&format!(", {}", count(associations as u64, "association")));
+        }
+        text.push_str(&format!(": {:.3} s\n", self.seconds));
+        text.push_str(&format!("  set up in {}\n", time(self.connect_seconds)));
         if let Some(sent) = &self.sent {
             text.push_str(&format!("  sent      {}\n", sent.text()));
         }
@@ -224,35 +186,47 @@ impl Summary {
             text.push_str(&format!("  received  {}\n", received.text()));
         }
         if let Some(latency) = &self.round_trip {
-            text.push_str(&format!("  {}\n", latency.text()));
+            text.push_str(&latency.text());
         }
-        if let Some(fairness) = self.fairness.filter(|_| count > 1) {
+        if let Some(fairness) = self.fairness.filter(|_| associations > 1) {
             text.push_str(&format!("  fairness (Jain's index) {fairness:.4}\n"));
         }
-        let bytes = self.sent.map_or(0, |d| d.bytes) + self.received.map_or(0, |d| d.bytes);
-        let per_gigabyte = |seconds: f64| seconds / (bytes.max(1) as f64 / 1e9);
-        for (who, seconds) in [("here", self.cpu_seconds), ("peer", self.peer_cpu_seconds)] {
-            if let Some(seconds) = seconds {
-                text.push_str(&format!("  processor {who} {seconds:.2} s"));
-                if bytes > 0 && self.mode != Mode::Ping {
-                    text.push_str(&format!(", {:.2} s/GB", per_gigabyte(seconds)));
-                }
-                text.push('\n');
-            }
-        }
-        if let Some(sender) = &self.sender {
-            text.push_str(&sender.text());
-        }
-        text.push_str(&paths_text(&self.paths, self.seconds));
-        for event in self.associations.iter().take(SHOWN).flat_map(|a| &a.events) {
+        text.push_str(&self.processors());
+        let events = self.associations.iter().take(SHOWN).flat_map(|a| &a.events);
+        let events: Vec<_> = events.filter(|event| !event.ordinary).collect();
+        for event in &events {
             text.push_str(&format!("  at {:.3} s: {}\n", event.seconds, event.event));
         }
+        if let Some(sender) = self.sender.as_ref().filter(|_| paths) {
+            text.push_str(&sender.text());
+        }
+        if paths || !events.is_empty() {
+            text.push_str(&paths_text(&self.paths, self.seconds));
+        }
         text
+    }
+
+    /// What the processors of both sides had to do.
+    fn processors(&self) -> String {
+        let bytes = self.sent.map_or(0, |d| d.bytes) + self.received.map_or(0, |d| d.bytes);
+        let mut parts = Vec::new();
+        for (who, seconds) in [("here", self.cpu_seconds), ("peer", self.peer_cpu_seconds)] {
+            let Some(seconds) = seconds else { continue };
+            let mut part = format!("{who} {seconds:.2} s");
+            if bytes > 0 && self.mode != Mode::Ping {
+                part.push_str(&format!(" ({:.2} s/GB)", seconds / (bytes as f64 / 1e9)));
+            }
+            parts.push(part);
+        }
+        if parts.is_empty() {
+            return String::new();
+        }
+        format!("  processor {}\n", parts.join(", "))
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[test]
@@ -263,7 +237,7 @@ mod tests {
         assert_eq!(fairness(&[1.0, 0.0, 0.0, 0.0]), Some(0.25));
     }
 
-    fn path() -> PathInterval {
+    pub(crate) fn path() -> PathInterval {
         PathInterval {
             local: [10, 0, 0, 1].into(),
             remote: [10, 0, 0, 2].into(),
@@ -292,8 +266,11 @@ mod tests {
     fn paths_have_a_throughput_and_a_state() {
         let text = paths_text(&[path()], 2.0);
         let row = text.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>();
-        assert_eq!(row[..4], ["10.0.0.1", "->", "10.0.0.2", "active,"]);
-        assert_eq!(row[5..9], ["1,100,000", "4.0", "30,000", "0.0"], "{text}");
+        let expected = ["10.0.0.1", "->", "10.0.0.2", "active,", "primary", "4.0", "20", "0"];
+        assert_eq!(row[..8], expected, "one direction only: {text}");
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        let both = PathInterval { data_bytes_received: 500_000, ..path() };
+        assert!(paths_text(&[both], 2.0).contains("Mb/s in"));
         for (active, potentially_failed, expected) in [
             (3, 0, "active"),
             (2, 0, "active in 2"),

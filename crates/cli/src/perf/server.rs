@@ -8,9 +8,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::cpu;
+use super::lines::Lines;
 use super::meter::{Counts, Meter};
 use super::protocol::{CONTROL, Control, Mode, Plan};
-use super::report::tell_interval;
 use super::traffic::Exchange;
 use crate::failure::Failure;
 use crate::service::{Served, ServiceOptions};
@@ -22,16 +22,17 @@ pub(crate) async fn run(
     most_size: usize,
 ) -> Result<(), Failure> {
     let meter = Arc::new(Meter::new().map_err(Failure::failed)?);
-    let json = options.json;
+    let (json, paths) = (options.json, options.paths);
     let ticking = interval.map(|interval| {
         let meter = Arc::clone(&meter);
         tokio::spawn(async move {
             let mut ticks = tokio::time::interval(interval);
+            let mut lines = Lines::new(json, paths, true, true);
             ticks.tick().await;
             loop {
                 ticks.tick().await;
                 let interval = meter.interval();
-                if interval.associations > 0 && tell_interval(&interval, json).is_err() {
+                if interval.associations > 0 && lines.tell(&interval).is_err() {
                     return;
                 }
             }

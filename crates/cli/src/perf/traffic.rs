@@ -13,6 +13,10 @@ use super::meter::{Counts, Meter};
 use super::protocol::{CONTROL, Control, DATA, ECHO, Plan, Report};
 use crate::parts::Parts;
 
+/// What an echo of the own request means.
+const NO_SERVER: &str =
+    "the peer sends back what it gets: it is no perf server, measure it with --plain";
+
 /// What both sides of an exchange agree on.
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
@@ -106,7 +110,7 @@ impl Exchange<'_> {
                 match Control::read(message.payload)? {
                     Control::End { messages, bytes } => expected = Some((messages, bytes)),
                     Control::Report(seen) => report = Some(seen),
-                    Control::Request { .. } => return Err("a second request came".to_owned()),
+                    Control::Request { .. } => return Err(NO_SERVER.to_owned()),
                 }
             } else {
                 self.counts.received(message.payload.len(), message.end);
@@ -150,9 +154,23 @@ impl Exchange<'_> {
             let length = usize::try_from(left).map_or(plan.size, |left| left.min(plan.size));
             let begun = Instant::now();
             let message = data(&filler, ECHO, number, length, &plan);
-            self.association.send(message).await.map_err(|error| error.to_string())?;
-            self.counts.sent(length);
-            self.echo_of(length).await?;
+            let round_trip = async {
+                self.association.send(message).await.map_err(|error| error.to_string())?;
+                self.counts.sent(length);
+                self.echo_of(length).await
+            };
+            tokio::select! {
+                biased;
+                done = round_trip => done?,
+                // The time is over, with an echo still missing: for a peer that echoes that is
+                // the end as any other; one that has not echoed at all is none.
+                () = until(deadline) => {
+                    if number == 0 {
+                        return Err("the peer sends no echo".to_owned());
+                    }
+                    break;
+                }
+            }
             meter.round_trip(begun.elapsed());
             left -= length as u64;
         }
@@ -167,6 +185,9 @@ impl Exchange<'_> {
             let Some(message) = message else {
                 return Err("the peer shut down".to_owned());
             };
+            if message.ppid == CONTROL {
+                return Err(NO_SERVER.to_owned());
+            }
             received += message.payload.len();
             self.counts.received(message.payload.len(), message.end);
             if received > length || (message.end && received < length) {

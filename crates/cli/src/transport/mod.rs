@@ -5,17 +5,21 @@ pub(crate) mod tcp;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use anabranch_http::{Authority, FetchError, Fetched, Files, Observer, ServerOptions, Transaction};
+use anabranch::SCTP_UDP_PORT;
+use anabranch_http::{
+    Access, Authority, FetchError, Fetched, Files, Logged, Observer, ServerOptions, Transaction,
+};
 use hyper_util::rt::TokioTimer;
 use serde::Serialize;
 
 use crate::address::{Address, ListenAddress};
+use crate::clock::rfc3339;
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::Transport;
-use crate::output::{grouped, print, print_json};
+use crate::output::{count, print, print_json};
 use crate::report::Traffic;
 
 /// What a server serves, and how it tells.
@@ -25,6 +29,8 @@ pub(crate) struct Service {
     pub(crate) directory: PathBuf,
     pub(crate) listen: ListenAddress,
     pub(crate) json: bool,
+    /// Tell which path and stream carried what.
+    pub(crate) paths: bool,
     pub(crate) interrupt: Interrupt,
     /// Requests at work at once.
     pub(crate) requests: usize,
@@ -40,7 +46,19 @@ enum ServerEvent<'a> {
         udp_port: Option<u16>,
         directory: String,
     },
+    Request {
+        time: String,
+        peer: &'a str,
+        method: &'a str,
+        target: &'a str,
+        status: u16,
+        /// Of the answer's body, as far as the peer took it.
+        bytes: u64,
+        complete: bool,
+        seconds: f64,
+    },
     Ended {
+        time: String,
         peer: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<String>,
@@ -62,39 +80,85 @@ impl Service {
         port: u16,
         udp_port: Option<u16>,
     ) -> Result<(), Failure> {
-        let listen = ListenAddress { port, ..self.listen.clone() }.to_string();
+        let listen = ListenAddress { port, udp_port: None, ..self.listen.clone() }.to_string();
         let directory = self.directory.display().to_string();
         if self.json {
             return print_json(&ServerEvent::Listening { transport, listen, udp_port, directory });
         }
         let scheme = if transport == Transport::Tcp { "http" } else { "sctp" };
+        let other = udp_port.filter(|port| *port != SCTP_UDP_PORT);
+        // As a client has to write it, where shells want it in quotes.
+        let url = match other {
+            Some(port) => format!("'{scheme}://{listen};udp={port}/'"),
+            None => format!("{scheme}://{listen}/"),
+        };
         let udp = udp_port.map(|port| format!(" (UDP port {port})")).unwrap_or_default();
-        print(&format!("serving {directory} on {scheme}://{listen}/{udp}\n"))
+        print(&format!("serving {directory} on {url}{udp}\n"))
     }
 
-    /// Tells what went over a connection that has ended.
+    /// The files, with a line for each request of this peer.
+    pub(crate) fn files_for(&self, peer: &str) -> Logged<Files> {
+        let (peer, json) = (peer.to_owned(), self.json);
+        Logged::new(self.files.clone(), move |access| {
+            if let Err(Failure::Failed(sentence)) = tell_access(&peer, &access, json) {
+                complain(&sentence);
+            }
+        })
+    }
+
+    /// Tells what went over a connection that has ended. People are told if they want to know of
+    /// paths, or if something happened; the requests have been told.
     pub(crate) fn ended(&self, peer: &str, error: Option<String>, traffic: &Traffic) {
+        let time = rfc3339(SystemTime::now());
+        let eventful = error.is_some() || traffic.events.iter().any(|event| !event.ordinary);
         let told = if self.json {
-            print_json(&ServerEvent::Ended { peer, error, traffic })
+            print_json(&ServerEvent::Ended { time, peer, error, traffic })
+        } else if !self.paths && !eventful {
+            Ok(())
         } else {
             let transactions = traffic.streams.iter().map(|s| s.transactions).sum::<u64>();
             let sent = traffic.totals().1;
             let how = error.map(|error| format!(", {error}")).unwrap_or_default();
             let tables = if traffic.paths.iter().any(|path| path.sctp.is_some()) {
-                traffic.tables()
+                traffic.text(self.paths)
             } else {
                 String::new()
             };
             print(&format!(
-                "{peer}: {} requests, {} bytes sent{how}\n{tables}",
-                grouped(transactions),
-                grouped(sent)
+                "{time} {peer} ended: {}, {} sent{how}\n{tables}",
+                count(transactions, "request"),
+                count(sent, "byte")
             ))
         };
         if let Err(Failure::Failed(sentence)) = told {
             complain(&sentence);
         }
     }
+}
+
+/// One line for a request: time, peer, method, target, status and bytes of the answer.
+fn tell_access(peer: &str, access: &Access, json: bool) -> Result<(), Failure> {
+    let time = rfc3339(access.at);
+    let (method, target) = (access.method.as_str(), access.target.as_str());
+    let (status, bytes, complete) = (access.status.as_u16(), access.bytes, access.complete);
+    if json {
+        let seconds = access.took.as_secs_f64();
+        return print_json(&ServerEvent::Request {
+            time,
+            peer,
+            method,
+            target,
+            status,
+            bytes,
+            complete,
+            seconds,
+        });
+    }
+    let cut = if complete { "" } else { " cut off" };
+    // What the peer writes must not write to the terminal: a request line has printable ASCII
+    // only, but that is the parser's affair.
+    let target = target.escape_default();
+    print(&format!("{time} {peer} {method} {target} {status} {bytes}{cut}\n"))
 }
 
 /// What a client wants of one authority.

@@ -31,7 +31,8 @@ pub(crate) async fn serve(
     config.outbound_streams = SERVED_STREAMS;
     config.inbound_streams = SERVED_STREAMS;
     let addresses = &service.listen.addresses;
-    let endpoint = Binding { transport, addresses, udp_port, options }.server()?;
+    let endpoint =
+        Binding { transport, addresses, udp_port, remote_udp_port: None, options }.server()?;
     let port = service.listen.port;
     let listener = listen(&endpoint, port, config)?;
     service.listening(transport, port, transport.udp_port(&endpoint))?;
@@ -43,11 +44,20 @@ pub(crate) async fn serve(
 
 async fn answer(service: Service, http: ServerOptions, association: Association) {
     let watch = Watch::start(&association);
-    let served = serve_connection(association.clone(), service.files.clone(), &http).await;
+    let peer = primary_address(&association);
+    let files = service.files_for(peer.as_deref().unwrap_or("-"));
+    let served = serve_connection(association.clone(), files, &http).await;
     let error = end(&association).await.err();
     let traffic = traffic(&association, &served.streams, watch.stop());
-    let peer = traffic.peer().unwrap_or_else(|| "a client".to_owned());
+    let peer = traffic.peer().or(peer).unwrap_or_else(|| "-".to_owned());
     service.ended(&peer, error, &traffic);
+}
+
+/// Where the peer is; `None` if it has gone already.
+fn primary_address(association: &Association) -> Option<String> {
+    let statistics = association.statistics()?;
+    let path = statistics.paths.get(statistics.primary)?;
+    Some(path.remote.to_string())
 }
 
 /// The client's end of all associations.
@@ -62,12 +72,13 @@ impl Client {
     /// Opens the sockets for associations with these hosts.
     pub(crate) fn bind<'h>(
         hosts: impl Iterator<Item = &'h Host>,
+        peer_port: Option<u16>,
         transport: Transport,
         client: &ClientOptions,
         streams: u16,
     ) -> Result<Self, Failure> {
-        let options = client.connect_options(streams)?;
-        let endpoint = client.bind(transport, hosts)?;
+        let options = client.connect_options(streams, None)?;
+        let endpoint = client.bind(transport, peer_port, hosts)?;
         Ok(Self { endpoint, transport, options })
     }
 
@@ -79,8 +90,10 @@ impl Client {
             transport: self.transport,
             timeout: order.connect_timeout,
         };
+        let mut options = self.options.clone();
+        options.remote_udp_port = order.authority.udp_port.unwrap_or(options.remote_udp_port);
         let association = tokio::select! {
-            connected = peer.connect(&self.endpoint, self.options.clone()) => connected?,
+            connected = peer.connect(&self.endpoint, options) => connected?,
             () = order.interrupt.wait() => return Err(Failure::Interrupted),
         };
         let watch = Watch::start(&association);

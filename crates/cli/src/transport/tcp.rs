@@ -72,7 +72,8 @@ async fn answer(service: Service, options: ServerOptions, stream: TcpStream, pee
     let served = async {
         let local = stream.local_addr()?;
         let connection = TcpServerConnection::new(stream)?;
-        let served = serve_connection(connection, service.files.clone(), &options).await;
+        let served =
+            serve_connection(connection, service.files_for(&peer.to_string()), &options).await;
         Ok::<_, io::Error>((local, served.streams))
     };
     match served.await {

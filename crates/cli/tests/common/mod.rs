@@ -106,8 +106,18 @@ impl Server {
         self.listening["udp_port"].as_u64().unwrap().to_string()
     }
 
-    /// The next thing it says.
+    /// The next thing it says, but for the requests that it answers.
     pub(crate) fn event(&mut self) -> serde_json::Value {
+        loop {
+            let line = self.line();
+            if line["event"] != "request" {
+                return line;
+            }
+        }
+    }
+
+    /// The next thing it says.
+    pub(crate) fn line(&mut self) -> serde_json::Value {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()

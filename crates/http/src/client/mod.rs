@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::header::{CONTENT_LENGTH, HOST, USER_AGENT};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HOST, IF_RANGE, RANGE, USER_AGENT};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1::{self, SendRequest};
@@ -21,6 +21,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, timeout_at};
 
 use self::sink::Sink;
+pub use self::sink::{Part, part_of};
 use crate::error::{FetchError, root_cause};
 use crate::stream::{Counted, Counters, OpenStreams, StreamTotals};
 
@@ -34,8 +35,24 @@ pub struct Transaction {
     pub host: String,
     /// Path and query as a request line has them.
     pub target: String,
-    /// Where the body is written; the directory must exist.
-    pub file: PathBuf,
+    /// Where the body goes.
+    pub output: Output,
+}
+
+/// Where an answer's body goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A file, which has its name when it is whole. What has come of it when the connection breaks
+    /// or the future is dropped is kept beside it ([`part_of`]), if the server gives a strong
+    /// entity tag.
+    File {
+        /// Its name; the directory must exist.
+        path: PathBuf,
+        /// Go on with what was kept, if the server still has the same.
+        resume: bool,
+    },
+    /// Standard output.
+    Stdout,
 }
 
 /// A file that was fetched.
@@ -43,8 +60,10 @@ pub struct Transaction {
 pub struct Fetched {
     /// The stream that carried it.
     pub stream: u16,
-    /// Bytes of the body.
+    /// Bytes of the body that came.
     pub bytes: u64,
+    /// Bytes that were there already.
+    pub resumed: u64,
 }
 
 /// Outcome of [`fetch`].
@@ -262,11 +281,19 @@ impl<C: OpenStreams> Pool<'_, C> {
         let Some(transaction) = self.transactions.get(index) else {
             return Next::Free;
         };
-        let request = Request::get(transaction.target.as_str())
+        let part = match &transaction.output {
+            Output::File { path, resume: true } => sink::look_for_part(path).await,
+            Output::File { .. } | Output::Stdout => None,
+        };
+        let mut request = Request::get(transaction.target.as_str())
             .header(HOST, transaction.host.as_str())
-            .header(USER_AGENT, AGENT)
-            .body(Empty::new());
-        let request = match request {
+            .header(USER_AGENT, AGENT);
+        if let Some(part) = &part {
+            request = request
+                .header(RANGE, format!("bytes={}-", part.bytes))
+                .header(IF_RANGE, format!("\"{}\"", part.tag));
+        }
+        let request = match request.body(Empty::new()) {
             Ok(request) => request,
             Err(error) => {
                 self.settle(index, Err(FetchError::Request(error)));
@@ -293,7 +320,7 @@ impl<C: OpenStreams> Pool<'_, C> {
                 return Next::Over;
             }
         };
-        let result = self.receive(transaction, index, stream, response).await;
+        let result = self.receive(transaction, part, index, stream, response).await;
         let next = if result.is_ok() { Next::Free } else { Next::Over };
         // An answer that is not wanted, but whole, leaves the stream as good as before.
         let next = if matches!(result, Err(FetchError::Status(_))) { Next::Free } else { next };
@@ -307,17 +334,16 @@ impl<C: OpenStreams> Pool<'_, C> {
     async fn receive(
         &self,
         transaction: &Transaction,
+        part: Option<Part>,
         index: usize,
         stream: u16,
         response: http::Response<hyper::body::Incoming>,
     ) -> Result<Fetched, FetchError> {
         let (head, mut body) = response.into_parts();
-        let expected = head
-            .headers
-            .get(CONTENT_LENGTH)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.parse::<u64>().ok());
-        if head.status != StatusCode::OK {
+        let field = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+        let expected = field(CONTENT_LENGTH).and_then(|value| value.parse::<u64>().ok());
+        let kept = part.as_ref().filter(|part| goes_on(head.status, field(CONTENT_RANGE), part));
+        if head.status != StatusCode::OK && kept.is_none() {
             // Read to the end, so that the stream can be used again.
             while let Some(frame) = self.hear(body.frame()).await? {
                 if let Err(error) = frame {
@@ -327,7 +353,47 @@ impl<C: OpenStreams> Pool<'_, C> {
             return Err(FetchError::Status(head.status));
         }
         self.observer.started(index, stream, expected);
-        let mut sink = Sink::create(&transaction.file).await?;
+        let mut sink = match (&transaction.output, kept) {
+            (Output::Stdout, _) => Sink::stdout(),
+            (Output::File { path, .. }, Some(part)) => Sink::resume(path, part).await?,
+            (Output::File { path, .. }, None) => {
+                if let Some(old) = &part {
+                    // The server has something else by now. That the rest of an earlier fetch
+                    // cannot be removed keeps nobody from fetching.
+                    let _ = std::fs::remove_file(&old.path);
+                }
+                Sink::create(path, field(ETAG)).await?
+            }
+        };
+        let resumed = kept.map_or(0, |part| part.bytes);
+        if head.status == StatusCode::RANGE_NOT_SATISFIABLE {
+            // All of it was there, so that this body is no part of the file.
+            while self.hear(body.frame()).await?.is_some() {}
+            sink.finish().await?;
+            return Ok(Fetched { stream, bytes: 0, resumed });
+        }
+        let bytes = match self.fill(index, &mut sink, &mut body, expected).await {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                sink.keep().await;
+                return Err(error);
+            }
+        };
+        if let Some(expected) = expected.filter(|&expected| expected != bytes) {
+            return Err(FetchError::Length { received: bytes, expected });
+        }
+        sink.finish().await?;
+        Ok(Fetched { stream, bytes, resumed })
+    }
+
+    /// Writes a body as it comes; returns its bytes.
+    async fn fill(
+        &self,
+        index: usize,
+        sink: &mut Sink,
+        body: &mut hyper::body::Incoming,
+        expected: Option<u64>,
+    ) -> Result<u64, FetchError> {
         let mut bytes = 0;
         while let Some(frame) = self.hear(body.frame()).await? {
             let frame = frame.map_err(|error| broken(&error, bytes, expected))?;
@@ -338,11 +404,17 @@ impl<C: OpenStreams> Pool<'_, C> {
                 self.observer.progress(index, len);
             }
         }
-        if let Some(expected) = expected.filter(|&expected| expected != bytes) {
-            return Err(FetchError::Length { received: bytes, expected });
-        }
-        sink.finish().await?;
-        Ok(Fetched { stream, bytes })
+        Ok(bytes)
+    }
+}
+
+/// Whether an answer goes on where a part ends: from there on, or with nothing as that is all.
+fn goes_on(status: StatusCode, range: Option<&str>, part: &Part) -> bool {
+    let range = range.unwrap_or_default();
+    match status {
+        StatusCode::PARTIAL_CONTENT => range.starts_with(&format!("bytes {}-", part.bytes)),
+        StatusCode::RANGE_NOT_SATISFIABLE => range == format!("bytes */{}", part.bytes),
+        _ => false,
     }
 }
 

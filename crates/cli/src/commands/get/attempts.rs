@@ -1,0 +1,228 @@
+//! The attempts at fetching the files of one authority.
+
+use std::time::{Duration, Instant};
+
+use anabranch_http::{FetchError, Fetched, Output, Transaction, Url};
+
+use super::{Get, Group, path_of};
+use crate::address::resolve;
+use crate::failure::{Failure, complain};
+use crate::interrupt::Interrupt;
+use crate::progress::{Bars, Follower};
+use crate::report::{ConnectionReport, FileReport, Traffic};
+use crate::transport::{Delivery, Order, sctp, tcp};
+
+/// The longest time between two attempts.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// One file.
+pub(super) struct Item {
+    /// Of its URL on the command line.
+    index: usize,
+    pub(super) transaction: Transaction,
+    report: FileReport,
+    /// It is not there yet, and another attempt may bring it.
+    waits: bool,
+}
+
+impl Item {
+    pub(super) fn new(index: usize, url: &Url, transaction: Transaction) -> Self {
+        let file = path_of(&transaction).map_or("-".into(), |path| path.display().to_string());
+        let report = FileReport {
+            url: url.to_string(),
+            file,
+            stream: None,
+            bytes: None,
+            resumed_bytes: 0,
+            seconds: None,
+            error: None,
+        };
+        Self { index, transaction, report, waits: true }
+    }
+
+    /// What bars call it.
+    fn name(&self) -> String {
+        let name = path_of(&self.transaction).and_then(|path| path.file_name());
+        name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Enters how an attempt ended.
+    fn enter(&mut self, result: Result<Fetched, FetchError>, took: Option<Duration>) {
+        self.waits = false;
+        match result {
+            Ok(fetched) => {
+                self.report.stream = Some(fetched.stream);
+                self.report.bytes = Some(fetched.bytes);
+                self.report.resumed_bytes = fetched.resumed;
+                self.report.seconds = took.map(|took| took.as_secs_f64());
+                self.report.error = None;
+            }
+            Err(error) => {
+                // What was written to standard output cannot be taken back.
+                let once = matches!(self.transaction.output, Output::Stdout);
+                self.waits = !once && may_come(&error);
+                self.report.error = Some(error.to_string());
+            }
+        }
+    }
+}
+
+/// Whether another attempt may bring what this one did not.
+fn may_come(error: &FetchError) -> bool {
+    match error {
+        FetchError::Status(status) => matches!(status.as_u16(), 502..=504),
+        FetchError::Request(_) | FetchError::File { .. } => false,
+        _ => true,
+    }
+}
+
+/// What all attempts use.
+#[derive(Clone, Copy)]
+pub(super) struct Tools<'a> {
+    pub(super) sctp: Option<&'a sctp::Client>,
+    pub(super) bars: &'a Bars,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+impl Get {
+    /// Fetches a group, in as many attempts as it takes and the user wants. Fails only when the
+    /// user wants it to end.
+    pub(super) async fn fetch(
+        &self,
+        mut group: Group,
+        tools: Tools<'_>,
+    ) -> Result<super::Fetched, Failure> {
+        let begun = Instant::now();
+        let mut longest_pause = Duration::ZERO;
+        let mut delay = Duration::from_secs(1);
+        for retries_left in (0..=self.retry).rev() {
+            let mut connection = self.attempt(&mut group, begun, tools).await?;
+            longest_pause = longest_pause.max(connection.1);
+            connection.0.longest_pause_seconds = longest_pause.as_secs_f64();
+            let waiting = group.items.iter().find(|item| item.waits);
+            let Some(waiting) = waiting.filter(|_| retries_left > 0) else {
+                let files = group.items.into_iter().map(|item| (item.index, item.report));
+                return Ok((files.collect(), connection.0));
+            };
+            if !self.quiet {
+                let why = connection.0.error.as_ref().or(waiting.report.error.as_ref());
+                let why = why.map(String::as_str).unwrap_or_default();
+                complain(&format!("{why}; again in {} s", delay.as_secs()));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = tools.interrupt.wait() => return Err(Failure::Interrupted),
+            }
+            delay = (delay * 2).min(LONGEST_DELAY);
+            group.items.iter_mut().for_each(Item::go_on);
+        }
+        Err(Failure::Interrupted)
+    }
+
+    /// One attempt at what waits: how the connection did, and its longest pause.
+    async fn attempt(
+        &self,
+        group: &mut Group,
+        begun: Instant,
+        tools: Tools<'_>,
+    ) -> Result<(ConnectionReport, Duration), Failure> {
+        let waiting = || group.items.iter().filter(|item| item.waits);
+        let transactions: Vec<_> = waiting().map(|item| item.transaction.clone()).collect();
+        let follower = Follower::new(tools.bars, waiting().map(Item::name).collect());
+        let delivered = self.deliver(group, &transactions, &follower, tools).await;
+        let items = group.items.iter_mut().filter(|item| item.waits);
+        let (error, done, traffic) = match delivered {
+            Ok(delivery) => {
+                for (position, (item, result)) in items.zip(delivery.results).enumerate() {
+                    item.enter(result, follower.took(position));
+                }
+                (delivery.error, delivery.done, delivery.traffic)
+            }
+            Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            Err(failure) => {
+                for item in items {
+                    item.report.error = Some("there is no connection".to_owned());
+                }
+                let sentence = failure.told().0.unwrap_or_default().to_owned();
+                (Some(sentence), Instant::now(), Traffic::default())
+            }
+        };
+        let connection = ConnectionReport {
+            transport: group.transport,
+            authority: group.authority.to_string(),
+            error,
+            seconds: done.duration_since(begun).as_secs_f64(),
+            longest_pause_seconds: 0.0,
+            traffic,
+        };
+        Ok((connection, follower.longest_pause()))
+    }
+
+    async fn deliver(
+        &self,
+        group: &Group,
+        transactions: &[Transaction],
+        follower: &Follower<'_>,
+        tools: Tools<'_>,
+    ) -> Result<Delivery, Failure> {
+        let order = Order {
+            authority: &group.authority,
+            remotes: resolve(&group.authority).await?,
+            locals: &self.client.local,
+            transactions,
+            streams: self.streams,
+            connect_timeout: self.client.connect_timeout,
+            silence: self.client.silence(),
+            observer: follower,
+            interrupt: tools.interrupt,
+        };
+        match tools.sctp.filter(|_| group.transport.encapsulation().is_some()) {
+            Some(client) => client.fetch_all(order).await,
+            None => tcp::fetch_all(order).await,
+        }
+    }
+}
+
+impl Item {
+    /// What is fetched again goes on where it stopped.
+    fn go_on(&mut self) {
+        if let Output::File { resume, .. } = &mut self.transaction.output {
+            *resume = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_come_is_tried_again() {
+        let url: Url = "sctp://h/x".parse().unwrap();
+        let item = |output| {
+            let transaction = Transaction { host: "h".into(), target: "/x".into(), output };
+            Item::new(0, &url, transaction)
+        };
+        let file = || Output::File { path: "x".into(), resume: false };
+        let broken = || FetchError::Broken { received: 1, expected: None, reason: "x".into() };
+        let status = |code: u16| FetchError::Status(code.try_into().unwrap());
+        for (output, error, waits) in [
+            (file(), broken(), true),
+            (Output::Stdout, broken(), false),
+            (file(), status(503), true),
+            (file(), status(404), false),
+            (
+                file(),
+                FetchError::File { path: "x".into(), source: std::io::Error::other("") },
+                false,
+            ),
+        ] {
+            let mut item = item(output);
+            item.enter(Err(error), None);
+            assert_eq!(item.waits, waits, "{:?}", item.report.error);
+        }
+        let mut again = item(file());
+        again.go_on();
+        assert!(matches!(again.transaction.output, Output::File { resume: true, .. }));
+    }
+}

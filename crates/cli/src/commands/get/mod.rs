@@ -1,0 +1,282 @@
+//! `anabranch get`.
+
+mod attempts;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use anabranch_http::{Authority, Output, Scheme, Transaction, Url, part_of};
+use clap::Args;
+use futures_util::future::join_all;
+
+use self::attempts::{Item, Tools};
+use crate::client::ClientOptions;
+use crate::endpoint::one_udp_port;
+use crate::failure::{Failure, complain};
+use crate::interrupt::Interrupt;
+use crate::options::{Transport, refuse};
+use crate::output::{count, print, print_json};
+use crate::progress::Bars;
+use crate::report::{ConnectionReport, FileReport, GetReport};
+use crate::transport::sctp;
+
+/// Fetch files over HTTP, on SCTP streams or TCP
+///
+/// URLs with the same authority share one connection; each file takes the next free stream. A
+/// file appears under its name when it is whole. What has come of one that was not finished is
+/// kept beside it, as NAME.part-..., and --continue goes on there.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch get sctp://127.0.0.1,127.0.0.2:8080/file
+  anabranch get sctp://[2001:db8::1]/a sctp://[2001:db8::1]/b --out /tmp
+  anabranch get 'sctp://192.0.2.1:80;udp=7000/big.iso' --continue --retry 10
+  anabranch get sctp://192.0.2.1/site.tar -o - | tar x
+  anabranch get http://127.0.0.1:8080/file --json")]
+pub(crate) struct Get {
+    /// sctp://HOST[,HOST...][:PORT]/PATH or http://..., IPv6 addresses in brackets, link-local
+    /// ones with their interface: [fe80::1%25eth0]; several hosts are addresses of one server;
+    /// behind the port may stand the server's UDP port: 'sctp://HOST:80;udp=7000/PATH'
+    #[arg(value_name = "URL", required = true)]
+    urls: Vec<Url>,
+    /// What carries the streams [default: sctp-udp for sctp URLs, tcp for http URLs]
+    #[arg(long, value_enum)]
+    transport: Option<Transport>,
+    /// Files fetched at the same time over a connection
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    streams: u16,
+    /// Directory for the files, made if there is none
+    #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "output")]
+    out: PathBuf,
+    /// Name for the file of the only URL; '-' is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Go on with what an earlier fetch left behind, if the server still has the same
+    #[arg(short = 'c', long = "continue")]
+    resume: bool,
+    /// Try again up to so often, going on where it stopped, after 1, 2, 4, ... 30 seconds
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retry: u32,
+    /// Print the summary as one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Tell which path and stream carried what
+    #[arg(long)]
+    paths: bool,
+    /// Print neither progress nor summary
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    client: ClientOptions,
+}
+
+/// The files of one authority.
+struct Group {
+    transport: Transport,
+    authority: Authority,
+    items: Vec<Item>,
+}
+
+/// A group's files, by index of their URLs, and its connection.
+type Fetched = (Vec<(usize, FileReport)>, ConnectionReport);
+
+impl Get {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        if self.json && self.to_stdout() {
+            return Err(Failure::usage("--json and -o - both want standard output"));
+        }
+        let groups = self.groups()?;
+        self.make_directories(&groups)?;
+        let interrupt = Interrupt::install()?;
+        let bars = Bars::new(self.urls.len(), !self.quiet && !self.json);
+        let sctp = self.bind_sctp(&groups)?;
+        let files: Vec<_> = groups.iter().flat_map(Group::files).map(Path::to_owned).collect();
+        let tools = Tools { sctp: sctp.as_ref(), bars: &bars, interrupt: &interrupt };
+        let fetched = join_all(groups.into_iter().map(|group| self.fetch(group, tools))).await;
+        bars.clear();
+        if let Some(sctp) = sctp {
+            sctp.close().await;
+        }
+        let fetched = fetched.into_iter().collect::<Result<Vec<_>, _>>();
+        match fetched {
+            Ok(fetched) => self.finish(fetched),
+            Err(Failure::Interrupted) => Err(interrupted(&files)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn to_stdout(&self) -> bool {
+        self.output.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Makes the directories that the files go to.
+    fn make_directories(&self, groups: &[Group]) -> Result<(), Failure> {
+        for path in groups.iter().flat_map(Group::files) {
+            let Some(directory) = path.parent() else { continue };
+            std::fs::create_dir_all(directory).map_err(|error| {
+                let name = directory.display();
+                Failure::failed(format!("the directory {name} cannot be made: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Where the file of a URL goes.
+    fn output_of(&self, url: &Url) -> Result<Output, Failure> {
+        let resume = self.resume;
+        match &self.output {
+            Some(_) if self.urls.len() > 1 => {
+                Err(Failure::usage("-o is for one URL; --out DIR takes the files of several"))
+            }
+            Some(_) if self.to_stdout() => Ok(Output::Stdout),
+            Some(path) if path.file_name().is_none() || path.is_dir() => {
+                let name = path.display();
+                Err(Failure::usage(format!("-o {name} is no file name; --out takes a directory")))
+            }
+            Some(path) => Ok(Output::File { path: path.clone(), resume }),
+            None => {
+                let name = url.file_name().ok_or_else(|| {
+                    Failure::usage(format!(
+                        "{url} does not end with a usable file name: give one with -o"
+                    ))
+                })?;
+                Ok(Output::File { path: self.out.join(name), resume })
+            }
+        }
+    }
+
+    /// What carries the stream for a URL.
+    fn transport_of(&self, url: &Url) -> Result<Transport, Failure> {
+        let transport = match (self.transport, url.scheme) {
+            (None, Scheme::Http) => Transport::Tcp,
+            (None, Scheme::Sctp) => Transport::SctpUdp,
+            (Some(Transport::Tcp), Scheme::Sctp) => {
+                return Err(Failure::usage(format!("{url} cannot be fetched over tcp")));
+            }
+            (Some(transport), _) => transport,
+        };
+        let udp_port = url.authority.udp_port;
+        one_udp_port(self.client.remote_udp_port, "--remote-udp-port", udp_port)?;
+        if let (Some(udp_port), true) = (udp_port, transport != Transport::SctpUdp) {
+            return Err(Failure::usage(format!(";udp={udp_port} means nothing to {transport}")));
+        }
+        Ok(transport)
+    }
+
+    /// Sorts the URLs by transport and authority, and refuses what makes no sense.
+    fn groups(&self) -> Result<Vec<Group>, Failure> {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut names = HashMap::new();
+        for (index, url) in self.urls.iter().enumerate() {
+            let transport = self.transport_of(url)?;
+            let transaction = Transaction {
+                host: url.authority.host_field(),
+                target: url.target.clone(),
+                output: self.output_of(url)?,
+            };
+            if let Some(path) = path_of(&transaction)
+                && let Some(other) = names.insert(path.to_owned(), url)
+            {
+                return Err(Failure::usage(format!("{other} and {url} have the same file name")));
+            }
+            let item = Item::new(index, url, transaction);
+            let group = groups
+                .iter_mut()
+                .find(|g| g.transport == transport && g.authority == url.authority);
+            match group {
+                Some(group) => group.items.push(item),
+                None => {
+                    let authority = url.authority.clone();
+                    groups.push(Group { transport, authority, items: vec![item] });
+                }
+            }
+        }
+        let ports = [
+            self.client.udp_port.map(|_| "--udp-port"),
+            self.client.remote_udp_port.map(|_| "--remote-udp-port"),
+        ];
+        let ports = ports.into_iter().flatten();
+        if groups.iter().all(|group| group.transport == Transport::Tcp) {
+            refuse(ports.chain(self.client.sctp.given()), Transport::Tcp)?;
+        } else if self.transport == Some(Transport::Sctp) {
+            refuse(ports, Transport::Sctp)?;
+        }
+        Ok(groups)
+    }
+
+    /// The endpoint of all associations, if there is to be one.
+    fn bind_sctp(&self, groups: &[Group]) -> Result<Option<sctp::Client>, Failure> {
+        // All groups over SCTP have the same carrier.
+        let mut transports = groups.iter().map(|group| group.transport);
+        let Some(transport) = transports.find(|t| t.encapsulation().is_some()) else {
+            return Ok(None);
+        };
+        let over_sctp = || groups.iter().filter(|group| group.transport == transport);
+        let hosts = over_sctp().flat_map(|group| &group.authority.hosts);
+        let port = over_sctp().find_map(|group| group.authority.udp_port);
+        sctp::Client::bind(hosts, port, transport, &self.client, self.streams).map(Some)
+    }
+
+    /// Prints what there is to say.
+    fn finish(&self, fetched: Vec<Fetched>) -> Result<(), Failure> {
+        let mut files = Vec::new();
+        let mut connections = Vec::new();
+        for (of_group, connection) in fetched {
+            match &connection.error {
+                Some(error) => complain(error),
+                None => {
+                    for (_, file) in &of_group {
+                        if let Some(error) = &file.error {
+                            complain(&format!("{}: {error}", file.url));
+                        }
+                    }
+                }
+            }
+            files.extend(of_group);
+            connections.push(connection);
+        }
+        files.sort_by_key(|(index, _)| *index);
+        let files: Vec<_> = files.into_iter().map(|(_, file)| file).collect();
+        let failed = files.iter().any(|file| file.error.is_some());
+        let report = GetReport {
+            bytes: files.iter().filter_map(|file| file.bytes).sum(),
+            // All connections begin together.
+            seconds: connections.iter().map(|c| c.seconds).fold(0.0, f64::max),
+            files,
+            connections,
+        };
+        match (self.json, self.quiet) {
+            (true, _) => print_json(&report)?,
+            (false, true) => {}
+            (false, false) if self.to_stdout() => eprint!("{}", report.summary(self.paths)),
+            (false, false) => print(&report.summary(self.paths))?,
+        }
+        if failed { Err(Failure::Reported) } else { Ok(()) }
+    }
+}
+
+impl Group {
+    /// The files it writes.
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        self.items.iter().filter_map(|item| path_of(&item.transaction))
+    }
+}
+
+fn path_of(transaction: &Transaction) -> Option<&Path> {
+    match &transaction.output {
+        Output::File { path, .. } => Some(path),
+        Output::Stdout => None,
+    }
+}
+
+/// What to say of a fetch that the user stopped: what is there to go on with.
+fn interrupted(files: &[PathBuf]) -> Failure {
+    let parts: Vec<_> = files.iter().filter_map(|file| part_of(file)).collect();
+    if parts.is_empty() {
+        return Failure::Interrupted;
+    }
+    let bytes = count(parts.iter().map(|part| part.bytes).sum(), "byte");
+    let files = count(parts.len() as u64, "file");
+    Failure::Stopped(format!(
+        "interrupted: {bytes} of {files} are kept, the same command with --continue goes on there"
+    ))
+}

@@ -1,0 +1,98 @@
+//! The command line: what `-h`, `--help` and `--help=all` show, and option files.
+
+use std::ffi::OsString;
+
+use clap::{ColorChoice, Command};
+
+/// Options under these headings are for those who know why: `--help=all` shows them.
+const ADVANCED: [&str; 2] = ["SCTP", "Multihoming"];
+
+/// Of these, what everybody may need: `--help` has it.
+const COMMON: [&str; 6] =
+    ["udp_port", "remote_udp_port", "profile", "capture", "multipath", "impair"];
+
+/// What `-h` and `--help` end with.
+const MORE: &str = "Options for tuning SCTP and multihoming: --help=all";
+
+/// What `-h` has in place of examples.
+const EXAMPLES: &str = "Examples: --help.";
+
+/// The command with the options hidden that `--help` without `=all` does not show.
+pub(crate) fn shape(command: Command, all: bool) -> Command {
+    let command = match colors(std::env::var_os("NO_COLOR"), std::env::var_os("FORCE_COLOR")) {
+        Some(true) => command.color(ColorChoice::Always),
+        Some(false) => command.color(ColorChoice::Never),
+        None => command,
+    };
+    shape_one(command, all)
+}
+
+fn shape_one(command: Command, all: bool) -> Command {
+    let mut hidden = false;
+    let mut command = command.args_override_self(true).mut_args(|argument| {
+        let heading = argument.get_help_heading().unwrap_or_default().to_owned();
+        let advanced = ADVANCED.contains(&heading.as_str());
+        let common = COMMON.contains(&argument.get_id().as_str());
+        hidden |= advanced && !all;
+        // A number below zero is a wrong value, not an unknown option.
+        let argument = match argument.get_action().takes_values() {
+            true => argument.allow_negative_numbers(true),
+            false => argument,
+        };
+        argument.hide_short_help(advanced && !all).hide_long_help(advanced && !all && !common)
+    });
+    // Examples are for --help.
+    let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let more = if hidden { MORE } else { "" };
+    let long = [examples.as_str(), more].join("\n\n");
+    let hint = if examples.is_empty() { "" } else { EXAMPLES };
+    let short = [hint, more].join(" ");
+    command = command.after_help(short.trim().to_owned()).after_long_help(long.trim().to_owned());
+    command.mut_subcommands(|subcommand| shape_one(subcommand, all))
+}
+
+/// Whether colours are wanted; `None` if only terminals shall have them.
+pub(crate) fn colors(no_color: Option<OsString>, force_color: Option<OsString>) -> Option<bool> {
+    let given = |value: Option<OsString>| value.filter(|value| !value.is_empty());
+    match (given(no_color), given(force_color)) {
+        (Some(_), _) => Some(false),
+        (None, Some(force)) => Some(force != "0"),
+        (None, None) => None,
+    }
+}
+
+/// The arguments with `--help=all` as clap knows it, and whether that was asked for.
+pub(crate) fn arguments(given: impl Iterator<Item = OsString>) -> (Vec<OsString>, bool) {
+    let mut all = false;
+    let mut arguments: Vec<_> = given.collect();
+    for argument in arguments.iter_mut().take_while(|argument| *argument != "--") {
+        if argument == "--help=all" {
+            all = true;
+            *argument = "--help".into();
+        }
+    }
+    (arguments, all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_unless_told_otherwise() {
+        let of = |no: &str, force: &str| colors(Some(no.into()), Some(force.into()));
+        assert_eq!(colors(None, None), None);
+        assert_eq!(of("", ""), None);
+        assert_eq!(of("1", "1"), Some(false));
+        assert_eq!(of("", "1"), Some(true));
+        assert_eq!(of("", "0"), Some(false));
+    }
+
+    #[test]
+    fn all_of_the_help_can_be_asked_for() {
+        let of = |words: &str| arguments(words.split(' ').map(OsString::from));
+        assert_eq!(of("a get --help=all"), (vec!["a".into(), "get".into(), "--help".into()], true));
+        assert!(!of("a get --help").1);
+        assert!(!of("a get -- --help=all").1);
+    }
+}
