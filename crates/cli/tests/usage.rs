@@ -60,6 +60,22 @@ fn help_is_as_long_as_it_has_to_be() {
 }
 
 #[test]
+fn shells_and_man_know_the_commands() {
+    let site = Site::new(&[]);
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&["completions", shell], &site.path());
+        assert_eq!(script.code, Some(0), "{}", script.stderr);
+        assert!(script.stdout.contains("inspect"), "{shell}");
+        assert!(script.stdout.contains("rto-min"), "{shell}: advanced options, too");
+    }
+    run(&["completions", "tcsh"], &site.path()).failed_with(2, "invalid value 'tcsh'");
+    assert_eq!(run(&["man", "new/man1"], &site.path()).code, Some(0));
+    let page = std::fs::read_to_string(site.path().join("new/man1/anabranch-get.1")).unwrap();
+    assert!(page.contains(".TH") && page.contains("continue"), "{page}");
+    assert!(site.path().join("new/man1/anabranch-perf-client.1").exists());
+}
+
+#[test]
 fn colours_are_for_terminals() {
     let site = Site::new(&[]);
     let logged = |variable: &str| {

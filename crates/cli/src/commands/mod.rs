@@ -12,6 +12,7 @@ mod lab;
 mod perf;
 mod script;
 mod serve;
+mod shell;
 mod swarm;
 
 use clap::Subcommand;
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Advise(advise::Advise),
     Script(script::Script),
     Swarm(swarm::Swarm),
+    Completions(shell::Completions),
+    Man(shell::Man),
 }
 
 impl Command {
@@ -52,6 +55,8 @@ impl Command {
             Self::Advise(command) => command.run(),
             Self::Script(command) => command.run(),
             Self::Swarm(command) => command.run().await,
+            Self::Completions(command) => command.run(),
+            Self::Man(command) => command.run(),
         }
     }
 }
