@@ -112,9 +112,9 @@ failure() {
         for run in $(seq "$runs"); do
             name=${mode/-/_}_$run
             link_between "$name"
-            start_server "$name" --receive-buffer 65536 --multipath "$mode" --no-buffer-split
+            start_server "$name" --receive-buffer 65536 --multipath "$mode" --buffer-split=off
             { path 0 10 125000 45; path 1 10 125000 45 'cut_at_s = 5'; } >"$work/line.$name"
-            client "$name" "$both" --multipath "$mode" --no-buffer-split --pmr 5 --bytes 8388608 \
+            client "$name" "$both" --multipath "$mode" --buffer-split=off --pmr 5 --bytes 8388608 \
                 --size 1400 --interval 100ms &
             clients+=($!)
         done

@@ -94,12 +94,12 @@ impl Client {
         command.args(["--local", &list(net::near), "--mode", "both", "--json"]);
         command.args(["--time", &milliseconds(time), "--interval", &milliseconds(INTERVAL)]);
         command.args(["--impair", IMPAIRMENT]);
-        command.args(["--pmr", &config.path_max_retrans.to_string()]);
+        command.args(["--pmr", &config.paths.path_max_retrans.to_string()]);
         for (option, time) in [
-            ("--rto-initial", Some(config.rto_initial)),
-            ("--rto-min", Some(config.rto_min)),
-            ("--rto-max", Some(config.rto_max)),
-            ("--heartbeat-interval", config.heartbeat_interval),
+            ("--rto-initial", Some(config.timers.rto_initial)),
+            ("--rto-min", Some(config.timers.rto_min)),
+            ("--rto-max", Some(config.timers.rto_max)),
+            ("--heartbeat-interval", config.timers.heartbeat_interval),
         ] {
             command.args(time.map(|time| [option.to_owned(), milliseconds(time)]).iter().flatten());
         }

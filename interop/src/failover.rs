@@ -150,8 +150,8 @@ pub(crate) fn lane(selection: &Selection, limit: u32) -> Result<(), String> {
 
 async fn measure(lane: &Lane, limit: u32) -> Result<Run, String> {
     let mut config = side::config();
-    config.path_max_retrans = limit;
-    config.rto_max = Duration::from_secs(1);
+    config.paths.path_max_retrans = limit;
+    config.timers.rto_max = Duration::from_secs(1);
     let setting = Setting { links: &[0, 1], mode: Mode::Perf, config, ..Setting::default() };
     let mut peer = setting.start(lane, 0, true).start().await?;
     let mut client = Client::start(&program()?, lane, &setting, SENDING)?;

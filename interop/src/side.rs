@@ -36,10 +36,10 @@ const IMPAIRMENT: &str = "[[path]]\ndelay_ms = 10\nloss_percent = 1\n";
 /// The options of our associations.
 pub(crate) fn config() -> AssociationConfig {
     let mut config = AssociationConfig::default();
-    config.rto_initial = Duration::from_millis(500);
-    config.rto_min = RTO_MIN;
-    config.rto_max = Duration::from_secs(3);
-    config.heartbeat_interval = Some(HEARTBEAT);
+    config.timers.rto_initial = Duration::from_millis(500);
+    config.timers.rto_min = RTO_MIN;
+    config.timers.rto_max = Duration::from_secs(3);
+    config.timers.heartbeat_interval = Some(HEARTBEAT);
     config
 }
 
@@ -65,7 +65,8 @@ impl Default for Setting<'_> {
 impl Setting<'_> {
     /// How the peer is started for this.
     pub(crate) fn start<'a>(&'a self, lane: &'a Lane, slot: u16, listens: bool) -> Start<'a> {
-        let (path_max_retrans, rto_max) = (self.config.path_max_retrans, self.config.rto_max);
+        let (path_max_retrans, rto_max) =
+            (self.config.paths.path_max_retrans, self.config.timers.rto_max);
         let Setting { links, mode, buffer, .. } = *self;
         Start { lane, slot, listens, links, mode, buffer, path_max_retrans, rto_max }
     }

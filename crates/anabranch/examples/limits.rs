@@ -15,8 +15,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut endpoint = EndpointConfig::default();
     endpoint.max_associations = 100;
     let mut accepted = AssociationConfig::default();
-    accepted.inbound_streams = 16;
-    accepted.receive_buffer = 64 * 1024;
+    accepted.receiving.inbound_streams = 16;
+    accepted.receiving.receive_buffer = 64 * 1024;
     let mut listen = ListenOptions::from(accepted);
     listen.backlog = 10;
     let address = [127, 0, 0, 1].into();
@@ -24,9 +24,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = server.listen(5000, listen)?;
 
     let mut config = AssociationConfig::default();
-    config.max_message_size = 100_000;
-    config.send_buffer = 256 * 1024;
-    config.stream_send_buffer = 32 * 1024;
+    config.sending.max_message_size = 100_000;
+    config.sending.send_buffer = 256 * 1024;
+    config.sending.stream_send_buffer = 32 * 1024;
     // Options are checked when they are used, and named if they are out of range.
     config.validate()?;
     let mut options = ConnectOptions::from(config);

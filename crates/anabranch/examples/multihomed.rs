@@ -16,9 +16,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Each local address has a socket of its own and is the source of its own paths. One error
     // in a row makes a path inactive, and data goes over another one.
     let mut config = AssociationConfig::default();
-    config.path_max_retrans = 0;
-    config.rto_min = Duration::from_millis(200);
-    config.heartbeat_interval = Some(Duration::from_secs(5));
+    config.paths.path_max_retrans = 0;
+    config.timers.rto_min = Duration::from_millis(200);
+    config.timers.heartbeat_interval = Some(Duration::from_secs(5));
     let mut options = ConnectOptions::from(config);
     options.remote_udp_port = server.udp_port();
     let client = Endpoint::builder().local_addresses(addresses).bind()?;

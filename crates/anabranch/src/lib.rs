@@ -66,13 +66,16 @@ mod state;
 mod strangers;
 mod wakers;
 
-pub use anabranch_proto::config::OutOfTheBlue;
+pub use anabranch_proto::config;
+#[doc(no_inline)]
+pub use anabranch_proto::config::{
+    AssociationConfig, Coupling, DormantBehaviour, Encapsulation, EndpointConfig, InitiationOrder,
+    MultipathConfig, MultipathMode, OutOfTheBlue, PathChoice, ProtocolUnreachable,
+    RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, Vigilance,
+};
 pub use anabranch_proto::{
-    AssociationConfig, Blocked, Blocking, CloseReason, Counters, Coupling, DormantBehaviour,
-    Encapsulation, EndpointConfig, InitiationOrder, Message, Multipath, MultipathMode,
-    OutgoingMessage, PathChoice, PathState, PathStatistics, Payload, Ppid, ProtocolUnreachable,
-    RetransmissionPolicy, RetransmissionPrecedence, RetransmissionQueue, RtoFloor, Statistics,
-    Vigilance,
+    Blocked, Blocking, CloseReason, Counters, Message, OutgoingMessage, PathState, PathStatistics,
+    Payload, Ppid, RetransmissionQueue, Statistics,
 };
 pub use association::Association;
 pub use builder::Builder;

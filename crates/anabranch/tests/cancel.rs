@@ -49,8 +49,8 @@ async fn dropped_receives_lose_nothing() {
 async fn dropped_sends_send_nothing_and_bar_nobody() {
     soon(async {
         let mut small = AssociationConfig::default();
-        small.send_buffer = 8 * 1024;
-        small.receive_buffer = 16 * 1024;
+        small.sending.send_buffer = 8 * 1024;
+        small.receiving.receive_buffer = 16 * 1024;
         let pair = Pair::with(&[V4], small.clone(), small).await;
         let mut sent = 0_u32;
         let mut dropped = 0;
@@ -139,8 +139,8 @@ macro_rules! stubbornly {
 async fn operations_dropped_at_every_point_take_place_once() {
     soon(async {
         let mut small = AssociationConfig::default();
-        small.send_buffer = 8 * 1024;
-        small.receive_buffer = 16 * 1024;
+        small.sending.send_buffer = 8 * 1024;
+        small.receiving.receive_buffer = 16 * 1024;
         let pair = Pair::with(&[V4], small.clone(), small).await;
         let (near, far) = (pair.near.clone(), pair.far.clone());
         let sender = tokio::spawn(async move {

@@ -40,7 +40,7 @@ async fn paths_are_told_when_they_are_confirmed() {
 async fn a_message_that_was_given_up_comes_back() {
     soon(async {
         let mut small = AssociationConfig::default();
-        small.receive_buffer = 4096;
+        small.receiving.receive_buffer = 4096;
         let pair = Pair::with(&[V4], AssociationConfig::default(), small).await;
         let mut events = pair.near.events();
         // Nobody reads: the window closes before the last message has its turn.

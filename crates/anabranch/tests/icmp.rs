@@ -97,7 +97,7 @@ fn forged_icmp_is_ignored() {
         let listener = server.listen(PORT, anabranch::AssociationConfig::default()).unwrap();
         let mut options = towards(&server, Default::default());
         // One error more is one too many.
-        options.config.path_max_retrans = 0;
+        options.config.paths.path_max_retrans = 0;
         options.local_port = Some(1234);
         let eavesdropper = raw_socket(socket2::Protocol::UDP);
         eavesdropper.bind(&SocketAddr::new(loopback(1), 0).into()).unwrap();
@@ -142,9 +142,9 @@ fn an_unreachable_network_is_no_end() {
         // There is no route, so that nothing can be sent; the attempt goes on until its time is
         // over or a route appears.
         let mut options = towards(&server, Default::default());
-        options.config.max_init_retransmits = 1;
-        options.config.rto_initial = Duration::from_millis(10);
-        options.config.rto_min = Duration::from_millis(10);
+        options.config.paths.max_init_retransmits = 1;
+        options.config.timers.rto_initial = Duration::from_millis(10);
+        options.config.timers.rto_min = Duration::from_millis(10);
         let remote: SocketAddr = "10.8.0.1:5000".parse().unwrap();
         let error = client.connect(remote, options).await.unwrap_err();
         assert!(

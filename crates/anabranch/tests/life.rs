@@ -199,9 +199,9 @@ async fn nobody_there_is_a_timeout() {
         let silent = std::net::UdpSocket::bind((V4, 0)).unwrap();
         let client = endpoint(&[V4]);
         let mut config = AssociationConfig::default();
-        config.rto_initial = Duration::from_millis(10);
-        config.rto_min = Duration::from_millis(10);
-        config.max_init_retransmits = 2;
+        config.timers.rto_initial = Duration::from_millis(10);
+        config.timers.rto_min = Duration::from_millis(10);
+        config.paths.max_init_retransmits = 2;
         let mut options = anabranch::ConnectOptions::from(config);
         options.remote_udp_port = silent.local_addr().unwrap().port();
         let error = client.connect((V4, PORT), options).await.unwrap_err();

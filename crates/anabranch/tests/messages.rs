@@ -87,8 +87,8 @@ async fn on_the_multi_thread_runtime() {
 async fn messages_come_back_when_they_cannot_be_sent() {
     soon(async {
         let mut config = AssociationConfig::default();
-        config.outbound_streams = 4;
-        config.max_message_size = 100;
+        config.sending.outbound_streams = 4;
+        config.sending.max_message_size = 100;
         let pair = Pair::with(&[V4], config, AssociationConfig::default()).await;
         let refused = async |stream, data: &'static [u8]| {
             let error = pair.near.send(OutgoingMessage::new(stream, Ppid(7), data)).await;
@@ -107,7 +107,7 @@ async fn messages_come_back_when_they_cannot_be_sent() {
 async fn a_message_larger_than_the_window_comes_in_parts() {
     soon(async {
         let mut small = AssociationConfig::default();
-        small.receive_buffer = 64 * 1024;
+        small.receiving.receive_buffer = 64 * 1024;
         let pair = Pair::with(&[V4], AssociationConfig::default(), small).await;
         let data = pattern(512 * 1024, 5);
         let (sent, received) =
@@ -172,7 +172,7 @@ async fn a_stalled_reader_holds_up_its_own_association_only() {
 async fn sixty_four_tasks_hammer_one_endpoint() {
     soon(async {
         let mut small = AssociationConfig::default();
-        small.send_buffer = 32 * 1024;
+        small.sending.send_buffer = 32 * 1024;
         let pair = Pair::with(&[V4], small.clone(), small).await;
         let mut tasks = tokio::task::JoinSet::new();
         for stream in 0..64_u16 {

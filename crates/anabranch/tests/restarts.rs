@@ -115,8 +115,8 @@ async fn streams_end_and_new_ones_begin_with_what_is_new() {
         });
         let port = first.vanish().await;
         let mut few = AssociationConfig::default();
-        few.outbound_streams = 3;
-        few.inbound_streams = 2;
+        few.sending.outbound_streams = 3;
+        few.receiving.inbound_streams = 2;
         let second = scene.client(port, few).await;
         until_restarted(&far, events).await;
         let (read, mut request) = waiting.await.unwrap();
@@ -183,7 +183,7 @@ async fn a_dropped_stream_of_the_time_before_takes_nothing_from_the_new_one() {
 async fn messages_come_back_and_senders_wake() {
     soon(async {
         let mut config = AssociationConfig::default();
-        config.send_buffer = 20_000;
+        config.sending.send_buffer = 20_000;
         let server = common::endpoint(&[V4]);
         let listener = server.listen(PORT, config).unwrap();
         let remotes = remotes(&server);
@@ -191,7 +191,7 @@ async fn messages_come_back_and_senders_wake() {
         options.local_port = Some(6000);
         let scene = Scene { server, listener, remotes, options };
         let mut closed = AssociationConfig::default();
-        closed.receive_buffer = 4000;
+        closed.receiving.receive_buffer = 4000;
         let first = scene.client(0, closed).await;
         let far = scene.listener.accept().await.unwrap();
         let events = far.events();
@@ -228,7 +228,7 @@ async fn close_ends_and_tells_when_the_peer_restarts_meanwhile() {
     soon(async {
         let scene = Scene::new();
         let mut closed = AssociationConfig::default();
-        closed.receive_buffer = 4000;
+        closed.receiving.receive_buffer = 4000;
         let first = scene.client(0, closed).await;
         let far = scene.listener.accept().await.unwrap();
         for _ in 0..20 {

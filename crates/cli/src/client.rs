@@ -59,7 +59,7 @@ impl ClientOptions {
         udp_port: Option<u16>,
     ) -> Result<ConnectOptions, Failure> {
         let mut config = association_config(&self.sctp)?;
-        config.outbound_streams = config.outbound_streams.max(streams);
+        config.sending.outbound_streams = config.sending.outbound_streams.max(streams);
         let mut options = ConnectOptions::from(config);
         let port = one_udp_port(self.remote_udp_port, "--remote-udp-port", udp_port)?;
         options.remote_udp_port = port.unwrap_or(SCTP_UDP_PORT);

@@ -141,40 +141,18 @@ fn cannot_bind(error: BindError) -> Failure {
 pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationConfig, Failure> {
     let mut config = match &options.profile {
         Some(name) => AssociationConfig::profile(name).ok_or_else(|| {
-            Failure::usage(format!(
-                "there is no profile '{name}': choose default, rfc9260, rfc4960 or rfc2960"
-            ))
+            let known: Vec<_> = AssociationConfig::PROFILES.iter().map(|(name, _)| *name).collect();
+            Failure::usage(format!("there is no profile '{name}': choose {}", known.join(", ")))
         })?,
         None => AssociationConfig::default(),
     };
-    if let Some(pmr) = options.pmr {
-        config.path_max_retrans = pmr;
-    }
     options.policies.apply(&mut config);
-    if let Some(time) = options.rto_min {
-        config.rto_min = time;
-        // A smaller or larger bound than the profile has moves the initial value along.
-        if options.rto_initial.is_none() {
-            config.rto_initial = config.rto_initial.max(time);
-        }
-    }
-    if let Some(time) = options.rto_max {
-        config.rto_max = time;
-        if options.rto_initial.is_none() {
-            config.rto_initial = config.rto_initial.min(time);
-        }
-    }
-    if let Some(time) = options.rto_initial {
-        config.rto_initial = time;
-    }
-    if let Some(time) = options.heartbeat_interval {
-        config.heartbeat_interval = Some(time);
-    }
-    if let Some(size) = options.send_buffer {
-        config.send_buffer = size;
-    }
-    if let Some(size) = options.receive_buffer {
-        config.receive_buffer = size;
+    // A smaller or larger bound than the profile has moves the initial value along.
+    let timers = &mut config.timers;
+    if !options.policies.given().any(|name| name == "--rto-initial")
+        && timers.rto_min <= timers.rto_max
+    {
+        timers.rto_initial = timers.rto_initial.clamp(timers.rto_min, timers.rto_max);
     }
     config.validate().map_err(Failure::usage)?;
     Ok(config)

@@ -5,14 +5,26 @@ use std::ffi::OsString;
 use clap::{ColorChoice, Command};
 
 /// Options under these headings are for those who know why: `--help=all` shows them.
-const ADVANCED: [&str; 2] = ["SCTP", "Multihoming"];
+const ADVANCED: [&str; 11] = [
+    "SCTP",
+    "Timers",
+    "Paths",
+    "Congestion control",
+    "Loss recovery",
+    "Several paths at once",
+    "Acknowledging",
+    "Receiving",
+    "Sending",
+    "Path MTU",
+    "Protocol",
+];
 
 /// Of these, what everybody may need: `--help` has it.
 const COMMON: [&str; 6] =
     ["udp_port", "remote_udp_port", "profile", "capture", "multipath", "impair"];
 
 /// What `-h` and `--help` end with.
-const MORE: &str = "Options for tuning SCTP and multihoming: --help=all";
+const MORE: &str = "Options of the protocol: --help=all";
 
 /// What `-h` has in place of examples.
 const EXAMPLES: &str = "Examples: --help.";

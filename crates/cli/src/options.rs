@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anabranch::config::units;
 use anabranch::{Encapsulation, Endpoint};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -56,30 +57,6 @@ pub(crate) struct SctpOptions {
     /// Set of protocol parameters: default, rfc9260, rfc4960 or rfc2960
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Path.Max.Retrans: errors in a row after which a path is inactive (0 fails over at the
-    /// first timeout) [default: 5]
-    #[arg(long, value_name = "N")]
-    pub(crate) pmr: Option<u32>,
-    /// RTO.Min, for instance 200ms or 1s; in the default profile what the RTO has above the smoothed
-    /// round-trip time at least [default: of the profile, 300ms in the default one]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) rto_min: Option<Duration>,
-    /// RTO.Initial [default: of the profile]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) rto_initial: Option<Duration>,
-    /// RTO.Max [default: of the profile]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) rto_max: Option<Duration>,
-    /// HB.interval: time between heartbeats on a path without data [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) heartbeat_interval: Option<Duration>,
-    /// Send buffer of an association, for instance 4M [default: of the profile]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) send_buffer: Option<usize>,
-    /// Receive buffer of an association; what it has room for is what the peer may have on its
-    /// way [default: of the profile]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) receive_buffer: Option<usize>,
     /// Bytes that the buffers of all associations may take together, for instance 64M; beyond,
     /// windows are closed and new associations refused [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -110,16 +87,9 @@ pub(crate) struct SctpOptions {
 
 impl SctpOptions {
     /// The options that were given, by their names.
-    pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn given(&self) -> impl Iterator<Item = &str> {
         [
             ("--profile", self.profile.is_some()),
-            ("--pmr", self.pmr.is_some()),
-            ("--rto-min", self.rto_min.is_some()),
-            ("--rto-initial", self.rto_initial.is_some()),
-            ("--rto-max", self.rto_max.is_some()),
-            ("--heartbeat-interval", self.heartbeat_interval.is_some()),
-            ("--send-buffer", self.send_buffer.is_some()),
-            ("--receive-buffer", self.receive_buffer.is_some()),
             ("--memory-limit", self.memory_limit.is_some()),
             ("--shards", self.shards.is_some()),
             ("--interface", self.interface.is_some()),
@@ -144,43 +114,18 @@ pub(crate) fn refuse<'a>(
     }
 }
 
-/// A time with its unit: `200ms`, `1.5s`, `2m`.
+/// A time with its unit: `200ms`, `1.5s`, `2 min`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err("a time has a unit: us, ms, s, m or h, as in 200ms".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| format!("'{number}' is no number"))?;
-    Duration::try_from_secs_f64(number * seconds)
-        .map_err(|_| "a time is not below zero and not endless".to_owned())
+    units::parse_time(text)
+        .ok_or_else(|| "a time has a unit: ns, us, ms, s, min or h, as in 200ms".to_owned())
 }
 
-/// A number of bytes: `1000`, `16k` (thousands), `16Ki` (1,024s), `4M`, `1.5Gi`.
+/// A number of bytes: `1000`, `16k` (thousands), `16Ki` (1,024s), `4 MB`, `1.5GiB`.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
-    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let factor = match unit {
-        "" => 1.0,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "Ki" => 1024.0,
-        "Mi" => 1_048_576.0,
-        "Gi" => 1_073_741_824.0,
-        _ => return Err("the units of a size are k, M, G, Ki, Mi and Gi, as in 16Ki".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| format!("'{number}' is no number"))?;
-    let bytes = number * factor;
-    if bytes.fract() != 0.0 || !(0.0..=9e15).contains(&bytes) {
-        return Err("a size is a whole number of bytes".to_owned());
-    }
-    usize::try_from(bytes as u64).map_err(|_| "this size is too large".to_owned())
+    units::parse_size(text).and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| {
+        "a size is a whole number of bytes, or has a unit: kB, MB, GB, KiB, MiB or GiB, as in 64KiB"
+            .to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -188,32 +133,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_units() {
-        assert_eq!(duration("200ms"), Ok(Duration::from_millis(200)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        for wrong in ["200", "ms", "-1s", "1e30h", "1 parsec", "", "NaNs", "infs"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn sizes_may_have_units() {
-        assert_eq!(size("1000"), Ok(1000));
-        assert_eq!(size("16k"), Ok(16_000));
-        assert_eq!(size("1.5Ki"), Ok(1536));
-        assert_eq!(size("2Gi"), Ok(2 << 30));
-        for wrong in ["", "-1", "1.5", "1K", "1kB", "1e30", "inf", "NaN", "ten"] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn options_without_meaning_are_named() {
         let mut options = SctpOptions::default();
         assert_eq!(refuse(options.given(), Transport::Tcp), Ok(()));
-        options.pmr = Some(0);
+        options.control = Some("x".into());
         let failure = refuse(options.given(), Transport::Tcp).unwrap_err();
-        assert_eq!(failure, Failure::Usage("--pmr means nothing to tcp".to_owned()));
+        assert_eq!(failure, Failure::Usage("--control means nothing to tcp".to_owned()));
     }
 }

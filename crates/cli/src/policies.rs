@@ -1,195 +1,198 @@
-//! Options that choose between the policies of multihoming.
+//! Options of associations on the command line, from the engine's table.
 
-use anabranch::{
-    AssociationConfig, Coupling, DormantBehaviour, InitiationOrder, MultipathMode, PathChoice,
-    RetransmissionPolicy, RetransmissionPrecedence,
-};
-use clap::Args;
+use anabranch::AssociationConfig;
+use anabranch::config::{Kind, OptionInfo};
+use clap::builder::ValueParser;
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// What to do when packets are lost, paths fail, and addresses may be several hosts'.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Multihoming")]
+/// The options of an association that were given.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PolicyOptions {
-    /// Send new data on all paths at once: cmt, or cmt-pf, in which a path that timed out carries
-    /// nothing until a heartbeat is answered. Set it at both ends if both send, and at the
-    /// receiver so that it acknowledges less often [default: off]
-    #[arg(long, value_name = "MODE")]
-    multipath: Option<MultipathMode>,
-    /// Which path with room carries the next packet of new data: round-robin, window-in-turn or
-    /// lowest-rtt
-    /// [default: round-robin]
-    #[arg(long, value_name = "CHOICE", requires = "multipath")]
-    path_choice: Option<PathChoice>,
-    /// How the windows of the paths depend on each other, so that paths through one bottleneck take
-    /// the share of one: uncoupled, lia, olia, balia, cmt-rpv1 or cmt-rpv2 [default: uncoupled]
-    #[arg(long, value_name = "ALGORITHM", requires = "multipath")]
-    coupling: Option<Coupling>,
-    /// Let one path take all of the buffers, not its equal share only
-    #[arg(long, requires = "multipath")]
-    no_buffer_split: bool,
-    /// Path of retransmissions: all-rtx-same, all-rtx-alt, fr-same-rto-alt (fast retransmissions on
-    /// the same path, others on an alternate one), or by the paths' state rtx-asap, rtx-cwnd,
-    /// rtx-ssthresh or rtx-lossrate [default: of the profile; with --multipath rtx-ssthresh]
-    #[arg(long, value_name = "POLICY")]
-    retransmission: Option<RetransmissionPolicy>,
-    /// New data that waits for retransmissions: all-paths, or same-path for data of the path
-    /// that the retransmissions wait for [default: all-paths]
-    #[arg(long, value_name = "WHICH")]
-    retransmission_precedence: Option<RetransmissionPrecedence>,
-    /// Send a heartbeat at once on a path that timed out
-    #[arg(long)]
-    har: bool,
-    /// Fast-retransmit a chunk again if its retransmission is lost
-    #[arg(long)]
-    mfr: bool,
-    /// Put timestamps into packets if the peer wants them too (12 bytes each)
-    #[arg(long)]
-    timestamps: bool,
-    /// A path is potentially failed when it has more errors in a row than this, and data takes
-    /// another one then (RFC 7829, which recommends 0); PMR and more: never [default: 0, of the
-    /// profiles of RFCs never]
-    #[arg(long, value_name = "N")]
-    pf: Option<u32>,
-    /// Send NR-SACKs if the peer wants them too: data that has arrived leaves the send buffer
-    /// before what is missing below it has come
-    #[arg(long)]
-    nr_sack: bool,
-    /// With too little memory, drop data again that waits for other data and has been
-    /// acknowledged; NR-SACKs then tell only of data that can be delivered
-    #[arg(long)]
-    renege: bool,
-    /// Change-primary threshold: the path in use becomes the primary one when the primary path
-    /// has more errors in a row than this [default: never]
-    #[arg(long, value_name = "N")]
-    cpt: Option<u32>,
-    /// Change the primary path only if loss and RTT promise more of the other one
-    #[arg(long, requires = "cpt")]
-    informed: bool,
-    /// Path for data while all have failed: last-dest, primary, hop or fewest-errors
-    /// [default: hop]
-    #[arg(long, value_name = "WHERE")]
-    dormant: Option<DormantBehaviour>,
-    /// How several addresses are asked for the association: sequential or parallel
-    #[arg(long, value_name = "ORDER")]
-    initiation: Option<InitiationOrder>,
+    /// The option, as it stands on the command line, and its value.
+    given: Vec<(String, OptionInfo, String)>,
+}
+
+/// The option's name on the command line: the shorter one, if it has one.
+fn long(option: &OptionInfo) -> String {
+    option.short.unwrap_or(option.name).replace('_', "-")
+}
+
+/// What stands for its value in the help.
+fn value_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Time { .. } => "TIME",
+        Kind::Size { .. } => "SIZE",
+        Kind::Count { .. } => "N",
+        Kind::Switch => "on|off",
+        Kind::Word(_) => "WORD",
+        _ => "FORM",
+    }
+}
+
+/// Under which heading the help has the options of a section.
+fn heading(section: &str) -> &'static str {
+    match section {
+        "timers" => "Timers",
+        "paths" => "Paths",
+        "congestion" => "Congestion control",
+        "recovery" => "Loss recovery",
+        "multipath" => "Several paths at once",
+        "acknowledging" => "Acknowledging",
+        "receiving" => "Receiving",
+        "sending" => "Sending",
+        "mtu" => "Path MTU",
+        _ => "Protocol",
+    }
+}
+
+/// What it means, what it takes, and what it is unless it is given.
+fn help(option: &OptionInfo) -> String {
+    let takes = match option.kind {
+        Kind::Switch => String::new(),
+        _ => format!("; it {}", option.expectation()),
+    };
+    let default = option.get(&AssociationConfig::default());
+    let text = option.help();
+    format!("{}{takes} [default: {default}]", text.trim_end_matches('.'))
+}
+
+fn argument(option: OptionInfo) -> Arg {
+    let long = long(&option);
+    let check = move |text: &str| {
+        option.set(&mut AssociationConfig::default(), text).map(|()| text.to_owned())
+    };
+    let arg = Arg::new(option.name)
+        .long(long)
+        .help(help(&option))
+        .help_heading(heading(option.section))
+        .value_name(value_name(option.kind))
+        .value_parser(ValueParser::new(check));
+    // A switch stands alone as well, and what follows it is not its value.
+    if option.kind == Kind::Switch {
+        arg.num_args(0..=1).require_equals(true).default_missing_value("on")
+    } else {
+        arg
+    }
+}
+
+impl FromArgMatches for PolicyOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut options = Self::default();
+        options.update_from_arg_matches(matches)?;
+        Ok(options)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        for option in AssociationConfig::options() {
+            if let Some(value) = matches.get_one::<String>(option.name) {
+                self.given.push((format!("--{}", long(&option)), option, value.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Args for PolicyOptions {
+    fn augment_args(command: Command) -> Command {
+        AssociationConfig::options().fold(command, |command, option| command.arg(argument(option)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
 }
 
 impl PolicyOptions {
     /// The options that were given, by their names.
-    pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
-        [
-            ("--multipath", self.multipath.is_some()),
-            ("--path-choice", self.path_choice.is_some()),
-            ("--coupling", self.coupling.is_some()),
-            ("--no-buffer-split", self.no_buffer_split),
-            ("--retransmission", self.retransmission.is_some()),
-            ("--retransmission-precedence", self.retransmission_precedence.is_some()),
-            ("--har", self.har),
-            ("--mfr", self.mfr),
-            ("--timestamps", self.timestamps),
-            ("--pf", self.pf.is_some()),
-            ("--nr-sack", self.nr_sack),
-            ("--renege", self.renege),
-            ("--cpt", self.cpt.is_some()),
-            ("--informed", self.informed),
-            ("--dormant", self.dormant.is_some()),
-            ("--initiation", self.initiation.is_some()),
-        ]
-        .into_iter()
-        .filter_map(|(name, given)| given.then_some(name))
+    pub(crate) fn given(&self) -> impl Iterator<Item = &str> {
+        self.given.iter().map(|(name, ..)| name.as_str())
     }
 
     /// Enters what was given into the options of an association.
     pub(crate) fn apply(&self, config: &mut AssociationConfig) {
-        fn set<T: Copy>(field: &mut T, given: Option<T>) {
-            *field = given.unwrap_or(*field);
+        // The mode of multipath transfer sets others, which may have been given, too.
+        let is_mode = |option: &OptionInfo| option.name == "multipath";
+        let (modes, others): (Vec<_>, Vec<_>) =
+            self.given.iter().partition(|(_, option, _)| is_mode(option));
+        for (_, option, value) in modes.into_iter().chain(others) {
+            // The parser has tried it.
+            let set = config.set(option.name, value);
+            debug_assert!(set.is_ok(), "{set:?}");
         }
-        if let Some(mode) = self.multipath {
-            *config = config.clone().with_multipath(mode);
-        }
-        if let Some(multipath) = &mut config.multipath {
-            set(&mut multipath.path_choice, self.path_choice);
-            set(&mut multipath.coupling, self.coupling);
-            multipath.buffer_split &= !self.no_buffer_split;
-        }
-        set(&mut config.retransmission, self.retransmission);
-        set(&mut config.retransmission_precedence, self.retransmission_precedence);
-        set(&mut config.dormant, self.dormant);
-        set(&mut config.initiation, self.initiation);
-        config.heartbeat_after_rto |= self.har;
-        config.multiple_fast_retransmit |= self.mfr;
-        config.timestamps |= self.timestamps;
-        config.nr_sack |= self.nr_sack;
-        config.never_renege &= !self.renege;
-        config.informed_failover |= self.informed;
-        config.potentially_failed_max_retrans = self.pf.or(config.potentially_failed_max_retrans);
-        config.change_primary_threshold = self.cpt.or(config.change_primary_threshold);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use anabranch::config::{PathChoice, RetransmissionPolicy};
     use clap::Parser;
 
     use super::*;
 
     #[derive(Parser)]
-    struct Command {
+    struct Program {
+        file: Option<String>,
         #[command(flatten)]
         options: PolicyOptions,
     }
 
     fn parse(line: &str) -> Result<PolicyOptions, String> {
         let words = std::iter::once("test").chain(line.split_whitespace());
-        Command::try_parse_from(words).map(|c| c.options).map_err(|error| error.to_string())
+        Program::try_parse_from(words).map(|c| c.options).map_err(|error| error.to_string())
     }
 
     #[test]
     fn what_is_given_is_set_and_the_rest_stays() {
         let options = parse(
-            "--retransmission frsame-rtoalt --har --timestamps --pf 0 --cpt 0 \
-             --informed --dormant last-dest --initiation parallel --retransmission-precedence same-path \
-             --nr-sack --renege",
+            "--retransmission frsame-rtoalt --har --timestamps --pf 0 --cpt 0 --rto-min 200ms \
+             --dormant last-dest --retransmission-precedence same-path --never-renege=off",
         )
         .unwrap();
         let mut config = AssociationConfig::rfc2960();
         options.apply(&mut config);
-        assert_eq!(config.retransmission, RetransmissionPolicy::FrSameRtoAlt);
-        assert_eq!(config.retransmission_precedence, RetransmissionPrecedence::SamePath);
-        assert_eq!(config.dormant, DormantBehaviour::LastDest);
-        assert_eq!(config.initiation, InitiationOrder::Parallel);
-        assert_eq!(config.change_primary_threshold, Some(0));
-        assert_eq!(config.potentially_failed_max_retrans, Some(0));
-        assert!(config.heartbeat_after_rto && config.timestamps && config.informed_failover);
-        assert!(config.nr_sack && !config.never_renege);
-        assert!(!config.multiple_fast_retransmit);
-        assert_eq!(options.given().count(), 11);
-        assert_eq!(config.multipath, None);
-        let mut several = AssociationConfig::default();
-        let line = "--multipath cmt-pf --path-choice lowest-rtt --coupling olia --no-buffer-split --retransmission rtx-cwnd";
-        let options = parse(line).unwrap();
-        options.apply(&mut several);
-        let multipath = several.multipath.unwrap();
-        assert_eq!((multipath.path_choice, multipath.buffer_split), (PathChoice::LowestRtt, false));
-        assert_eq!(multipath.coupling, Coupling::Olia);
-        assert_eq!(several.retransmission, RetransmissionPolicy::RtxCwnd);
-        assert_eq!(several.potentially_failed_max_retrans, Some(0));
-        assert_eq!(options.given().count(), 5);
+        assert_eq!(config.paths.retransmission, RetransmissionPolicy::FrSameRtoAlt);
+        assert_eq!(config.timers.rto_min, Duration::from_millis(200));
+        assert_eq!(config.paths.potentially_failed_max_retrans, Some(0));
+        assert!(config.paths.heartbeat_after_rto && !config.receiving.never_renege);
+        assert!(!config.recovery.multiple_fast_retransmit);
+        assert_eq!(options.given().count(), 9);
         let mut untouched = AssociationConfig::rfc2960();
         parse("").unwrap().apply(&mut untouched);
-        assert_eq!(untouched.retransmission, RetransmissionPolicy::AllRtxAlt);
-        assert!(!untouched.nr_sack && untouched.never_renege);
-        assert_eq!(parse("").unwrap().given().count(), 0);
+        assert_eq!(untouched, AssociationConfig::rfc2960());
     }
 
     #[test]
-    fn what_means_nothing_is_refused() {
-        let error = parse("--retransmission sometimes").unwrap_err();
-        assert!(error.contains("none of all-rtx-same, all-rtx-alt, fr-same-rto-alt"), "{error}");
-        assert!(parse("--informed").is_err());
-        assert!(parse("--path-choice round-robin").is_err());
-        assert!(parse("--coupling lia").is_err());
-        assert!(parse("--multipath on").is_err());
-        assert!(parse("--cpt -1").is_err());
+    fn the_mode_of_multipath_comes_first_wherever_it_stands() {
+        let line = "--retransmission rtx-cwnd --path-choice lowest-rtt --multipath cmt-pf";
+        let mut config = AssociationConfig::default();
+        parse(line).unwrap().apply(&mut config);
+        assert!(config.multipath.is_on());
+        assert_eq!(config.multipath.path_choice, PathChoice::LowestRtt);
+        assert_eq!(config.paths.retransmission, RetransmissionPolicy::RtxCwnd);
+        assert_eq!(config.paths.potentially_failed_max_retrans, Some(0));
+    }
+
+    #[test]
+    fn a_switch_takes_nothing_of_what_follows() {
+        let words = ["test", "--har", "file"];
+        let program = Program::try_parse_from(words).map_err(|error| error.to_string()).unwrap();
+        assert_eq!(program.file.as_deref(), Some("file"));
+        assert_eq!(program.options.given().collect::<Vec<_>>(), ["--har"]);
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused_with_the_options_name() {
+        for (line, words) in [
+            ("--retransmission sometimes", "must be one of all-rtx-same, all-rtx-alt"),
+            ("--rto-min 0s", "rto_min must be a time from 1 ns to 1 h, not '0s'"),
+            ("--pmr=-1", "path_max_retrans must be a whole number from 0 to"),
+            ("--multipath on", "must be one of off, cmt, cmt-pf"),
+            ("--har=maybe", "must be on or off"),
+        ] {
+            let error = parse(line).err().unwrap();
+            assert!(error.contains(words), "{error}");
+        }
     }
 }

@@ -86,8 +86,8 @@ impl ServiceOptions {
     {
         let mut config = association_config(&self.sctp)?;
         // As many as a peer likes.
-        config.outbound_streams = u16::MAX;
-        config.inbound_streams = u16::MAX;
+        config.sending.outbound_streams = u16::MAX;
+        config.receiving.inbound_streams = u16::MAX;
         let interrupt = Interrupt::install()?;
         let binding = Binding {
             transport: self.transport,

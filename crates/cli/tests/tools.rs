@@ -260,7 +260,10 @@ fn wrong_usage_is_one_sentence() {
     for (arguments, sentence) in [
         (&["echo"][..], "required arguments were not provided: --listen"),
         (&["discard", "--listen", "127.0.0.1"], "no port"),
-        (&["echo", "--listen", "127.0.0.1:7", "--max-message", "x"], "the units of a size"),
+        (
+            &["echo", "--listen", "127.0.0.1:7", "--max-message", "x"],
+            "a size is a whole number of bytes",
+        ),
         (&["perf", "client", "127.0.0.1"], "no port"),
         (&["perf", "client", "127.0.0.1:7", "--size", "0"], "--size 0: a message has 1 to"),
         (&["serve", ".", "--listen", "127.0.0.1:7", "--max-requests", "0"], "--max-requests"),

@@ -28,7 +28,7 @@ fn options_stand_under_their_heading() {
             let own = under.take_while(|line| line.is_empty() || line.starts_with(' '));
             own.collect::<Vec<_>>().join("\n")
         };
-        let [general, sctp, paths] = ["Options:", "SCTP:", "Multihoming:"].map(of);
+        let [general, sctp, paths] = ["Options:", "SCTP:", "Paths:"].map(of);
         for (option, own, others) in [
             ("--json", &general, [&sctp, &paths]),
             ("--udp-port", &sctp, [&general, &paths]),
@@ -122,7 +122,10 @@ fn wrong_usage_ends_with_2() {
         (&["serve", ".", "--listen", "::1:80"], "IPv6 needs brackets"),
         (&["serve", ".", "--listen", "example:80"], "'example' is not an IP address"),
         (&["serve", ".", "--listen", "127.0.0.1:80", "--fast"], "unexpected argument '--fast'"),
-        (&["serve", ".", "--listen", "127.0.0.1:80", "--rto-min", "5"], "a time has a unit"),
+        (
+            &["serve", ".", "--listen", "127.0.0.1:80", "--rto-min", "5"],
+            "rto_min must be a time from 1 ns to 1 h, not '5'",
+        ),
         (&["serve", ".", "--listen", "127.0.0.1:80", "--transport", "udp"], "invalid value 'udp'"),
         (
             &["serve", ".", "--listen", "127.0.0.1:80", "--transport", "tcp", "--pmr", "3"],
@@ -134,7 +137,7 @@ fn wrong_usage_ends_with_2() {
         ),
         (
             &["serve", ".", "--listen", "127.0.0.1:80", "--memory-limit", "1k"],
-            "memory_limit: must be at least 65536 bytes",
+            "memory_limit must be at least 65536 bytes",
         ),
         (&["get"], "required arguments were not provided: <URL>..."),
         (&["get", "ftp://host/x"], "a URL begins with http:// or sctp://"),
@@ -183,4 +186,20 @@ fn what_is_missing_or_taken_ends_with_1() {
         .failed_with(1, "'no-such-host.invalid' is not known");
     get(&["http://127.0.0.1:9/x", "--local", "::1", "-q"])
         .failed_with(1, "no local address reaches 127.0.0.1");
+}
+
+/// The page is what the program says.
+#[test]
+fn the_page_of_options_is_up_to_date() {
+    let site = Site::new(&[]);
+    let made = run(&["options", "--markdown"], &site.path()).stdout;
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
+    let kept = std::fs::read_to_string(page).unwrap();
+    assert!(made == kept, "anabranch options --markdown > docs/options.md");
+    let one = run(&["options", "rto-min"], &site.path()).stdout;
+    assert!(one.starts_with("rto_min\n") && one.contains("default: 300 ms"), "{one}");
+    let all: serde_json::Value =
+        serde_json::from_str(&run(&["options", "--json"], &site.path()).stdout).unwrap();
+    let rows = all.as_array().or_else(|| all["options"].as_array()).unwrap();
+    assert!(rows.len() > 40 && rows.iter().all(|row| row["help"].is_string()));
 }

@@ -81,10 +81,10 @@ mod tests {
         let (sender, receiver) = (net.add_endpoint(a).unwrap(), net.add_endpoint(b).unwrap());
         let mut config = AssociationConfig::rfc2960();
         config.mtu = MtuConfig::fixed(1500);
-        config.retransmission = RetransmissionPolicy::FrSameRtoAlt;
-        config.initial_cwnd = InitialCwnd::Mtus(1);
-        config.idle_cwnd = IdleCwnd::Keep;
-        config.path_max_retrans = 0;
+        config.paths.retransmission = RetransmissionPolicy::FrSameRtoAlt;
+        config.congestion.initial_cwnd = InitialCwnd::Mtus(1);
+        config.congestion.idle_cwnd = IdleCwnd::Keep;
+        config.paths.path_max_retrans = 0;
         let transfer = Transfer::bulk(sender, receiver, 4 << 20).config(config);
         let transfer = net.add_transfer(transfer).unwrap();
         // The handshake is over after two round trips; the timeout comes 1 s later.

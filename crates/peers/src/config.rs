@@ -50,22 +50,22 @@ impl Tuning {
             Tuning::Default => AssociationConfig::default(),
             Tuning::Unpaced => {
                 let mut options = AssociationConfig::default();
-                options.burst = BurstControl::Unlimited;
+                options.congestion.burst = BurstControl::Unlimited;
                 options
             }
             Tuning::Rfc9260 => AssociationConfig::rfc9260(),
             Tuning::Rfc9260MultipleFastRetransmit => {
                 let mut options = AssociationConfig::rfc9260();
-                options.multiple_fast_retransmit = true;
+                options.recovery.multiple_fast_retransmit = true;
                 options
             }
             Tuning::FixedWindow => {
                 let packets = config.receive_window.div_ceil(config.packet.max(1));
                 let packets = u32::try_from(packets).unwrap_or(u32::MAX);
                 let mut options = AssociationConfig::default();
-                options.burst = BurstControl::Unlimited;
-                options.initial_cwnd = InitialCwnd::Mtus(packets);
-                options.min_ssthresh_mtus = packets;
+                options.congestion.burst = BurstControl::Unlimited;
+                options.congestion.initial_cwnd = InitialCwnd::Mtus(packets);
+                options.congestion.min_ssthresh_mtus = packets;
                 options
             }
         }

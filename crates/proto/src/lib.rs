@@ -13,6 +13,7 @@
 mod association;
 pub mod config;
 mod congestion;
+mod encapsulation;
 mod endpoint;
 pub mod error;
 mod event;
@@ -21,11 +22,14 @@ pub mod marks;
 #[cfg(not(feature = "marks"))]
 mod marks;
 mod message;
+mod named;
+mod options;
 mod pages;
 mod path;
 mod policy;
 mod receive;
 mod recovery;
+mod revision;
 mod rng;
 mod send;
 mod stats;
@@ -36,10 +40,11 @@ mod tsn;
 pub use anabranch_wire::Ppid;
 pub use association::Association;
 pub use config::{
-    AssociationConfig, BurstControl, Encapsulation, EndpointConfig, HeartbeatRetry, IdleCwnd,
-    InitialCwnd, MtuConfig, ProtocolUnreachable, Revision, RtoFloor, Vigilance,
+    AssociationConfig, BurstControl, Coupling, DormantBehaviour, Encapsulation, EndpointConfig,
+    HeartbeatRetry, IdleCwnd, InitialCwnd, InitiationOrder, LossDetection, MtuConfig,
+    MultipathConfig, MultipathMode, PathChoice, ProtocolUnreachable, RetransmissionPolicy,
+    RetransmissionPrecedence, Revision, RtoFloor, SchedulerKind, UnknownName, Vigilance,
 };
-pub use congestion::Coupling;
 pub use endpoint::{
     AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Received, Transmit,
 };
@@ -47,12 +52,6 @@ pub use error::{ConnectError, ListenError, NoSuchPath, SendError, SendErrorReaso
 pub use event::{AssociationId, CloseReason, Event, PathId, PathState};
 pub use message::{Message, OutgoingMessage, Payload};
 pub use policy::informed::padhye_throughput;
-pub use policy::{
-    DormantBehaviour, InitiationOrder, Multipath, MultipathMode, PathChoice, RetransmissionPolicy,
-    RetransmissionPrecedence, UnknownName,
-};
-pub use recovery::LossDetection;
-pub use send::SchedulerKind;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use send::ring_model::check as check_ring;

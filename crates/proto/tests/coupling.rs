@@ -25,9 +25,9 @@ struct Windows {
 /// A transfer over two paths of equal delay, each of which loses one packet.
 fn windows(coupling: Coupling) -> Windows {
     let mut config = AssociationConfig::rfc9260().with_multipath(MultipathMode::Cmt);
-    config.multipath.as_mut().unwrap().coupling = coupling;
+    config.multipath.coupling = coupling;
     (config.mtu.discovery, config.mtu.max) = (false, 1500);
-    (config.send_buffer, config.receive_buffer) = (8_000_000, 4_000_000);
+    (config.sending.send_buffer, config.receiving.receive_buffer) = (8_000_000, 4_000_000);
     let mut pair = Pair::connected(2, config);
     for path in 0..2 {
         let link = LinkConfig::new().delay(RTT / 2);

@@ -75,7 +75,7 @@ fn a_silent_cut_of_the_primary_path_costs_less_than_half_a_second() {
 fn acknowledgements_that_a_peer_delays_are_no_losses() {
     let timeouts = |floor, rtt: u32| {
         let mut config = AssociationConfig::default();
-        config.rto_floor = floor;
+        config.timers.rto_floor = floor;
         let mut pair = Pair::new(1, config.clone());
         pair.net.set_links(anabranch_impair::LinkConfig::new().delay(MILLIS * rtt / 2));
         pair.connect(config);

@@ -84,8 +84,8 @@ fn only_answers_to_strangers_are_marked_as_such() {
 /// Packets with data sent again after one was overtaken by so many later ones.
 fn sent_again(overtaken_by: usize) -> u64 {
     let mut config = AssociationConfig::default();
-    config.loss_detection = LossDetection::PacketThreshold;
-    config.sack_frequency = 1;
+    config.recovery.loss_detection = LossDetection::PacketThreshold;
+    config.acknowledging.sack_frequency = 1;
     let mut pair = Pair::connected(1, config);
     assert!(pair.send(0, 0, vec![1; 20_000]));
     pair.run(Duration::from_secs(2));
@@ -120,7 +120,7 @@ fn a_packet_is_lost_when_three_later_ones_have_arrived() {
 #[test]
 fn answered_heartbeats_are_counted() {
     let mut config = AssociationConfig::default();
-    config.heartbeat_interval = Some(Duration::from_secs(1));
+    config.timers.heartbeat_interval = Some(Duration::from_secs(1));
     let mut pair = Pair::connected(1, config);
     pair.run(Duration::from_secs(30));
     let path = &pair.statistics(0).paths[0];
@@ -186,9 +186,9 @@ fn tags_are_marked_wherever_they_are_drawn() {
 /// Heartbeats on both paths in 100 seconds, with no regular ones.
 fn loss_probes(threshold: Option<u32>, informed: bool) -> usize {
     let mut config = AssociationConfig::default();
-    config.heartbeat_interval = None;
-    config.change_primary_threshold = threshold;
-    config.informed_failover = informed;
+    config.timers.heartbeat_interval = None;
+    config.paths.change_primary_threshold = threshold;
+    config.paths.informed_failover = informed;
     config.mtu.discovery = false;
     let mut pair = Pair::connected(2, config);
     pair.forget();

@@ -13,7 +13,7 @@ use anabranch_proto::{
 
 fn config() -> AssociationConfig {
     let mut config = AssociationConfig::default();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     config.mtu.discovery = false;
     config
 }
@@ -104,10 +104,10 @@ fn a_megabit_takes_eight_megabytes_with_all_defaults() {
 #[test]
 fn messages_that_expire_make_room_and_wake_who_waits() {
     let mut config = config();
-    config.send_buffer = 20_000;
-    config.receive_buffer = 3000;
+    config.sending.send_buffer = 20_000;
+    config.receiving.receive_buffer = 3000;
     // No probe of the closed window takes a message along meanwhile.
-    config.rto_min = Duration::from_secs(1);
+    config.timers.rto_min = Duration::from_secs(1);
     let mut pair = Pair::connected(1, config);
     // The peer's window closes.
     pair.reads[1] = false;
@@ -159,7 +159,7 @@ fn a_lifetime_ends_behind_a_message_that_has_none() {
 #[test]
 fn lifetimes_that_end_one_after_the_other_are_looked_for_together() {
     let mut config = config();
-    config.send_buffer = 4_000_000;
+    config.sending.send_buffer = 4_000_000;
     let mut pair = Pair::connected(1, config);
     pair.set_up(0, false);
     assert!(pair.send(0, 0, vec![1; 1_000_000]));
@@ -185,7 +185,7 @@ fn lifetimes_that_end_one_after_the_other_are_looked_for_together() {
 #[test]
 fn a_restart_gives_all_back_and_wakes_who_waits() {
     let mut config = config();
-    config.send_buffer = 4000;
+    config.sending.send_buffer = 4000;
     let mut restarting = Restarting::new(&config);
     restarting.lose_state();
     let pair = &mut restarting.pair;
@@ -274,7 +274,7 @@ fn a_shutdown_of_the_peer_is_over_when_it_restarts() {
 #[test]
 fn a_stream_at_its_limit_is_not_told_of_room_that_there_is_not() {
     let mut config = config();
-    config.stream_send_buffer = 2000;
+    config.sending.stream_send_buffer = 2000;
     let mut pair = Pair::connected(1, config);
     pair.set_up(0, false);
     // The congestion window fills, and then the stream.

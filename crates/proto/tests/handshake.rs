@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(600);
 
 fn config() -> AssociationConfig {
     let mut config = AssociationConfig::rfc9260();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     config.mtu.discovery = false;
     config
 }
@@ -347,7 +347,7 @@ fn a_second_init_ack_is_discarded() {
 #[test]
 fn a_peer_that_is_not_there_is_given_up() {
     let mut config = config();
-    config.max_init_retransmits = 3;
+    config.paths.max_init_retransmits = 3;
     let mut pair = Pair::new(1, config.clone());
     pair.net.script(|_| Verdict::Drop);
     pair.connect(config);

@@ -18,12 +18,12 @@ fn millis(millis: u64) -> Duration {
 
 fn config(send_buffer: usize) -> AssociationConfig {
     let mut config = AssociationConfig::rfc9260();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     config.mtu.discovery = false;
-    config.initial_cwnd = InitialCwnd::Mtus(20);
-    config.idle_cwnd = IdleCwnd::Keep;
-    config.burst = BurstControl::Unlimited;
-    config.send_buffer = send_buffer;
+    config.congestion.initial_cwnd = InitialCwnd::Mtus(20);
+    config.congestion.idle_cwnd = IdleCwnd::Keep;
+    config.congestion.burst = BurstControl::Unlimited;
+    config.sending.send_buffer = send_buffer;
     config
 }
 
@@ -138,7 +138,7 @@ fn a_receive_window_without_room_for_the_next_chunk_blocks() {
 fn a_full_share_of_a_split_buffer_blocks() {
     let run = |nr_sack: bool| {
         let mut config = config(100_000).with_multipath(MultipathMode::Cmt);
-        config.nr_sack = nr_sack;
+        config.acknowledging.nr_sack = nr_sack;
         let mut pair = Pair::connected(2, config);
         pair.set_up(1, false);
         while pair.send(0, 0, vec![7; LENGTH]) {}

@@ -15,7 +15,7 @@ const SLACK: usize = 65_536;
 
 fn config() -> AssociationConfig {
     let mut config = AssociationConfig::default();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     config
 }
 

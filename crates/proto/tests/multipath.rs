@@ -6,20 +6,18 @@ use std::time::Duration;
 use anabranch_harness::{Pair, PathMtu, Verdict, addresses, craft};
 use anabranch_impair::{LinkConfig, Loss, Probability, QueueLimit};
 use anabranch_proto::{
-    AssociationConfig, Coupling, EndpointConfig, Multipath, MultipathMode, PathChoice, PathState,
-    RetransmissionPolicy, Statistics,
+    AssociationConfig, Coupling, EndpointConfig, MultipathConfig, MultipathMode, PathChoice,
+    PathState, RetransmissionPolicy, Statistics,
 };
 use anabranch_wire::{Chunk, Packet, kind};
 
 const LONG: Duration = Duration::from_secs(2000);
 
 /// CMT, or CMT-PF, with RFC 9260's own values and one thing changed.
-fn config(mode: MultipathMode, change: impl FnOnce(&mut Multipath)) -> AssociationConfig {
+fn config(mode: MultipathMode, change: impl FnOnce(&mut MultipathConfig)) -> AssociationConfig {
     let mut config = AssociationConfig::rfc9260().with_multipath(mode);
     config.mtu.discovery = false;
-    if let Some(multipath) = &mut config.multipath {
-        change(multipath);
-    }
+    change(&mut config.multipath);
     config
 }
 
@@ -165,7 +163,7 @@ fn a_loss_is_found_although_acks_are_delayed() {
     // Three packets follow the lost one on its path and none on the other one: with a SACK for two
     // packets that says so there are three reports, by counting SACKs only two.
     let mut config = cmt();
-    config.sack_frequency = 2;
+    config.acknowledging.sack_frequency = 2;
     let mut pair = Pair::connected(2, config);
     transfer(&mut pair, 200);
     pair.forget();
@@ -189,7 +187,7 @@ fn retransmissions_take_the_path_that_the_policy_prefers() {
         [(AllRtxSame, 1), (RtxAsap, 0), (RtxCwnd, 0), (RtxSsthresh, 0), (RtxLossRate, 0)]
     {
         let mut config = cmt();
-        config.retransmission = policy;
+        config.paths.retransmission = policy;
         let mut pair = Pair::connected(2, config);
         lose_once(&mut pair, 1, 60);
         transfer(&mut pair, 1000);
@@ -202,7 +200,7 @@ fn retransmissions_take_the_path_that_the_policy_prefers() {
 #[test]
 fn what_waits_for_a_full_path_goes_as_soon_as_another_one_has_room() {
     let mut config = cmt();
-    config.retransmission = RetransmissionPolicy::RtxAsap;
+    config.paths.retransmission = RetransmissionPolicy::RtxAsap;
     let mut pair = Pair::connected(2, config);
     set_path(&mut pair, 1, 200, None);
     let lossy = LinkConfig::new().loss(Loss::Uniform(Probability::percent(10)));
@@ -218,7 +216,7 @@ fn a_slow_path_takes_no_more_than_its_share_of_the_buffers() {
     const WINDOW: usize = 64_000;
     for split in [false, true] {
         let mut config = config(MultipathMode::Cmt, |m| m.buffer_split = split);
-        config.receive_buffer = WINDOW;
+        config.receiving.receive_buffer = WINDOW;
         let mut pair = Pair::connected(2, config);
         set_path(&mut pair, 0, 50, None);
         set_path(&mut pair, 1, 50, Some(500_000));
@@ -244,7 +242,7 @@ fn the_next_packet_takes_the_path_that_the_choice_prefers() {
     {
         let mut config = config(MultipathMode::Cmt, |m| m.path_choice = choice);
         // A delayed acknowledgement would count for the path.
-        config.sack_frequency = 1;
+        config.acknowledging.sack_frequency = 1;
         let mut pair = Pair::connected(2, config);
         set_path(&mut pair, 0, 40, None);
         set_path(&mut pair, 1, 5, None);
@@ -293,8 +291,8 @@ fn cut_second_path(pair: &mut Pair, cut: Duration) -> usize {
 fn only_cmt_sends_new_data_into_a_path_that_may_have_failed() {
     for (mode, sends) in [(MultipathMode::Cmt, true), (MultipathMode::CmtPf, false)] {
         let mut config = config(mode, |m| m.buffer_split = false);
-        config.receive_buffer = 1 << 20;
-        config.path_max_retrans = 5;
+        config.receiving.receive_buffer = 1 << 20;
+        config.paths.path_max_retrans = 5;
         let mut pair = Pair::connected(2, config);
         let meanwhile = cut_second_path(&mut pair, Duration::from_secs(10));
         assert_eq!(meanwhile > 0, sends, "{mode}: {meanwhile} packets");
@@ -311,7 +309,7 @@ fn only_cmt_sends_new_data_into_a_path_that_may_have_failed() {
 fn a_path_that_answers_again_begins_with_the_window_of_pf1_or_pf2() {
     for packets in [1, 2, 4] {
         let mut config = config(MultipathMode::CmtPf, |m| m.recovered_cwnd_mtus = packets);
-        config.receive_buffer = 1 << 20;
+        config.receiving.receive_buffer = 1 << 20;
         let mut pair = Pair::connected(2, config);
         cut_second_path(&mut pair, Duration::from_secs(4));
         let back = pair.run_until(LONG, |pair| pair.path_states(0)[1] == PathState::Active);
@@ -368,10 +366,10 @@ fn losses_on_all_paths_are_repaired_with_every_combination() {
             m.path_choice = PathChoice::ALL[number % 2];
             m.delayed_acks = number % 3 > 0;
         });
-        config.retransmission = policy;
-        config.nr_sack = number % 2 == 1;
-        config.multiple_fast_retransmit = number % 4 > 1;
-        config.receive_buffer = 40_000;
+        config.paths.retransmission = policy;
+        config.acknowledging.nr_sack = number % 2 == 1;
+        config.recovery.multiple_fast_retransmit = number % 4 > 1;
+        config.receiving.receive_buffer = 40_000;
         let mut pair = Pair::connected(3, config);
         for (path, percent) in [(0, 1), (1, 5), (2, 10)] {
             let loss = Loss::Uniform(Probability::percent(percent));
@@ -471,7 +469,7 @@ fn paths_may_differ_in_family_delay_and_mtu() {
     let ends = [0u8, 1].map(|node| vec![addresses(node, 1)[0], v6(u16::from(node))]);
     let mut config = cmt();
     config.mtu.discovery = true;
-    config.fill_packets = true;
+    config.sending.fill_packets = true;
     let anywhere = EndpointConfig::default;
     let mut pair = Pair::with(ends, [anywhere(), anywhere()], config.clone());
     pair.connect(config);

@@ -24,18 +24,18 @@ const MESSAGES: usize = 400;
 
 fn config(mode: MultipathMode) -> AssociationConfig {
     let mut config = AssociationConfig::rfc4960().with_multipath(mode);
-    let multipath = config.multipath.as_mut().expect("it is on");
+    let multipath = &mut config.multipath;
     multipath.path_choice = PathChoice::WindowInTurn;
     multipath.buffer_split = false;
     multipath.delayed_acks = false;
-    config.initial_cwnd = InitialCwnd::Mtus(2);
-    config.idle_cwnd = IdleCwnd::Keep;
-    config.burst = BurstControl::MaxBurstCutsCwnd(4);
-    config.sack_frequency = 1;
-    config.heartbeat_interval = Some(Duration::from_secs(3600));
-    config.send_buffer = 64 << 20;
-    config.receive_buffer = RECEIVE_BUFFER;
-    config.path_max_retrans = 5;
+    config.congestion.initial_cwnd = InitialCwnd::Mtus(2);
+    config.congestion.idle_cwnd = IdleCwnd::Keep;
+    config.congestion.burst = BurstControl::MaxBurstCutsCwnd(4);
+    config.acknowledging.sack_frequency = 1;
+    config.timers.heartbeat_interval = Some(Duration::from_secs(3600));
+    config.sending.send_buffer = 64 << 20;
+    config.receiving.receive_buffer = RECEIVE_BUFFER;
+    config.paths.path_max_retrans = 5;
     config.mtu = MtuConfig::fixed(1500);
     config
 }
@@ -236,11 +236,11 @@ fn after_a_timeout(mode: MultipathMode, recovered_cwnd_mtus: u32) -> Vec<(usize,
     const FLIGHT: usize = 64;
     const ROUND: Duration = Duration::from_millis(20);
     let mut config = config(mode);
-    config.multipath.as_mut().expect("it is on").recovered_cwnd_mtus = recovered_cwnd_mtus;
+    config.multipath.recovered_cwnd_mtus = recovered_cwnd_mtus;
     // Half of it is the slow-start threshold after the timeout.
-    config.initial_cwnd = InitialCwnd::Mtus(FLIGHT as u32);
-    config.burst = BurstControl::Unlimited;
-    config.receive_buffer = 64 << 20;
+    config.congestion.initial_cwnd = InitialCwnd::Mtus(FLIGHT as u32);
+    config.congestion.burst = BurstControl::Unlimited;
+    config.receiving.receive_buffer = 64 << 20;
     let mut pair = Pair::connected(2, config);
     // A packet takes ten microseconds, so that acknowledgements come one by one.
     pair.net.set_links(LinkConfig::new().delay(Pair::DELAY).rate(1_200_000_000));

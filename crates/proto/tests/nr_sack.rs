@@ -18,18 +18,18 @@ const LENGTH: usize = 1000;
 
 fn config() -> AssociationConfig {
     let mut config = AssociationConfig::rfc9260();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     config.mtu.discovery = false;
-    config.initial_cwnd = InitialCwnd::Mtus(20);
-    config.idle_cwnd = IdleCwnd::Keep;
-    config.burst = BurstControl::Unlimited;
-    config.nr_sack = true;
+    config.congestion.initial_cwnd = InitialCwnd::Mtus(20);
+    config.congestion.idle_cwnd = IdleCwnd::Keep;
+    config.congestion.burst = BurstControl::Unlimited;
+    config.acknowledging.nr_sack = true;
     config
 }
 
 fn may_renege() -> AssociationConfig {
     let mut config = config();
-    config.never_renege = false;
+    config.receiving.never_renege = false;
     config
 }
 
@@ -138,7 +138,7 @@ fn nr_sacks_are_used_if_both_sides_want_them() {
     for (client, server) in [(true, true), (true, false), (false, true), (false, false)] {
         let with = |nr_sack| {
             let mut config = config();
-            config.nr_sack = nr_sack;
+            config.acknowledging.nr_sack = nr_sack;
             config
         };
         let mut pair = Pair::new(1, with(server));
@@ -349,7 +349,7 @@ fn every_message_that_is_not_acknowledged_cumulatively_comes_back() {
 #[test]
 fn without_an_agreement_an_nr_sack_says_nothing() {
     let mut config = config();
-    config.nr_sack = false;
+    config.acknowledging.nr_sack = false;
     let mut sender = Sender::new(config, 8);
     sender.nr_sack(0, &[], &[(1, 3)]);
     sender.nr_sack(8, &[], &[]);
@@ -425,7 +425,7 @@ fn what_can_be_delivered_is_non_renegable_and_the_rest_is_not() {
 #[test]
 fn under_pressure_only_renegable_data_is_dropped_and_the_highest_first() {
     let mut config = may_renege();
-    config.receive_buffer = 9000;
+    config.receiving.receive_buffer = 9000;
     let mut receiver = Receiver::new(config);
     // The user takes nothing, so that what can be delivered takes room as well.
     receiver.pair.reads[1] = false;
@@ -458,7 +458,7 @@ fn under_pressure_only_renegable_data_is_dropped_and_the_highest_first() {
 #[test]
 fn a_receiver_that_never_reneges_drops_nothing() {
     let mut config = config();
-    config.receive_buffer = 8000;
+    config.receiving.receive_buffer = 8000;
     let mut receiver = Receiver::new(config);
     receiver.pair.reads[1] = false;
     for number in 3..10 {
@@ -581,7 +581,7 @@ fn transfer(config: AssociationConfig, mutators: Vec<Box<dyn Mutator>>) -> (Stat
 fn transfers_are_whole_and_keep_less_in_memory() {
     let plain = {
         let mut config = config();
-        config.nr_sack = false;
+        config.acknowledging.nr_sack = false;
         transfer(config, Vec::new()).0
     };
     let (never, _) = transfer(config(), Vec::new());
@@ -597,8 +597,8 @@ fn transfers_are_whole_and_keep_less_in_memory() {
 fn receivers_that_renege_lose_nothing() {
     for nr_sack in [true, false] {
         let mut config = may_renege();
-        config.nr_sack = nr_sack;
-        config.receive_buffer = 12_000;
+        config.acknowledging.nr_sack = nr_sack;
+        config.receiving.receive_buffer = 12_000;
         let (statistics, reneged) = transfer(config, vec![Box::new(WideWindow)]);
         assert!(statistics.counters.fast_retransmitted_chunks > 0);
         assert!(reneged > 0, "no chunk was dropped again");
@@ -618,7 +618,7 @@ fn peers_that_promise_more_than_they_do_lose_nothing() {
 #[test]
 fn the_memory_of_all_associations_is_pressure_too() {
     let mut config = may_renege();
-    config.receive_buffer = 1 << 20;
+    config.receiving.receive_buffer = 1 << 20;
     let mut endpoints = [anabranch_proto::EndpointConfig::default(), Default::default()];
     endpoints[1].memory_limit = 65_536;
     let addresses = [0, 1].map(|node| anabranch_harness::addresses(node, 1));

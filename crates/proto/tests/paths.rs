@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(2000);
 
 fn config(path_max_retrans: u32) -> AssociationConfig {
     let mut config = AssociationConfig::rfc9260();
-    config.path_max_retrans = path_max_retrans;
+    config.paths.path_max_retrans = path_max_retrans;
     config.mtu.discovery = false;
     config
 }
@@ -80,7 +80,7 @@ fn a_failure_in_one_direction_is_a_failure() {
 // test: rfc9260 8.1 "SHOULD consider the peer endpoint unreachable"
 fn a_peer_that_vanishes_is_given_up() {
     let mut config = config(2);
-    config.association_max_retrans = 4;
+    config.paths.association_max_retrans = 4;
     let mut pair = Pair::connected(2, config);
     pair.net.script(|_| Verdict::Drop);
     assert!(pair.send(0, 0, vec![1; 1000]) && pair.send(0, 1, vec![2; 1000]));
@@ -94,8 +94,8 @@ fn a_peer_that_vanishes_is_given_up() {
 // test: rfc9260 8.1 "MUST be reset each time a DATA chunk sent"
 fn the_error_count_starts_anew_with_each_acknowledgement() {
     let mut config = config(10);
-    config.association_max_retrans = 3;
-    config.heartbeat_interval = None;
+    config.paths.association_max_retrans = 3;
+    config.timers.heartbeat_interval = None;
     let mut pair = Pair::connected(1, config);
     for round in 0..5 {
         assert!(pair.send(0, 0, vec![round; 100]));
@@ -152,7 +152,7 @@ fn heartbeats_are_answered_with_what_they_carry() {
 #[test]
 fn heartbeats_on_demand() {
     let mut quiet = config(5);
-    quiet.heartbeat_interval = None;
+    quiet.timers.heartbeat_interval = None;
     let mut pair = Pair::connected(2, quiet);
     pair.run(Duration::from_secs(100));
     assert_eq!(pair.count(0, kind::HEARTBEAT), 0);
@@ -300,7 +300,7 @@ fn protocol_unreachable_is_an_abort() {
     assert_eq!(pair.closed[0], Some(CloseReason::NoSctp));
     // Or when it is repeated.
     let mut patient = config(5);
-    patient.protocol_unreachable = ProtocolUnreachable::AbortsWhenRepeated;
+    patient.paths.protocol_unreachable = ProtocolUnreachable::AbortsWhenRepeated;
     let mut pair = Pair::connected(1, patient);
     let header = pair.header(0);
     pair.net.script(|_| Verdict::Drop);
@@ -329,7 +329,7 @@ fn protocol_unreachable_is_an_abort() {
 /// Bulk data while the path MTU falls from 1500 to 1280.
 fn mtu_falls(icmp: bool, paths: u8) {
     let mut config = AssociationConfig::default();
-    config.path_max_retrans = 5;
+    config.paths.path_max_retrans = 5;
     let mut pair = Pair::connected(paths, config);
     assert_eq!(pair.statistics(0).paths[0].mtu, 1500);
     let mut sent = 0;

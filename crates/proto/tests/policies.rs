@@ -16,7 +16,7 @@ const LONG: Duration = Duration::from_secs(2000);
 
 fn config() -> AssociationConfig {
     let mut config = AssociationConfig::rfc2960();
-    config.retransmission = RetransmissionPolicy::FrSameRtoAlt;
+    config.paths.retransmission = RetransmissionPolicy::FrSameRtoAlt;
     config.mtu.discovery = false;
     config
 }
@@ -52,8 +52,8 @@ fn a_heartbeat_follows_a_timeout_with_har_and_never_with_all_rtx_same() {
         (true, RetransmissionPolicy::AllRtxSame, 0),
     ] {
         let mut config = config();
-        config.retransmission = policy;
-        config.heartbeat_after_rto = har;
+        config.paths.retransmission = policy;
+        config.paths.heartbeat_after_rto = har;
         let mut pair = Pair::connected(2, config);
         let first = pair.addresses[0][0];
         pair.net.script(move |sight| match sight.from == first && sight.has(kind::DATA) {
@@ -76,7 +76,7 @@ fn timestamps_are_used_if_both_sides_want_them() {
     for (client, server) in [(true, true), (true, false), (false, true), (false, false)] {
         let with = |timestamps| {
             let mut config = config();
-            config.timestamps = timestamps;
+            config.recovery.timestamps = timestamps;
             config
         };
         let mut pair = Pair::new(1, with(server));
@@ -99,9 +99,9 @@ fn timestamps_are_used_if_both_sides_want_them() {
 fn with_timestamps_a_retransmission_is_measured_and_credits_its_own_path() {
     for timestamps in [false, true] {
         let mut config = config();
-        config.timestamps = timestamps;
-        config.credit_retransmissions = true;
-        config.heartbeat_interval = None;
+        config.recovery.timestamps = timestamps;
+        config.recovery.credit_retransmissions = true;
+        config.timers.heartbeat_interval = None;
         let mut pair = Pair::connected(2, config);
         // The data arrives after the retransmission that took the other path was sent, and its
         // acknowledgements are lost until then.
@@ -120,8 +120,8 @@ fn with_timestamps_a_retransmission_is_measured_and_credits_its_own_path() {
 #[test]
 fn timestamps_find_retransmissions_that_were_not_needed() {
     let mut config = config();
-    config.timestamps = true;
-    config.heartbeat_interval = None;
+    config.recovery.timestamps = true;
+    config.timers.heartbeat_interval = None;
     let mut pair = Pair::connected(2, config);
     // Acknowledgements are late by an RTO: what times out had arrived, and the first answer to
     // come is still that to the first transmission.
@@ -141,7 +141,7 @@ fn timestamps_find_retransmissions_that_were_not_needed() {
 #[test]
 fn pmr_0_fails_over_at_the_first_timeout_and_returns_with_the_first_answer() {
     let mut config = config();
-    config.path_max_retrans = 0;
+    config.paths.path_max_retrans = 0;
     let mut pair = Pair::connected(2, config);
     pair.set_up(0, false);
     for _ in 0..10 {
@@ -165,7 +165,7 @@ fn pmr_0_fails_over_at_the_first_timeout_and_returns_with_the_first_answer() {
 // test: rfc9260 7.2.1 "the cwnd of the transport address SHOULD be"
 fn the_window_of_an_alternate_path_decays_until_the_failover() {
     let mut config = config();
-    config.path_max_retrans = 0;
+    config.paths.path_max_retrans = 0;
     let mut pair = Pair::connected(2, config);
     let remotes = pair.addresses[1].clone();
     pair.association_mut(0).set_primary(remotes[1]).unwrap();
@@ -191,12 +191,12 @@ fn the_window_of_an_alternate_path_decays_until_the_failover() {
 fn dormant_paths_are_tried_as_the_policy_says() {
     for behaviour in DormantBehaviour::ALL {
         let mut config = config();
-        config.path_max_retrans = 0;
-        config.association_max_retrans = 100;
-        config.dormant = *behaviour;
+        config.paths.path_max_retrans = 0;
+        config.paths.association_max_retrans = 100;
+        config.paths.dormant = *behaviour;
         if *behaviour == DormantBehaviour::FewestErrors {
             // Those that are not answered are errors, too.
-            config.heartbeat_interval = None;
+            config.timers.heartbeat_interval = None;
         }
         let mut pair = Pair::connected(3, config);
         for path in 0..3 {
@@ -236,8 +236,8 @@ fn dormant_paths_are_tried_as_the_policy_says() {
 fn the_change_primary_threshold_makes_failover_permanent() {
     for (threshold, permanent_after) in [(Some(0), 1), (Some(2), 3), (None, u32::MAX)] {
         let mut config = config();
-        config.path_max_retrans = 0;
-        config.change_primary_threshold = threshold;
+        config.paths.path_max_retrans = 0;
+        config.paths.change_primary_threshold = threshold;
         let mut pair = Pair::connected(2, config);
         pair.set_up(0, false);
         assert!(pair.send(0, 0, vec![1; 500]));
@@ -260,12 +260,12 @@ fn the_change_primary_threshold_makes_failover_permanent() {
 fn an_informed_choice_needs_a_better_path() {
     for (alternate_loss, expected) in [(0, 1), (60, 0)] {
         let mut config = config();
-        config.path_max_retrans = 0;
-        config.change_primary_threshold = Some(0);
-        config.informed_failover = true;
+        config.paths.path_max_retrans = 0;
+        config.paths.change_primary_threshold = Some(0);
+        config.paths.informed_failover = true;
         // A delayed acknowledgement of a message now and then would be taken for a long path.
-        config.sack_frequency = 1;
-        config.association_max_retrans = 1000;
+        config.acknowledging.sack_frequency = 1;
+        config.paths.association_max_retrans = 1000;
         let mut pair = Pair::connected(2, config);
         let lossy = |percent| {
             let loss = Loss::Uniform(Probability::percent(percent));
@@ -293,11 +293,11 @@ fn an_informed_choice_needs_a_better_path() {
 fn new_data_waits_for_retransmissions_on_all_paths_or_on_its_own() {
     for precedence in RetransmissionPrecedence::ALL {
         let mut config = config();
-        config.retransmission_precedence = *precedence;
-        config.one_packet_after_timeout = false;
-        config.initial_cwnd = anabranch_proto::config::InitialCwnd::Mtus(1);
-        config.idle_cwnd = anabranch_proto::config::IdleCwnd::Keep;
-        config.missing_reports = 255;
+        config.paths.retransmission_precedence = *precedence;
+        config.recovery.one_packet_after_timeout = false;
+        config.congestion.initial_cwnd = anabranch_proto::config::InitialCwnd::Mtus(1);
+        config.congestion.idle_cwnd = anabranch_proto::config::IdleCwnd::Keep;
+        config.recovery.missing_reports = 255;
         let mut pair = Pair::connected(2, config);
         // Several packets are outstanding when the path fails, and the alternate one carries one
         // at a time.
@@ -348,7 +348,7 @@ fn initiation_takes_the_first_answer_of_hosts_that_may_differ() {
         let client: IpAddr = [10, 0, 0, 1].into();
         net.set_link(client, b, LinkConfig::new().delay(Duration::from_millis(100)));
         let mut config = AssociationConfig::default();
-        config.initiation = *order;
+        config.paths.initiation = *order;
         let mut request = ConnectRequest::new(vec![a, b, c], Pair::PORT);
         request.config = Arc::new(config);
         let now = net.now();
@@ -389,7 +389,7 @@ fn all_candidates_refuse_or_stay_silent() {
                 net.script(|_| Verdict::Drop);
             }
             let mut config = AssociationConfig::default();
-            config.initiation = *order;
+            config.paths.initiation = *order;
             let mut request = ConnectRequest::new(vec![a, b], Pair::PORT);
             request.config = Arc::new(config);
             let now = net.now();
@@ -414,7 +414,7 @@ fn mfr_needs_reports_from_above_what_was_outstanding() {
     // outstanding say nothing about it; those of later chunks do (caro 2.4.3).
     for mfr in [false, true] {
         let mut config = config();
-        config.multiple_fast_retransmit = mfr;
+        config.recovery.multiple_fast_retransmit = mfr;
         let mut pair = Pair::connected(1, config);
         let mut seen = std::collections::BTreeMap::new();
         let mut base = None;
@@ -462,7 +462,7 @@ fn mfr_needs_reports_from_above_what_was_outstanding() {
 fn a_window_is_counted_in_packets_that_leave_room_for_timestamps() {
     for (timestamps, payload) in [(false, 1444), (true, 1432)] {
         let mut config = config();
-        config.timestamps = timestamps;
+        config.recovery.timestamps = timestamps;
         config.mtu = anabranch_proto::MtuConfig::fixed(1500);
         let mut pair = Pair::connected(1, config);
         pair.forget();
@@ -489,7 +489,7 @@ fn lose_the_first(pair: &mut Pair) {
 #[test]
 fn a_fast_retransmit_elsewhere_gives_the_rest_of_the_flight_its_own_time() {
     let mut config = config();
-    config.retransmission = RetransmissionPolicy::AllRtxAlt;
+    config.paths.retransmission = RetransmissionPolicy::AllRtxAlt;
     let mut pair = Pair::connected(2, config);
     let first = pair.addresses[0][0];
     let mut nth = 0;
@@ -523,7 +523,7 @@ fn a_fast_retransmit_elsewhere_gives_the_rest_of_the_flight_its_own_time() {
 fn in_rfc_2960_every_sack_with_a_gap_is_a_missing_report() {
     for (config, expected) in [(AssociationConfig::rfc2960(), 1), (AssociationConfig::rfc4960(), 0)]
     {
-        let reports = config.missing_reports as usize;
+        let reports = config.recovery.missing_reports as usize;
         let mut pair = Pair::connected(1, config);
         lose_the_first(&mut pair);
         assert!(pair.send(0, 0, vec![1; 1400]));
@@ -586,10 +586,10 @@ fn timeout_of_a_window(config: AssociationConfig) -> [Vec<usize>; 2] {
 #[test]
 fn after_a_timeout_one_packet_leaves_or_as_many_as_cwnd_allows() {
     let mut config = config();
-    assert!(config.one_packet_after_timeout);
+    assert!(config.recovery.one_packet_after_timeout);
     // Its SACK tells that both chunks arrived, so that two new ones follow (see below).
     assert_eq!(timeout_of_a_window(config.clone()), [vec![0, 0, 1], vec![0, 0, 1, 0, 0]]);
-    config.one_packet_after_timeout = false;
+    config.recovery.one_packet_after_timeout = false;
     // The second chunk had arrived and is sent again; new data probes the path that timed out.
     let [until_timeout, _] = timeout_of_a_window(config);
     assert_eq!(until_timeout, [0, 0, 1, 1, 0]);

@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_secs(2000);
 /// PMR 5, and this PFMR.
 fn config(pfmr: Option<u32>) -> AssociationConfig {
     let mut config = AssociationConfig::rfc9260();
-    config.potentially_failed_max_retrans = pfmr;
+    config.paths.potentially_failed_max_retrans = pfmr;
     config.mtu.discovery = false;
     config
 }
@@ -96,7 +96,7 @@ fn a_threshold_of_pmr_or_none_is_without_the_state() {
 fn heartbeats_go_out_at_once_and_with_every_rto_until_the_path_has_failed() {
     for retry in [HeartbeatRetry::Interval, HeartbeatRetry::AtOnce] {
         let mut config = config(Some(0));
-        config.heartbeat_retry = retry;
+        config.paths.heartbeat_retry = retry;
         let mut pair = Pair::connected(2, config);
         pair.set_up(0, false);
         pair.forget();
@@ -150,7 +150,7 @@ fn a_heartbeat_ack_makes_the_path_active_and_data_returns_in_slow_start() {
 // test: rfc7829 4 "SHOULD operate as described in Section 4.1 during dormant state"
 fn with_every_path_in_doubt_data_goes_on_over_the_best_one() {
     let mut config = config(Some(0));
-    config.association_max_retrans = 1000;
+    config.paths.association_max_retrans = 1000;
     let mut pair = Pair::connected(3, config);
     for path in 0..3 {
         pair.set_up(path, false);
@@ -214,7 +214,7 @@ fn data_that_took_one_path_alone_makes_it_active() {
 fn data_that_took_two_paths_proves_neither() {
     for credit in [false, true] {
         let mut config = config(Some(0));
-        config.credit_retransmissions = credit;
+        config.recovery.credit_retransmissions = credit;
         let mut pair = Pair::connected(2, config);
         let mut data = 0;
         pair.net.script(move |sight| {
@@ -240,7 +240,7 @@ fn data_that_took_two_paths_proves_neither() {
 // test: rfc7829 3.2 "MUST honor whether or not the Path Heartbeat function"
 fn without_heartbeats_only_data_brings_a_path_back() {
     let mut config = config(Some(0));
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     let mut pair = Pair::connected(2, config);
     pair.set_up(0, false);
     pair.forget();
@@ -310,7 +310,7 @@ fn an_idle_path_is_found_out_by_its_heartbeats() {
 fn the_primary_path_switches_over_when_its_errors_exceed_psmr() {
     for (psmr, good_after) in [(Some(0), Some(1)), (Some(2), Some(3)), (None, None)] {
         let mut config = config(Some(0));
-        config.change_primary_threshold = psmr;
+        config.paths.change_primary_threshold = psmr;
         let mut pair = Pair::connected(2, config);
         pair.set_up(0, false);
         pair.events[0].clear();
@@ -358,7 +358,7 @@ fn the_threshold_can_change_while_the_association_is_up() {
     assert_eq!(pair.path_states(0), [PotentiallyFailed, Active]);
     // The path stays what it is until it answers or fails, and heartbeats begin when there are any.
     let mut without = config(None);
-    without.heartbeat_interval = None;
+    without.timers.heartbeat_interval = None;
     let now = pair.net.now();
     pair.association_mut(0).reconfigure(now, &without).unwrap();
     pair.set_up(0, true);

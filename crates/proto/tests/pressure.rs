@@ -17,7 +17,7 @@ const WINDOW: u32 = 1 << 20;
 
 fn config() -> AssociationConfig {
     let mut config = AssociationConfig::default();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     config.mtu.discovery = false;
     config
 }
@@ -161,7 +161,7 @@ fn lowest_tsn(bytes: &[u8]) -> Option<u32> {
 #[test]
 fn what_was_promised_for_good_is_not_given_back() {
     let mut options = config();
-    options.nr_sack = true;
+    options.acknowledging.nr_sack = true;
     let mut pair = anabranch_harness::Pair::with(
         [0, 1].map(|node| anabranch_harness::addresses(node, 1)),
         [EndpointConfig::default(), {

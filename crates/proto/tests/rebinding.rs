@@ -14,7 +14,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(50);
 /// Two hosts 25 ms from each other, with one path or two.
 fn pair(paths: u8) -> Pair {
     let mut config = AssociationConfig::default();
-    config.send_buffer = 20_000_000;
+    config.sending.send_buffer = 20_000_000;
     let mut pair = Pair::new(paths, config.clone());
     for near in pair.addresses[0].clone() {
         for far in pair.addresses[1].clone() {

@@ -26,9 +26,9 @@ fn an_rto_is_brought_within_its_new_bounds() {
     let rto = |pair: &Pair| pair.statistics(0).paths[0].rto;
     assert_eq!(rto(&pair), Duration::from_secs(1));
     change(&mut pair, |config| {
-        config.rto_initial = Duration::from_millis(300);
-        config.rto_min = Duration::from_millis(200);
-        config.rto_max = Duration::from_millis(400);
+        config.timers.rto_initial = Duration::from_millis(300);
+        config.timers.rto_min = Duration::from_millis(200);
+        config.timers.rto_max = Duration::from_millis(400);
     });
     assert_eq!(rto(&pair), Duration::from_millis(400));
     assert!(pair.send(0, 0, vec![1; 100]));
@@ -36,8 +36,9 @@ fn an_rto_is_brought_within_its_new_bounds() {
     // 20 ms are measured.
     assert_eq!(rto(&pair), Duration::from_millis(200));
     change(&mut pair, |config| {
-        (config.rto_initial, config.rto_max) = (Duration::from_secs(3), Duration::from_secs(9));
-        config.rto_min = Duration::from_secs(2);
+        (config.timers.rto_initial, config.timers.rto_max) =
+            (Duration::from_secs(3), Duration::from_secs(9));
+        config.timers.rto_min = Duration::from_secs(2);
     });
     assert_eq!(rto(&pair), Duration::from_secs(2));
 }
@@ -46,27 +47,27 @@ fn an_rto_is_brought_within_its_new_bounds() {
 fn what_is_out_of_range_changes_nothing() {
     let mut pair = Pair::connected(1, config());
     let mut wrong = config();
-    wrong.association_max_retrans = 3;
-    wrong.rto_min = Duration::from_secs(100);
+    wrong.paths.association_max_retrans = 3;
+    wrong.timers.rto_min = Duration::from_secs(100);
     let now = pair.net.now();
     assert!(pair.association_mut(0).reconfigure(now, &wrong).is_err());
-    assert_eq!(pair.association(0).unwrap().config().association_max_retrans, 10);
+    assert_eq!(pair.association(0).unwrap().config().paths.association_max_retrans, 10);
 }
 
 #[test]
 fn what_cannot_change_stays() {
     let mut pair = Pair::connected(1, config());
     change(&mut pair, |config| {
-        config.receive_buffer = 5000;
-        config.outbound_streams = 3;
-        config.nagle = !config.nagle;
+        config.receiving.receive_buffer = 5000;
+        config.sending.outbound_streams = 3;
+        config.sending.nagle = !config.sending.nagle;
     });
     let now = pair.association(0).unwrap().config();
-    assert_eq!((now.receive_buffer, now.outbound_streams), {
+    assert_eq!((now.receiving.receive_buffer, now.sending.outbound_streams), {
         let before = config();
-        (before.receive_buffer, before.outbound_streams)
+        (before.receiving.receive_buffer, before.sending.outbound_streams)
     });
-    assert_eq!(now.nagle, !config().nagle);
+    assert_eq!(now.sending.nagle, !config().sending.nagle);
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn retransmission_limits_count_from_now_on() {
     let mut pair = Pair::connected(2, config());
     pair.net.script(|_| anabranch_harness::Verdict::Drop);
     change(&mut pair, |config| {
-        (config.path_max_retrans, config.association_max_retrans) = (0, 2);
+        (config.paths.path_max_retrans, config.paths.association_max_retrans) = (0, 2);
     });
     assert!(pair.send(0, 0, vec![1; 100]));
     pair.run(Duration::from_millis(1500));
@@ -86,13 +87,13 @@ fn retransmission_limits_count_from_now_on() {
 #[test]
 fn heartbeats_follow_another_interval_at_once() {
     let mut pair = Pair::connected(1, config());
-    change(&mut pair, |config| config.heartbeat_interval = Some(Duration::from_secs(1)));
+    change(&mut pair, |config| config.timers.heartbeat_interval = Some(Duration::from_secs(1)));
     pair.forget();
     pair.run(Duration::from_secs(20));
     // Each after the interval and an RTO of one second, more or less a half.
     let count = pair.count(0, kind::HEARTBEAT);
     assert!((8..=14).contains(&count), "{count}");
-    change(&mut pair, |config| config.heartbeat_interval = None);
+    change(&mut pair, |config| config.timers.heartbeat_interval = None);
     pair.forget();
     pair.run(Duration::from_secs(200));
     assert_eq!(pair.count(0, kind::HEARTBEAT), 0);
@@ -112,10 +113,11 @@ fn acknowledgements_follow_another_delay_and_frequency() {
     };
     sacks(&mut pair);
     assert_eq!(sacks(&mut pair), 3);
-    change(&mut pair, |config| config.sack_frequency = 1);
+    change(&mut pair, |config| config.acknowledging.sack_frequency = 1);
     assert_eq!(sacks(&mut pair), 6);
     change(&mut pair, |config| {
-        (config.sack_frequency, config.sack_delay) = (100, Duration::from_millis(70));
+        (config.acknowledging.sack_frequency, config.acknowledging.sack_delay) =
+            (100, Duration::from_millis(70));
     });
     assert_eq!(sacks(&mut pair), 2);
 }
@@ -123,7 +125,7 @@ fn acknowledgements_follow_another_delay_and_frequency() {
 #[test]
 fn autoclose_ends_an_association_that_was_up_before() {
     let mut pair = Pair::connected(1, config());
-    change(&mut pair, |config| config.autoclose = Some(Duration::from_secs(5)));
+    change(&mut pair, |config| config.timers.autoclose = Some(Duration::from_secs(5)));
     assert!(pair.run_until(Duration::from_secs(20), |pair| pair.closed[0].is_some()));
     assert!(matches!(pair.closed[0], Some(CloseReason::Shutdown)), "{:?}", pair.closed[0]);
 }
@@ -131,7 +133,7 @@ fn autoclose_ends_an_association_that_was_up_before() {
 #[test]
 fn bursts_are_bounded_from_now_on() {
     let mut limited = config();
-    limited.burst = BurstControl::MaxBurst(1);
+    limited.congestion.burst = BurstControl::MaxBurst(1);
     let mut pair = Pair::connected(1, limited);
     let at_once = |pair: &mut Pair| {
         pair.run(Duration::from_secs(2));
@@ -141,7 +143,7 @@ fn bursts_are_bounded_from_now_on() {
         pair.count(0, kind::DATA)
     };
     assert_eq!(at_once(&mut pair), 1);
-    change(&mut pair, |config| config.burst = BurstControl::Unlimited);
+    change(&mut pair, |config| config.congestion.burst = BurstControl::Unlimited);
     // Packets of 1,200 bytes.
     assert_eq!(at_once(&mut pair), 4);
 }

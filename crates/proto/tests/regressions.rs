@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(3600);
 #[test]
 fn autoclose_waits_for_the_handshake_and_not_for_the_shutdown() {
     let mut config = AssociationConfig::default();
-    config.autoclose = Some(Duration::from_millis(50));
+    config.timers.autoclose = Some(Duration::from_millis(50));
     let mut pair = Pair::new(1, config.clone());
     // The handshake takes longer than autoclose allows, and so does the shutdown.
     let slow = anabranch_impair::LinkConfig::new().delay(Duration::from_millis(200));
@@ -116,7 +116,7 @@ fn a_reflected_abort_ends_a_shutdown_that_was_almost_done() {
 #[test]
 fn messages_that_expire_unsent_are_reported_without_anything_else_to_do() {
     let mut config = AssociationConfig::rfc9260();
-    config.initial_cwnd = InitialCwnd::Mtus(1);
+    config.congestion.initial_cwnd = InitialCwnd::Mtus(1);
     let mut pair = Pair::connected(1, config);
     pair.net.script(|_| Verdict::Drop);
     assert!(pair.send(0, 0, vec![0; 5000]), "more than cwnd");
@@ -141,7 +141,7 @@ fn messages_that_expire_unsent_are_reported_without_anything_else_to_do() {
 #[test]
 fn a_restart_forgets_what_the_old_peer_was_asked() {
     let mut config = AssociationConfig::rfc9260();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     let mut pair = Pair::connected(1, config.clone());
     let mut request = ConnectRequest::new(pair.addresses[1].clone(), Pair::PORT);
     request.local_port = pair.association(0).map(|association| association.local_port());
@@ -206,7 +206,7 @@ fn a_cookie_is_used_up_when_its_association_ends() {
 #[test]
 fn a_little_data_in_large_batches_does_not_keep_them_all() {
     let mut config = AssociationConfig::default();
-    config.receive_buffer = 256 << 10;
+    config.receiving.receive_buffer = 256 << 10;
     let mut pair = Pair::connected(1, config);
     let header = pair.header(0);
     pair.reads[1] = false;
@@ -267,8 +267,8 @@ fn with_a_dead_address(config: &AssociationConfig) -> Pair {
 fn an_address_that_was_never_verified_gets_no_data_when_all_paths_have_failed() {
     for dormant in anabranch_proto::DormantBehaviour::ALL {
         let mut config = AssociationConfig::rfc9260();
-        config.dormant = *dormant;
-        config.path_max_retrans = 1;
+        config.paths.dormant = *dormant;
+        config.paths.path_max_retrans = 1;
         let mut pair = with_a_dead_address(&config);
         pair.run(Duration::from_secs(200));
         let paths = pair.statistics(0).paths;
@@ -292,7 +292,7 @@ fn an_address_that_was_never_verified_is_tried_on_more_rarely() {
         [anabranch_proto::HeartbeatRetry::Interval, anabranch_proto::HeartbeatRetry::AtOnce]
     {
         let mut config = AssociationConfig::rfc9260();
-        config.heartbeat_retry = retry;
+        config.paths.heartbeat_retry = retry;
         let mut pair = with_a_dead_address(&config);
         pair.run(Duration::from_secs(1000));
         let asked = pair.statistics(0).paths[1];
@@ -315,9 +315,9 @@ fn an_address_that_was_never_verified_is_tried_on_more_rarely() {
 #[test]
 fn probes_for_loss_do_not_hide_that_the_peer_is_gone() {
     let mut config = AssociationConfig::rfc9260();
-    config.informed_failover = true;
-    config.change_primary_threshold = Some(2);
-    config.loss_probe_interval = Duration::from_millis(100);
+    config.paths.informed_failover = true;
+    config.paths.change_primary_threshold = Some(2);
+    config.paths.loss_probe_interval = Duration::from_millis(100);
     let mut pair = Pair::connected(2, config);
     pair.run(Duration::from_secs(5));
     pair.net.script(|_| Verdict::Drop);

@@ -39,7 +39,7 @@ fn a_peer_with_fewer_addresses_has_no_path_that_is_gone() {
     for choice in [PathChoice::WindowInTurn, PathChoice::RoundRobin, PathChoice::LowestRtt] {
         for kept in [0, 1, 2] {
             let mut config = AssociationConfig::default().with_multipath(MultipathMode::CmtPf);
-            config.multipath.as_mut().unwrap().path_choice = choice;
+            config.multipath.path_choice = choice;
             let mut pair = Pair::new(3, config.clone());
             pair.connect_with(request(&pair, &config));
             assert!(pair.run_until(Duration::from_secs(1), |pair| pair.both_up()));
@@ -72,7 +72,7 @@ fn a_peer_with_fewer_addresses_has_no_path_that_is_gone() {
 #[test]
 fn a_peer_with_fewer_streams_gets_nothing_on_others() {
     let mut config = AssociationConfig::default();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     let mut pair = Pair::new(1, config.clone());
     pair.connect_with(request(&pair, &config));
     assert!(pair.run_until(Duration::from_secs(1), |pair| pair.both_up()));
@@ -85,7 +85,7 @@ fn a_peer_with_fewer_streams_gets_nothing_on_others() {
     }
     pair.run(Duration::from_millis(50));
     let mut few = config.clone();
-    few.inbound_streams = 2;
+    few.receiving.inbound_streams = 2;
     let all = pair.addresses[0].clone();
     restart(&mut pair, &all, &few);
     pair.run(Duration::from_secs(100));
@@ -101,7 +101,7 @@ fn a_peer_with_fewer_streams_gets_nothing_on_others() {
 fn messages_given_before_the_streams_were_agreed_come_back() {
     let config = AssociationConfig::default();
     let mut server = config.clone();
-    server.inbound_streams = 2;
+    server.receiving.inbound_streams = 2;
     let mut pair = Pair::new(1, server);
     pair.connect(config);
     let now = pair.net.now();
@@ -125,7 +125,7 @@ fn messages_given_before_the_streams_were_agreed_come_back() {
 /// window that was closed or open.
 fn first_flight(wait: Duration, reads: bool, config: &AssociationConfig) -> usize {
     let mut small = config.clone();
-    small.receive_buffer = 20_000;
+    small.receiving.receive_buffer = 20_000;
     let mut pair = Pair::new(1, config.clone());
     let mut first = request(&pair, config);
     first.config = Arc::new(if reads { config.clone() } else { small });
@@ -156,8 +156,8 @@ fn first_flight(wait: Duration, reads: bool, config: &AssociationConfig) -> usiz
 fn the_first_flight_after_a_restart_is_that_of_a_new_association() {
     for profile in ["default", "rfc9260", "rfc4960", "rfc2960"] {
         let mut config = AssociationConfig::profile(profile).unwrap();
-        config.heartbeat_interval = None;
-        config.one_packet_after_timeout = true;
+        config.timers.heartbeat_interval = None;
+        config.recovery.one_packet_after_timeout = true;
         let short = first_flight(Duration::from_millis(10), true, &config);
         assert!(short >= 2, "{profile}: {short}");
         let timed_out = first_flight(Duration::from_millis(3500), true, &config);

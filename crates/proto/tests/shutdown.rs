@@ -12,7 +12,7 @@ const LONG: Duration = Duration::from_secs(2000);
 
 fn config() -> AssociationConfig {
     let mut config = AssociationConfig::rfc9260();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     config.mtu.discovery = false;
     config
 }
@@ -134,7 +134,7 @@ fn data_that_comes_after_the_shutdown_is_answered_with_another() {
 // test: rfc9260 9.2 "SHOULD be set to the RECOMMENDED value of"
 fn a_shutdown_does_not_take_for_ever() {
     let mut config = config();
-    config.rto_max = Duration::from_secs(2);
+    config.timers.rto_max = Duration::from_secs(2);
     let mut pair = Pair::connected(1, config);
     // The peer never answers the SHUTDOWN, but is there, so that it is not given up as dead.
     pair.net.script(|sight| match sight.node == 0 && sight.has(kind::SHUTDOWN) {
@@ -161,8 +161,8 @@ fn a_shutdown_does_not_take_for_ever() {
 // test: rfc9260 9.2 "An endpoint SHOULD limit the number of retransmissions"
 fn a_shutdown_that_nobody_answers_is_given_up() {
     let mut config = config();
-    config.association_max_retrans = 3;
-    config.rto_max = Duration::from_secs(60);
+    config.paths.association_max_retrans = 3;
+    config.timers.rto_max = Duration::from_secs(60);
     let mut pair = Pair::connected(1, config);
     pair.net.script(|_| Verdict::Drop);
     pair.shutdown(0);
@@ -261,7 +261,7 @@ fn a_shutdown_ack_that_is_not_answered_tries_one_path_after_the_other() {
 #[test]
 fn autoclose_counts_from_the_last_user_data() {
     let mut config = config();
-    config.autoclose = Some(Duration::from_secs(5));
+    config.timers.autoclose = Some(Duration::from_secs(5));
     let mut pair = Pair::new(1, config.clone());
     pair.connect(config);
     assert!(pair.run_until(LONG, |pair| pair.both_up()));

@@ -9,10 +9,10 @@ use anabranch_proto::config::MtuConfig;
 /// Time for 200,000 bytes, and probes of a closed window.
 fn transfer(mtu: u16, window: usize) -> (Duration, u64) {
     let mut client = AssociationConfig::rfc9260();
-    client.heartbeat_interval = None;
+    client.timers.heartbeat_interval = None;
     client.mtu = MtuConfig::fixed(mtu);
     let mut server = client.clone();
-    server.receive_buffer = window;
+    server.receiving.receive_buffer = window;
     let mut pair = Pair::new(1, server);
     pair.connect(client);
     assert!(pair.run_until(Duration::from_secs(5), |pair| pair.both_up()));

@@ -15,20 +15,20 @@ use anabranch_wire::{Chunk, Packet, kind};
 /// What a study of one timeout starts from: windows of one packet on both paths.
 fn config(policy: RetransmissionPolicy, pmr: u32) -> AssociationConfig {
     let mut config = AssociationConfig::rfc2960();
-    config.initial_cwnd = InitialCwnd::Mtus(1);
-    config.idle_cwnd = IdleCwnd::Keep;
-    config.send_buffer = 64 << 20;
-    config.receive_buffer = 120_000;
-    config.retransmission = policy;
+    config.congestion.initial_cwnd = InitialCwnd::Mtus(1);
+    config.congestion.idle_cwnd = IdleCwnd::Keep;
+    config.sending.send_buffer = 64 << 20;
+    config.receiving.receive_buffer = 120_000;
+    config.paths.retransmission = policy;
     // The document lets the retransmission of TSN 1 time out although later TSNs are acknowledged
     // meanwhile; by RFC 2960 the fourth of these would retransmit it.
-    config.missing_reports = 255;
+    config.recovery.missing_reports = 255;
     // New data follows the timeout at once in Fig 3.8. In the study's results it waits for a SACK
     // (docs/caro.md).
-    config.one_packet_after_timeout = false;
+    config.recovery.one_packet_after_timeout = false;
     // Nor does the document delay acknowledgements.
-    config.sack_frequency = 1;
-    config.path_max_retrans = pmr;
+    config.acknowledging.sack_frequency = 1;
+    config.paths.path_max_retrans = pmr;
     config.mtu = MtuConfig::fixed(1500);
     config
 }
@@ -213,7 +213,7 @@ fn before(lines: &[String], millis: u64) -> Vec<String> {
 /// routes of this lifetime the discoveries that the timeout costs on both paths.
 fn fig_4_3(policy: RetransmissionPolicy, n: u32, lifetime: u64) -> (Vec<String>, [usize; 2]) {
     let mut config = config(policy, 5);
-    config.initial_cwnd = InitialCwnd::Mtus(n);
+    config.congestion.initial_cwnd = InitialCwnd::Mtus(n);
     let sent = Line::new(config, 40, |_, _| false).until(2000);
     // The first flight left on the primary path 1000 ms before; the alternate one was idle.
     let mut last = [Some(-1000), None];

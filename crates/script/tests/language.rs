@@ -50,7 +50,7 @@ fn what_is_not_understood_is_named_with_its_place() {
 fn what_there_is_not_is_named() {
     let cases = [
         ("--colour=blue", "t.pkt:1:1: no option --colour=blue"),
-        ("--set=rto_min=5", "t.pkt:1:1: '5' needs a unit: s, ms or us"),
+        ("--set=rto_min=5", "t.pkt:1:1: rto_min must be a time from 1 ns to 1 h, not '5'"),
         ("--profile=rfc1", "t.pkt:1:1: no profile rfc1"),
         ("+0 fork(3) = 0", "t.pkt:1:4: no call fork is known here"),
         ("+0 close(7) = 0", "t.pkt:1:4: there is no socket 7"),

@@ -58,7 +58,7 @@ pub enum SimError {
         /// Its name.
         option: &'static str,
         /// What is wrong.
-        reason: &'static str,
+        reason: std::borrow::Cow<'static, str>,
     },
     /// A time that has passed already.
     #[error("the time lies in the past")]

@@ -156,7 +156,10 @@ impl Network {
             return Err(SimError::Past);
         }
         if flow.bytes == Some(0) {
-            return Err(SimError::Option { option: "tcp bytes", reason: "must be at least 1" });
+            return Err(SimError::Option {
+                option: "tcp bytes",
+                reason: "must be at least 1".into(),
+            });
         }
         let addresses = self.pair_both_ways(flow.from, flow.to)?;
         let awaited = flow.bytes.is_some();

@@ -86,8 +86,8 @@ impl CrossTraffic {
     }
 
     pub(crate) fn validate(&self) -> Result<(), SimError> {
-        let check = |ok: bool, option, reason| {
-            if ok { Ok(()) } else { Err(SimError::Option { option, reason }) }
+        let check = |ok: bool, option, reason: &'static str| {
+            if ok { Ok(()) } else { Err(SimError::Option { option, reason: reason.into() }) }
         };
         let (TrafficPattern::Constant { rate_bps } | TrafficPattern::ParetoOnOff { rate_bps, .. }) =
             self.pattern;

@@ -176,12 +176,12 @@ impl Transfer {
     }
 
     pub(crate) fn validate(&self) -> Result<(), SimError> {
-        let check = |ok: bool, option, reason| {
-            if ok { Ok(()) } else { Err(SimError::Option { option, reason }) }
+        let check = |ok: bool, option, reason: &'static str| {
+            if ok { Ok(()) } else { Err(SimError::Option { option, reason: reason.into() }) }
         };
         check(self.from != self.to, "transfer to", "must be another endpoint than from")?;
         check(
-            (1..=self.sender.max_message_size).contains(&self.message_size),
+            (1..=self.sender.sending.max_message_size).contains(&self.message_size),
             "transfer message_size",
             "must lie between 1 and max_message_size",
         )?;
@@ -196,7 +196,7 @@ impl Transfer {
         )?;
         let config = |error: anabranch_proto::config::ConfigError| SimError::Option {
             option: error.option,
-            reason: error.reason,
+            reason: error.expected.into(),
         };
         self.sender.validate().map_err(config)?;
         self.receiver.validate().map_err(config)

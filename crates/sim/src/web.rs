@@ -128,8 +128,8 @@ impl Network {
         if spec.start < self.now {
             return Err(SimError::Past);
         }
-        let check = |ok: bool, option, reason| {
-            if ok { Ok(()) } else { Err(SimError::Option { option, reason }) }
+        let check = |ok: bool, option, reason: &'static str| {
+            if ok { Ok(()) } else { Err(SimError::Option { option, reason: reason.into() }) }
         };
         check(spec.rate > 0.0 && spec.rate <= 1e6, "web rate", "must lie between 0 and 10^6")?;
         check(spec.request.is_valid(), "web request", "needs a median of 1 to its greatest size")?;

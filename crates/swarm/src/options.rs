@@ -376,7 +376,7 @@ fn short_lives(d: &mut Draw, traffic: &mut [Traffic; 2], configs: &mut [Associat
     for (traffic, config) in traffic.iter_mut().zip(configs) {
         if d.one_in(8) {
             traffic.mortal = d.of(&[Probability::percent(60), Probability::ONE]);
-            config.send_buffer = d.scale(1, 20_000) as usize;
+            config.sending.send_buffer = d.scale(1, 20_000) as usize;
         }
     }
 }

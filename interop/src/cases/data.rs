@@ -60,7 +60,7 @@ pub(super) async fn both(lane: &Lane, slot: u16, impaired: bool) -> Result<(), S
 /// The same with losses, and NR-SACKs if the peer has them.
 pub(super) async fn nr_sack(lane: &Lane, slot: u16) -> Result<(), String> {
     let mut setting = Setting { impaired: true, ..Setting::default() };
-    setting.config.nr_sack = true;
+    setting.config.acknowledging.nr_sack = true;
     let statistics = exchange(lane, slot, setting).await?;
     let counters = statistics.counters;
     let (sent, received) = (counters.nr_sacks_sent, counters.nr_sacks_received);
@@ -76,7 +76,7 @@ pub(super) async fn nr_sack(lane: &Lane, slot: u16) -> Result<(), String> {
 pub(super) async fn multipath(lane: &Lane, slot: u16) -> Result<(), String> {
     let mut setting = Setting { links: &[0, 1], impaired: true, ..Setting::default() };
     setting.config = setting.config.with_multipath(MultipathMode::Cmt);
-    setting.config.nr_sack = true;
+    setting.config.acknowledging.nr_sack = true;
     let statistics = exchange(lane, slot, setting).await?;
     let sent = [0, 1].map(|link| {
         let remote = net::far(lane.family, link);
@@ -103,7 +103,7 @@ async fn exchange(lane: &Lane, slot: u16, mut setting: Setting<'_>) -> Result<St
     wanted.extend_from_slice(&ours);
     if setting.impaired && lane.kind == Kind::Pion {
         // Each packet of these would wait for a delayed SACK.
-        setting.config.sack_delay = Duration::from_millis(10);
+        setting.config.acknowledging.sack_delay = Duration::from_millis(10);
     }
     let meeting = Meeting::ours(lane, slot, setting).await?;
     let command = format!("source {count} {SIZE} {STREAMS} {SEED}");

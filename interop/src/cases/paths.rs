@@ -14,7 +14,7 @@ use crate::side::{self, Setting};
 /// time.
 pub(crate) async fn cut_each(lane: &Lane, slot: u16) -> Result<(), String> {
     let mut config = side::config();
-    config.path_max_retrans = 1;
+    config.paths.path_max_retrans = 1;
     let setting = Setting { links: &[0, 1], config, ..Setting::default() };
     let meeting = Meeting::ours(lane, slot, setting).await?;
     let association = &meeting.association;

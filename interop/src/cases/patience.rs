@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(1500);
 
 pub(super) async fn window(lane: &Lane, slot: u16) -> Result<(), String> {
     let mut config = side::config();
-    config.receive_buffer = BUFFER;
+    config.receiving.receive_buffer = BUFFER;
     let setting = Setting { buffer: BUFFER, config, ..Setting::default() };
     let meeting = Meeting::ours(lane, slot, setting).await?;
     let association = &meeting.association;

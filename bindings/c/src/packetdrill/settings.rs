@@ -54,25 +54,26 @@ pub(super) fn apply(config: &mut AssociationConfig, text: &str) {
             *config = before;
         }
     }
-    config.rto_max = config.rto_max.max(config.rto_min);
-    config.rto_initial = config.rto_initial.clamp(config.rto_min, config.rto_max);
+    config.timers.rto_max = config.timers.rto_max.max(config.timers.rto_min);
+    config.timers.rto_initial =
+        config.timers.rto_initial.clamp(config.timers.rto_min, config.timers.rto_max);
 }
 
 fn set(config: &mut AssociationConfig, name: &str, value: u32) {
     let milliseconds = Duration::from_millis(value.into());
     match name {
-        "rto_min" => config.rto_min = milliseconds,
-        "rto_max" => config.rto_max = milliseconds,
-        "rto_initial" => config.rto_initial = milliseconds,
-        "delayed_sack_time" => config.sack_delay = milliseconds,
-        "sack_freq" => config.sack_frequency = value,
-        "heartbeat_interval" => config.heartbeat_interval = Some(milliseconds),
-        "initial_cwnd" => config.initial_cwnd = InitialCwnd::Mtus(value),
-        "maxburst" if value == 0 => config.burst = BurstControl::Unlimited,
-        "maxburst" => config.burst = BurstControl::MaxBurst(value),
-        "init_rtx_max" => config.max_init_retransmits = value,
-        "assoc_rtx_max" => config.association_max_retrans = value,
-        "path_rtx_max" => config.path_max_retrans = value,
+        "rto_min" => config.timers.rto_min = milliseconds,
+        "rto_max" => config.timers.rto_max = milliseconds,
+        "rto_initial" => config.timers.rto_initial = milliseconds,
+        "delayed_sack_time" => config.acknowledging.sack_delay = milliseconds,
+        "sack_freq" => config.acknowledging.sack_frequency = value,
+        "heartbeat_interval" => config.timers.heartbeat_interval = Some(milliseconds),
+        "initial_cwnd" => config.congestion.initial_cwnd = InitialCwnd::Mtus(value),
+        "maxburst" if value == 0 => config.congestion.burst = BurstControl::Unlimited,
+        "maxburst" => config.congestion.burst = BurstControl::MaxBurst(value),
+        "init_rtx_max" => config.paths.max_init_retransmits = value,
+        "assoc_rtx_max" => config.paths.association_max_retrans = value,
+        "path_rtx_max" => config.paths.path_max_retrans = value,
         _ => {}
     }
 }
@@ -94,10 +95,10 @@ mod tests {
     fn sysctl_lines_end_in_a_valid_configuration_whatever_they_say() {
         let mut config = AssociationConfig::rfc9260();
         apply(&mut config, "net.inet.sctp.rto_initial=100\nrto_min=100\nmaxburst=0\nnonsense\n");
-        assert_eq!(config.rto_min, Duration::from_millis(100));
-        assert_eq!(config.rto_initial, Duration::from_millis(100));
-        assert_eq!(config.burst, BurstControl::Unlimited);
+        assert_eq!(config.timers.rto_min, Duration::from_millis(100));
+        assert_eq!(config.timers.rto_initial, Duration::from_millis(100));
+        assert_eq!(config.congestion.burst, BurstControl::Unlimited);
         apply(&mut config, "rto_min=90000\ndelayed_sack_time=9999\ninitial_cwnd=0\nrto_min=0\n");
-        assert_eq!(config.sack_delay, Duration::from_millis(200));
+        assert_eq!(config.acknowledging.sack_delay, Duration::from_millis(200));
     }
 }

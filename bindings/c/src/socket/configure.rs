@@ -10,11 +10,6 @@ pub(crate) const FUTURE_ASSOC: i32 = 0;
 const CURRENT_ASSOC: i32 = 1;
 pub(crate) const ALL_ASSOC: i32 = 2;
 
-/// Configurations cannot be compared but by what they show of themselves: all.
-fn same(one: &AssociationConfig, other: &AssociationConfig) -> bool {
-    format!("{one:?}") == format!("{other:?}")
-}
-
 impl Socket {
     /// Changes options of associations. `id` says of which: that one, those to come, those that
     /// are up, or all; with a one-to-one socket it has no meaning. What cannot change once a
@@ -31,7 +26,7 @@ impl Socket {
             change(&mut config);
             let future = matches!(id, FUTURE_ASSOC | ALL_ASSOC);
             let fixed = !future || state.listening || (one_to_one && !state.peers.is_empty());
-            if fixed && !same(&state.options.config.adjusted(&config), &config) {
+            if fixed && state.options.config.adjusted(&config) != config {
                 return Err(Errno::EOPNOTSUPP);
             }
             if future {

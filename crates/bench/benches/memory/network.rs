@@ -51,7 +51,7 @@ impl Network {
     ) -> Result<Self, String> {
         let mut config = AssociationConfig::default();
         config.mtu = MtuConfig::fixed(1500);
-        config.nr_sack = nr_sack;
+        config.acknowledging.nr_sack = nr_sack;
         let config = Arc::new(config);
         let mut ends = Vec::new();
         for node in 0..2 {

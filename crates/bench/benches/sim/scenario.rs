@@ -76,8 +76,8 @@ fn simulate(
     let (from, to) = (network.add_endpoint(sender)?, network.add_endpoint(receiver)?);
     let mut config = AssociationConfig::rfc2960();
     config.mtu = MtuConfig::fixed(1500);
-    config.receive_buffer = 65_536;
-    config.retransmission = point.policy;
+    config.receiving.receive_buffer = 65_536;
+    config.paths.retransmission = point.policy;
     let transfer = network.add_transfer(Transfer::bulk(from, to, bytes).config(config))?;
     network.run(Instant::from_secs(5000));
     let result = network.transfer(transfer);

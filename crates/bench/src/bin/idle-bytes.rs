@@ -58,8 +58,8 @@ fn main() -> ExitCode {
 
 fn measure() -> Result<usize, String> {
     let mut options = AssociationConfig::default();
-    options.outbound_streams = STREAMS;
-    options.inbound_streams = STREAMS;
+    options.sending.outbound_streams = STREAMS;
+    options.receiving.inbound_streams = STREAMS;
     let options = Arc::new(options);
     let mut run = Run::new(&options)?;
     let before = held();

@@ -9,6 +9,7 @@ mod get;
 #[cfg(unix)]
 mod inspect;
 mod lab;
+pub(crate) mod options;
 mod perf;
 mod script;
 mod serve;
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Emulate(emulate::Emulate),
     Lab(lab::Lab),
     Advise(advise::Advise),
+    Options(options::Options),
     Script(script::Script),
     Swarm(swarm::Swarm),
     Completions(shell::Completions),
@@ -53,6 +55,7 @@ impl Command {
             Self::Emulate(command) => command.run().await,
             Self::Lab(command) => command.run().await,
             Self::Advise(command) => command.run(),
+            Self::Options(command) => command.run(),
             Self::Script(command) => command.run(),
             Self::Swarm(command) => command.run().await,
             Self::Completions(command) => command.run(),

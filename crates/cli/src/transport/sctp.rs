@@ -28,8 +28,8 @@ pub(crate) async fn serve(
     udp_port: Option<u16>,
 ) -> Result<(), Failure> {
     let mut config = association_config(options)?;
-    config.outbound_streams = SERVED_STREAMS;
-    config.inbound_streams = SERVED_STREAMS;
+    config.sending.outbound_streams = SERVED_STREAMS;
+    config.receiving.inbound_streams = SERVED_STREAMS;
     let addresses = &service.listen.addresses;
     let endpoint =
         Binding { transport, addresses, udp_port, remote_udp_port: None, options }.server()?;

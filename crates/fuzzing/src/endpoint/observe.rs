@@ -128,11 +128,17 @@ impl World {
                 assert!(flight >= stats.outstanding_bytes);
                 // One message more than the limit, and the bookkeeping.
                 let buffered = stats.send_queue_bytes + stats.outstanding_bytes;
-                assert!(buffered <= end.config.send_buffer + (64 << 10) + 1, "{buffered} buffered");
+                assert!(
+                    buffered <= end.config.sending.send_buffer + (64 << 10) + 1,
+                    "{buffered} buffered"
+                );
                 // The chunk that fills a gap or probes a window may be one packet too much.
                 let excess = 4096.max(2 * usize::from(end.config.mtu.max));
                 let used = stats.receive_buffer_used;
-                assert!(used <= 2 * end.config.receive_buffer + excess, "{used} received");
+                assert!(
+                    used <= 2 * end.config.receiving.receive_buffer + excess,
+                    "{used} received"
+                );
                 if stats.outstanding_chunks > 0 && !association.is_closed() {
                     let deadline = end.endpoint.next_deadline();
                     assert!(deadline.is_some(), "data outstanding and no timer runs: {stats:?}");

@@ -70,20 +70,20 @@ fn association_config(setup: Setup, small: bool) -> AssociationConfig {
         2 => AssociationConfig::rfc4960(),
         _ => AssociationConfig::rfc2960(),
     };
-    config.scheduler = match setup.scheduler % 3 {
+    config.sending.scheduler = match setup.scheduler % 3 {
         0 => SchedulerKind::Fifo,
         1 => SchedulerKind::RoundRobin,
         _ => SchedulerKind::Priority,
     };
-    config.send_buffer = 64 << 10;
-    config.receive_buffer = if small { 1500 } else { 64 << 10 };
-    config.outbound_streams = if setup.few_streams { 1 } else { 300 };
-    config.inbound_streams = if setup.few_streams { 2 } else { 65_535 };
-    config.nagle = setup.nagle;
+    config.sending.send_buffer = 64 << 10;
+    config.receiving.receive_buffer = if small { 1500 } else { 64 << 10 };
+    config.sending.outbound_streams = if setup.few_streams { 1 } else { 300 };
+    config.receiving.inbound_streams = if setup.few_streams { 2 } else { 65_535 };
+    config.sending.nagle = setup.nagle;
     config.mtu.max = if setup.large_mtu { 9000 } else { 1500 };
-    config.autoclose = setup.autoclose.then_some(Duration::from_secs(20));
+    config.timers.autoclose = setup.autoclose.then_some(Duration::from_secs(20));
     if setup.partial_delivery {
-        config.partial_delivery_point = 2000;
+        config.receiving.partial_delivery_point = 2000;
     }
     config
 }

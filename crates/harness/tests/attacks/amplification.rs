@@ -79,7 +79,7 @@ fn address_list() -> Attack {
 /// The attacker wants much, and acknowledges it all.
 fn bulk_with_address_list() -> Attack {
     let mut config = AssociationConfig::default();
-    config.send_buffer = 1 << 24;
+    config.sending.send_buffer = 1 << 24;
     let (mut target, id) = Target::connected(config, &victims());
     let now = target.now;
     for _ in 0..100 {

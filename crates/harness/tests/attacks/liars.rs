@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_secs(600);
 
 fn config() -> AssociationConfig {
     let mut config = AssociationConfig::default();
-    config.send_buffer = 2 * BYTES;
+    config.sending.send_buffer = 2 * BYTES;
     config
 }
 

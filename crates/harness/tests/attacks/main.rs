@@ -81,7 +81,7 @@ pub(crate) fn attack(name: &'static str, figures: impl Into<Vec<Figure>>) -> Att
 /// Associations that send nothing of their own accord, so that packets can be counted.
 pub(crate) fn quiet() -> AssociationConfig {
     let mut config = AssociationConfig::default();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     config.mtu.discovery = false;
     config
 }

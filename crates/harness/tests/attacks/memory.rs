@@ -15,7 +15,7 @@ const BESIDE: u64 = 64 << 10;
 
 fn connected() -> (Target, AssociationId) {
     let mut config = quiet();
-    config.receive_buffer = BUFFER;
+    config.receiving.receive_buffer = BUFFER;
     Target::connected(config, &[])
 }
 

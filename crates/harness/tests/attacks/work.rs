@@ -29,7 +29,7 @@ fn toggled_gaps() -> Attack {
     const OUTSTANDING: u32 = 5000;
     const SACKS: u64 = 1000;
     let mut config = quiet();
-    config.send_buffer = 64 << 20;
+    config.sending.send_buffer = 64 << 20;
     let (mut target, id) = Target::connected(config, &[]);
     let now = target.now;
     for _ in 0..40_000 {

@@ -352,7 +352,7 @@ series = "policy"
         // Variants share their seeds, values do not.
         assert_eq!(scenario.points[0].seed_key, scenario.points[1].seed_key);
         assert_ne!(scenario.points[0].seed_key, scenario.points[2].seed_key);
-        let policy = |index: usize| scenario.points[index].setup.sender.retransmission;
+        let policy = |index: usize| scenario.points[index].setup.sender.paths.retransmission;
         assert_ne!(policy(0), policy(1));
         assert_eq!(policy(0), policy(2));
     }
@@ -363,7 +363,7 @@ series = "policy"
             read(&text(), &[("loss", "3 %"), ("association.pmr", "0"), ("policy", "Alt")]).unwrap();
         assert_eq!(scenario.points.len(), 1);
         assert_eq!(scenario.points[0].key, "loss=3 %, policy=Alt");
-        assert_eq!(scenario.points[0].setup.sender.path_max_retrans, 0);
+        assert_eq!(scenario.points[0].setup.sender.paths.path_max_retrans, 0);
         // A value that the file does not have is tried all the same.
         let scenario = read(&text(), &[("loss", "7 %")]).unwrap();
         assert_eq!(scenario.points[0].key, "loss=7 %, policy=Same");

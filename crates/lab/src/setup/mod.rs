@@ -144,7 +144,7 @@ message = "1452 B"
         assert_eq!(core.name, "primary.core");
         // Two times 10 Mb/s times 90 ms.
         assert_eq!(core.forward.queue, Queue::Bytes(225_000));
-        assert_eq!(setup.sender.missing_reports, 4);
+        assert_eq!(setup.sender.recovery.missing_reports, 4);
         assert_eq!(setup.transfers[0].messages(), 2889);
     }
 

@@ -1,5 +1,6 @@
 //! From a setup to a network.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,8 +96,10 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
 }
 
 /// Cannot happen with a setup that was read from a file.
-pub(super) const UNKNOWN: SimError =
-    SimError::Option { option: "setup", reason: "names a node or link that is not there" };
+pub(super) const UNKNOWN: SimError = SimError::Option {
+    option: "setup",
+    reason: Cow::Borrowed("names a node or link that is not there"),
+};
 
 fn config(channel: &Channel) -> LinkConfig {
     let queue = match channel.queue {

@@ -31,7 +31,7 @@ impl Association {
         let nr_blocks = sack.nr_gap_blocks.iter().map(|block| (block.start, block.end));
         self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         let mut summary = std::mem::take(&mut self.summary);
-        summary.split = self.config.multipath.is_some();
+        summary.split = self.config.multipath.is_on();
         summary.covered_packets = covered_packets;
         let send = &mut self.send;
         let digest = self.acknowledged.digest(
@@ -159,7 +159,7 @@ impl Association {
             let ack = &self.summary.paths[index];
             // With timestamps the echo told which transmission arrived.
             // req: rfc7829 3.2 "SHOULD NOT move a destination address in PF state back to active"
-            let credited = self.config.credit_retransmissions
+            let credited = self.config.recovery.credit_retransmissions
                 && !self.timestamps.in_use
                 && !self.needs_proof(index);
             if ack.proven || (credited && ack.alive) {
@@ -178,7 +178,8 @@ impl Association {
             self.outstanding.report_missing(*tsn, 1);
         }
         loss::detect(
-            &self.config,
+            &self.config.recovery,
+            self.config.revision,
             &self.summary,
             &self.acknowledged,
             |path| paths[path].recovery_exit.is_some(),
@@ -219,9 +220,10 @@ impl Association {
             // RFC 9260 section 7.2.4, step 2.
             // req: rfc9260 7.2.4 "SHOULD NOT change for any destinations due"
             if begins {
-                path.recovery_exit = Some(match self.config.multipath {
-                    Some(_) => RecoveryExit::Packet(number),
-                    None => RecoveryExit::Tsn(highest),
+                path.recovery_exit = Some(if self.config.multipath.is_on() {
+                    RecoveryExit::Packet(number)
+                } else {
+                    RecoveryExit::Tsn(highest)
                 });
                 path.lowered_at = number;
                 let coupling = self
@@ -299,7 +301,7 @@ impl Association {
 
     /// Max.Burst as cwnd's cut, applied when the time comes to send new data.
     pub(super) fn cut_cwnd_to_burst(&mut self, path: usize) {
-        if let BurstControl::MaxBurstCutsCwnd(packets) = self.config.burst {
+        if let BurstControl::MaxBurstCutsCwnd(packets) = self.config.congestion.burst {
             let flight = self.outstanding.flight(path);
             self.paths[path].congestion.on_burst_limit(flight, packets);
         }

@@ -63,9 +63,10 @@ impl Association {
         if known.is_some() || !matches!(self.state, State::CookieWait { .. }) {
             return known;
         }
-        let (encapsulation, port) = (self.surroundings.encapsulation, arrival.remote_udp_port);
+        let port = arrival.remote_udp_port;
+        let setup = self.config.of_path(self.surroundings.encapsulation);
         let (local, remote) = (arrival.local, arrival.remote);
-        self.paths.push(Path::new(now, local, remote, port, encapsulation, &self.config));
+        self.paths.push(Path::new(now, local, remote, port, &setup));
         self.outstanding.set_paths(self.paths.len());
         Some(self.paths.len() - 1)
     }
@@ -103,7 +104,7 @@ impl Association {
         let path = &mut self.paths[index];
         path.heartbeat = crate::path::Heartbeat::default();
         // As if it had been asked for long.
-        path.error_count = self.config.path_max_retrans.saturating_add(4);
+        path.error_count = self.config.paths.path_max_retrans.saturating_add(4);
         self.set_path_state(index, PathState::Inactive);
         self.schedule_heartbeat(now, index);
     }
@@ -115,7 +116,7 @@ impl Association {
         if path.is_verified() || path.state != PathState::Inactive || !self.state.heartbeats() {
             return;
         }
-        if path.last_probe + self.config.rto_initial <= now {
+        if path.last_probe + self.config.timers.rto_initial <= now {
             path.heartbeat.demand(now);
         }
     }

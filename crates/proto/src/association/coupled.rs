@@ -7,7 +7,7 @@ impl Association {
     /// Writes down how all paths are, with so many bytes in flight on each, unless the paths do not
     /// depend on each other.
     pub(super) fn view_paths(&mut self, flight: impl Fn(&Self, usize) -> usize) -> Coupling {
-        let coupling = self.config.multipath.map_or(Coupling::Uncoupled, |m| m.coupling);
+        let coupling = self.config.concurrent().map_or(Coupling::Uncoupled, |m| m.coupling);
         if coupling != Coupling::Uncoupled {
             let mut views = std::mem::take(&mut self.path_views);
             views.clear();

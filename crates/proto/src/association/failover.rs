@@ -25,7 +25,7 @@ impl Association {
         let after = before.step(
             input,
             &View {
-                dormant: self.config.dormant,
+                dormant: self.config.paths.dormant,
                 count: paths.len(),
                 is_active: &|path| paths[path].is_active(),
                 alternate: &|path| policy::alternate(paths, path),
@@ -115,12 +115,12 @@ impl Association {
     // req: rfc7829 5 "It MUST be possible to disable the Primary Path Switchover operation"
     // exempt: rfc7829 5 "the PSMR MUST be set greater than or equal to the PMR value" the primary path is given up after its failover only, so that a lower value takes effect as PMR does; the studies have such values
     pub(super) fn may_give_up_primary(&self) -> bool {
-        let exceeded = (self.config.change_primary_threshold)
+        let exceeded = (self.config.paths.change_primary_threshold)
             .is_some_and(|threshold| self.paths[self.primary].error_count > threshold);
         if !exceeded || self.phase == Phase::Primary {
             return false;
         }
-        let promising = !self.config.informed_failover || self.promises_more() == Some(true);
+        let promising = !self.config.paths.informed_failover || self.promises_more() == Some(true);
         if !promising {
             mark!(PrimaryKept);
         }
@@ -139,7 +139,7 @@ impl Association {
     /// The path for a chunk that path `from` lost.
     pub(super) fn rtx_path(&self, by: LostBy, from: usize) -> usize {
         let flight = |path| self.outstanding.flight(path);
-        self.config.retransmission.path(by, from, &self.paths, flight)
+        self.config.paths.retransmission.path(by, from, &self.paths, flight)
     }
 
     /// What waited to be retransmitted on a path that failed goes out on another one.

@@ -20,7 +20,6 @@ use crate::path::Path;
 use crate::policy::failover::Phase;
 use crate::policy::{self, InitiationOrder};
 use crate::receive::Receiver;
-use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
 use crate::send::{Blocking, Occupancy, Outstanding, SendQueue};
@@ -44,8 +43,8 @@ fn paths_to(
     config: &AssociationConfig,
     surroundings: &Surroundings,
 ) -> Vec<Path> {
-    let new =
-        |local, remote| Path::new(now, local, remote, udp_port, surroundings.encapsulation, config);
+    let setup = config.of_path(surroundings.encapsulation);
+    let new = |local, remote| Path::new(now, local, remote, udp_port, &setup);
     let reaches =
         |local: &IpAddr, remote: &IpAddr| surroundings.common.routes.reaches(*local, *remote);
     let mut paths: Vec<Path> =
@@ -123,7 +122,7 @@ impl Association {
             adaptation: None,
             watch: Watch::default(),
             no_sctp_since: None,
-            send: SendQueue::new(&config),
+            send: SendQueue::new(&config.sending),
             outstanding,
             acknowledged: Acknowledged::default(),
             summary: AckSummary::default(),
@@ -137,8 +136,13 @@ impl Association {
             sack_since_probe: false,
             awaits_sack: false,
             initial_tsn,
-            receiver: Receiver::new(tsn::first(peer_initial_tsn), inbound_streams, &config),
-            acknowledger: Acknowledger::new(&config),
+            receiver: Receiver::new(
+                tsn::first(peer_initial_tsn),
+                inbound_streams,
+                &config.receiving,
+                config.mtu.max,
+            ),
+            acknowledger: config.acknowledger(),
             sack_path: 0,
             control: VecDeque::new(),
             answer_room: 0,
@@ -207,14 +211,14 @@ impl Association {
     }
 
     fn enter_cookie_wait(&mut self, now: Instant, preserve: Option<u32>, stale: u32) {
-        let t1 = Repeat::new(now, self.config.rto_initial, self.active);
+        let t1 = Repeat::new(now, self.config.timers.rto_initial, self.active);
         self.state = State::CookieWait { t1, preserve, stale };
         self.queue_inits();
     }
 
     /// Queues INIT for the address whose turn it is, or for all (caro 6.3.2).
     fn queue_inits(&mut self) {
-        match self.config.initiation {
+        match self.config.paths.initiation {
             InitiationOrder::Sequential => self.queue(self.active, Control::Init),
             InitiationOrder::Parallel => {
                 mark!(ParallelInit);
@@ -259,7 +263,7 @@ impl Association {
         self.control.clear();
         if let State::CookieWait { t1, .. } = &mut self.state {
             t1.path = next;
-            if was_turn && self.config.initiation == InitiationOrder::Sequential {
+            if was_turn && self.config.paths.initiation == InitiationOrder::Sequential {
                 t1.deadline = now + t1.interval;
                 self.queue_inits();
             }
@@ -277,7 +281,7 @@ impl Association {
         init_value(
             self.local_tag,
             self.initial_tsn,
-            (self.config.outbound_streams, self.config.inbound_streams),
+            (self.config.sending.outbound_streams, self.config.receiving.inbound_streams),
             &self.config,
             &self.surroundings,
             &remotes,
@@ -339,12 +343,17 @@ impl Association {
         self.open_window(peer.rwnd);
         // req: rfc9260 5.1.1 "the endpoint MUST use MIS outbound streams"
         // req: rfc9260 5.1.1 "outbound stream identifier range for either endpoint MUST"
-        let outbound = self.config.outbound_streams.min(peer.inbound_streams);
+        let outbound = self.config.sending.outbound_streams.min(peer.inbound_streams);
         self.agree_on_streams(outbound);
-        let inbound = self.config.inbound_streams.min(peer.outbound_streams);
-        self.receiver = Receiver::new(tsn::first(peer.initial_tsn), inbound, &self.config);
-        self.timestamps = Timestamps::new(self.config.timestamps && peer.timestamps);
-        self.nr_sack = self.config.nr_sack && peer.nr_sack;
+        let inbound = self.config.receiving.inbound_streams.min(peer.outbound_streams);
+        self.receiver = Receiver::new(
+            tsn::first(peer.initial_tsn),
+            inbound,
+            &self.config.receiving,
+            self.config.mtu.max,
+        );
+        self.timestamps = Timestamps::new(self.config.recovery.timestamps && peer.timestamps);
+        self.nr_sack = self.config.acknowledging.nr_sack && peer.nr_sack;
         let path = self.learn_addresses(now, &peer.addresses, path);
         self.adaptation = peer.adaptation;
         let mut unrecognized = Vec::new();
@@ -495,7 +504,7 @@ impl Association {
         };
         // req: rfc9260 4 "This MUST be repeated up to 'Max.Init.Retransmits'"
         // req: rfc9260 4 "MUST abort the initialization process and report"
-        if t1.count >= self.config.max_init_retransmits {
+        if t1.count >= self.config.paths.max_init_retransmits {
             mark!(InitGivenUp);
             self.close(CloseReason::ConnectTimeout);
             return;
@@ -505,7 +514,7 @@ impl Association {
         // req: rfc9260 5.1.4 "MUST retransmit the COOKIE ECHO chunk and"
         // req: rfc9260 5.1.6 "MUST follow the rules defined in Section"
         // req: rfc9260 5.1 "SHOULD use all addresses of the peer similar"
-        t1.again(now, self.config.rto_max, next);
+        t1.again(now, self.config.timers.rto_max, next);
         self.active = next;
         self.control.retain(|(_, queued)| !matches!(queued, Control::Init | Control::CookieEcho));
         match control {

@@ -16,11 +16,11 @@ impl Association {
     // req: rfc9260 5.4 "SHOULD be limited by the 'HB.Max.Burst' parameter"
     pub(super) fn start_supervision(&mut self, now: Instant) {
         self.choose_concurrent_paths();
-        let burst = self.config.hb_max_burst.max(1);
+        let burst = self.config.paths.hb_max_burst.max(1);
         let mut unconfirmed = 0;
         for index in 0..self.paths.len() {
             if self.paths[index].state == PathState::Unconfirmed {
-                let wait = self.config.rto_initial * (unconfirmed / burst);
+                let wait = self.config.timers.rto_initial * (unconfirmed / burst);
                 self.paths[index].heartbeat.schedule(Some(now + wait));
                 unconfirmed += 1;
             } else {
@@ -47,14 +47,15 @@ impl Association {
         }
         let path = &self.paths[index];
         let rto = path.rtt.rto();
-        let rarer = path.verification_back_off(self.config.path_max_retrans);
+        let rarer = path.verification_back_off(self.config.paths.path_max_retrans);
         let mut due = self
             .config
+            .timers
             .heartbeat_interval
             .map(|interval| from + heartbeat::period(interval * rarer, rto, &mut self.rng));
         if self.measures_loss() {
             // Not before the one on its way counts as unanswered: a later one would take its place.
-            let probe = from + self.config.loss_probe_interval.max(rto);
+            let probe = from + self.config.paths.loss_probe_interval.max(rto);
             due = Some(due.map_or(probe, |due| due.min(probe)));
         }
         self.paths[index].heartbeat.schedule(due);
@@ -71,9 +72,9 @@ impl Association {
             }
         }
         let path = &self.paths[index];
-        let mut interval = self.config.heartbeat_interval.unwrap_or(Duration::ZERO);
+        let mut interval = self.config.timers.heartbeat_interval.unwrap_or(Duration::ZERO);
         if self.measures_loss() {
-            interval = interval.min(self.config.loss_probe_interval);
+            interval = interval.min(self.config.paths.loss_probe_interval);
         }
         if !path.heartbeat.is_due(now) {
             return;
@@ -109,8 +110,11 @@ impl Association {
             // not answer costs no more than HB.Max.Burst in an RTO either.
             let others =
                 self.paths.iter().filter(|path| path.state == PathState::Unconfirmed).count() - 1;
-            let turns = u32::try_from(others).unwrap_or(u32::MAX) / self.config.hb_max_burst.max(1);
-            self.paths[index].heartbeat.schedule(Some(now + self.config.rto_initial * turns));
+            let turns =
+                u32::try_from(others).unwrap_or(u32::MAX) / self.config.paths.hb_max_burst.max(1);
+            self.paths[index]
+                .heartbeat
+                .schedule(Some(now + self.config.timers.rto_initial * turns));
         } else if self.repeats_heartbeats_at_once()
             && self.paths[index].is_verified()
             && !self.paths[index].is_potentially_failed()
@@ -123,14 +127,14 @@ impl Association {
     }
 
     pub(super) fn repeats_heartbeats_at_once(&self) -> bool {
-        self.config.heartbeat_retry == HeartbeatRetry::AtOnce
-            && self.config.heartbeat_interval.is_some()
+        self.config.paths.heartbeat_retry == HeartbeatRetry::AtOnce
+            && self.config.timers.heartbeat_interval.is_some()
     }
 
     /// Whether idle paths are probed for their loss.
     fn measures_loss(&self) -> bool {
-        self.config.informed_failover
-            && self.config.change_primary_threshold.is_some()
+        self.config.paths.informed_failover
+            && self.config.paths.change_primary_threshold.is_some()
             && self.paths.len() > 1
     }
 

@@ -355,7 +355,7 @@ impl Association {
         self.counters.sacks_received += 1;
         // A list this short was not cut for want of room in the packet.
         let complete = raw.value.len() < 400;
-        let delays = self.config.multipath.is_some_and(|multipath| multipath.delayed_acks);
+        let delays = self.config.concurrent().is_some_and(|multipath| multipath.delayed_acks);
         let covered = if delays { acknowledge::covered_packets(raw.flags) } else { 0 };
         self.on_acknowledgement(now, path, sack, complete, covered);
     }

@@ -517,7 +517,7 @@ impl Association {
     /// Allows the next Max.Burst packets: called once for every event that may let data go.
     fn begin_burst(&mut self) {
         use crate::config::BurstControl::{MaxBurst, MaxBurstCutsCwnd};
-        let packets = match self.config.burst {
+        let packets = match self.config.congestion.burst {
             MaxBurst(packets) | MaxBurstCutsCwnd(packets) => packets,
             // What was left of another way of bounding bursts does not go on.
             _ => u32::MAX,

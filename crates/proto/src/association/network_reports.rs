@@ -23,7 +23,9 @@ impl Association {
         self.paths[index].next_send_error = now + rto;
         let elsewhere =
             (self.paths.iter().enumerate()).any(|(other, path)| other != index && path.is_active());
-        if self.outstanding.in_flight(index) && (elsewhere || self.config.vigilance.is_none()) {
+        if self.outstanding.in_flight(index)
+            && (elsewhere || self.config.paths.vigilance().is_none())
+        {
             mark!(SendErrorInFlight);
             self.time_out(now, index, false);
         } else if self.is_established() && !self.paths[index].is_potentially_failed() {
@@ -63,7 +65,7 @@ impl Association {
             let path = &self.paths[index];
             if alternative && (path.is_active() || path.is_potentially_failed()) {
                 mark!(AddressVanished);
-                self.paths[index].error_count = self.config.path_max_retrans;
+                self.paths[index].error_count = self.config.paths.path_max_retrans;
                 if self.outstanding.in_flight(index) {
                     self.on_t3(now, index);
                 } else {
@@ -144,7 +146,7 @@ impl Association {
             self.refused(now, pair, CloseReason::NoSctp);
             return;
         }
-        let believed = match self.config.protocol_unreachable {
+        let believed = match self.config.paths.protocol_unreachable {
             ProtocolUnreachable::Aborts => true,
             ProtocolUnreachable::AbortsWhenRepeated => {
                 let since = *self.no_sctp_since.get_or_insert(now);

@@ -15,7 +15,7 @@ impl Association {
         path.error_count = path.error_count.saturating_add(1);
         // req: rfc9260 8.3 "SHOULD mark the corresponding destination address as"
         let before = path.state;
-        if before != PathState::Inactive && path.error_count > self.config.path_max_retrans {
+        if before != PathState::Inactive && path.error_count > self.config.paths.path_max_retrans {
             // RFC 7829 section 3.2, 8.
             self.set_path_state(index, PathState::Inactive);
             if self.repeats_heartbeats_at_once() && self.paths[index].is_verified() {
@@ -60,7 +60,9 @@ impl Association {
         }
         self.error_count = self.error_count.saturating_add(1);
         // req: rfc9260 8.1 "SHOULD consider the peer endpoint unreachable"
-        if self.error_count > self.config.association_max_retrans && self.has_been_patient(now) {
+        if self.error_count > self.config.paths.association_max_retrans
+            && self.has_been_patient(now)
+        {
             self.control.clear();
             // req: rfc9260 8.1 "SHALL stop transmitting any more data to"
             // req: rfc9260 8.1 "SHOULD report the failure to the upper"
@@ -90,7 +92,7 @@ impl Association {
                 self.paths_changed |= !path.is_verified();
                 path.activate();
                 path.mtu.on_path_confirmed();
-                if was_doubtful && let Some(multipath) = self.config.multipath {
+                if was_doubtful && let Some(multipath) = self.config.concurrent() {
                     mark!(RecoveredWindow);
                     path.congestion.on_recovered(multipath.recovered_cwnd_mtus);
                 }

@@ -18,7 +18,7 @@ impl Association {
     // req: rfc7829 3.2 "the endpoint MUST mark the destination address as in the PF state"
     pub(super) fn exceeds_pfmr(&self, index: usize) -> bool {
         let path = &self.paths[index];
-        let threshold = self.config.potentially_failed_max_retrans;
+        let threshold = self.config.paths.potentially_failed_max_retrans;
         path.is_potentially_failed()
             || (path.is_active() && threshold.is_some_and(|pfmr| path.error_count > pfmr))
     }
@@ -51,7 +51,7 @@ impl Association {
     pub(super) fn probe_potentially_failed(&mut self, now: Instant, index: usize) {
         let heartbeat = &mut self.paths[index].heartbeat;
         heartbeat.excuse();
-        if self.config.heartbeat_interval.is_some() {
+        if self.config.timers.heartbeat_interval.is_some() {
             heartbeat.demand(now);
         }
     }
@@ -65,6 +65,6 @@ impl Association {
     /// Whether the acknowledgement of a retransmission from another path is too little to make this
     /// path active (section 3.2, 9).
     pub(super) fn needs_proof(&self, index: usize) -> bool {
-        self.config.potentially_failed_max_retrans.is_some() && !self.paths[index].is_active()
+        self.config.paths.potentially_failed_max_retrans.is_some() && !self.paths[index].is_active()
     }
 }

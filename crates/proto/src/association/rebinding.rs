@@ -56,7 +56,7 @@ impl Association {
     /// A packet with the right tag came on a path in use, and from another UDP port.
     pub(super) fn on_new_port(&mut self, now: Instant, path: usize, port: u16) {
         let state = &mut self.paths[path];
-        let rto = state.rtt.rto().min(self.config.rto_initial);
+        let rto = state.rtt.rto().min(self.config.timers.rto_initial);
         if let Some(known) = &mut state.rebinding {
             let same = known.new == port;
             // One at a time, so that what is sent again from many ports leads to few packets.

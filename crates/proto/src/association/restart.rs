@@ -14,7 +14,6 @@ use crate::endpoint::cookie::CookieContents;
 use crate::event::Event;
 use crate::marks::mark;
 use crate::receive::Receiver;
-use crate::receive::acknowledge::Acknowledger;
 use crate::time::Instant;
 use crate::tsn;
 
@@ -89,7 +88,8 @@ impl Association {
         self.receiver = Receiver::new(
             tsn::first(cookie.peer_initial_tsn),
             cookie.inbound_streams,
-            &self.config,
+            &self.config.receiving,
+            self.config.mtu.max,
         );
         let path = self.learn_addresses(now, &cookie.addresses, path);
         self.active = path;
@@ -138,14 +138,14 @@ impl Association {
         self.challenge_waits = false;
         // What was received before stays receivable.
         self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);
-        self.acknowledger = Acknowledger::new(&self.config);
+        self.acknowledger = self.config.acknowledger();
         self.control.clear();
         self.tie_tags = (self.rng.tag(), self.rng.tag());
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(0);
         let encapsulation = self.surroundings.encapsulation;
         (self.active, self.primary, self.sack_path) = (path, path, path);
         for (index, path_state) in self.paths.iter_mut().enumerate() {
-            path_state.restart(now, encapsulation, &self.config);
+            path_state.restart(now, &self.config.of_path(encapsulation));
             // What was confirmed for the old incarnation proves nothing about the new one.
             let confirmed = path_state.local == cookie.local && path_state.remote == cookie.remote;
             if confirmed {

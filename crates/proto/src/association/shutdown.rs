@@ -54,7 +54,7 @@ impl Association {
     // req: rfc9260 9.2 "sender of the SHUTDOWN chunk MAY also start"
     // req: rfc9260 9.2 "SHOULD be set to the RECOMMENDED value of"
     pub(super) fn guard(&mut self, now: Instant) {
-        self.t5 = Some(now + self.config.rto_max * GUARD);
+        self.t5 = Some(now + self.config.timers.rto_max * GUARD);
     }
 
     /// Takes the next step once nothing is left to be sent or acknowledged.
@@ -198,7 +198,7 @@ impl Association {
         // req: rfc9260 9.2 "An endpoint SHOULD limit the number of retransmissions"
         // req: rfc9260 9.2 "SHOULD limit the number of retransmissions of"
         // req: rfc9260 9.2 "SHOULD destroy the TCB and SHOULD report"
-        if t2.count >= self.config.association_max_retrans {
+        if t2.count >= self.config.paths.association_max_retrans {
             mark!(ShutdownGivenUp);
             self.close(CloseReason::Unreachable);
             return;
@@ -212,7 +212,7 @@ impl Association {
         // req: rfc9260 9.2 "MUST resend the SHUTDOWN chunk with the updated"
         // req: rfc9260 9.2 "MUST resend the SHUTDOWN ACK chunk"
         // req: rfc9260 9.2 "MUST be followed to determine the proper"
-        t2.again(now, self.config.rto_max, next);
+        t2.again(now, self.config.timers.rto_max, next);
         self.control
             .retain(|(_, queued)| !matches!(queued, Control::Shutdown | Control::ShutdownAck));
         self.queue(next, control);

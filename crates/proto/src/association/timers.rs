@@ -40,7 +40,7 @@ impl Association {
         next = earliest(next, self.window_probe);
         next = earliest(next, self.send.next_expiry());
         next = earliest(next, self.data_stop());
-        if let Some(limit) = self.config.autoclose
+        if let Some(limit) = self.config.timers.autoclose
             && matches!(self.state, State::Established)
         {
             next = earliest(next, Some(self.last_user_data + limit));
@@ -92,7 +92,7 @@ impl Association {
             self.window_probe = None;
             self.probe_now = true;
         }
-        if let Some(limit) = self.config.autoclose
+        if let Some(limit) = self.config.timers.autoclose
             && due(Some(self.last_user_data + limit))
             && matches!(self.state, State::Established)
         {
@@ -188,15 +188,15 @@ impl Association {
         }
         // RFC 9260 section 6.3.3, E3.
         self.paths[to].retransmit_at_once = true;
-        self.awaits_sack = self.config.one_packet_after_timeout;
+        self.awaits_sack = self.config.recovery.one_packet_after_timeout;
         self.begin_burst();
     }
 
     /// HAR: what timed out goes elsewhere, and a heartbeat finds out how the path is (caro 2.4.1).
     fn heartbeat_after_rto(&mut self, now: Instant, index: usize) {
-        let elsewhere = self.config.retransmission != RetransmissionPolicy::AllRtxSame
+        let elsewhere = self.config.paths.retransmission != RetransmissionPolicy::AllRtxSame
             && policy::alternate(&self.paths, index).is_some();
-        if self.config.heartbeat_after_rto && elsewhere {
+        if self.config.paths.heartbeat_after_rto && elsewhere {
             mark!(HeartbeatAfterTimeout);
             self.paths[index].heartbeat.demand(now);
         }

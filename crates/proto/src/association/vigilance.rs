@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::Association;
 use super::timers::Why;
-use crate::config::Vigilance;
 use crate::event::{CloseReason, PathState};
 use crate::marks::mark;
 use crate::path::Path;
+use crate::policy::Vigilance;
 use crate::policy::failover::Phase;
 use crate::time::Instant;
 
@@ -68,8 +68,8 @@ pub(crate) struct Refused {
 impl Association {
     /// The user's wish for vigilance, if heartbeats may be sent now.
     fn vigilance(&self) -> Option<Vigilance> {
-        let heartbeats = self.config.heartbeat_interval.is_some() && self.state.heartbeats();
-        self.config.vigilance.filter(|_| heartbeats)
+        let heartbeats = self.config.timers.heartbeat_interval.is_some() && self.state.heartbeats();
+        self.config.paths.vigilance().filter(|_| heartbeats)
     }
 
     /// Longest time between heartbeats now, if something is amiss.
@@ -129,8 +129,8 @@ impl Association {
         let recent = path.rtt.fresh();
         if path.is_verified()
             && !path.heartbeat.sent_since(now - recent)
-            && self.config.vigilance.is_some()
-            && self.config.heartbeat_interval.is_some()
+            && self.config.paths.vigilance().is_some()
+            && self.config.timers.heartbeat_interval.is_some()
             && self.state.heartbeats()
         {
             mark!(PathAsked);
@@ -142,7 +142,7 @@ impl Association {
     /// flight since before then, on this path or on one that has failed, is lost: it leaves now.
     // exempt: rfc9260 6.3.3 "SHOULD be marked for retransmission" the timer that has backed off is not waited for when a heartbeat shows that the path works again; the window stays what the timeouts made of it
     pub(super) fn resume(&mut self, now: Instant, index: usize, sent: Instant) {
-        if self.config.vigilance.is_none() {
+        if self.config.paths.vigilance().is_none() {
             return;
         }
         let rto = self.paths[index].rtt.rto();
@@ -165,20 +165,20 @@ impl Association {
     /// Whether the errors of an association are enough to give it up: not before the timeouts of one
     /// path alone would have been.
     pub(super) fn has_been_patient(&self, now: Instant) -> bool {
-        if self.config.vigilance.is_none() {
+        if self.config.paths.vigilance().is_none() {
             return true;
         }
         // Of the path on which it would have taken longest.
         let verified = self.paths.iter().filter(|path| path.is_verified());
         let Some(mut rto) = verified.map(|path| path.rtt.fresh()).max() else { return true };
         let mut patience = Duration::ZERO;
-        let mut left = self.config.association_max_retrans;
-        while left > 0 && rto < self.config.rto_max {
-            rto = (rto * 2).min(self.config.rto_max);
+        let mut left = self.config.paths.association_max_retrans;
+        while left > 0 && rto < self.config.timers.rto_max {
+            rto = (rto * 2).min(self.config.timers.rto_max);
             patience += rto;
             left -= 1;
         }
-        patience = patience.saturating_add(self.config.rto_max.saturating_mul(left));
+        patience = patience.saturating_add(self.config.timers.rto_max.saturating_mul(left));
         now >= self.watch.silent_since + patience
     }
 

@@ -13,7 +13,7 @@ mod olia;
 use std::time::Duration;
 
 pub(crate) use self::olia::LossIntervals;
-use crate::policy::named::named;
+use crate::named::named;
 
 /// Congestion control over all paths of an association that uses several at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

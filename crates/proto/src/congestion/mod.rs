@@ -3,14 +3,16 @@
 //! One file for each algorithm. All sizes are bytes of DATA chunks with header and padding;
 //! PMDCS is the size of the largest DATA chunk that fits into a packet of the path.
 
+mod config;
 mod coupling;
 mod rfc9260;
 
+pub use config::{BurstControl, CongestionConfig, IdleCwnd, InitialCwnd};
 pub use coupling::Coupling;
 pub(crate) use coupling::{Coupled, PathView};
 
 use self::rfc9260::Rfc9260;
-use crate::config::AssociationConfig;
+use crate::revision::Revision;
 
 /// What an acknowledgement means for one path.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +40,13 @@ pub(crate) enum Controller {
 
 impl Controller {
     /// A controller with an initial window. `ipv6`: the path's addresses are of IPv6.
-    pub(crate) fn new(config: &AssociationConfig, pmdcs: usize, ipv6: bool) -> Self {
-        Self::Rfc9260(Rfc9260::new(config, pmdcs, ipv6))
+    pub(crate) fn new(
+        config: &CongestionConfig,
+        revision: Revision,
+        pmdcs: usize,
+        ipv6: bool,
+    ) -> Self {
+        Self::Rfc9260(Rfc9260::new(config, revision, pmdcs, ipv6))
     }
 
     /// Congestion window in bytes.

@@ -3,9 +3,9 @@
 //! The standard's controller, and the one to compare others with. Over long fat paths it needs
 //! many round trips to fill them again after a loss.
 
-use crate::config::{AssociationConfig, IdleCwnd, InitialCwnd, Revision};
-use crate::congestion::AckInfo;
 use crate::congestion::coupling::{Coupled, LossIntervals};
+use crate::congestion::{AckInfo, CongestionConfig, IdleCwnd, InitialCwnd};
+use crate::revision::Revision;
 
 /// What RFC 9260 has for IPv4, three full packets of Ethernet, and for IPv6.
 const THREE_PACKETS: (u32, u32) = (4404, 4344);
@@ -29,7 +29,12 @@ pub(crate) struct Rfc9260 {
 }
 
 impl Rfc9260 {
-    pub(crate) fn new(config: &AssociationConfig, pmdcs: usize, ipv6: bool) -> Self {
+    pub(crate) fn new(
+        config: &CongestionConfig,
+        revision: Revision,
+        pmdcs: usize,
+        ipv6: bool,
+    ) -> Self {
         let initial = match config.initial_cwnd {
             InitialCwnd::Bytes(bytes) if ipv6 && bytes == THREE_PACKETS.0 => {
                 InitialCwnd::Bytes(THREE_PACKETS.1)
@@ -45,7 +50,7 @@ impl Rfc9260 {
             losses: LossIntervals::default(),
             initial,
             idle: config.idle_cwnd,
-            revision: config.revision,
+            revision,
             limit_mtus: config.slow_start_limit_mtus as usize,
             min_ssthresh_mtus: config.min_ssthresh_mtus as usize,
         };
@@ -186,6 +191,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::config::AssociationConfig;
     use crate::congestion::{Controller, Coupling, PathView};
 
     const PMDCS: usize = 1460;
@@ -193,8 +199,12 @@ mod tests {
     /// No other path counts.
     const ALONE: Coupled<'_> = Coupled::ALONE;
 
+    fn of(config: &AssociationConfig) -> Rfc9260 {
+        Rfc9260::new(&config.congestion, config.revision, PMDCS, false)
+    }
+
     fn controller() -> Rfc9260 {
-        Rfc9260::new(&AssociationConfig::rfc9260(), PMDCS, false)
+        of(&AssociationConfig::rfc9260())
     }
 
     /// In congestion avoidance with a window of `packets`.
@@ -221,7 +231,7 @@ mod tests {
     // test: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
     fn initial_windows() {
         let cwnd = |config: &AssociationConfig, pmdcs, ipv6| {
-            let c = Controller::new(config, pmdcs, ipv6);
+            let c = Controller::new(&config.congestion, config.revision, pmdcs, ipv6);
             assert!(c.ssthresh() > 1 << 31);
             c.cwnd()
         };
@@ -249,8 +259,9 @@ mod tests {
         c.on_ack(&AckInfo { flight_before: before - 1, ..ack(1000, &c) }, &ALONE);
         c.on_ack(&AckInfo { in_fast_recovery: true, ..ack(1000, &c) }, &ALONE);
         assert_eq!(c.cwnd(), before);
-        let config = AssociationConfig { slow_start_limit_mtus: 8, ..AssociationConfig::rfc9260() };
-        let mut c = Rfc9260::new(&config, PMDCS, false);
+        let mut config = AssociationConfig::rfc9260();
+        config.congestion.slow_start_limit_mtus = 8;
+        let mut c = of(&config);
         c.on_ack(&ack(4000, &c), &ALONE);
         assert_eq!(c.cwnd(), 8404);
     }
@@ -278,7 +289,7 @@ mod tests {
             (AssociationConfig::rfc4960(), false),
             (AssociationConfig::rfc9260(), true),
         ] {
-            let mut c = Rfc9260::new(&config, PMDCS, false);
+            let mut c = of(&config);
             let before = c.cwnd;
             c.on_ack(&AckInfo { cumulative_advanced: false, ..ack(1000, &c) }, &ALONE);
             assert_eq!(c.cwnd > before, grows, "{:?}", config.revision);
@@ -324,7 +335,7 @@ mod tests {
         assert_eq!(c.cwnd(), 2 * PMDCS);
         c.on_timeout(&ALONE);
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 4 * PMDCS));
-        let mut c = Rfc9260::new(&AssociationConfig::rfc2960(), PMDCS, false);
+        let mut c = of(&AssociationConfig::rfc2960());
         c.on_timeout(&ALONE);
         assert_eq!(c.ssthresh(), 2 * PMDCS);
     }
@@ -332,7 +343,7 @@ mod tests {
     #[test]
     fn before_rfc_9260_idle_time_leaves_the_threshold_alone() {
         for config in [AssociationConfig::rfc2960(), AssociationConfig::rfc4960()] {
-            let mut c = Rfc9260::new(&config, PMDCS, false);
+            let mut c = of(&config);
             (c.cwnd, c.ssthresh) = (40 * PMDCS, 8 * PMDCS);
             c.on_idle(2);
             assert_eq!((c.cwnd(), c.ssthresh()), (10 * PMDCS, 8 * PMDCS), "{:?}", config.revision);
@@ -353,9 +364,9 @@ mod tests {
         c.on_timeout(&ALONE);
         c.on_idle(5);
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 4 * PMDCS), "never raised");
-        let config =
-            AssociationConfig { idle_cwnd: IdleCwnd::Keep, ..AssociationConfig::default() };
-        let mut c = Rfc9260::new(&config, PMDCS, false);
+        let mut config = AssociationConfig::default();
+        config.congestion.idle_cwnd = IdleCwnd::Keep;
+        let mut c = of(&config);
         c.on_idle(9);
         assert_eq!(c.cwnd(), 10 * PMDCS);
     }

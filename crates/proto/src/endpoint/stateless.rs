@@ -154,8 +154,8 @@ impl Endpoint {
         initial_tsn: Tsn,
         tie_tags: (u32, u32),
     ) {
-        let outbound = config.outbound_streams.min(peer.inbound_streams);
-        let inbound = config.inbound_streams.min(peer.outbound_streams);
+        let outbound = config.sending.outbound_streams.min(peer.inbound_streams);
+        let inbound = config.receiving.inbound_streams.min(peer.outbound_streams);
         let more = peer.preserve.unwrap_or_default().min(self.config.valid_cookie_life);
         let contents = CookieContents {
             created: now,
@@ -175,8 +175,8 @@ impl Endpoint {
             remote: arrival.remote,
             remote_udp_port: arrival.remote_udp_port,
             features: [
-                (config.timestamps && peer.timestamps, CookieContents::TIMESTAMPS),
-                (config.nr_sack && peer.nr_sack, CookieContents::NR_SACK),
+                (config.recovery.timestamps && peer.timestamps, CookieContents::TIMESTAMPS),
+                (config.acknowledging.nr_sack && peer.nr_sack, CookieContents::NR_SACK),
             ]
             .into_iter()
             .fold(0, |all, (agreed, feature)| if agreed { all | feature } else { all }),
@@ -187,7 +187,7 @@ impl Endpoint {
         let mut remotes = contents.addresses;
         remotes.push(arrival.remote);
         // req: rfc9260 3.3.3 "value MUST NOT be greater than the MIS"
-        let streams = (outbound, config.inbound_streams);
+        let streams = (outbound, config.receiving.inbound_streams);
         let surroundings = self.surroundings.within_link_of(arrival.local);
         let value =
             init_value(tag, initial_tsn, streams, config, &surroundings, &remotes, |value| {

@@ -1,6 +1,7 @@
 //! One path: a pair of a local and a remote IP address with everything that is known about it.
 
 pub(crate) mod address;
+mod config;
 pub(crate) mod heartbeat;
 mod loss;
 mod mtu;
@@ -10,6 +11,7 @@ mod timeouts;
 
 use std::net::IpAddr;
 
+pub use config::{MtuConfig, RtoFloor, TimerConfig};
 pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
 pub(crate) use loss::LossEstimator;
 pub(crate) use mtu::MtuSearch;
@@ -18,10 +20,11 @@ pub(crate) use rtt::RttEstimator;
 pub(crate) use timeouts::TimeoutRuns;
 
 use crate::association::{Rebinding, Refused};
-use crate::config::{AssociationConfig, BurstControl, Encapsulation};
-use crate::congestion::Controller;
+use crate::congestion::{BurstControl, CongestionConfig, Controller};
+use crate::encapsulation::Encapsulation;
 use crate::event::PathState;
 use crate::recovery::RecoveryExit;
+use crate::revision::Revision;
 use crate::stats::PathStatistics;
 use crate::time::Instant;
 
@@ -118,6 +121,16 @@ pub(crate) struct PathCounters {
     pub(crate) ecn_ce_received: u64,
 }
 
+/// The options that a new path needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) encapsulation: Encapsulation,
+    pub(crate) revision: Revision,
+    pub(crate) timers: &'a TimerConfig,
+    pub(crate) congestion: &'a CongestionConfig,
+    pub(crate) mtu: &'a MtuConfig,
+}
+
 /// The pacer of a path, if bursts are paced.
 fn pacer(burst: BurstControl) -> Option<Pacer> {
     match burst {
@@ -136,13 +149,12 @@ impl Path {
         local: IpAddr,
         remote: IpAddr,
         remote_udp_port: u16,
-        encapsulation: Encapsulation,
-        config: &AssociationConfig,
+        setup: &Setup<'_>,
     ) -> Self {
-        let mtu = MtuSearch::new(&config.mtu, if remote.is_ipv4() { 576 } else { 1280 });
+        let mtu = MtuSearch::new(setup.mtu, if remote.is_ipv4() { 576 } else { 1280 });
         // req: rfc6951 5.6 "a path, it MUST decrease the Path MTU"
         // req: rfc8899 5 "A PL MUST adjust the MPS indicated by"
-        let overhead = encapsulation.overhead(remote);
+        let overhead = setup.encapsulation.overhead(remote);
         let pmdcs = packet_size(mtu.current(), overhead) - COMMON_HEADER;
         Self {
             local,
@@ -154,13 +166,13 @@ impl Path {
             state: PathState::Unconfirmed,
             verified: false,
             error_count: 0,
-            rtt: RttEstimator::new(config),
+            rtt: RttEstimator::new(setup.timers),
             loss: LossEstimator::default(),
             measured_to: Instant::ZERO,
-            congestion: Controller::new(config, pmdcs, remote.is_ipv6()),
+            congestion: Controller::new(setup.congestion, setup.revision, pmdcs, remote.is_ipv6()),
             mtu,
             heartbeat: Heartbeat::default(),
-            pacer: pacer(config.burst),
+            pacer: pacer(setup.congestion.burst),
             concurrent: true,
             paced_until: None,
             burst_left: u32::MAX,
@@ -186,15 +198,10 @@ impl Path {
     /// Back to how a path starts, for a peer that lost its state: only where it leads, whether this
     /// host can use it, and what it counted in all stays.
     // req: rfc9260 5.2.4 "related to this peer MUST be reset"
-    pub(crate) fn restart(
-        &mut self,
-        now: Instant,
-        encapsulation: Encapsulation,
-        config: &AssociationConfig,
-    ) {
+    pub(crate) fn restart(&mut self, now: Instant, setup: &Setup<'_>) {
         let Self { local, remote, remote_udp_port, detached, regained, mut stats, .. } = *self;
         stats.timeout_runs.end();
-        let fresh = Self::new(now, local, remote, remote_udp_port, encapsulation, config);
+        let fresh = Self::new(now, local, remote, remote_udp_port, setup);
         *self = Self { detached, regained, stats, ..fresh };
     }
 

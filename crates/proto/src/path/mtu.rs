@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::config::MtuConfig;
+use super::MtuConfig;
 use crate::marks::mark;
 use crate::time::Instant;
 

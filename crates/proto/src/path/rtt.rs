@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::{AssociationConfig, RtoFloor};
+use super::{RtoFloor, TimerConfig};
 use crate::time::nanos;
 
 /// Clock granularity G in nanoseconds: what drivers' timers resolve.
@@ -29,7 +29,7 @@ pub(crate) struct RttEstimator {
 
 impl RttEstimator {
     /// An estimator without a measurement: its RTO is RTO.Initial.
-    pub(crate) fn new(config: &AssociationConfig) -> Self {
+    pub(crate) fn new(config: &TimerConfig) -> Self {
         Self {
             srtt: 0,
             rttvar: 0,
@@ -42,7 +42,7 @@ impl RttEstimator {
     }
 
     /// Other bounds from now on.
-    pub(crate) fn reconfigure(&mut self, config: &AssociationConfig) {
+    pub(crate) fn reconfigure(&mut self, config: &TimerConfig) {
         (self.rto_min, self.rto_max) = (nanos(config.rto_min), nanos(config.rto_max));
         self.variation_min = variation_min(config);
         self.rto_initial = self.rto_initial.clamp(self.rto_min, self.rto_max);
@@ -102,7 +102,7 @@ impl RttEstimator {
 }
 
 /// The least that an RTO has above SRTT.
-fn variation_min(config: &AssociationConfig) -> u64 {
+fn variation_min(config: &TimerConfig) -> u64 {
     match config.rto_floor {
         RtoFloor::Rto => 0,
         RtoFloor::AboveSrtt => nanos(config.rto_min),
@@ -114,9 +114,9 @@ mod tests {
     use super::*;
 
     fn estimator(min_millis: u64) -> RttEstimator {
-        RttEstimator::new(&AssociationConfig {
+        RttEstimator::new(&TimerConfig {
             rto_min: Duration::from_millis(min_millis),
-            ..AssociationConfig::rfc9260()
+            ..TimerConfig::default()
         })
     }
 
@@ -153,10 +153,10 @@ mod tests {
 
     #[test]
     fn a_floor_above_the_round_trip_time_leaves_room_for_a_delayed_acknowledgement() {
-        let mut rtt = RttEstimator::new(&AssociationConfig {
+        let mut rtt = RttEstimator::new(&TimerConfig {
             rto_min: millis(300),
             rto_floor: RtoFloor::AboveSrtt,
-            ..AssociationConfig::rfc9260()
+            ..TimerConfig::default()
         });
         assert_eq!(rtt.fresh(), millis(1000), "RTO.Initial");
         for _ in 0..100 {

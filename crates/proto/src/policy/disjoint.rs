@@ -47,7 +47,7 @@ mod tests {
             .map(|(local, remote)| {
                 let local = IpAddr::from([10, *local, 0, 1]);
                 let remote = IpAddr::from([10, *remote, 0, 2]);
-                Path::new(Instant::ZERO, local, remote, 0, Encapsulation::Ip, &config)
+                Path::new(Instant::ZERO, local, remote, 0, &config.of_path(Encapsulation::Ip))
             })
             .collect();
         paths.iter_mut().for_each(Path::activate);
@@ -81,7 +81,13 @@ mod tests {
         let config = AssociationConfig::default();
         let address = |last| IpAddr::from([10, 0, 0, last]);
         let path = |remote| {
-            Path::new(Instant::ZERO, address(1), address(remote), 0, Encapsulation::Ip, &config)
+            Path::new(
+                Instant::ZERO,
+                address(1),
+                address(remote),
+                0,
+                &config.of_path(Encapsulation::Ip),
+            )
         };
         let mut paths = [path(2), path(3)];
         paths[0].activate();

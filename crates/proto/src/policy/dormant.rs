@@ -1,6 +1,6 @@
 //! What to do when every path is down (caro 3.3.6, RFC 7829 section 4).
 
-use super::named::named;
+use crate::named::named;
 
 /// Where data goes while no path is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

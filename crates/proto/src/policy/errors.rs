@@ -32,7 +32,8 @@ mod tests {
         let address = |net, host| IpAddr::from([10, net, 0, host]);
         let config = AssociationConfig::default();
         let (local, remote) = (address(local, 1), address(remote, 2));
-        let mut path = Path::new(Instant::ZERO, local, remote, 0, Encapsulation::Ip, &config);
+        let mut path =
+            Path::new(Instant::ZERO, local, remote, 0, &config.of_path(Encapsulation::Ip));
         path.error_count = errors;
         path
     }

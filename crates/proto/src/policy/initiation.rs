@@ -1,6 +1,6 @@
 //! In which order the addresses of a peer are asked (caro 6.3.2).
 
-use super::named::named;
+use crate::named::named;
 
 /// How an association is set up when several addresses are given, which may belong to
 /// different hosts. The first answer wins either way: its source is the primary path, and the

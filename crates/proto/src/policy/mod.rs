@@ -1,6 +1,7 @@
 //! Choices between paths. Each decision point is one small enum with the published algorithms
 //! as variants.
 
+mod config;
 pub(crate) mod disjoint;
 mod dormant;
 mod errors;
@@ -8,16 +9,15 @@ pub(crate) mod failover;
 pub(crate) mod informed;
 mod initiation;
 mod multipath;
-pub(crate) mod named;
 mod path_choice;
 mod retransmission;
 mod rtx;
 
+pub use config::{HeartbeatRetry, PathConfig, ProtocolUnreachable, Vigilance};
 pub use dormant::DormantBehaviour;
 pub(crate) use errors::fewest_errors;
 pub use initiation::InitiationOrder;
-pub use multipath::{Multipath, MultipathMode};
-pub use named::UnknownName;
+pub use multipath::{MultipathConfig, MultipathMode};
 pub use path_choice::PathChoice;
 pub use retransmission::{RetransmissionPolicy, RetransmissionPrecedence};
 

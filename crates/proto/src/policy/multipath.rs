@@ -5,8 +5,9 @@
 //! `recovery/split.rs`; how the windows of the paths depend on each other in `congestion/coupling.rs`.
 
 use super::PathChoice;
-use super::named::named;
 use crate::congestion::Coupling;
+use crate::named::named;
+use crate::options::{section, words};
 
 /// Whether new data takes several paths at once, and how failing ones are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -25,35 +26,36 @@ pub enum MultipathMode {
 
 named!(MultipathMode { Off = "off", Cmt = "cmt", CmtPf = "cmt-pf", });
 
-/// Options of concurrent multipath transfer, the sender's and the receiver's. Either side may use it
-/// without the other one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Multipath {
-    /// Which of the paths that have room carries the next packet of new data.
-    pub path_choice: PathChoice,
-    /// How the congestion windows of the paths depend on each other.
-    pub coupling: Coupling,
-    /// No path may hold more of the send buffer, or of the peer's window, than its equal share, so
-    /// that one slow path cannot take everything. On.
-    pub buffer_split: bool,
-    /// The receiver delays acknowledgements although TSNs are missing, as they are when paths
-    /// differ, and tells with each how many packets it covers; the sender counts as many missing
-    /// reports where that is certain. On.
-    pub delayed_acks: bool,
-    /// cwnd of a path that was potentially failed and answers again, in PMDCS: 1 is PF1, 2 is PF2
-    /// (nat 4.3). 1 to 10. 2.
-    pub recovered_cwnd_mtus: u32,
+section! {
+    /// Concurrent multipath transfer, the sender's options and the receiver's. Either side may use it
+    /// without the other one.
+    #[derive(Copy)]
+    pub struct MultipathConfig {
+        /// Whether all active paths carry new data. `AssociationConfig::with_multipath` sets it together
+        /// with what belongs to it, and so does its name. Off.
+        mode as "multipath": MultipathMode = MultipathMode::Off, Kind::Word(MultipathMode::NAMES);
+        /// Which of the paths that have room carries the next packet of new data.
+        path_choice: PathChoice = PathChoice::RoundRobin, Kind::Word(PathChoice::NAMES);
+        /// How the congestion windows of the paths depend on each other.
+        coupling: Coupling = Coupling::Uncoupled, Kind::Word(Coupling::NAMES);
+        /// No path may hold more of the send buffer, or of the peer's window, than its equal share, so
+        /// that one slow path cannot take everything. On.
+        buffer_split: bool = true, Kind::Switch;
+        /// The receiver delays acknowledgements although TSNs are missing, as they are when paths
+        /// differ, and tells with each how many packets it covers; the sender counts as many missing
+        /// reports where that is certain. On.
+        delayed_acks: bool = true, Kind::Switch;
+        /// cwnd of a path that was potentially failed and answers again, in PMDCS: 1 is PF1, 2 is PF2
+        /// (nat 4.3). 2.
+        recovered_cwnd_mtus: u32 = 2, Kind::count(1, 10);
+    }
 }
 
-impl Default for Multipath {
-    fn default() -> Self {
-        Self {
-            path_choice: PathChoice::default(),
-            coupling: Coupling::default(),
-            buffer_split: true,
-            delayed_acks: true,
-            recovered_cwnd_mtus: 2,
-        }
+words!(Coupling, MultipathMode, PathChoice);
+
+impl MultipathConfig {
+    /// Whether new data takes several paths.
+    pub fn is_on(&self) -> bool {
+        self.mode != MultipathMode::Off
     }
 }

@@ -1,6 +1,6 @@
 //! Which path carries new data, when several may (concurrent multipath transfer).
 
-use super::named::named;
+use crate::named::named;
 use crate::path::Path;
 
 /// Choice between paths that have room in their congestion windows.

@@ -1,7 +1,7 @@
 //! Which path carries a retransmission (caro 2.2, 2.3; nat 1.2.3).
 
-use super::named::named;
 use super::rtx;
+use crate::named::named;
 use crate::path::Path;
 use crate::send::LostBy;
 

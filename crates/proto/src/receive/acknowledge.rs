@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::AssociationConfig;
+use super::AckConfig;
 use crate::time::Instant;
 
 /// What a packet with DATA chunks did to the receiver.
@@ -43,8 +43,9 @@ pub(crate) fn covered_packets(flags: u8) -> u8 {
 }
 
 impl Acknowledger {
-    /// With the SACK.Delay and frequency of `config`.
-    pub(crate) fn new(config: &AssociationConfig) -> Self {
+    /// With the SACK.Delay and frequency of `config`. `counts`: concurrent multipath transfer delays
+    /// acknowledgements.
+    pub(crate) fn new(config: &AckConfig, counts: bool) -> Self {
         Self {
             delay: config.sack_delay,
             frequency: config.sack_frequency,
@@ -52,12 +53,12 @@ impl Acknowledger {
             due: false,
             started: false,
             deadline: None,
-            counts: config.multipath.is_some_and(|multipath| multipath.delayed_acks),
+            counts,
         }
     }
 
     /// Another delay and frequency from the next packet on.
-    pub(crate) fn reconfigure(&mut self, config: &AssociationConfig) {
+    pub(crate) fn reconfigure(&mut self, config: &AckConfig) {
         (self.delay, self.frequency) = (config.sack_delay, config.sack_frequency);
     }
 
@@ -151,9 +152,8 @@ mod tests {
 
     /// An acknowledger that has acknowledged the association's first packet.
     fn started(frequency: u32) -> Acknowledger {
-        let config =
-            AssociationConfig { sack_frequency: frequency, ..AssociationConfig::default() };
-        let mut acknowledger = Acknowledger::new(&config);
+        let config = AckConfig { sack_frequency: frequency, ..AckConfig::default() };
+        let mut acknowledger = Acknowledger::new(&config, false);
         assert!(!acknowledger.due() && !acknowledger.pending());
         acknowledger.on_packet(at(0), PLAIN);
         acknowledger.sent();
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     // test: rfc9260 5.1 "endpoint MUST immediately respond with a SACK chunk"
     fn the_first_packet_of_all_is_acknowledged_at_once() {
-        let mut acknowledger = Acknowledger::new(&AssociationConfig::default());
+        let mut acknowledger = Acknowledger::new(&AckConfig::default(), false);
         acknowledger.on_packet(at(0), PLAIN);
         assert!(acknowledger.due());
         assert_eq!(acknowledger.deadline(), None);

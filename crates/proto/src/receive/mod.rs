@@ -24,6 +24,7 @@
 //! window does not overrun the buffer.
 
 pub(crate) mod acknowledge;
+mod config;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod reassembly;
@@ -34,11 +35,12 @@ mod tsn_map;
 use anabranch_wire::{Data, GapBlock};
 use bytes::Bytes;
 
+pub use config::{AckConfig, ReceiveConfig};
+
 use self::reassembly::{Assembled, Fragment, Reassembly, Violation};
 use self::renegable::Renegable;
 use self::streams::Streams;
 use self::tsn_map::{Insert, TsnMap};
-use crate::config::AssociationConfig;
 use crate::marks::mark;
 use crate::message::{Message, Payload};
 use crate::stats::Counters;
@@ -114,14 +116,19 @@ pub(crate) struct Receiver {
 }
 
 /// Bytes of a message from which on it is delivered in parts: before it fills the buffer.
-fn partial_point(config: &AssociationConfig, limit: usize) -> usize {
+fn partial_point(config: &ReceiveConfig, limit: usize) -> usize {
     config.partial_delivery_point.min(limit / 2)
 }
 
 impl Receiver {
     /// A receiver for the direction whose first TSN is `first_tsn`, with `inbound_streams` as
-    /// negotiated.
-    pub(crate) fn new(first_tsn: u64, inbound_streams: u16, config: &AssociationConfig) -> Self {
+    /// negotiated. `full_packet`: bytes of the largest packet that is expected.
+    pub(crate) fn new(
+        first_tsn: u64,
+        inbound_streams: u16,
+        config: &ReceiveConfig,
+        full_packet: u16,
+    ) -> Self {
         let limit = config.receive_buffer;
         Self {
             map: TsnMap::new(first_tsn),
@@ -133,7 +140,7 @@ impl Receiver {
             memory_left: u16::MAX,
             limit,
             partial_point: partial_point(config, limit),
-            mtu: usize::from(config.mtu.max),
+            mtu: usize::from(full_packet),
             charge: 0,
             given: 0,
             announced: limit,
@@ -151,7 +158,7 @@ impl Receiver {
     }
 
     /// Another point of partial delivery from now on.
-    pub(crate) fn reconfigure(&mut self, config: &AssociationConfig) {
+    pub(crate) fn reconfigure(&mut self, config: &ReceiveConfig) {
         self.partial_point = partial_point(config, self.limit);
     }
 

@@ -43,13 +43,13 @@ impl Chunk {
 
 const FIRST: u32 = u32::MAX - 3;
 
-fn config(receive_buffer: usize) -> AssociationConfig {
-    AssociationConfig { receive_buffer, ..AssociationConfig::default() }
+fn config(receive_buffer: usize) -> ReceiveConfig {
+    ReceiveConfig { receive_buffer, ..ReceiveConfig::default() }
 }
 
 /// A receiver whose TSNs start at 1.
 fn receiver(receive_buffer: usize) -> Receiver {
-    Receiver::new(tsn::first(1), 100, &config(receive_buffer))
+    Receiver::new(tsn::first(1), 100, &config(receive_buffer), 1500)
 }
 
 fn take(receiver: &mut Receiver, chunk: &Chunk) -> DataOutcome {
@@ -499,7 +499,7 @@ proptest! {
         picks in proptest::collection::vec((any::<prop::sample::Index>(), 0_u8..4), 0..300),
         shuffle in any::<u64>(),
     ) {
-        let mut receiver = Receiver::new(tsn::first(FIRST), 4, &config(buffer));
+        let mut receiver = Receiver::new(tsn::first(FIRST), 4, &config(buffer), 1500);
         let mut user = User::default();
         let mut accepted = vec![false; chunks.len()];
         let mut offer = |receiver: &mut Receiver, at: usize| {
@@ -556,7 +556,7 @@ proptest! {
             0..400,
         ),
     ) {
-        let mut receiver = Receiver::new(tsn::first(10), 5, &config(3000));
+        let mut receiver = Receiver::new(tsn::first(10), 5, &config(3000), 1500);
         for (tsn, flags, stream, ssn, length, read) in chunks {
             let (begin, end, unordered) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
             let bytes = vec![0; length];

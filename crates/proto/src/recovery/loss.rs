@@ -1,9 +1,11 @@
 //! Loss detection from acknowledgements: which chunks in flight are held to be lost.
 
 use super::ack::{AckSummary, Acknowledged};
-use super::split;
-use crate::config::{AssociationConfig, Revision};
+use super::{RecoveryConfig, split};
 use crate::marks::mark;
+use crate::named::named;
+use crate::options::words;
+use crate::revision::Revision;
 use crate::send::Outstanding;
 
 /// What makes a chunk lost before its timer expires.
@@ -26,13 +28,20 @@ pub enum LossDetection {
     PacketThreshold,
 }
 
+named!(LossDetection {
+    MissingReports = "missing-reports",
+    PacketThreshold = "packet-threshold",
+});
+words!(LossDetection);
+
 /// Finds the chunks that `summary` proves lost and appends their TSNs to `lost`.
 ///
 /// `ever` knows what was acknowledged before; `in_recovery` tells for each path whether it is in
 /// fast recovery.
 // req: rfc9260 6.7 "reported in the SACK chunk MUST be treated as"
 pub(crate) fn detect(
-    config: &AssociationConfig,
+    config: &RecoveryConfig,
+    revision: Revision,
     summary: &AckSummary,
     ever: &Acknowledged,
     in_recovery: impl Fn(usize) -> bool,
@@ -41,7 +50,7 @@ pub(crate) fn detect(
 ) {
     let threshold = config.missing_reports;
     // RFC 2960 section 7.2.4: each SACK is a report for all that it shows to be missing.
-    let every_report = config.revision < Revision::Rfc4960 && summary.reports_gaps;
+    let every_report = revision < Revision::Rfc4960 && summary.reports_gaps;
     if summary.highest_packet.is_none() && !every_report {
         return;
     }

@@ -6,11 +6,13 @@
 //! (`association/acknowledged.rs`).
 
 pub(crate) mod ack;
+mod config;
 pub(crate) mod loss;
 mod nr_ack;
 mod ranges;
 mod split;
 
+pub use config::RecoveryConfig;
 pub use loss::LossDetection;
 
 use crate::send::Outstanding;

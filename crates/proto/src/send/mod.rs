@@ -2,6 +2,7 @@
 //! of what is outstanding.
 
 mod blocking;
+mod config;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod occupancy;
@@ -16,12 +17,12 @@ use anabranch_wire::{DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
 pub(crate) use blocking::{Blocking, Held};
+pub use config::SendConfig;
 pub(crate) use occupancy::Occupancy;
 pub(crate) use outstanding::{LostBy, Outstanding, PseudoCumack, Slot, SlotState};
 pub use scheduler::SchedulerKind;
 pub(crate) use scheduler::{Queued, Scheduler};
 
-use crate::config::AssociationConfig;
 use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;
 use crate::pages::Pages;
@@ -76,7 +77,7 @@ const MESSAGE_OVERHEAD: usize = std::mem::size_of::<Queued>();
 const CHUNK_OVERHEAD: usize = std::mem::size_of::<Slot>();
 
 impl SendQueue {
-    pub(crate) fn new(config: &AssociationConfig) -> Self {
+    pub(crate) fn new(config: &SendConfig) -> Self {
         Self {
             scheduler: Scheduler::new(config.scheduler),
             ssns: Pages::default(),

@@ -2,8 +2,8 @@ use super::*;
 use proptest::prelude::*;
 use std::time::Duration;
 
-fn queue(change: impl FnOnce(&mut AssociationConfig)) -> SendQueue {
-    let mut config = AssociationConfig::default();
+fn queue(change: impl FnOnce(&mut SendConfig)) -> SendQueue {
+    let mut config = SendConfig { fill_packets: true, ..SendConfig::default() };
     change(&mut config);
     SendQueue::new(&config)
 }

@@ -22,7 +22,7 @@ fn handshake_in_either_order() {
             let mut pair = Pair::new(2, config());
             begin(&mut pair);
             let mut config = config();
-            config.initiation = *initiation;
+            config.paths.initiation = *initiation;
             connect_with(&mut pair, 0, config);
             works(&mut pair);
             agreed(&pair);
@@ -42,7 +42,7 @@ fn handshake_with_dead_paths() {
                 kill(&mut pair, dead);
                 begin(&mut pair);
                 let mut config = config();
-                config.initiation = *initiation;
+                config.paths.initiation = *initiation;
                 connect_with(&mut pair, 0, config);
                 works(&mut pair);
                 agreed(&pair);

@@ -44,7 +44,7 @@ impl Victim {
         let mut config = AssociationConfig::rfc9260();
         // The tests count packets.
         config.mtu.discovery = false;
-        config.heartbeat_interval = None;
+        config.timers.heartbeat_interval = None;
         let mut request = ConnectRequest::new(vec![THERE], 7);
         request.local_port = Some(5000);
         request.config = Arc::new(config);

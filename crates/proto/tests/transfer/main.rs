@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(2000);
 
 fn config() -> AssociationConfig {
     let mut config = AssociationConfig::rfc9260();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     config.mtu.discovery = false;
     config
 }

@@ -41,7 +41,7 @@ fn message_sizes_from_one_byte_to_a_megabyte() {
 #[test]
 fn the_rest_of_a_message_does_not_cut_the_next_ones_short() {
     let mut config = AssociationConfig::rfc2960();
-    config.heartbeat_interval = None;
+    config.timers.heartbeat_interval = None;
     config.mtu.discovery = false;
     let mut pair = Pair::connected(1, config);
     pair.forget();
@@ -71,7 +71,7 @@ fn the_rest_of_a_message_does_not_cut_the_next_ones_short() {
 // test: rfc9260 6.5 "SHOULD acknowledge the reception of the DATA chunk"
 fn data_for_a_stream_that_does_not_exist() {
     let mut config = config();
-    config.inbound_streams = 10;
+    config.receiving.inbound_streams = 10;
     let mut pair = Pair::connected(1, config);
     assert!(pair.send(0, 0, &b"one"[..]));
     pair.run(Duration::from_secs(1));

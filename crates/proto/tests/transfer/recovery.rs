@@ -15,8 +15,8 @@ use super::{LONG, config, numbered, tsns};
 // test: rfc9260 7.2.4 "SHOULD wait for two further miss indications"
 fn three_missing_reports_make_a_fast_retransmission() {
     let mut config = config();
-    config.initial_cwnd = InitialCwnd::Mtus(10);
-    config.burst = BurstControl::Unlimited;
+    config.congestion.initial_cwnd = InitialCwnd::Mtus(10);
+    config.congestion.burst = BurstControl::Unlimited;
     let mut pair = Pair::connected(1, config);
     pair.forget();
     let mut first = None;
@@ -45,7 +45,7 @@ fn three_missing_reports_make_a_fast_retransmission() {
 #[test]
 fn two_missing_reports_do_not() {
     let mut config = config();
-    config.initial_cwnd = InitialCwnd::Mtus(10);
+    config.congestion.initial_cwnd = InitialCwnd::Mtus(10);
     let mut pair = Pair::connected(1, config);
     let mut dropped = false;
     pair.net.script(move |sight| {
@@ -64,10 +64,10 @@ fn two_missing_reports_do_not() {
 fn a_lost_retransmission_waits_for_the_timer_or_is_found_by_later_packets() {
     for detection in [LossDetection::MissingReports, LossDetection::PacketThreshold] {
         let mut config = config();
-        config.initial_cwnd = InitialCwnd::Mtus(40);
-        config.burst = BurstControl::Unlimited;
-        config.loss_detection = detection;
-        config.multiple_fast_retransmit = detection == LossDetection::PacketThreshold;
+        config.congestion.initial_cwnd = InitialCwnd::Mtus(40);
+        config.congestion.burst = BurstControl::Unlimited;
+        config.recovery.loss_detection = detection;
+        config.recovery.multiple_fast_retransmit = detection == LossDetection::PacketThreshold;
         let mut pair = Pair::connected(1, config);
         let mut target = None;
         let mut times = 0;
@@ -92,12 +92,12 @@ fn a_lost_retransmission_waits_for_the_timer_or_is_found_by_later_packets() {
 fn a_lost_retransmission_halves_the_window_again() {
     for (profile, halvings) in [(config(), 2), (AssociationConfig::rfc4960(), 1)] {
         let mut config = profile;
-        config.heartbeat_interval = None;
+        config.timers.heartbeat_interval = None;
         config.mtu.discovery = false;
-        config.initial_cwnd = InitialCwnd::Mtus(64);
-        config.burst = BurstControl::Unlimited;
-        config.idle_cwnd = IdleCwnd::Keep;
-        config.multiple_fast_retransmit = true;
+        config.congestion.initial_cwnd = InitialCwnd::Mtus(64);
+        config.congestion.burst = BurstControl::Unlimited;
+        config.congestion.idle_cwnd = IdleCwnd::Keep;
+        config.recovery.multiple_fast_retransmit = true;
         let mut pair = Pair::connected(1, config);
         let initial = pair.statistics(0).paths[0].cwnd;
         // Two neighbours are lost, and so are their retransmissions: two events, not four.
@@ -155,9 +155,9 @@ fn a_timeout_sends_one_packet_first() {
 fn max_burst_limits_what_leaves_at_once() {
     for limit in [1, 4, 10] {
         let mut config = config();
-        config.initial_cwnd = InitialCwnd::Mtus(100);
-        config.idle_cwnd = IdleCwnd::Keep;
-        config.burst = BurstControl::MaxBurst(limit);
+        config.congestion.initial_cwnd = InitialCwnd::Mtus(100);
+        config.congestion.idle_cwnd = IdleCwnd::Keep;
+        config.congestion.burst = BurstControl::MaxBurst(limit);
         let mut pair = Pair::connected(1, config);
         pair.forget();
         assert!(pair.send(0, 0, vec![1; 100_000]));
@@ -170,7 +170,7 @@ fn max_burst_limits_what_leaves_at_once() {
 // test: rfc9260 6.1 "The breach of cwnd MUST constitute one packet only"
 fn cwnd_is_exceeded_by_less_than_a_packet() {
     let mut config = config();
-    config.burst = BurstControl::Unlimited;
+    config.congestion.burst = BurstControl::Unlimited;
     let mut pair = Pair::connected(1, config);
     let cwnd = pair.statistics(0).paths[0].cwnd;
     assert!(pair.send(0, 0, vec![1; 100_000]));
@@ -211,9 +211,9 @@ fn bulk_over_a_bottleneck_with_loss() {
 fn an_overshoot_of_slow_start_does_not_become_a_storm() {
     // Buffers far beyond rate times round-trip time: slow start ends where the queue is full.
     let mut config = AssociationConfig::default();
-    config.receive_buffer = 8 << 20;
-    config.send_buffer = 8 << 20;
-    config.idle_cwnd = IdleCwnd::Keep;
+    config.receiving.receive_buffer = 8 << 20;
+    config.sending.send_buffer = 8 << 20;
+    config.congestion.idle_cwnd = IdleCwnd::Keep;
     let mut pair = Pair::connected(1, config);
     let link = LinkConfig::new()
         .rate(50_000_000)

@@ -16,7 +16,7 @@ use super::{LONG, config};
 fn schedulers_decide_which_stream_goes_first() {
     let order = |scheduler, priorities: &[(u16, u16)]| -> String {
         let mut config = config();
-        config.scheduler = scheduler;
+        config.sending.scheduler = scheduler;
         let mut pair = Pair::connected(1, config);
         for (stream, priority) in priorities {
             pair.association_mut(0).set_stream_priority(*stream, *priority);
@@ -37,7 +37,7 @@ fn schedulers_decide_which_stream_goes_first() {
 #[test]
 fn lifetimes_end_before_the_first_transmission_only() {
     let mut config = config();
-    config.send_buffer = 1 << 20;
+    config.sending.send_buffer = 1 << 20;
     let mut pair = Pair::connected(1, config);
     pair.net.set_links(LinkConfig::new().delay(Pair::DELAY).rate(1_000_000));
     let send = |pair: &mut Pair, stream, length, lifetime| {
@@ -69,7 +69,7 @@ fn lifetimes_end_before_the_first_transmission_only() {
 fn nagle_waits_for_the_acknowledgement() {
     for nagle in [false, true] {
         let mut config = config();
-        config.nagle = nagle;
+        config.sending.nagle = nagle;
         let mut pair = Pair::connected(1, config);
         assert!(pair.send(0, 0, &b"warm up"[..]));
         pair.run(Duration::from_secs(1));
@@ -87,8 +87,8 @@ fn nagle_waits_for_the_acknowledgement() {
 #[test]
 fn back_pressure_and_its_end() {
     let mut config = config();
-    config.send_buffer = 10_000;
-    config.stream_send_buffer = 5_000;
+    config.sending.send_buffer = 10_000;
+    config.sending.stream_send_buffer = 5_000;
     let mut pair = Pair::connected(1, config);
     pair.net.script(|_| Verdict::Drop);
     assert!(pair.send(0, 1, vec![1; 4000]) && pair.send(0, 1, vec![1; 4000]));
@@ -118,8 +118,8 @@ fn associations_share_an_endpoint_fairly() {
     endpoint.quantum = 5_000;
     let addresses = [0, 1].map(|node| anabranch_harness::addresses(node, 1));
     let mut config = config();
-    config.burst = BurstControl::Unlimited;
-    config.initial_cwnd = InitialCwnd::Mtus(200);
+    config.congestion.burst = BurstControl::Unlimited;
+    config.congestion.initial_cwnd = InitialCwnd::Mtus(200);
     let mut pair = Pair::with(addresses, [endpoint.clone(), endpoint], config.clone());
     let mut ids = Vec::new();
     for _ in 0..4 {

@@ -11,7 +11,7 @@ use super::{LONG, config, numbered};
 // test: rfc9260 6.9 "SHOULD dispatch part of its inbound message through a"
 fn a_message_of_eight_windows_is_delivered_in_parts() {
     let mut config = config();
-    config.receive_buffer = 32_000;
+    config.receiving.receive_buffer = 32_000;
     let mut pair = Pair::connected(1, config);
     let message = numbered(8 * 32_000);
     assert!(pair.send(0, 5, message.clone()));
@@ -35,7 +35,7 @@ fn a_receive_buffer_that_is_one_chunk_too_small() {
     // Memory is counted with bookkeeping, so that sizes around that of a few chunks matter.
     for buffer in (1500..9000).step_by(97) {
         let mut config = config();
-        config.receive_buffer = buffer;
+        config.receiving.receive_buffer = buffer;
         let mut pair = Pair::connected(1, config);
         let messages: Vec<Vec<u8>> = (0..8).map(|i| numbered(700 * i + 300)[..].to_vec()).collect();
         for message in &messages {
@@ -53,8 +53,8 @@ fn a_receive_buffer_that_is_one_chunk_too_small() {
 // test: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
 fn a_stalled_reader_holds_the_sender_up_and_nothing_else() {
     let mut config = config();
-    config.receive_buffer = 20_000;
-    config.association_max_retrans = 4;
+    config.receiving.receive_buffer = 20_000;
+    config.paths.association_max_retrans = 4;
     let mut pair = Pair::connected(1, config);
     pair.reads[1] = false;
     assert!(pair.send(0, 0, numbered(200_000)));
@@ -83,7 +83,7 @@ fn a_stalled_reader_holds_the_sender_up_and_nothing_else() {
 #[test]
 fn a_lost_window_update_is_made_up_for_by_a_probe() {
     let mut config = config();
-    config.receive_buffer = 20_000;
+    config.receiving.receive_buffer = 20_000;
     let mut pair = Pair::connected(1, config);
     pair.reads[1] = false;
     assert!(pair.send(0, 0, numbered(100_000)));

@@ -3,11 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use anabranch_proto::config::{InitialCwnd, OutOfTheBlue, Routes};
-use anabranch_proto::{
-    AssociationConfig, BurstControl, Encapsulation, EndpointConfig, MtuConfig, MultipathMode,
-    ProtocolUnreachable,
-};
+use anabranch_proto::config::{InitialCwnd, OutOfTheBlue, Routes, units};
+use anabranch_proto::{AssociationConfig, BurstControl, Encapsulation, EndpointConfig, MtuConfig};
 
 use crate::failure::{Failure, Place};
 use crate::read::{Action, Script, ScriptOption};
@@ -107,67 +104,27 @@ impl Options {
         Ok(())
     }
 
-    /// An option of the engine.
+    /// An option of the engine: of associations by the names of their table, or of the endpoint.
     fn set(&mut self, place: &Place, name: &str, value: &str) -> Result<(), Failure> {
-        let config = &mut self.association;
-        let count = || number(place, value);
-        let small = || count().map(|count| count.min(u64::from(u32::MAX)) as u32);
-        let switch = || match value {
-            "on" => Ok(true),
-            "off" => Ok(false),
-            _ => Err(Failure::script(place, "expected on or off")),
-        };
+        let endpoint = &mut self.endpoint;
+        let count = || number(place, value).map(|count| count as usize);
         match name {
-            "rto_initial" => config.rto_initial = duration(place, value)?,
-            "rto_min" => config.rto_min = duration(place, value)?,
-            "rto_max" => config.rto_max = duration(place, value)?,
-            "heartbeat_interval" if value == "off" => config.heartbeat_interval = None,
-            "heartbeat_interval" => config.heartbeat_interval = Some(duration(place, value)?),
-            "potentially_failed_max_retrans" => {
-                config.potentially_failed_max_retrans = Some(small()?);
-            }
-            "change_primary_threshold" => config.change_primary_threshold = Some(small()?),
-            "path_max_retrans" => config.path_max_retrans = small()?,
-            "association_max_retrans" => config.association_max_retrans = small()?,
-            "max_init_retransmits" => config.max_init_retransmits = small()?,
-            "sack_delay" => config.sack_delay = duration(place, value)?,
-            "sack_frequency" => config.sack_frequency = small()?,
-            "burst" if value == "unlimited" => config.burst = BurstControl::Unlimited,
-            "burst" => config.burst = BurstControl::MaxBurst(small()?),
-            "initial_cwnd_mtus" => config.initial_cwnd = InitialCwnd::Mtus(small()?),
-            "missing_reports" => config.missing_reports = small()?,
-            "hb_max_burst" => config.hb_max_burst = small()?,
-            "outbound_streams" => config.outbound_streams = count()? as u16,
-            "inbound_streams" => config.inbound_streams = count()? as u16,
-            "receive_buffer" => config.receive_buffer = count()? as usize,
-            "send_buffer" => config.send_buffer = count()? as usize,
-            "max_message_size" => config.max_message_size = count()? as usize,
-            "partial_delivery_point" => config.partial_delivery_point = count()? as usize,
-            "fill_packets" => config.fill_packets = switch()?,
-            "protocol_unreachable" if value == "repeated" => {
-                config.protocol_unreachable = ProtocolUnreachable::AbortsWhenRepeated;
-            }
-            "multipath" => {
-                let mode = value.parse::<MultipathMode>();
-                let mode = mode.map_err(|error| Failure::script(place, error.to_string()))?;
-                *config = config.clone().with_multipath(mode);
-            }
-            "nr_sack" => config.nr_sack = switch()?,
-            "never_renege" => config.never_renege = switch()?,
-            "nagle" => config.nagle = switch()?,
-            "mtu_discovery" => config.mtu.discovery = switch()?,
-            "mtu_base" => config.mtu.base = count()? as u16,
-            "mtu_max" => config.mtu.max = count()? as u16,
-            "adaptation_indication" => config.adaptation_indication = Some(small()?),
-            "autoclose" => config.autoclose = Some(duration(place, value)?),
-            "cookie_life" => self.endpoint.valid_cookie_life = duration(place, value)?,
-            "max_associations" => self.endpoint.max_associations = count()? as usize,
-            "memory_limit" => self.endpoint.memory_limit = count()? as usize,
-            "max_stateless_replies" => self.endpoint.max_stateless_replies = count()? as usize,
+            "cookie_life" => endpoint.valid_cookie_life = duration(place, value)?,
+            "max_associations" => endpoint.max_associations = count()?,
+            "memory_limit" => endpoint.memory_limit = count()?,
+            "max_stateless_replies" => endpoint.max_stateless_replies = count()?,
             "out_of_the_blue" if value == "silent" => {
-                self.endpoint.out_of_the_blue = OutOfTheBlue::Silent;
+                endpoint.out_of_the_blue = OutOfTheBlue::Silent;
             }
-            _ => return Err(Failure::script(place, format!("no engine option {name}={value}"))),
+            "initial_cwnd_mtus" => {
+                let mtus = format!("{value} mtus");
+                let done = self.association.set("initial_cwnd", &mtus);
+                done.map_err(|error| Failure::script(place, error.to_string()))?;
+            }
+            _ => {
+                let done = self.association.set(name, value);
+                done.map_err(|error| Failure::script(place, error.to_string()))?;
+            }
         }
         Ok(())
     }
@@ -177,15 +134,19 @@ impl Options {
         let milliseconds = || number(place, value).map(Duration::from_millis);
         let config = &mut self.association;
         match name {
-            "rto_min" => config.rto_min = milliseconds()?,
-            "rto_max" => config.rto_max = milliseconds()?,
-            "rto_initial" => config.rto_initial = milliseconds()?,
-            "delayed_sack_time" => config.sack_delay = milliseconds()?,
-            "sack_freq" => config.sack_frequency = number(place, value)? as u32,
-            "maxburst" if value == "0" => config.burst = BurstControl::Unlimited,
-            "maxburst" => config.burst = BurstControl::MaxBurst(number(place, value)? as u32),
-            "initial_cwnd" => config.initial_cwnd = InitialCwnd::Mtus(number(place, value)? as u32),
-            "heartbeat_interval" => config.heartbeat_interval = Some(milliseconds()?),
+            "rto_min" => config.timers.rto_min = milliseconds()?,
+            "rto_max" => config.timers.rto_max = milliseconds()?,
+            "rto_initial" => config.timers.rto_initial = milliseconds()?,
+            "delayed_sack_time" => config.acknowledging.sack_delay = milliseconds()?,
+            "sack_freq" => config.acknowledging.sack_frequency = number(place, value)? as u32,
+            "maxburst" if value == "0" => config.congestion.burst = BurstControl::Unlimited,
+            "maxburst" => {
+                config.congestion.burst = BurstControl::MaxBurst(number(place, value)? as u32)
+            }
+            "initial_cwnd" => {
+                config.congestion.initial_cwnd = InitialCwnd::Mtus(number(place, value)? as u32)
+            }
+            "heartbeat_interval" => config.timers.heartbeat_interval = Some(milliseconds()?),
             // What is switched off is not there to be switched off.
             name if name.ends_with("_enable") && value == "0" => {}
             _ => {
@@ -219,15 +180,8 @@ fn addresses(place: &Place, value: &str) -> Result<Vec<IpAddr>, Failure> {
 
 /// `1s`, `200ms`, `5us`.
 fn duration(place: &Place, value: &str) -> Result<Duration, Failure> {
-    let at = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-    let (digits, unit) = value.split_at(at);
-    let number = number(place, digits)?;
-    match unit {
-        "s" => Ok(Duration::from_secs(number)),
-        "ms" => Ok(Duration::from_millis(number)),
-        "us" => Ok(Duration::from_micros(number)),
-        _ => Err(Failure::script(place, format!("'{value}' needs a unit: s, ms or us"))),
-    }
+    units::parse_time(value)
+        .ok_or_else(|| Failure::script(place, format!("'{value}' is no time with its unit")))
 }
 
 /// `sctp:9899:9899`, `9899:9899`

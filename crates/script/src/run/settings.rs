@@ -66,45 +66,47 @@ impl World {
         let milliseconds = |name| field(value, name).map(Duration::from_millis);
         match name {
             "SCTP_RTOINFO" => {
-                config.rto_initial = milliseconds("srto_initial").unwrap_or(config.rto_initial);
-                config.rto_max = milliseconds("srto_max").unwrap_or(config.rto_max);
-                config.rto_min = milliseconds("srto_min").unwrap_or(config.rto_min);
+                config.timers.rto_initial =
+                    milliseconds("srto_initial").unwrap_or(config.timers.rto_initial);
+                config.timers.rto_max = milliseconds("srto_max").unwrap_or(config.timers.rto_max);
+                config.timers.rto_min = milliseconds("srto_min").unwrap_or(config.timers.rto_min);
             }
             "SCTP_INITMSG" => {
                 let streams = |name| field(value, name).map(|streams| streams as u16);
-                config.outbound_streams =
-                    streams("sinit_num_ostreams").unwrap_or(config.outbound_streams);
-                config.inbound_streams =
-                    streams("sinit_max_instreams").unwrap_or(config.inbound_streams);
+                config.sending.outbound_streams =
+                    streams("sinit_num_ostreams").unwrap_or(config.sending.outbound_streams);
+                config.receiving.inbound_streams =
+                    streams("sinit_max_instreams").unwrap_or(config.receiving.inbound_streams);
                 if let Some(attempts) = field(value, "sinit_max_attempts") {
-                    config.max_init_retransmits = attempts as u32;
+                    config.paths.max_init_retransmits = attempts as u32;
                 }
             }
             "SCTP_ASSOCINFO" => {
                 if let Some(retransmissions) = field(value, "sasoc_asocmaxrxt") {
-                    config.association_max_retrans = retransmissions as u32;
+                    config.paths.association_max_retrans = retransmissions as u32;
                 }
             }
             "SCTP_PEER_ADDR_PARAMS" => {
                 if let Some(interval) = milliseconds("spp_hbinterval") {
-                    config.heartbeat_interval = Some(interval);
+                    config.timers.heartbeat_interval = Some(interval);
                 }
                 if says(value, "SPP_HB_DISABLE") {
-                    config.heartbeat_interval = None;
+                    config.timers.heartbeat_interval = None;
                 }
                 if let Some(retransmissions) = field(value, "spp_pathmaxrxt") {
-                    config.path_max_retrans = retransmissions as u32;
+                    config.paths.path_max_retrans = retransmissions as u32;
                 }
             }
             "SCTP_DELAYED_SACK" => {
-                config.sack_delay = milliseconds("sack_delay").unwrap_or(config.sack_delay);
+                config.acknowledging.sack_delay =
+                    milliseconds("sack_delay").unwrap_or(config.acknowledging.sack_delay);
                 if let Some(frequency) = field(value, "sack_freq") {
-                    config.sack_frequency = frequency as u32;
+                    config.acknowledging.sack_frequency = frequency as u32;
                 }
             }
-            "SCTP_NODELAY" => config.nagle = single(value) == Some(0),
+            "SCTP_NODELAY" => config.sending.nagle = single(value) == Some(0),
             "SCTP_MAX_BURST" => {
-                config.burst = match single(value) {
+                config.congestion.burst = match single(value) {
                     Some(0) | None => BurstControl::Unlimited,
                     Some(packets) => BurstControl::MaxBurst(packets as u32),
                 };
@@ -113,9 +115,9 @@ impl World {
                 config.adaptation_indication =
                     field(value, "ssb_adaptation_ind").map(|code| code as u32);
             }
-            "SCTP_AUTOCLOSE" => config.autoclose = single(value).map(Duration::from_secs),
-            "SO_RCVBUF" => config.receive_buffer = single(value).unwrap_or(0) as usize,
-            "SO_SNDBUF" => config.send_buffer = single(value).unwrap_or(0) as usize,
+            "SCTP_AUTOCLOSE" => config.timers.autoclose = single(value).map(Duration::from_secs),
+            "SO_RCVBUF" => config.receiving.receive_buffer = single(value).unwrap_or(0) as usize,
+            "SO_SNDBUF" => config.sending.send_buffer = single(value).unwrap_or(0) as usize,
             _ => {
                 let message = format!("the socket option {name} is not known here");
                 return Err(Failure::script(&call.place, message));
@@ -124,8 +126,7 @@ impl World {
         let valid = config.validate();
         valid.map_err(|error| Failure::script(&call.place, error.to_string()))?;
         let new = config.clone();
-        // Configurations show all of themselves.
-        let same = format!("{:?}", before.adjusted(&new)) == format!("{new:?}");
+        let same = before.adjusted(&new) == new;
         if listens || (live.is_some() && !same) {
             let message = format!("{name} can only be set before connect and listen here");
             return Err(Failure::script(&call.place, message));
@@ -173,16 +174,19 @@ impl World {
                 let config = &self.socket(call)?.1.config;
                 let ms = |time: Duration| Argument::Number(time.as_millis() as i64);
                 vec![
-                    ("srto_initial", ms(config.rto_initial)),
-                    ("srto_max", ms(config.rto_max)),
-                    ("srto_min", ms(config.rto_min)),
+                    ("srto_initial", ms(config.timers.rto_initial)),
+                    ("srto_max", ms(config.timers.rto_max)),
+                    ("srto_min", ms(config.timers.rto_min)),
                 ]
             }
             "SCTP_DELAYED_SACK" => {
                 let config = &self.socket(call)?.1.config;
                 vec![
-                    ("sack_delay", Argument::Number(config.sack_delay.as_millis() as i64)),
-                    ("sack_freq", Argument::Number(i64::from(config.sack_frequency))),
+                    (
+                        "sack_delay",
+                        Argument::Number(config.acknowledging.sack_delay.as_millis() as i64),
+                    ),
+                    ("sack_freq", Argument::Number(i64::from(config.acknowledging.sack_frequency))),
                 ]
             }
             _ => {

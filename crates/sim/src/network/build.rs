@@ -267,7 +267,7 @@ impl Network {
         let number = u16::try_from(self.applications.len()).unwrap_or(u16::MAX);
         let port = FIRST_PORT.checked_add(number).ok_or(SimError::Option {
             option: "transfer",
-            reason: "there are too many applications",
+            reason: "there are too many applications".into(),
         })?;
         let (start, from, eager) = (transfer.start, transfer.from, transfer.eager);
         let application = TransferApplication::new(transfer, port);

@@ -53,7 +53,7 @@ fn both_paths_dead_for_ever_end_the_association() {
             cut(&mut d, path, Instant::from_secs(1), None);
         }
         let mut config = fixed_mtu(AssociationConfig::rfc2960());
-        config.retransmission = policy;
+        config.paths.retransmission = policy;
         let transfer = d.net.add_transfer(d.bulk(5_000_000).config(config)).unwrap();
         let end = d.net.run(Instant::from_secs(100_000));
         let result = d.net.transfer(transfer);

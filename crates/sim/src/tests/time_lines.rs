@@ -18,13 +18,13 @@ const MESSAGE: usize = 1452;
 /// blocks, in the figures' numbers.
 fn time_line(nr_sack: bool) -> Vec<String> {
     let mut config = fixed_mtu(AssociationConfig::rfc4960());
-    config.initial_cwnd = InitialCwnd::Mtus(8);
-    config.burst = BurstControl::Unlimited;
-    config.nr_sack = nr_sack;
+    config.congestion.initial_cwnd = InitialCwnd::Mtus(8);
+    config.congestion.burst = BurstControl::Unlimited;
+    config.acknowledging.nr_sack = nr_sack;
     // Every packet is acknowledged, as those of the figures are.
-    config.sack_frequency = 1;
+    config.acknowledging.sack_frequency = 1;
     // Bookkeeping counts: eight messages fit, and only then a ninth does not.
-    config.send_buffer = 8 * MESSAGE;
+    config.sending.send_buffer = 8 * MESSAGE;
     let mut net = Network::new(1);
     let (a, b) = (net.add_host("A"), net.add_host("B"));
     // A packet a millisecond, so that each acknowledgement comes on its own.

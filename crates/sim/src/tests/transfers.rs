@@ -35,7 +35,7 @@ fn eighty_megabytes_arrive() {
     let mut d = dumbbell(1, &[3, 3]);
     let bytes = 80 << 20;
     let mut config = fixed_mtu(AssociationConfig::rfc2960());
-    config.receive_buffer = 65_536;
+    config.receiving.receive_buffer = 65_536;
     let transfer = d.net.add_transfer(d.bulk(bytes).config(config)).unwrap();
     d.net.run(Instant::from_secs(5000));
     let result = d.net.transfer(transfer);
@@ -137,10 +137,10 @@ fn an_eager_application_keeps_a_small_send_buffer_full() {
     let time = |eager| {
         let mut d = dumbbell(1, &[0]);
         let mut config = fixed_mtu(AssociationConfig::rfc9260());
-        config.initial_cwnd = anabranch_proto::config::InitialCwnd::Mtus(100);
-        config.burst = anabranch_proto::BurstControl::Unlimited;
-        config.sack_frequency = 1;
-        config.send_buffer = 8 * 1452;
+        config.congestion.initial_cwnd = anabranch_proto::config::InitialCwnd::Mtus(100);
+        config.congestion.burst = anabranch_proto::BurstControl::Unlimited;
+        config.acknowledging.sack_frequency = 1;
+        config.sending.send_buffer = 8 * 1452;
         let transfer = Transfer { eager, ..d.bulk(1600 * 1452).config(config) };
         let transfer = d.net.add_transfer(transfer).unwrap();
         d.net.run(Instant::from_secs(1000));
@@ -195,7 +195,7 @@ fn impossible_transfers_are_refused() {
     let same = Transfer { to: bulk.from, ..bulk.clone() };
     assert_eq!(option(d.net.add_transfer(same)), "transfer to");
     let mut config = AssociationConfig::rfc9260();
-    config.sack_frequency = 0;
+    config.acknowledging.sack_frequency = 0;
     assert_eq!(option(d.net.add_transfer(bulk.clone().config(config))), "sack_frequency");
     let nobody = "192.0.2.1".parse().unwrap();
     let lost = Transfer { remotes: vec![nobody], ..bulk.clone() };

@@ -20,13 +20,14 @@ pub(super) fn association(d: &mut Draw) -> AssociationConfig {
         _ => AssociationConfig::default(),
     };
     if d.one_in(2) {
-        config.rto_min = d.millis(1, 2000);
-        config.rto_max = config.rto_min + d.millis(200, 60_000);
-        let room = (config.rto_max - config.rto_min).as_micros() as u64;
-        config.rto_initial = config.rto_min + Duration::from_micros(d.0.below(room + 1));
+        config.timers.rto_min = d.millis(1, 2000);
+        config.timers.rto_max = config.timers.rto_min + d.millis(200, 60_000);
+        let room = (config.timers.rto_max - config.timers.rto_min).as_micros() as u64;
+        config.timers.rto_initial =
+            config.timers.rto_min + Duration::from_micros(d.0.below(room + 1));
     }
     if d.one_in(3) {
-        config.heartbeat_interval = d.of(&[
+        config.timers.heartbeat_interval = d.of(&[
             None,
             Some(Duration::from_millis(10)),
             Some(Duration::from_secs(1)),
@@ -34,16 +35,16 @@ pub(super) fn association(d: &mut Draw) -> AssociationConfig {
         ]);
     }
     if d.one_in(2) {
-        config.path_max_retrans = d.between(0, 6) as u32;
-        config.association_max_retrans = d.between(2, 20) as u32;
-        config.max_init_retransmits = d.between(2, 20) as u32;
+        config.paths.path_max_retrans = d.between(0, 6) as u32;
+        config.paths.association_max_retrans = d.between(2, 20) as u32;
+        config.paths.max_init_retransmits = d.between(2, 20) as u32;
     }
     if d.one_in(2) {
-        config.sack_delay = Duration::from_millis(d.between(0, 500));
-        config.sack_frequency = d.of(&[1, 2, 2, 3, 10]);
+        config.acknowledging.sack_delay = Duration::from_millis(d.between(0, 500));
+        config.acknowledging.sack_frequency = d.of(&[1, 2, 2, 3, 10]);
     }
     if d.one_in(2) {
-        config.burst = d.of(&[
+        config.congestion.burst = d.of(&[
             BurstControl::MaxBurst(1),
             BurstControl::MaxBurst(4),
             BurstControl::MaxBurstCutsCwnd(4),
@@ -54,60 +55,60 @@ pub(super) fn association(d: &mut Draw) -> AssociationConfig {
         ]);
     }
     if d.one_in(3) {
-        config.initial_cwnd =
+        config.congestion.initial_cwnd =
             d.of(&[InitialCwnd::Mtus(1), InitialCwnd::Mtus(100), InitialCwnd::Bytes(4404)]);
-        config.idle_cwnd =
+        config.congestion.idle_cwnd =
             d.of(&[IdleCwnd::HalvePerRto, IdleCwnd::HalvePerRtoToTwo, IdleCwnd::Keep]);
-        config.min_ssthresh_mtus = d.between(1, 10) as u32;
-        config.slow_start_limit_mtus = d.between(1, 10) as u32;
+        config.congestion.min_ssthresh_mtus = d.between(1, 10) as u32;
+        config.congestion.slow_start_limit_mtus = d.between(1, 10) as u32;
     }
     if d.one_in(2) {
-        config.loss_detection =
+        config.recovery.loss_detection =
             d.of(&[LossDetection::MissingReports, LossDetection::PacketThreshold]);
-        config.missing_reports = d.of(&[1, 2, 3, 3, 4, 10]);
-        config.multiple_fast_retransmit = d.one_in(2);
+        config.recovery.missing_reports = d.of(&[1, 2, 3, 3, 4, 10]);
+        config.recovery.multiple_fast_retransmit = d.one_in(2);
     }
     if d.one_in(2) {
-        config.retransmission = d.of(&[
+        config.paths.retransmission = d.of(&[
             RetransmissionPolicy::AllRtxSame,
             RetransmissionPolicy::AllRtxAlt,
             RetransmissionPolicy::FrSameRtoAlt,
         ]);
-        config.dormant =
+        config.paths.dormant =
             d.of(&[DormantBehaviour::LastDest, DormantBehaviour::Primary, DormantBehaviour::Hop]);
-        config.hb_max_burst = d.between(1, 4) as u32;
+        config.paths.hb_max_burst = d.between(1, 4) as u32;
     }
     if d.one_in(2) {
-        config.retransmission_precedence = d.of(RetransmissionPrecedence::ALL);
-        config.one_packet_after_timeout = d.one_in(3);
-        config.heartbeat_after_rto = d.one_in(2);
-        config.heartbeat_retry = d.of(&[HeartbeatRetry::Interval, HeartbeatRetry::AtOnce]);
-        config.credit_retransmissions = d.one_in(2);
-        config.change_primary_threshold = d.of(&[None, None, Some(0), Some(1), Some(5)]);
-        config.informed_failover = d.one_in(3);
-        config.loss_probe_interval = d.millis(10, 10_000);
+        config.paths.retransmission_precedence = d.of(RetransmissionPrecedence::ALL);
+        config.recovery.one_packet_after_timeout = d.one_in(3);
+        config.paths.heartbeat_after_rto = d.one_in(2);
+        config.paths.heartbeat_retry = d.of(&[HeartbeatRetry::Interval, HeartbeatRetry::AtOnce]);
+        config.recovery.credit_retransmissions = d.one_in(2);
+        config.paths.change_primary_threshold = d.of(&[None, None, Some(0), Some(1), Some(5)]);
+        config.paths.informed_failover = d.one_in(3);
+        config.paths.loss_probe_interval = d.millis(10, 10_000);
         config.revision = d.of(&[Revision::Rfc2960, Revision::Rfc4960, Revision::Rfc9260]);
     }
     if d.one_in(3) {
-        config.protocol_unreachable =
+        config.paths.protocol_unreachable =
             d.of(&[ProtocolUnreachable::Aborts, ProtocolUnreachable::AbortsWhenRepeated]);
     }
-    config.timestamps = d.one_in(2);
-    config.initiation = d.of(InitiationOrder::ALL);
-    config.outbound_streams = d.of(&[1, 2, 10, 64, 1024, 65_535]);
-    config.inbound_streams = d.of(&[1, 2, 10, 1024, 65_535]);
-    config.scheduler =
+    config.recovery.timestamps = d.one_in(2);
+    config.paths.initiation = d.of(InitiationOrder::ALL);
+    config.sending.outbound_streams = d.of(&[1, 2, 10, 64, 1024, 65_535]);
+    config.receiving.inbound_streams = d.of(&[1, 2, 10, 1024, 65_535]);
+    config.sending.scheduler =
         d.of(&[SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority]);
-    config.receive_buffer = d.scale(1500, 1 << 20) as usize;
-    config.send_buffer = d.scale(1, 1 << 20) as usize;
+    config.receiving.receive_buffer = d.scale(1500, 1 << 20) as usize;
+    config.sending.send_buffer = d.scale(1, 1 << 20) as usize;
     if d.one_in(4) {
-        config.stream_send_buffer = d.scale(1, 1 << 16) as usize;
+        config.sending.stream_send_buffer = d.scale(1, 1 << 16) as usize;
     }
     if d.one_in(3) {
-        config.partial_delivery_point = d.scale(1, 1 << 18) as usize;
+        config.receiving.partial_delivery_point = d.scale(1, 1 << 18) as usize;
     }
-    config.fill_packets = d.one_in(2);
-    config.nagle = d.one_in(4);
+    config.sending.fill_packets = d.one_in(2);
+    config.sending.nagle = d.one_in(4);
     if d.one_in(3) {
         config.mtu.discovery = d.one_in(2);
         config.mtu.base = d.of(&[576, 600, 1200, 1280]);
@@ -120,7 +121,7 @@ pub(super) fn association(d: &mut Draw) -> AssociationConfig {
         config.adaptation_indication = Some(d.0.below(1 << 32) as u32);
     }
     if d.one_in(12) {
-        config.autoclose = Some(d.millis(100, 60_000));
+        config.timers.autoclose = Some(d.millis(100, 60_000));
     }
     config
 }
@@ -132,11 +133,13 @@ pub(super) fn potentially_failed(d: &mut Draw, configs: &mut [AssociationConfig;
         return;
     }
     for config in configs {
-        config.potentially_failed_max_retrans = d.of(&[None, Some(0), Some(0), Some(1), Some(3)]);
-        let least = config.potentially_failed_max_retrans.unwrap_or(0);
-        config.change_primary_threshold = config.change_primary_threshold.map(|cpt| cpt.max(least));
+        config.paths.potentially_failed_max_retrans =
+            d.of(&[None, Some(0), Some(0), Some(1), Some(3)]);
+        let least = config.paths.potentially_failed_max_retrans.unwrap_or(0);
+        config.paths.change_primary_threshold =
+            config.paths.change_primary_threshold.map(|cpt| cpt.max(least));
         if d.one_in(3) {
-            config.dormant = DormantBehaviour::FewestErrors;
+            config.paths.dormant = DormantBehaviour::FewestErrors;
         }
     }
 }
@@ -146,12 +149,12 @@ pub(super) fn potentially_failed(d: &mut Draw, configs: &mut [AssociationConfig;
 pub(super) fn acknowledgements(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
     if d.one_in(2) {
         for config in configs.iter_mut() {
-            config.nr_sack = !d.one_in(5);
+            config.acknowledging.nr_sack = !d.one_in(5);
         }
     }
     if d.one_in(3) {
         for config in configs {
-            config.never_renege = d.one_in(4);
+            config.receiving.never_renege = d.one_in(4);
         }
     }
 }
@@ -165,7 +168,7 @@ pub(super) fn small_windows(d: &mut Draw, configs: &mut [AssociationConfig; 2]) 
         config.mtu.discovery = true;
         config.mtu.base = 1280;
         config.mtu.max = 9000;
-        config.receive_buffer = d.scale(1500, 9000) as usize;
+        config.receiving.receive_buffer = d.scale(1500, 9000) as usize;
     }
 }
 
@@ -193,14 +196,13 @@ pub(super) fn all_paths(d: &mut Draw, configs: &mut [AssociationConfig; 2]) {
 fn concurrent(d: &mut Draw, config: &mut AssociationConfig, mode: MultipathMode) {
     // What a path that may have failed means was drawn before.
     *config = config.clone().with_multipath(mode);
-    config.retransmission = d.of(RetransmissionPolicy::ALL);
-    config.retransmission_precedence = d.of(RetransmissionPrecedence::ALL);
-    config.one_packet_after_timeout = d.one_in(8);
-    if let Some(multipath) = &mut config.multipath {
-        multipath.path_choice = d.of(PathChoice::ALL);
-        multipath.coupling = d.of(Coupling::ALL);
-        multipath.buffer_split = d.one_in(2);
-        multipath.delayed_acks = !d.one_in(3);
-        multipath.recovered_cwnd_mtus = d.of(&[1, 2, 2, 10]);
-    }
+    config.paths.retransmission = d.of(RetransmissionPolicy::ALL);
+    config.paths.retransmission_precedence = d.of(RetransmissionPrecedence::ALL);
+    config.recovery.one_packet_after_timeout = d.one_in(8);
+    let multipath = &mut config.multipath;
+    multipath.path_choice = d.of(PathChoice::ALL);
+    multipath.coupling = d.of(Coupling::ALL);
+    multipath.buffer_split = d.one_in(2);
+    multipath.delayed_acks = !d.one_in(3);
+    multipath.recovered_cwnd_mtus = d.of(&[1, 2, 2, 10]);
 }

@@ -48,7 +48,7 @@ impl Run {
                 };
                 self.net.set_addresses(node, &after);
                 if self.options.few_streams {
-                    self.options.configs[node].inbound_streams = 1;
+                    self.options.configs[node].receiving.inbound_streams = 1;
                 }
                 let mut config = Self::endpoint(&self.options, node);
                 // As unlike as random ones: where both handshakes have one tag (RFC 9260 section
@@ -149,7 +149,7 @@ impl Run {
             Ok(id) => {
                 let mut end = End::new(id, true);
                 // More than the peer may take.
-                end.streams = self.options.configs[node].outbound_streams;
+                end.streams = self.options.configs[node].sending.outbound_streams;
                 self.users[node].ends.push(end);
             }
             Err(error) => {

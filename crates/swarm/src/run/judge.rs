@@ -18,7 +18,7 @@ impl Run {
     pub(super) fn judge(&mut self) {
         self.events();
         let healthy = self.healthy.expect("the second phase has begun");
-        let slow = self.options.configs.iter().map(|c| c.rto_max).max().unwrap_or_default();
+        let slow = self.options.configs.iter().map(|c| c.timers.rto_max).max().unwrap_or_default();
         for node in 0..2 {
             for end in &self.users[node].ends {
                 let Some((reason, at)) = &end.closed else { continue };

@@ -199,7 +199,7 @@ impl Run {
             let ids: Vec<_> = endpoint.associations().collect();
             for id in ids {
                 let association = endpoint.association(id);
-                if association.is_some_and(|a| a.config().heartbeat_interval.is_none()) {
+                if association.is_some_and(|a| a.config().timers.heartbeat_interval.is_none()) {
                     endpoint.remove(id);
                 }
             }

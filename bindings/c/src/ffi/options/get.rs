@@ -34,9 +34,9 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
     Ok(match name {
         option::RTOINFO => abi::to_bytes(&Rtoinfo {
             assoc_id: parse::<Rtoinfo>(given)?.assoc_id,
-            initial: milliseconds(config.rto_initial),
-            max: milliseconds(config.rto_max),
-            min: milliseconds(config.rto_min),
+            initial: milliseconds(config.timers.rto_initial),
+            max: milliseconds(config.timers.rto_max),
+            min: milliseconds(config.timers.rto_min),
         }),
         option::ASSOCINFO => {
             let assoc_id = parse::<Assocparams>(given)?.assoc_id;
@@ -44,23 +44,25 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
             let known = known.ok().flatten();
             abi::to_bytes(&Assocparams {
                 assoc_id,
-                asocmaxrxt: u16::try_from(config.association_max_retrans).unwrap_or(u16::MAX),
+                asocmaxrxt: u16::try_from(config.paths.association_max_retrans).unwrap_or(u16::MAX),
                 number_peer_destinations: known
                     .as_ref()
                     .map_or(0, |known| known.paths.len() as u16),
                 peer_rwnd: known.as_ref().map_or(0, |known| known.peer_rwnd),
-                local_rwnd: u32::try_from(config.receive_buffer).unwrap_or(u32::MAX),
+                local_rwnd: u32::try_from(config.receiving.receive_buffer).unwrap_or(u32::MAX),
                 cookie_life: 60_000,
             })
         }
         option::INITMSG => abi::to_bytes(&Initmsg {
-            num_ostreams: config.outbound_streams,
-            max_instreams: config.inbound_streams,
-            max_attempts: u16::try_from(config.max_init_retransmits).unwrap_or(u16::MAX),
-            max_init_timeo: u16::try_from(config.rto_max.as_millis()).unwrap_or(u16::MAX),
+            num_ostreams: config.sending.outbound_streams,
+            max_instreams: config.receiving.inbound_streams,
+            max_attempts: u16::try_from(config.paths.max_init_retransmits).unwrap_or(u16::MAX),
+            max_init_timeo: u16::try_from(config.timers.rto_max.as_millis()).unwrap_or(u16::MAX),
         }),
-        option::NODELAY => flag(!config.nagle),
-        option::AUTOCLOSE => number(config.autoclose.map_or(0, |time| time.as_secs() as usize)),
+        option::NODELAY => flag(!config.sending.nagle),
+        option::AUTOCLOSE => {
+            number(config.timers.autoclose.map_or(0, |time| time.as_secs() as usize))
+        }
         option::PRIMARY_ADDR => {
             let prim: Prim = parse(given)?;
             let primary = *socket.peer_addresses(prim.assoc_id)?.first().ok_or(Errno::ENOTCONN)?;
@@ -71,12 +73,13 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
         }
         option::PEER_ADDR_PARAMS => {
             let params: Paddrparams = parse_paddrparams(given)?;
-            let (heartbeats, delays) = (config.heartbeat_interval, !config.sack_delay.is_zero());
+            let (heartbeats, delays) =
+                (config.timers.heartbeat_interval, !config.acknowledging.sack_delay.is_zero());
             abi::to_bytes(&Paddrparams {
                 hbinterval: heartbeats.map_or(0, milliseconds),
-                pathmaxrxt: u16::try_from(config.path_max_retrans).unwrap_or(u16::MAX),
+                pathmaxrxt: u16::try_from(config.paths.path_max_retrans).unwrap_or(u16::MAX),
                 pathmtu: if config.mtu.discovery { 0 } else { config.mtu.base.into() },
-                sackdelay: milliseconds(config.sack_delay),
+                sackdelay: milliseconds(config.acknowledging.sack_delay),
                 flags: if heartbeats.is_some() { HB_ENABLE } else { HB_DISABLE }
                     | if config.mtu.discovery { PMTUD_ENABLE } else { PMTUD_DISABLE }
                     | if delays { SACKDELAY_ENABLE } else { SACKDELAY_DISABLE },
@@ -88,9 +91,9 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
                 errors.map_or(u16::MAX, |errors| u16::try_from(errors).unwrap_or(u16::MAX))
             };
             abi::to_bytes(&Paddrthlds {
-                pathmaxrxt: threshold(Some(config.path_max_retrans)),
-                pathpfthld: threshold(config.potentially_failed_max_retrans),
-                pathcpthld: threshold(config.change_primary_threshold),
+                pathmaxrxt: threshold(Some(config.paths.path_max_retrans)),
+                pathpfthld: threshold(config.paths.potentially_failed_max_retrans),
+                pathcpthld: threshold(config.paths.change_primary_threshold),
                 ..parse(given)?
             })
         }
@@ -112,17 +115,17 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
             // Of one that is up: what was agreed on.
             let known = socket.with_association(assoc_id, anabranch::Association::statistics);
             let known = known.ok().flatten();
-            let value = known.map_or(config.nr_sack, |statistics| statistics.nr_sack);
+            let value = known.map_or(config.acknowledging.nr_sack, |statistics| statistics.nr_sack);
             abi::to_bytes(&AssocValue { assoc_id, value: value.into() })
         }
         option::DELAYED_SACK => abi::to_bytes(&SackInfo {
             assoc_id: parse::<SackInfo>(given)?.assoc_id,
-            delay: milliseconds(config.sack_delay),
-            freq: config.sack_frequency,
+            delay: milliseconds(config.acknowledging.sack_delay),
+            freq: config.acknowledging.sack_frequency,
         }),
-        option::PARTIAL_DELIVERY_POINT => number(config.partial_delivery_point),
+        option::PARTIAL_DELIVERY_POINT => number(config.receiving.partial_delivery_point),
         option::MAX_BURST => {
-            let packets = match config.burst {
+            let packets = match config.congestion.burst {
                 BurstControl::MaxBurst(packets) | BurstControl::MaxBurstCutsCwnd(packets) => {
                     packets
                 }

@@ -29,11 +29,11 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         libc::SO_RCVBUF => {
             // What is too small is made as large as it must be, as kernels do.
             let size = size()?.max(1500);
-            socket.configure(FUTURE_ASSOC, |config| config.receive_buffer = size)
+            socket.configure(FUTURE_ASSOC, |config| config.receiving.receive_buffer = size)
         }
         libc::SO_SNDBUF => {
             let size = size()?.max(1);
-            socket.configure(FUTURE_ASSOC, |config| config.send_buffer = size)
+            socket.configure(FUTURE_ASSOC, |config| config.sending.send_buffer = size)
         }
         libc::SO_RCVTIMEO => {
             let limit = timeout()?;
@@ -83,8 +83,8 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
             let l_linger = time.try_into().unwrap_or(c_int::MAX);
             abi::to_bytes(&libc::linger { l_onoff: options.linger.is_some().into(), l_linger })
         }
-        libc::SO_RCVBUF => number(options.config.receive_buffer),
-        libc::SO_SNDBUF => number(options.config.send_buffer),
+        libc::SO_RCVBUF => number(options.config.receiving.receive_buffer),
+        libc::SO_SNDBUF => number(options.config.sending.send_buffer),
         libc::SO_RCVTIMEO => timeval(options.receive_timeout),
         libc::SO_SNDTIMEO => timeval(options.send_timeout),
         libc::SO_REUSEADDR => abi::to_bytes(&1),

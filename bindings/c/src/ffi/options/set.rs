@@ -46,10 +46,10 @@ pub(super) fn choose(socket: &Socket, change: impl FnOnce(&mut Options)) -> Resu
 pub(in crate::ffi) fn init(socket: &Socket, init: Initmsg) -> Result<(), Errno> {
     socket.configure(FUTURE_ASSOC, |config| {
         let or = |new: u16, old: u16| if new == 0 { old } else { new };
-        config.outbound_streams = or(init.num_ostreams, config.outbound_streams);
-        config.inbound_streams = or(init.max_instreams, config.inbound_streams);
+        config.sending.outbound_streams = or(init.num_ostreams, config.sending.outbound_streams);
+        config.receiving.inbound_streams = or(init.max_instreams, config.receiving.inbound_streams);
         if init.max_attempts > 0 {
-            config.max_init_retransmits = init.max_attempts.into();
+            config.paths.max_init_retransmits = init.max_attempts.into();
         }
         // sinit_max_init_timeo bounds the RTO of INIT; the engine has one bound for all.
     })
@@ -61,16 +61,16 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
             let info: Rtoinfo = parse(bytes)?;
             let or = |new: u32, old: Duration| if new == 0 { old } else { duration(new) };
             socket.configure(info.assoc_id, |config| {
-                config.rto_initial = or(info.initial, config.rto_initial);
-                config.rto_max = or(info.max, config.rto_max);
-                config.rto_min = or(info.min, config.rto_min);
+                config.timers.rto_initial = or(info.initial, config.timers.rto_initial);
+                config.timers.rto_max = or(info.max, config.timers.rto_max);
+                config.timers.rto_min = or(info.min, config.timers.rto_min);
             })
         }
         option::ASSOCINFO => {
             let info: Assocparams = parse(bytes)?;
             socket.configure(info.assoc_id, |config| {
                 if info.asocmaxrxt > 0 {
-                    config.association_max_retrans = info.asocmaxrxt.into();
+                    config.paths.association_max_retrans = info.asocmaxrxt.into();
                 }
                 // The life of cookies is the endpoint's.
             })
@@ -78,7 +78,7 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         option::INITMSG => init(socket, parse(bytes)?),
         option::NODELAY => {
             let on = int(bytes)? != 0;
-            socket.configure(ALL_ASSOC, |config| config.nagle = !on)
+            socket.configure(ALL_ASSOC, |config| config.sending.nagle = !on)
         }
         option::AUTOCLOSE => {
             let seconds = u64::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
@@ -86,7 +86,7 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
                 return Err(Errno::EOPNOTSUPP);
             }
             socket.configure(ALL_ASSOC, |config| {
-                config.autoclose = (seconds > 0).then(|| Duration::from_secs(seconds));
+                config.timers.autoclose = (seconds > 0).then(|| Duration::from_secs(seconds));
             })
         }
         option::PRIMARY_ADDR => {
@@ -108,24 +108,24 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         }
         option::NRSACK_SUPPORTED => {
             let AssocValue { assoc_id, value } = parse(bytes)?;
-            socket.configure(assoc_id, |config| config.nr_sack = value != 0)
+            socket.configure(assoc_id, |config| config.acknowledging.nr_sack = value != 0)
         }
         option::DELAYED_SACK => {
             let info: SackInfo = parse(bytes)?;
             socket.configure(info.assoc_id, |config| {
                 if info.freq == 1 {
-                    config.sack_delay = Duration::ZERO;
+                    config.acknowledging.sack_delay = Duration::ZERO;
                 } else if info.delay > 0 {
-                    config.sack_delay = duration(info.delay);
+                    config.acknowledging.sack_delay = duration(info.delay);
                 }
                 if info.freq > 0 {
-                    config.sack_frequency = info.freq;
+                    config.acknowledging.sack_frequency = info.freq;
                 }
             })
         }
         option::PARTIAL_DELIVERY_POINT => {
             let point = usize::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
-            socket.configure(ALL_ASSOC, |config| config.partial_delivery_point = point)
+            socket.configure(ALL_ASSOC, |config| config.receiving.partial_delivery_point = point)
         }
         option::MAX_BURST => {
             // An int in old programs.
@@ -137,7 +137,7 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
                 }
             };
             socket.configure(assoc_id, |config| {
-                config.burst = match packets {
+                config.congestion.burst = match packets {
                     0 => BurstControl::Unlimited,
                     packets => BurstControl::MaxBurst(packets),
                 };
@@ -277,11 +277,11 @@ fn set_thresholds(socket: &Socket, given: &Paddrthlds, primary: bool) -> Result<
     let threshold = |errors: u16| (errors != u16::MAX).then_some(u32::from(errors));
     socket.configure(given.assoc_id, |config| {
         if given.pathmaxrxt > 0 {
-            config.path_max_retrans = given.pathmaxrxt.into();
+            config.paths.path_max_retrans = given.pathmaxrxt.into();
         }
-        config.potentially_failed_max_retrans = threshold(given.pathpfthld);
+        config.paths.potentially_failed_max_retrans = threshold(given.pathpfthld);
         if primary {
-            config.change_primary_threshold = threshold(given.pathcpthld);
+            config.paths.change_primary_threshold = threshold(given.pathcpthld);
         }
     })
 }
@@ -312,12 +312,12 @@ fn set_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
     }
     socket.configure(params.assoc_id, |config| {
         if flags & HB_DISABLE != 0 {
-            config.heartbeat_interval = None;
+            config.timers.heartbeat_interval = None;
         } else if params.hbinterval > 0 {
-            config.heartbeat_interval = Some(duration(params.hbinterval));
+            config.timers.heartbeat_interval = Some(duration(params.hbinterval));
         }
         if params.pathmaxrxt > 0 {
-            config.path_max_retrans = params.pathmaxrxt.into();
+            config.paths.path_max_retrans = params.pathmaxrxt.into();
         }
         if flags & PMTUD_DISABLE != 0 {
             config.mtu.discovery = false;
@@ -328,9 +328,9 @@ fn set_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
             config.mtu.discovery = true;
         }
         if flags & SACKDELAY_DISABLE != 0 {
-            config.sack_delay = Duration::ZERO;
+            config.acknowledging.sack_delay = Duration::ZERO;
         } else if flags & SACKDELAY_ENABLE != 0 && params.sackdelay > 0 {
-            config.sack_delay = duration(params.sackdelay);
+            config.acknowledging.sack_delay = duration(params.sackdelay);
         }
     })
 }

@@ -89,7 +89,7 @@ impl Association {
         }
         let length = slot.payload.len();
         let is_earliest = self.outstanding.earliest(path).is_none_or(|earliest| tsn < earliest);
-        let again = self.config.multiple_fast_retransmit;
+        let again = self.config.recovery.multiple_fast_retransmit;
         let large = self.is_large(path, packet);
         self.outstanding.retransmitted(now, tsn, path, number, again, large);
         self.peer_rwnd = self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));

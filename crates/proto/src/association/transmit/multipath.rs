@@ -12,7 +12,7 @@ impl Association {
     /// The path for the next packet of new data: the one in use, or with concurrent multipath transfer
     /// one of those that have room.
     pub(super) fn path_for_new(&mut self, now: Instant) -> Option<usize> {
-        let Some(multipath) = self.config.multipath else { return Some(self.active) };
+        let Some(multipath) = self.config.concurrent() else { return Some(self.active) };
         if self.send.is_empty() {
             return None;
         }
@@ -30,7 +30,7 @@ impl Association {
     /// Whether new data may take a path, if it has room there. While no path is active the one in use
     /// may have failed.
     pub(super) fn carries_new(&self, path: usize) -> bool {
-        path == self.active || (self.config.multipath.is_some() && self.is_concurrent(path))
+        path == self.active || (self.config.multipath.is_on() && self.is_concurrent(path))
     }
 
     fn is_concurrent(&self, path: usize) -> bool {
@@ -39,7 +39,7 @@ impl Association {
 
     /// A path came or went, or another one is in use: chooses again which of them carry data together.
     pub(in crate::association) fn choose_concurrent_paths(&mut self) {
-        if self.config.multipath.is_some() {
+        if self.config.multipath.is_on() {
             disjoint::choose(&mut self.paths, self.active);
         }
     }
@@ -49,7 +49,7 @@ impl Association {
     /// what the path carried last and has to be kept.
     pub(super) fn full_shares(&self, path: usize) -> Held {
         let paths = (0..self.paths.len()).filter(|path| self.is_concurrent(*path)).count();
-        let splits = self.config.multipath.is_some_and(|multipath| multipath.buffer_split);
+        let splits = self.config.concurrent().is_some_and(|multipath| multipath.buffer_split);
         if !splits || paths < 2 {
             return Held::default();
         }
@@ -58,7 +58,7 @@ impl Association {
         let (flight, held) = (self.outstanding.flight(path), self.outstanding.held_on(path));
         // A path with nothing on it may always try.
         let exceeds = Held {
-            by_send_buffer: held > 0 && held + packet > self.config.send_buffer / paths,
+            by_send_buffer: held > 0 && held + packet > self.config.sending.send_buffer / paths,
             by_receive_window: flight > 0 && flight + packet > window / paths,
         };
         if exceeds.by_send_buffer || exceeds.by_receive_window {
@@ -70,7 +70,7 @@ impl Association {
     /// Numbers the next packet on a path. With concurrent multipath transfer each path counts for
     /// itself, because what leaves on another one says nothing about loss on this one.
     pub(in crate::association) fn packet_number(&self, path: usize) -> u64 {
-        match self.config.multipath {
+        match self.config.concurrent() {
             Some(_) => self.paths[path].next_packet,
             None => self.packets,
         }
@@ -78,7 +78,7 @@ impl Association {
 
     /// RTX-ASAP: what waits for a path that is full goes out on one that has room.
     pub(super) fn retransmit_asap(&mut self) {
-        if self.config.retransmission != RetransmissionPolicy::RtxAsap {
+        if self.config.paths.retransmission != RetransmissionPolicy::RtxAsap {
             return;
         }
         let room = |path: usize| {

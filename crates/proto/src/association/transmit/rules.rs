@@ -37,7 +37,7 @@ impl Association {
             return false;
         }
         // req: rfc9260 6.1 "MUST first transmit any DATA chunks"
-        let pending = match self.config.retransmission_precedence {
+        let pending = match self.config.paths.retransmission_precedence {
             RetransmissionPrecedence::AllPaths => self.outstanding.lost_chunks() > 0,
             RetransmissionPrecedence::SamePath => self.outstanding.first_lost(path).is_some(),
         };
@@ -65,7 +65,9 @@ impl Association {
         }
         self.window_probe = None;
         // A small packet waits while something is outstanding (Nagle's algorithm).
-        !(self.config.nagle && !self.outstanding.is_empty() && self.send.ends_within(full - 1))
+        !(self.config.sending.nagle
+            && !self.outstanding.is_empty()
+            && self.send.ends_within(full - 1))
     }
 
     /// Length of the next chunk's payload, cut to what the peer's window lets through: the whole of

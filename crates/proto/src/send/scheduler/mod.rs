@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 use anabranch_wire::{Ppid, Ssn};
 use bytes::Bytes;
 
+use crate::named::named;
+use crate::options::words;
 use crate::time::Instant;
 
 /// A message or what is left of it.
@@ -42,6 +44,9 @@ pub enum SchedulerKind {
     /// turns.
     Priority,
 }
+
+named!(SchedulerKind { Fifo = "fifo", RoundRobin = "round-robin", Priority = "priority", });
+words!(SchedulerKind);
 
 /// Takes messages out of one queue, in place.
 fn take_out(

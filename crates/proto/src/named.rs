@@ -25,6 +25,9 @@ macro_rules! named {
             /// All of them, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
+            /// Their names.
+            pub(crate) const NAMES: &'static [&'static str] = &[$($name),*];
+
             /// Its name in scenario files and on command lines.
             pub const fn name(self) -> &'static str {
                 match self {
@@ -40,14 +43,14 @@ macro_rules! named {
         }
 
         impl std::str::FromStr for $type {
-            type Err = $crate::policy::UnknownName;
+            type Err = $crate::named::UnknownName;
 
             fn from_str(name: &str) -> Result<Self, Self::Err> {
                 match name {
                     $($name $(| $alias)* => Ok(Self::$variant),)*
-                    _ => Err($crate::policy::UnknownName {
+                    _ => Err($crate::named::UnknownName {
                         name: name.to_owned(),
-                        known: &[$($name),*],
+                        known: Self::NAMES,
                     }),
                 }
             }

@@ -1,0 +1,118 @@
+//! `anabranch options`: the engine's table of options.
+
+use anabranch::AssociationConfig;
+use anabranch::config::OptionInfo;
+use clap::Args;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Tell all options of associations: what they take, what they are in each profile, what they mean
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Only options whose name contains this
+    name: Option<String>,
+    /// As JSON
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// As tables in Markdown, a section each
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// One option in JSON.
+#[derive(Debug, Serialize)]
+struct Row {
+    section: &'static str,
+    name: &'static str,
+    short: Option<&'static str>,
+    takes: String,
+    live: bool,
+    defaults: Vec<(&'static str, String)>,
+    help: String,
+}
+
+fn row(option: &OptionInfo) -> Row {
+    let defaults = AssociationConfig::PROFILES.iter();
+    Row {
+        section: option.section,
+        name: option.name,
+        short: option.short,
+        takes: option.expectation().trim_start_matches("must be ").to_owned(),
+        live: option.live,
+        defaults: defaults.map(|(name, profile)| (*name, option.get(&profile()))).collect(),
+        help: option.help(),
+    }
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let wanted = self.name.unwrap_or_default().replace('-', "_");
+        let rows: Vec<Row> = AssociationConfig::options()
+            .filter(|option| option.name.contains(&wanted) || option.short == Some(&wanted))
+            .map(|option| row(&option))
+            .collect();
+        if rows.is_empty() {
+            return Err(Failure::usage(format!("no option's name contains '{wanted}'")));
+        }
+        if self.json {
+            return output::print_json(&rows);
+        }
+        output::print(&if self.markdown { markdown(&rows) } else { plain(&rows) })
+    }
+}
+
+/// The profiles' values, in one if they are all the same.
+fn defaults(row: &Row) -> String {
+    match row.defaults.split_first() {
+        Some(((_, first), rest)) if rest.iter().all(|(_, value)| value == first) => first.clone(),
+        _ => {
+            let each = row.defaults.iter().map(|(name, value)| format!("{name}: {value}"));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+fn plain(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let short = row.short.map(|short| format!(" ({short})")).unwrap_or_default();
+        let live = if row.live { "; may change while the association is up" } else { "" };
+        text += &format!("{}{short}\n", row.name);
+        text += &format!("    {}\n", row.help);
+        text += &format!("    takes {}{live}\n    {}\n", row.takes, defaults(row));
+    }
+    text
+}
+
+/// The page `docs/options.md`.
+fn markdown(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "# Options of associations\n\nMade by `anabranch options --markdown`. The names are those of scenarios and \
+         scripts, of `--set` and of\n`AssociationConfig::set`; on the command line `-` stands for `_`, and the short \
+         name, if there is one,\nfor the long one. Where profiles differ, each has its value. What is marked with * may \
+         change while an\nassociation is up.\n",
+    );
+    let mut section = None;
+    for row in rows {
+        if section != Some(row.section) {
+            section = Some(row.section);
+            let title = if row.section.is_empty() { "others" } else { row.section };
+            text += &format!(
+                "\n## {title}\n\n| option | takes | default | what it means |\n|---|---|---|---|\n"
+            );
+        }
+        let live = if row.live { "*" } else { "" };
+        let short = row.short.map(|short| format!(", `{short}`")).unwrap_or_default();
+        let cell = |text: &str| text.replace('|', "\\|");
+        text += &format!(
+            "| `{}`{short}{live} | {} | {} | {} |\n",
+            row.name,
+            cell(&row.takes),
+            cell(&defaults(row)),
+            cell(&row.help)
+        );
+    }
+    text
+}

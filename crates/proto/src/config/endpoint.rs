@@ -1,0 +1,143 @@
+//! Options of endpoints.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::{ConfigError, Encapsulation};
+use crate::tag_mark::TagMark;
+
+/// Options of an [`Endpoint`](crate::Endpoint).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EndpointConfig {
+    /// How SCTP packets travel; decides what an IP packet's headers take from the path MTU.
+    pub encapsulation: Encapsulation,
+    /// Valid.Cookie.Life: how long a State Cookie may be used. 60 s.
+    pub valid_cookie_life: Duration,
+    /// A fresh cookie secret is made this often; the one before stays valid. 10 minutes.
+    pub cookie_secret_lifetime: Duration,
+    /// Associations this endpoint holds at the most. 65,536; a quiet one takes less than 4 KiB. When
+    /// there are as many, one that comes takes the place of one on which nothing moves and nothing
+    /// ever did, or whose peer does not take what it asked for; of addresses with more than a quarter
+    /// of all also a quiet one. If there is none, it is refused.
+    pub max_associations: usize,
+    /// Bytes that the receive and send buffers of all associations may take together, at least
+    /// 65,536. 16 KiB of them (or a sixteenth, if that is less) are each association's own, and an
+    /// eighth is kept for those who come. Once the rest is used up, windows are closed and sends are
+    /// refused beyond that. A second later, what waits behind a hole and was not promised to be kept
+    /// is dropped, for those on which nothing moves first; if that is not enough, associations on
+    /// which nothing has moved for three RTOs (10 s at least, 60 s at the most) are ended, those who
+    /// hold most first. For an association with gaps, what closes them may come on top. 1 GiB.
+    pub memory_limit: usize,
+    /// Answers to packets without an association (INIT ACK, ABORT, SHUTDOWN COMPLETE) that may
+    /// wait for the driver; what comes beyond is dropped. 1,024.
+    pub max_stateless_replies: usize,
+    /// Whether out-of-the-blue packets are answered (RFC 9260 section 8.4).
+    pub out_of_the_blue: OutOfTheBlue,
+    /// Whether the CRC32c of packets is computed and checked. Only simulators switch it off, to
+    /// save time; drivers of real sockets switch it on, whatever they are given. This is not the
+    /// zero checksum of RFC 9653, which two ends agree on.
+    pub checksum: bool,
+    /// Which local addresses reach which remote ones.
+    pub routes: Routes,
+    /// The first TSN of every association, for simulations of what happens when TSNs wrap.
+    /// `None` draws a random one, as it must be on a network.
+    pub initial_tsn: Option<u32>,
+    /// Verification tags are marked with this, so that a driver can have them told from others
+    /// before packets reach it. `None`, the default, draws all 32 bits at random.
+    pub tag_mark: Option<TagMark>,
+    /// Rare but allowed behaviour (packets that are not filled, acknowledgements that travel
+    /// alone or at once, data that is dropped for want of memory) occurs one time in so many;
+    /// 0 is never. For simulations.
+    #[cfg(feature = "invariants")]
+    pub buggify: u32,
+    /// Bytes that one association may put on the wire before the next one has its turn. 65,536.
+    pub quantum: usize,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        Self {
+            encapsulation: Encapsulation::Udp,
+            valid_cookie_life: Duration::from_secs(60),
+            cookie_secret_lifetime: Duration::from_secs(600),
+            max_associations: 65_536,
+            memory_limit: 1 << 30,
+            max_stateless_replies: 1_024,
+            out_of_the_blue: OutOfTheBlue::Answer,
+            checksum: true,
+            routes: Routes::Any,
+            initial_tsn: None,
+            tag_mark: None,
+            #[cfg(feature = "invariants")]
+            buggify: 0,
+            quantum: 65_536,
+        }
+    }
+}
+
+impl EndpointConfig {
+    /// Checks every option against its range.
+    ///
+    /// # Errors
+    /// The first option that is out of range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let check = |ok: bool, option: &'static str, reason: &'static str| {
+            if ok { Ok(()) } else { Err(ConfigError::new(option, reason)) }
+        };
+        check(
+            self.valid_cookie_life >= Duration::from_millis(1),
+            "valid_cookie_life",
+            "must be at least 1 ms",
+        )?;
+        // The secret before the current one is the last that is known.
+        check(
+            self.cookie_secret_lifetime >= self.valid_cookie_life,
+            "cookie_secret_lifetime",
+            "must not be below valid_cookie_life",
+        )?;
+        check(
+            (1..=1 << 24).contains(&self.max_associations),
+            "max_associations",
+            "must lie between 1 and 16777216",
+        )?;
+        check(self.memory_limit >= 65_536, "memory_limit", "must be at least 65536 bytes")?;
+        check(
+            (1..=1 << 20).contains(&self.max_stateless_replies),
+            "max_stateless_replies",
+            "must lie between 1 and 1048576",
+        )?;
+        check((1..=1 << 30).contains(&self.quantum), "quantum", "must lie between 1 byte and 1 GiB")
+    }
+}
+
+/// What happens to packets that belong to no association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfTheBlue {
+    /// Answered as RFC 9260 section 8.4 says.
+    Answer,
+    /// Only INIT for a listening port, COOKIE ECHO and SHUTDOWN ACK are answered: a host that
+    /// shares its addresses with another stack does not destroy that stack's associations.
+    Silent,
+}
+
+/// Which local addresses reach which remote ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Routes {
+    /// Every local address reaches every remote address of its family and scope.
+    Any,
+    /// Only these pairs (local, remote).
+    Pairs(Vec<(IpAddr, IpAddr)>),
+}
+
+impl Routes {
+    /// Whether packets from `local` can reach `remote`.
+    ///
+    /// Loopback addresses reach loopback only, link-local ones link-local only.
+    pub fn reaches(&self, local: IpAddr, remote: IpAddr) -> bool {
+        match self {
+            Self::Any => crate::path::address::same_scope(local, remote),
+            Self::Pairs(pairs) => pairs.contains(&(local, remote)),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Options of endpoints and associations, and the profiles that set them all.
+//!
+//! Options of associations stand in sections, one for each mechanism, which declares it. All of them
+//! have names, by which programs, scenarios, scripts and other languages read and set them:
+//! [`AssociationConfig::set`], [`AssociationConfig::options`].
+
+mod by_name;
+mod endpoint;
+mod profiles;
+
+use std::fmt;
+
+use crate::path;
+use crate::receive::acknowledge::Acknowledger;
+pub use by_name::{OptionInfo, SetError};
+pub use endpoint::{EndpointConfig, OutOfTheBlue, Routes};
+
+pub use crate::congestion::{BurstControl, CongestionConfig, Coupling, IdleCwnd, InitialCwnd};
+pub use crate::encapsulation::Encapsulation;
+pub use crate::named::UnknownName;
+pub use crate::options::{Kind, units};
+pub use crate::path::{MtuConfig, RtoFloor, TimerConfig};
+pub use crate::policy::{
+    DormantBehaviour, HeartbeatRetry, InitiationOrder, MultipathConfig, MultipathMode, PathChoice,
+    PathConfig, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, Vigilance,
+};
+pub use crate::receive::{AckConfig, ReceiveConfig};
+pub use crate::recovery::{LossDetection, RecoveryConfig};
+pub use crate::revision::Revision;
+pub use crate::send::{SchedulerKind, SendConfig};
+
+/// Options of an association. `Default` is for bulk and interactive use over the Internet; the
+/// RFCs' own values are [`rfc9260`](Self::rfc9260), [`rfc4960`](Self::rfc4960) and
+/// [`rfc2960`](Self::rfc2960).
+///
+/// Fields carry the protocol parameter's name of RFC 9260 section 16 where there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AssociationConfig {
+    /// Whose word counts where the RFCs differ in rules that nobody tunes.
+    pub revision: Revision,
+    /// Adaptation Layer Indication to announce (RFC 5061 section 4.2.6).
+    pub adaptation_indication: Option<u32>,
+    /// Retransmission timer, heartbeats, and what ends an association that is idle.
+    pub timers: TimerConfig,
+    /// When a path has failed, and what happens then.
+    pub paths: PathConfig,
+    /// How much may be in flight, and how it leaves.
+    pub congestion: CongestionConfig,
+    /// What makes data lost.
+    pub recovery: RecoveryConfig,
+    /// New data on several paths at once.
+    pub multipath: MultipathConfig,
+    /// When and how data is acknowledged.
+    pub acknowledging: AckConfig,
+    /// What a receiver has room for.
+    pub receiving: ReceiveConfig,
+    /// From messages to packets.
+    pub sending: SendConfig,
+    /// Path MTU discovery.
+    pub mtu: MtuConfig,
+}
+
+impl AssociationConfig {
+    /// These options with concurrent multipath transfer and what belongs to it: retransmissions take
+    /// the path with the largest slow-start threshold (RTX-SSTHRESH), what waits on one path does
+    /// not hold up the others, and for CMT-PF a path is potentially failed at its first timeout; CMT
+    /// is without that state.
+    #[must_use]
+    pub fn with_multipath(mut self, mode: MultipathMode) -> Self {
+        self.multipath.mode = mode;
+        if mode == MultipathMode::Off {
+            return self;
+        }
+        self.paths.retransmission = RetransmissionPolicy::RtxSsthresh;
+        self.paths.retransmission_precedence = RetransmissionPrecedence::SamePath;
+        self.recovery.one_packet_after_timeout = false;
+        let is_pf = mode == MultipathMode::CmtPf;
+        self.paths.potentially_failed_max_retrans = is_pf.then_some(0);
+        self
+    }
+
+    /// Decides when a new association acknowledges.
+    pub(crate) fn acknowledger(&self) -> Acknowledger {
+        Acknowledger::new(
+            &self.acknowledging,
+            self.multipath.is_on() && self.multipath.delayed_acks,
+        )
+    }
+
+    /// What a new path needs to know.
+    pub(crate) fn of_path(&self, encapsulation: Encapsulation) -> path::Setup<'_> {
+        path::Setup {
+            encapsulation,
+            revision: self.revision,
+            timers: &self.timers,
+            congestion: &self.congestion,
+            mtu: &self.mtu,
+        }
+    }
+
+    /// The options of concurrent multipath transfer, if it is on.
+    pub fn concurrent(&self) -> Option<MultipathConfig> {
+        self.multipath.is_on().then_some(self.multipath)
+    }
+
+    /// Checks every option against its bounds, and against others.
+    ///
+    /// # Errors
+    /// The first option that is out of range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_rows()?;
+        let check = |ok: bool, option: &'static str, expected: &str| {
+            if ok { Ok(()) } else { Err(ConfigError::new(option, expected)) }
+        };
+        let timers = &self.timers;
+        check(timers.rto_min <= timers.rto_max, "rto_min", "must not exceed rto_max")?;
+        check(
+            (timers.rto_min..=timers.rto_max).contains(&timers.rto_initial),
+            "rto_initial",
+            "must lie between rto_min and rto_max",
+        )?;
+        // req: rfc7829 5 "the PSMR MUST be set greater than or equal to the PFMR value"
+        // req: rfc7829 5 "MUST reject any other values of PSMR"
+        let paths = &self.paths;
+        check(
+            paths.change_primary_threshold >= paths.potentially_failed_max_retrans
+                || paths.change_primary_threshold.is_none(),
+            "change_primary_threshold",
+            "must not be below potentially_failed_max_retrans",
+        )?;
+        check(self.mtu.max >= self.mtu.base, "mtu_max", "must not be below mtu_base")
+    }
+}
+
+/// An option that is out of its range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The option's name.
+    pub option: &'static str,
+    /// What it must be: a sentence that begins behind the name.
+    pub expected: String,
+}
+
+impl ConfigError {
+    pub(crate) fn new(option: &'static str, expected: impl Into<String>) -> Self {
+        Self { option, expected: expected.into() }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.option, self.expected)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests;

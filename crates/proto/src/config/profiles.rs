@@ -1,0 +1,105 @@
+//! Sets of options: what the RFCs recommend, and what two decades have taught.
+
+use super::{AssociationConfig, BurstControl, HeartbeatRetry, InitialCwnd, ProtocolUnreachable};
+use crate::congestion::IdleCwnd;
+use crate::path::RtoFloor;
+use crate::policy::RetransmissionPolicy;
+use crate::recovery::LossDetection;
+use crate::revision::Revision;
+use std::time::Duration;
+
+/// The profiles, by their names.
+type Profile = (&'static str, fn() -> AssociationConfig);
+
+impl AssociationConfig {
+    /// The profiles, by their names.
+    pub const PROFILES: &'static [Profile] = &[
+        ("default", Self::default),
+        ("rfc9260", Self::rfc9260),
+        ("rfc4960", Self::rfc4960),
+        ("rfc2960", Self::rfc2960),
+    ];
+
+    /// RFC 9260 to the letter, with the values of its section 16.
+    // req: rfc9260 16 "The following protocol parameters are RECOMMENDED"
+    pub fn rfc9260() -> Self {
+        Self {
+            revision: Revision::Rfc9260,
+            adaptation_indication: None,
+            timers: Default::default(),
+            paths: Default::default(),
+            congestion: Default::default(),
+            recovery: Default::default(),
+            multipath: Default::default(),
+            acknowledging: Default::default(),
+            receiving: Default::default(),
+            sending: Default::default(),
+            mtu: Default::default(),
+        }
+    }
+
+    /// RFC 4960 with RTO.Initial of 3 s. What the RFC leaves open is as in the studies of
+    /// multihoming that it is compared with (caro 2.6.1, 3.3.7).
+    pub fn rfc4960() -> Self {
+        let mut config = Self { revision: Revision::Rfc4960, ..Self::rfc9260() };
+        config.recovery.one_packet_after_timeout = true;
+        config.recovery.credit_retransmissions = true;
+        config.paths.heartbeat_retry = HeartbeatRetry::AtOnce;
+        config.timers.rto_initial = Duration::from_secs(3);
+        config.congestion.initial_cwnd = InitialCwnd::Bytes(4380);
+        config.congestion.burst = BurstControl::MaxBurstCutsCwnd(4);
+        config
+    }
+
+    /// RFC 2960: four missing reports, initial cwnd and smallest ssthresh of two MTU, and all
+    /// retransmissions to an alternate path. The RFC has no Max.Burst; it bounds bursts here, as
+    /// in the study's simulator, but leaves cwnd alone.
+    pub fn rfc2960() -> Self {
+        let mut config = Self { revision: Revision::Rfc2960, ..Self::rfc4960() };
+        config.congestion.initial_cwnd = InitialCwnd::Mtus(2);
+        config.congestion.min_ssthresh_mtus = 2;
+        config.congestion.idle_cwnd = IdleCwnd::HalvePerRtoToTwo;
+        config.congestion.burst = BurstControl::MaxBurst(4);
+        config.recovery.missing_reports = 4;
+        config.paths.retransmission = RetransmissionPolicy::AllRtxAlt;
+        config
+    }
+
+    /// The profile of this name, if there is one: `default`, `rfc9260`, `rfc4960` or `rfc2960`.
+    pub fn profile(name: &str) -> Option<Self> {
+        let (_, profile) = Self::PROFILES.iter().find(|(known, _)| *known == name)?;
+        Some(profile())
+    }
+}
+
+impl Default for AssociationConfig {
+    /// RFC 9260 with what two decades have taught: pacing in place of Max.Burst, an initial
+    /// window of ten packets, lost retransmissions repaired without a timeout, failed paths
+    /// probed at once, packets filled by fragments, no word of ICMP believed against the peer's;
+    /// a path left at its first timeout, which comes after 300 ms and a round trip, and trouble
+    /// looked into at once ([`Vigilance`](super::Vigilance)).
+    fn default() -> Self {
+        let mut config = Self::rfc9260();
+        // With a floor of 300 ms above the SRTT a path that is cut costs 0.3 s and a round trip, and an
+        // acknowledgement that a peer keeps back for 200 ms does not look like a loss (docs/cuts.md has
+        // the measurements).
+        // exempt: rfc9260 16 "The following protocol parameters are RECOMMENDED" these defaults have an RTO.Min of 300 ms, counted above the smoothed round-trip time; `rfc9260` keeps to the letter
+        config.timers.rto_min = Duration::from_millis(300);
+        config.timers.rto_floor = RtoFloor::AboveSrtt;
+        // req: rfc7829 6 "The following protocol parameter is RECOMMENDED"
+        // req: rfc7829 3.2 "The RECOMMENDED value of PFMR is 0"
+        config.paths.potentially_failed_max_retrans = Some(0);
+        config.paths.vigilance = Some(Duration::from_secs(2));
+        config.congestion.burst = BurstControl::Pacing { quantum: 16 };
+        // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" these defaults begin with ten packets as TCP does (RFC 6928); `rfc9260` keeps to the letter
+        config.congestion.initial_cwnd = InitialCwnd::Mtus(10);
+        config.congestion.slow_start_limit_mtus = 8;
+        config.recovery.loss_detection = LossDetection::PacketThreshold;
+        config.recovery.multiple_fast_retransmit = true;
+        config.paths.heartbeat_retry = HeartbeatRetry::AtOnce;
+        // exempt: rfc9260 10 "MUST treat this message as an abort with" these defaults wait for a second one, because hosts send it for packets that found the raw socket of their SCTP full; `rfc9260` keeps to the letter
+        config.paths.protocol_unreachable = ProtocolUnreachable::AbortsWhenRepeated;
+        config.sending.fill_packets = true;
+        config
+    }
+}

@@ -1,0 +1,70 @@
+use std::time::Duration;
+
+use super::*;
+use std::net::IpAddr;
+
+#[test]
+fn profiles_are_valid() {
+    for name in ["default", "rfc9260", "rfc4960", "rfc2960"] {
+        AssociationConfig::profile(name).unwrap().validate().unwrap();
+    }
+    assert!(AssociationConfig::profile("rfc1").is_none());
+    assert_eq!(AssociationConfig::rfc2960().recovery.missing_reports, 4);
+    assert_eq!(AssociationConfig::rfc2960().congestion.initial_cwnd, InitialCwnd::Mtus(2));
+    assert_eq!(AssociationConfig::rfc4960().timers.rto_initial, Duration::from_secs(3));
+}
+
+#[test]
+// test: rfc9260 6.2 "MUST NOT allow the maximum delay (protocol parameter"
+// test: rfc9260 3.3.2 "Credit MUST NOT be smaller than 1500"
+// test: rfc9260 3.3.3 "Credit MUST NOT be smaller than 1500"
+// test: rfc9260 3.3.2 "The value 0 MUST NOT be used"
+// test: rfc9260 3.3.3 "The value 0 MUST NOT be used"
+// test: rfc9260 6.2 "MUST NOT raise it above 500 ms"
+fn values_out_of_range_are_named() {
+    let refused = |change: fn(&mut AssociationConfig)| {
+        let mut config = AssociationConfig::default();
+        change(&mut config);
+        config.validate().unwrap_err().option
+    };
+    assert_eq!(refused(|c| c.acknowledging.sack_delay = Duration::from_millis(501)), "sack_delay");
+    assert_eq!(refused(|c| c.timers.rto_min = Duration::ZERO), "rto_min");
+    assert_eq!(refused(|c| c.timers.rto_max = Duration::from_millis(1)), "rto_min");
+    assert_eq!(refused(|c| c.timers.rto_initial = Duration::from_secs(61)), "rto_initial");
+    assert_eq!(refused(|c| c.receiving.receive_buffer = 1499), "receive_buffer");
+    assert_eq!(refused(|c| c.mtu.base = 500), "mtu_base");
+    assert_eq!(refused(|c| c.congestion.burst = BurstControl::MaxBurst(0)), "burst");
+    assert_eq!(refused(|c| c.sending.outbound_streams = 0), "outbound_streams");
+    // test: rfc7829 5 "the PSMR MUST be set greater than or equal to the PFMR value"
+    // test: rfc7829 5 "MUST reject any other values of PSMR"
+    let below = |c: &mut AssociationConfig| {
+        c.paths.potentially_failed_max_retrans = Some(2);
+        c.paths.change_primary_threshold = Some(1);
+    };
+    assert_eq!(refused(below), "change_primary_threshold");
+    let refused = |change: fn(&mut EndpointConfig)| {
+        let mut config = EndpointConfig::default();
+        assert_eq!(config.validate(), Ok(()));
+        change(&mut config);
+        config.validate().unwrap_err().option
+    };
+    assert_eq!(refused(|c| c.valid_cookie_life = Duration::ZERO), "valid_cookie_life");
+    assert_eq!(
+        refused(|c| c.cookie_secret_lifetime = Duration::from_secs(59)),
+        "cookie_secret_lifetime"
+    );
+    assert_eq!(refused(|c| c.max_associations = 0), "max_associations");
+    assert_eq!(refused(|c| c.memory_limit = 65_535), "memory_limit");
+    assert_eq!(refused(|c| c.max_stateless_replies = 0), "max_stateless_replies");
+    assert_eq!(refused(|c| c.quantum = 0), "quantum");
+    let error = ConfigError::new("x", "must be y");
+    assert_eq!(error.to_string(), "x must be y");
+}
+
+#[test]
+fn headers_are_counted() {
+    let v4 = IpAddr::from([127, 0, 0, 1]);
+    let v6 = IpAddr::from([0u16, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(Encapsulation::Udp.overhead(v4), 28);
+    assert_eq!(Encapsulation::Ip.overhead(v6), 40);
+}

@@ -1,0 +1,126 @@
+//! Options of congestion control.
+
+use crate::named::named;
+use crate::options::{Kind, OptionValue, section, words};
+
+section! {
+    /// How much may be in flight, and how it leaves.
+    pub struct CongestionConfig {
+        /// How bursts are bounded.
+        burst: BurstControl = BurstControl::MaxBurst(4), BURSTS, live;
+        /// Initial congestion window of a path.
+        initial_cwnd: InitialCwnd = InitialCwnd::Bytes(4404), WINDOWS;
+        /// Smallest slow-start threshold after a loss, in PMDCS. 4 (RFC 2960: 2).
+        min_ssthresh_mtus: u32 = 4, Kind::count(1, 1000);
+        /// L of RFC 9260 section 7.2.1: growth of cwnd in slow start for one SACK, in PMDCS.
+        slow_start_limit_mtus: u32 = 1, Kind::count(1, 1000);
+        /// What idle time does to cwnd.
+        idle_cwnd: IdleCwnd = IdleCwnd::HalvePerRto, Kind::Word(IdleCwnd::NAMES);
+    }
+}
+
+const BURSTS: Kind = Kind::Form {
+    forms: &["max-burst N", "max-burst-cuts-cwnd N", "pacing N", "unlimited"],
+    least: 1,
+    most: 1000,
+};
+
+const WINDOWS: Kind = Kind::Form { forms: &["N mtus", "N B"], least: 1, most: 1 << 30 };
+
+/// How bursts of packets are bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BurstControl {
+    /// Max.Burst: so many packets more than what is in flight when the time comes to send
+    /// (RFC 9260 section 6.1 D).
+    MaxBurst(u32),
+    /// The same, but cwnd itself is cut, and stays so (RFC 4960 section 6.1 D).
+    MaxBurstCutsCwnd(u32),
+    /// Packets leave at a little above cwnd per smoothed RTT, in quanta of so many packets.
+    Pacing {
+        /// Packets that may leave back to back.
+        quantum: u32,
+    },
+    /// Nothing but cwnd bounds a burst.
+    Unlimited,
+}
+
+impl OptionValue for BurstControl {
+    fn read(text: &str) -> Option<Self> {
+        let (name, number) = text.split_once([' ', ':']).unwrap_or((text, ""));
+        match name {
+            "max-burst" => number.parse().ok().map(Self::MaxBurst),
+            "max-burst-cuts-cwnd" => number.parse().ok().map(Self::MaxBurstCutsCwnd),
+            "pacing" => number.parse().ok().map(|quantum| Self::Pacing { quantum }),
+            "unlimited" if number.is_empty() => Some(Self::Unlimited),
+            // As RFC 9260 section 16 has it: Max.Burst.
+            packets if number.is_empty() => packets.parse().ok().map(Self::MaxBurst),
+            _ => None,
+        }
+    }
+
+    fn write(&self, _kind: &Kind) -> String {
+        match self {
+            Self::MaxBurst(packets) => format!("max-burst {packets}"),
+            Self::MaxBurstCutsCwnd(packets) => format!("max-burst-cuts-cwnd {packets}"),
+            Self::Pacing { quantum } => format!("pacing {quantum}"),
+            Self::Unlimited => "unlimited".to_owned(),
+        }
+    }
+
+    fn is_within(&self, kind: &Kind) -> bool {
+        match self {
+            Self::MaxBurst(packets)
+            | Self::MaxBurstCutsCwnd(packets)
+            | Self::Pacing { quantum: packets } => kind.admits(u64::from(*packets)),
+            Self::Unlimited => true,
+        }
+    }
+}
+
+/// Initial congestion window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialCwnd {
+    /// So many PMDCS (RFC 2960: 2).
+    Mtus(u32),
+    /// min(4 * PMDCS, max(2 * PMDCS, this many bytes)): 4,380 in RFC 4960, 4,404 in RFC 9260.
+    Bytes(u32),
+}
+
+impl OptionValue for InitialCwnd {
+    fn read(text: &str) -> Option<Self> {
+        match text.strip_suffix("mtus") {
+            Some(mtus) => mtus.trim_end().parse().ok().map(Self::Mtus),
+            None => u32::read(text).map(Self::Bytes),
+        }
+    }
+
+    fn write(&self, _kind: &Kind) -> String {
+        match self {
+            Self::Mtus(mtus) => format!("{mtus} mtus"),
+            Self::Bytes(bytes) => format!("{bytes} B"),
+        }
+    }
+
+    fn is_within(&self, kind: &Kind) -> bool {
+        let (Self::Mtus(number) | Self::Bytes(number)) = self;
+        kind.admits(u64::from(*number))
+    }
+}
+
+/// What idle time does to cwnd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleCwnd {
+    /// cwnd = max(cwnd / 2, 4 * PMDCS) once per RTO without data (RFC 4960 and 9260, 7.2.1).
+    HalvePerRto,
+    /// cwnd = max(cwnd / 2, 2 * PMDCS) once per RTO without data (RFC 2960 section 7.2.1).
+    HalvePerRtoToTwo,
+    /// Kept.
+    Keep,
+}
+
+named!(IdleCwnd {
+    HalvePerRto = "halve-per-rto",
+    HalvePerRtoToTwo = "halve-per-rto-to-two",
+    Keep = "keep",
+});
+words!(IdleCwnd);

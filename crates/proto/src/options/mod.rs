@@ -1,0 +1,107 @@
+//! Options as a table: what one is called, what it takes, and how it is read and written.
+//!
+//! The mechanism that an option belongs to declares it, as a field of its section with the macro
+//! `section!`: name, type, value of RFC 9260, bounds, and whether it may change while an association
+//! is up. Structure, defaults, checks and access by name all follow from that one place.
+
+pub mod units;
+mod value;
+
+pub use value::Kind;
+pub(crate) use value::{OptionValue, words};
+
+/// One option of a section.
+pub(crate) struct Row<S: 'static> {
+    pub(crate) name: &'static str,
+    /// A shorter name, as the literature has it.
+    pub(crate) short: Option<&'static str>,
+    pub(crate) kind: Kind,
+    pub(crate) may_be_off: bool,
+    /// It may change while an association is up.
+    pub(crate) live: bool,
+    pub(crate) doc: &'static [&'static str],
+    pub(crate) get: fn(&S) -> String,
+    /// Whether the text is one of the option's values, within its bounds; it is set then.
+    pub(crate) set: fn(&mut S, &str) -> bool,
+    pub(crate) is_valid: fn(&S) -> bool,
+    /// Takes the value over from another section.
+    pub(crate) copy: fn(&mut S, &S),
+}
+
+/// Options that one mechanism owns.
+pub(crate) trait Section: Sized + 'static {
+    const ROWS: &'static [Row<Self>];
+}
+
+/// Declares a section: a structure whose fields are options.
+///
+/// A field is `name: Type = value, kind;`. Behind its name may stand `as "other"`, if it is called
+/// otherwise among the options of all sections, and `["short"]`; behind the kind `, live`, if it may
+/// change while an association is up.
+macro_rules! section {
+    (
+        $(#[$meta:meta])*
+        pub struct $section:ident {
+            $(
+                $(#[doc = $doc:literal])*
+                $(#[cfg($cfg:meta)])?
+                $field:ident $(as $name:literal)? $([$short:literal])?: $type:ty = $value:expr, $kind:expr $(, $live:ident)?;
+            )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct $section {
+            $($(#[doc = $doc])* $(#[cfg($cfg)])? pub $field: $type,)*
+        }
+
+        impl Default for $section {
+            /// The values of RFC 9260.
+            fn default() -> Self {
+                Self { $($(#[cfg($cfg)])? $field: $value,)* }
+            }
+        }
+
+        impl $crate::options::Section for $section {
+            const ROWS: &'static [$crate::options::Row<Self>] = {
+                use $crate::options::{Kind, OptionValue, Row};
+                &[$(
+                    $(#[cfg($cfg)])?
+                    Row {
+                        name: $crate::options::section!(@name $field $($name)?),
+                        short: $crate::options::section!(@short $($short)?),
+                        kind: $kind,
+                        may_be_off: <$type as OptionValue>::MAY_BE_OFF,
+                        live: $crate::options::section!(@live $($live)?),
+                        doc: &[$($doc),*],
+                        get: |section| OptionValue::write(&section.$field, &$kind),
+                        set: |section, text| {
+                            let kind: Kind = $kind;
+                            let value = <$type as OptionValue>::read(text);
+                            match value.filter(|value| value.is_within(&kind)) {
+                                Some(value) => {
+                                    section.$field = value;
+                                    true
+                                }
+                                None => false,
+                            }
+                        },
+                        is_valid: |section| {
+                            let kind: Kind = $kind;
+                            OptionValue::is_within(&section.$field, &kind)
+                        },
+                        copy: |section, other| section.$field = other.$field.clone(),
+                    },
+                )*]
+            };
+        }
+    };
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $name:literal) => { $name };
+    (@short) => { None };
+    (@short $short:literal) => { Some($short) };
+    (@live) => { false };
+    (@live live) => { true };
+}
+pub(crate) use section;

@@ -1,0 +1,133 @@
+//! Options of several paths: when one has failed, and which one is taken.
+
+use std::time::Duration;
+
+use super::{DormantBehaviour, InitiationOrder, RetransmissionPolicy, RetransmissionPrecedence};
+use crate::named::named;
+use crate::options::{section, words};
+
+/// So many errors that they never come.
+const NEVER: u64 = 1_000_000_000;
+
+section! {
+    /// When a path has failed, and what happens then.
+    pub struct PathConfig {
+        /// Path.Max.Retrans: a path is inactive when its error count exceeds this; 0 fails over at the
+        /// first timeout. 5.
+        path_max_retrans ["pmr"]: u32 = 5, Kind::count(0, NEVER), live;
+        /// PFMR, PotentiallyFailed.Max.Retrans: a path is potentially failed when its error count
+        /// exceeds this, and data takes an active path then (RFC 7829 section 3). 0 leaves a path at the
+        /// first timeout, as the RFC recommends; `path_max_retrans` and more never take effect. Off is
+        /// without that state.
+        // exempt: rfc7829 6 "The following protocol parameter is RECOMMENDED" RFC 9260 knows no such state, and its profile keeps to the letter; the default profile has 0
+        // exempt: rfc7829 3.2 "The RECOMMENDED value of PFMR is 0" the same
+        potentially_failed_max_retrans ["pf"]: Option<u32> = None, Kind::count(0, NEVER), live;
+        /// Association.Max.Retrans: the association ends when more retransmissions in a row than
+        /// this went unanswered, whatever the path. 10.
+        association_max_retrans: u32 = 10, Kind::count(0, NEVER), live;
+        /// Max.Init.Retransmits, for INIT and for COOKIE ECHO. 8.
+        max_init_retransmits: u32 = 8, Kind::count(0, NEVER), live;
+        /// Which path carries a retransmission.
+        retransmission: RetransmissionPolicy =
+            RetransmissionPolicy::FrSameRtoAlt, Kind::Word(RetransmissionPolicy::NAMES);
+        /// Which new data waits for pending retransmissions.
+        retransmission_precedence: RetransmissionPrecedence =
+            RetransmissionPrecedence::AllPaths, Kind::Word(RetransmissionPrecedence::NAMES);
+        /// HAR: when T3-rtx expires, a heartbeat follows at once on the path that timed out, if there
+        /// is another one for the data (caro 2.4.1). Means nothing to AllRtxSame. Off.
+        heartbeat_after_rto ["har"]: bool = false, Kind::Switch;
+        /// When an unanswered heartbeat is repeated.
+        heartbeat_retry: HeartbeatRetry = HeartbeatRetry::Interval, Kind::Word(HeartbeatRetry::NAMES);
+        /// Longest time between heartbeats on a path while something is amiss ([`Vigilance`]). Off, as in
+        /// the profiles of RFCs, leaves all of it to HB.interval and to timers that have backed off.
+        vigilance: Option<Duration> = None, Kind::millis(100, 3_600_000);
+        /// How long every path has to be refused by ICMP before the association ends ([`Vigilance`]).
+        /// 2 s.
+        refused_after: Duration = Duration::from_secs(2), Kind::millis(0, 3_600_000);
+        /// HB.Max.Burst: heartbeats that verify paths sent in one RTO. 1.
+        hb_max_burst: u32 = 1, Kind::count(0, 1000);
+        /// CPT: failover to another path is permanent, so that it becomes the primary one, when the
+        /// primary path's error count exceeds this (caro 3.4); 0 makes it permanent as soon as there is
+        /// a failover. Off returns to the primary path whenever it answers. This is
+        /// Primary.Switchover.Max.Retrans (RFC 7829 section 5), and must not be below
+        /// `potentially_failed_max_retrans`; a value below `path_max_retrans` without that state takes
+        /// effect with the failover.
+        change_primary_threshold ["cpt"]: Option<u32> = None, Kind::count(0, NEVER), live;
+        /// Failover is made permanent only if loss and RTT of both paths promise a higher throughput
+        /// on the other one (caro 3.4.2). Idle paths are probed for their loss then. Means nothing
+        /// without `change_primary_threshold`. Off.
+        informed_failover ["informed"]: bool = false, Kind::Switch;
+        /// Time between probes for the loss of an idle path, for `informed_failover`. 1 s.
+        loss_probe_interval: Duration = Duration::from_secs(1), Kind::millis(1, 3_600_000);
+        /// Where data goes while no path is active.
+        dormant: DormantBehaviour = DormantBehaviour::Hop, Kind::Word(DormantBehaviour::NAMES);
+        /// When ICMP 'protocol unreachable' ends an association that is up.
+        protocol_unreachable: ProtocolUnreachable =
+            ProtocolUnreachable::Aborts, Kind::Word(ProtocolUnreachable::NAMES);
+        /// In which order the addresses of a peer are asked for an association.
+        initiation: InitiationOrder =
+            InitiationOrder::Sequential, Kind::Word(InitiationOrder::NAMES);
+    }
+}
+
+impl PathConfig {
+    /// How soon trouble is looked into, if it is.
+    pub fn vigilance(&self) -> Option<Vigilance> {
+        let refused_after = self.refused_after;
+        self.vigilance.map(|interval| Vigilance { interval, refused_after })
+    }
+}
+
+/// How soon trouble is looked into.
+///
+/// - While data waits and no path is active, heartbeats follow one another with the RTO, but not
+///   later than `interval`. Without anything to send they back off up to RTO.Max.
+/// - When a path answers again, what was in flight before leaves at once; a timer that has backed off
+///   meanwhile is not waited for. A path that timed out is probed when anything comes on it.
+/// - When data was coming and stops (64 KiB since the last silence, or with something missing or a
+///   message unfinished), each path is asked once, two RTOs later. That opens a new mapping in a
+///   translator that forgot the old one, and a peer that lost its state says so.
+/// - ICMP 'port unreachable' is a hint (RFC 6951 section 5.5): when all paths that work are refused in
+///   this way three times, for `refused_after`, with nothing heard of the peer in between, the
+///   association ends. A sender of data waits four times as long, since only the other end can open a
+///   new mapping.
+/// - Association.Max.Retrans ends the association not before the timeouts of one path alone would have
+///   come to that number: several paths must not make it shorter-lived than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Vigilance {
+    /// Longest time between heartbeats on a path while something is amiss, at least 100 ms. 2 s.
+    pub interval: Duration,
+    /// How long every path has to be refused. 2 s.
+    pub refused_after: Duration,
+}
+
+words!(DormantBehaviour, InitiationOrder, RetransmissionPolicy, RetransmissionPrecedence);
+
+/// When an unanswered heartbeat is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeartbeatRetry {
+    /// After HB.interval like any other (RFC 9260 section 8.3).
+    Interval,
+    /// At once, RTO after RTO; a path that becomes inactive is probed at once as well, so that
+    /// a failover that was a mistake ends soon (caro 3.3.7).
+    AtOnce,
+}
+
+named!(HeartbeatRetry { Interval = "interval", AtOnce = "at-once", });
+words!(HeartbeatRetry);
+
+/// When ICMP 'protocol unreachable' about another packet than an INIT, with the right verification
+/// tag, ends the association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolUnreachable {
+    /// At once, as an ABORT does (RFC 9260 section 10, ICMP8).
+    Aborts,
+    /// When it comes again, an RTO after the first one or later, and nothing was heard of the peer
+    /// in between: a host whose SCTP is a process may send it for a packet that found the raw
+    /// socket of that process full, as Linux does.
+    AbortsWhenRepeated,
+}
+
+named!(ProtocolUnreachable { Aborts = "aborts", AbortsWhenRepeated = "aborts-when-repeated" | "repeated", });
+words!(ProtocolUnreachable);

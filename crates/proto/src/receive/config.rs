@@ -1,0 +1,44 @@
+//! Options of the receiving half of an association.
+
+use std::time::Duration;
+
+use crate::options::section;
+
+section! {
+    /// When and how data is acknowledged (RFC 9260 section 6.2).
+    pub struct AckConfig {
+        /// Longest delay of an acknowledgement. 200 ms.
+        // req: rfc9260 6.2 "MUST NOT allow the maximum delay (protocol parameter"
+        // req: rfc9260 6.2 "MUST NOT raise it above 500 ms"
+        sack_delay: Duration = Duration::from_millis(200), Kind::millis(0, 500), live;
+        /// An acknowledgement for every so many packets with data. 2.
+        sack_frequency: u32 = 2, Kind::count(1, 1_000_000), live;
+        /// Acknowledgements travel in NR-SACK chunks if the peer wants them too
+        /// (draft-natarajan-tsvwg-sctp-nrsack): they tell what the receiver will never drop, and the
+        /// sender frees its memory before the data is acknowledged cumulatively. Off.
+        nr_sack: bool = false, Kind::Switch;
+    }
+}
+
+section! {
+    /// What a receiver has room for.
+    pub struct ReceiveConfig {
+        /// Inbound streams allowed. 65,535.
+        // req: rfc9260 3.3.2 "The value 0 MUST NOT be used"
+        // req: rfc9260 3.3.3 "The value 0 MUST NOT be used"
+        inbound_streams: u16 = u16::MAX, Kind::count(1, 65_535);
+        /// Receive buffer in bytes of true memory; its free part is what a_rwnd announces. 1 MiB.
+        // req: rfc9260 3.3.2 "Credit MUST NOT be smaller than 1500"
+        // req: rfc9260 3.3.3 "Credit MUST NOT be smaller than 1500"
+        receive_buffer: usize = 1 << 20, Kind::size(1500, 1 << 31);
+        /// A message being received is handed on in parts once so many bytes of it have come and it
+        /// is not whole. Half of the receive buffer at the most.
+        partial_delivery_point: usize = usize::MAX, Kind::size(0, u64::MAX), live;
+        /// Data that was acknowledged is never dropped, so that NR-SACKs report all of it as
+        /// non-renegable; without NR-SACKs only when the endpoint's `memory_limit` is used up. Otherwise
+        /// data whose message waits for others may be dropped for want of
+        /// memory to make room for lower TSNs (RFC 9260 section 6.2), and only what can be delivered
+        /// is non-renegable. On.
+        never_renege: bool = true, Kind::Switch;
+    }
+}

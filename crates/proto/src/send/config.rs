@@ -1,0 +1,28 @@
+//! Options of the sending half of an association.
+
+use super::SchedulerKind;
+use crate::options::section;
+
+section! {
+    /// From messages to packets.
+    pub struct SendConfig {
+        /// Outbound streams asked for. 1,024.
+        // req: rfc9260 3.3.2 "The value 0 MUST NOT be used"
+        // req: rfc9260 3.3.3 "The value 0 MUST NOT be used"
+        outbound_streams: u16 = 1024, Kind::count(1, 65_535);
+        /// Which stream sends next.
+        scheduler: SchedulerKind = SchedulerKind::Fifo, Kind::Word(SchedulerKind::NAMES);
+        /// Send buffer in bytes of true memory; beyond it sends are refused. 1 MiB.
+        send_buffer: usize = 1 << 20, Kind::size(1, u64::MAX);
+        /// Send buffer that one stream may take. No limit.
+        stream_send_buffer: usize = usize::MAX, Kind::size(1, u64::MAX);
+        /// Longest message that may be sent. 256 MiB.
+        max_message_size: usize = 256 << 20, Kind::size(1, u64::MAX);
+        /// Fragments of a message that would fit into a packet of its own fill the rest of the
+        /// packet before, so that bulk data leaves full packets. Off.
+        fill_packets: bool = false, Kind::Switch;
+        /// Small messages wait for the acknowledgement of outstanding data (the opposite of
+        /// SCTP_NODELAY). Off.
+        nagle: bool = false, Kind::Switch, live;
+    }
+}
