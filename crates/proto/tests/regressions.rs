@@ -8,7 +8,7 @@ use anabranch_harness::{Datagram, Pair, Verdict, craft};
 use anabranch_proto::config::InitialCwnd;
 use anabranch_proto::{
     AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, IcmpKind, IcmpMessage,
-    OutgoingMessage, Ppid,
+    InitiationOrder, OutgoingMessage, Ppid,
 };
 use anabranch_wire::{Chunk, Header, Heartbeat, Packet, kind};
 
@@ -379,4 +379,30 @@ fn a_cookie_of_a_collision_whose_association_has_gone_elsewhere_makes_one_that_i
     assert!(target.sent().iter().any(|sent| sent.port == 20_000 && sent.has(kind::HEARTBEAT)));
     assert_eq!(target.read(late), 1);
     target.endpoint.check_invariants(target.now).expect("nothing is lost");
+}
+
+/// The swarm's seed 9007665: both ends begin, one of them at two addresses of the other, which does not
+/// tell the private one to the global one. What is left of the handshake at the private one is no
+/// reason to end the association.
+#[test]
+fn an_init_ack_from_an_address_that_the_peer_did_not_tell_ends_nothing() {
+    let global = IpAddr::from([203, 0, 113, 7]);
+    let mut target = Target::new(EndpointConfig::default(), AssociationConfig::default());
+    let mut request = ConnectRequest::new(vec![Target::THERE, global], Target::PEER_PORT);
+    request.local_port = Some(Target::PORT);
+    let mut config = AssociationConfig::default();
+    config.paths.initiation = InitiationOrder::Parallel;
+    request.config = config.into();
+    let own = target.endpoint.connect(target.now, request).expect("an association");
+    target.drain();
+    let header = Target::header(target.association(own).verification_tag());
+    let mut value = Target::PEER_TAG.to_be_bytes().to_vec();
+    value.extend([0, 1, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1]);
+    value.extend([0, 7, 0, 8, 1, 2, 3, 4]);
+    let init_ack = craft::packet(header, |packet| packet.raw(kind::INIT_ACK, 0, &value));
+    target.take(global, &init_ack);
+    assert!(target.sent().iter().any(|sent| sent.has(kind::COOKIE_ECHO)));
+    target.take(Target::THERE, &init_ack);
+    assert!(target.sent().iter().all(|sent| !sent.has(kind::ABORT)));
+    assert!(!target.association(own).is_closed());
 }

@@ -131,6 +131,16 @@ impl Endpoint {
             association.handle_reflected(now, &arrival, first);
             return Some(id);
         }
+        // This side asked several addresses, and the answer of another one came first: its peer may not
+        // have told this address, and must not be told that there is no association.
+        let own = Tag {
+            tag: header.verification_tag,
+            remote_port: header.source_port,
+            local_port: header.destination_port,
+        };
+        if first.kind == kind::INIT_ACK && self.demux.find_tag(&own).is_some() {
+            check = TagCheck::Discard;
+        }
         match check {
             // req: rfc9260 6 "SHOULD be handled per Section 8.4"
             // req: rfc9260 6 "SHOULD be processed according to the rules"

@@ -141,10 +141,10 @@ impl Options {
             "sack_freq" => config.acknowledging.sack_frequency = number(place, value)? as u32,
             "maxburst" if value == "0" => config.congestion.burst = BurstControl::Unlimited,
             "maxburst" => {
-                config.congestion.burst = BurstControl::MaxBurst(number(place, value)? as u32)
+                config.congestion.burst = BurstControl::MaxBurst(number(place, value)? as u32);
             }
             "initial_cwnd" => {
-                config.congestion.initial_cwnd = InitialCwnd::Mtus(number(place, value)? as u32)
+                config.congestion.initial_cwnd = InitialCwnd::Mtus(number(place, value)? as u32);
             }
             "heartbeat_interval" => config.timers.heartbeat_interval = Some(milliseconds()?),
             // What is switched off is not there to be switched off.
