@@ -7,6 +7,7 @@ const SCENARIO: &str = r#"
 title = "Small"
 [run]
 seeds = 3
+budget = 40
 [network]
 shape = "dumbbells"
 core_rate = "10 Mb/s"
@@ -26,10 +27,11 @@ set = "path.primary.loss"
 values = ["0 %", "5 %"]
 [[claim]]
 id = "slower"
+kind = "order"
 text = "losses take time"
 formula = "transfer_time_s[loss=5 %] - transfer_time_s[loss=0 %]"
 unit = "s"
-at_least = 0
+at_least = 0.1
 source = "common sense"
 "#;
 
@@ -71,8 +73,10 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
         run.stdout
     };
     let first = run("1");
-    // The second run takes what the first one has kept.
+    // The second run takes what the first one has kept, and says so.
     assert_eq!(run("4"), first);
+    let resumed = lab(dir.path(), &["run", "my.toml", "--out", "kept"]);
+    assert_eq!(text(&resumed.stderr), "my: 6 runs are there already\n");
     let json: serde_json::Value = serde_json::from_slice(&first).unwrap();
     assert_eq!(json["scenario"], "my");
     assert_eq!(json["points"][1]["params"]["loss"], "5 %");
@@ -80,7 +84,8 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
 
     let checked = lab(dir.path(), &["check", "my.toml", "--json", "-"]);
     assert_eq!(checked.status.code(), Some(1));
-    assert!(text(&checked.stderr).contains("expectations log"), "{checked:?}");
+    let advice = "anabranch lab expect my.toml --why";
+    assert!(text(&checked.stderr).contains(advice), "{checked:?}");
     let logged = lab(dir.path(), &["expect", "my.toml", "--why", "a test"]);
     assert_eq!(text(&logged.stdout), "1 expectation written\n");
     let checked = lab(dir.path(), &["check", "my.toml", "--json", "-"]);
@@ -88,6 +93,11 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
     let json: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
     assert_eq!(json["claims"][0]["verdict"], "holds");
     assert_eq!(json["mode"], "sequential");
+    assert_eq!(json["claims"][0]["kind"], "order");
+    let written = lab(dir.path(), &["check", "my.toml", "--markdown", "verdicts.md"]);
+    assert!(written.status.success(), "{written:?}");
+    let document = fs::read_to_string(dir.path().join("verdicts.md")).unwrap();
+    assert!(document.contains("| my/slower | order | at least 0.1 s |"), "{document}");
 
     let report = lab(dir.path(), &["report", "my.toml", "--html", "r.html"]);
     assert!(report.status.success(), "{report:?}");
@@ -103,6 +113,80 @@ fn a_file_becomes_curves_verdicts_a_page_and_a_trace() {
     assert!(page.contains("anabranch lab trace my.toml --seed 0"), "{page}");
 }
 
+/// The table of claims in the documents is what the program lists.
+#[test]
+fn the_table_of_claims_is_up_to_date() {
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let listed = text(&lab(root, &["list", "--claims"]).stdout);
+    assert!(listed.lines().count() > 300, "{listed}");
+    let document = fs::read_to_string(root.join("docs/claims.md")).unwrap();
+    let told = document.split_once("| claim |").map(|(_, table)| format!("| claim |{table}"));
+    assert!(told == Some(listed), "docs/claims.md: write what 'lab list --claims' says into it");
+}
+
+#[test]
+fn runs_can_be_taken_away_as_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("my.toml"), SCENARIO).unwrap();
+    let csv = lab(dir.path(), &["run", "my.toml", "--csv", "-", "--jobs", "1"]);
+    assert!(csv.status.success(), "{csv:?}");
+    assert_eq!(
+        lab(dir.path(), &["run", "my.toml", "--csv", "-", "--jobs", "2"]).stdout,
+        csv.stdout
+    );
+    let rows = text(&csv.stdout);
+    let heading: Vec<&str> = rows.lines().next().unwrap().split(',').collect();
+    assert_eq!(heading[..4], ["loss (%)", "run", "seed", "transfer_time_s"]);
+    assert!(heading.contains(&"packets_path2"), "{heading:?}");
+    assert_eq!(rows.lines().count(), 1 + 2 * 3);
+    assert!(rows.lines().skip(1).all(|row| row.split(',').count() == heading.len()));
+    let trace = lab(dir.path(), &["trace", "my.toml", "--csv", "t.csv"]);
+    assert!(trace.status.success(), "{trace:?}");
+    let series = fs::read_to_string(dir.path().join("t.csv")).unwrap();
+    assert!(series.contains(",cwnd_bytes,primary,") && series.contains(",acknowledged,,"));
+}
+
+/// Where there is no checkout, the program has its scenarios in it; `lab new` writes one that runs.
+#[test]
+fn the_laboratory_works_anywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = lab(dir.path(), &["show", "caro/2.5"]);
+    assert!(text(&shown.stdout).contains("caro/2.5/5-best (effect)"), "{shown:?}");
+    let new = lab(dir.path(), &["new", "three"]);
+    assert!(text(&new.stdout).contains("anabranch lab run three.toml"), "{new:?}");
+    // What is there is not overwritten.
+    assert_eq!(lab(dir.path(), &["new", "three.toml"]).status.code(), Some(1));
+    assert_eq!(lab(dir.path(), &["new", "three.txt"]).status.code(), Some(2));
+    let run = lab(
+        dir.path(),
+        &["run", "three.toml", "--seeds", "1", "--set", "traffic.file.size=500 kB"],
+    );
+    assert!(run.status.success(), "{run:?}");
+    let tables = text(&run.stdout);
+    assert!(tables.contains("packets_path3: packets sent over path 3"), "{tables}");
+}
+
+#[test]
+fn the_null_test_names_what_needs_no_effect() {
+    let dir = tempfile::tempdir().unwrap();
+    let null = |more: &str| {
+        let axis = "[axis.way.variants]\nplain = { association.mfr = false }\n\
+                    mfr = { association.mfr = true }\n";
+        let claim = "[[claim]]\nid = 'alike'\nkind = 'likeness'\ntext = 't'\nsource = 's'\n\
+                     formula = 'transfer_time_s[way=mfr] - transfer_time_s[way=plain]'\n\
+                     at_least = -1\nat_most = 1\n";
+        fs::write(dir.path().join("my.toml"), format!("{SCENARIO}{axis}{claim}{more}")).unwrap();
+        lab(dir.path(), &["check", "my.toml", "--null", "--seeds", "2"])
+    };
+    let unlisted = null("");
+    assert_eq!(unlisted.status.code(), Some(1), "{unlisted:?}");
+    assert!(text(&unlisted.stderr).contains("should not hold"), "{unlisted:?}");
+    assert!(text(&unlisted.stderr).trim_end().ends_with(": my/alike"), "{unlisted:?}");
+    let listed = null("[null]\nsurvive = ['alike']\n");
+    assert!(listed.status.success(), "{listed:?}");
+    assert!(text(&listed.stdout).contains("1 hold, 1 of them as they should"), "{listed:?}");
+}
+
 #[test]
 fn what_makes_no_sense_is_one_sentence_and_nothing_is_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -112,7 +196,7 @@ fn what_makes_no_sense_is_one_sentence_and_nothing_is_run() {
     let failed = lab(dir.path(), &["run", "my.toml"]);
     assert_eq!(failed.status.code(), Some(1));
     let sentence = text(&failed.stderr);
-    assert!(sentence.starts_with("anabranch: my.toml:10: network.edge_delay is"), "{sentence}");
+    assert!(sentence.starts_with("anabranch: my.toml:11: network.edge_delay is"), "{sentence}");
     assert_eq!(sentence.lines().count(), 1);
     fs::write(&file, SCENARIO).unwrap();
     let cases: [&[&str]; 5] = [

@@ -40,10 +40,11 @@ x = "loss"
 series = "policy"
 [[claim]]
 id = "slower"
+kind = "value"
 text = "losses take time"
 formula = "transfer_time_s[loss=5 %] - transfer_time_s[loss=0 %]"
 unit = "s"
-at_least = 0
+at_least = -100
 source = "common sense"
 "#;
 

@@ -229,10 +229,8 @@ mod tests {
 
     fn found(least: f64, gain: impl Fn(f64) -> f64) -> Search {
         let measure = |losses: &[f64]| {
-            let at = |loss: &f64| Gain {
-                loss: *loss,
-                percent: Estimate { value: gain(*loss), half: None, n: 1 },
-            };
+            let at =
+                |loss: &f64| Gain { loss: *loss, percent: Estimate::around(gain(*loss), None, 1) };
             Ok::<_, Infallible>(losses.iter().map(at).collect())
         };
         search(least, measure).unwrap()
@@ -290,7 +288,7 @@ mod tests {
         let mut results = Results::default();
         runner.complete(&scenario, &mut results, Some(3)).unwrap();
         let [low, high] = gains(&scenario, &results, &losses)[..] else { panic!() };
-        assert!(low.percent.value > 20.0 && low.percent.half.is_some(), "{low:?}");
+        assert!(low.percent.value > 20.0 && low.percent.interval.is_some(), "{low:?}");
         assert!(high.percent.value < 5.0 && high.loss == 0.3, "{high:?}");
     }
 }

@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod bootstrap;
 pub mod chart;
 pub mod check;
+pub mod export;
 pub mod formula;
 pub mod gain;
 pub mod metrics;

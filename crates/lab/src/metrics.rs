@@ -1,147 +1,205 @@
 //! What is measured in every run.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::LazyLock;
 
 /// A metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// Its name in files and JSON, with its unit.
-    pub name: &'static str,
+    pub name: String,
     /// The unit, for people.
     pub unit: &'static str,
     /// What it is.
-    pub what: &'static str,
+    pub what: String,
+    /// Whether it counts what happened, so that it is never negative and 0 when nothing did.
+    pub is_count: bool,
 }
 
-const fn metric(name: &'static str, unit: &'static str, what: &'static str) -> Metric {
-    Metric { name, unit, what }
-}
+/// Paths that have metrics of their own.
+pub const MAX_PATHS: usize = 16;
 
-/// All metrics. Numbers of `path1` and `path2` are those of the first and second path, counted at
-/// the sender.
-pub const METRICS: &[Metric] = &[
-    metric("transfer_time_s", "s", "from the start of the association to the last new chunk"),
-    metric(
+/// Name, unit, what it is, and whether it counts.
+type Row = (&'static str, &'static str, &'static str, bool);
+
+/// What is measured of the whole transfer.
+const OF_ALL: &[Row] = &[
+    ("transfer_time_s", "s", "from the start of the association to the last new chunk", false),
+    (
         "transfer_time_from_first_data_s",
         "s",
         "from the first data to the last new chunk: without the handshake",
+        false,
     ),
-    metric("goodput_kbit_s", "kbit/s", "user data received in the transfer time"),
-    metric("throughput_kbit_s", "kbit/s", "user data received while it was measured"),
-    metric("longest_gap_s", "s", "longest time in which the application received nothing"),
-    metric("longest_gap_end_s", "s", "when that time ended"),
-    metric("delay_mean_s", "s", "mean time of a message from being sent to being delivered"),
-    metric("delay_p95_s", "s", "time within which 95 % of the messages were delivered"),
-    metric("delay_max_s", "s", "time of the slowest message"),
-    metric("complete", "share", "1 when everything arrived, 0 otherwise"),
-    metric("ended_s", "s", "when the run ended: done, aborted or out of time"),
-    metric("fast_retransmits", "chunks", "chunks sent again after missing reports"),
-    metric("timeout_retransmits", "chunks", "chunks sent again after a timeout"),
-    metric("timeouts", "", "expiries of the retransmission timer"),
-    metric("failovers", "", "times that the path of new data changed because one had failed"),
-    metric(
+    ("goodput_kbit_s", "kbit/s", "user data received in the transfer time", false),
+    ("throughput_kbit_s", "kbit/s", "user data received while it was measured", false),
+    ("longest_gap_s", "s", "longest time in which the application received nothing", false),
+    ("longest_gap_end_s", "s", "when that time ended", false),
+    ("delay_mean_s", "s", "mean time of a message from being sent to being delivered", false),
+    ("delay_p95_s", "s", "time within which 95 % of the messages were delivered", false),
+    ("delay_max_s", "s", "time of the slowest message", false),
+    ("complete", "share", "1 when everything arrived, 0 otherwise", false),
+    ("ended_s", "s", "when the run ended: done, aborted or out of time", false),
+    ("fast_retransmits", "chunks", "chunks sent again after missing reports", true),
+    ("timeout_retransmits", "chunks", "chunks sent again after a timeout", true),
+    ("timeouts", "", "expiries of the retransmission timer", true),
+    ("failovers", "", "times that the path of new data changed because one had failed", true),
+    (
         "failure_detected_s",
         "s",
         "when a path, or the one that was cut, was found to have failed",
+        false,
     ),
-    metric(
+    (
         "goodput_in_failure_kb_s",
         "kB/s",
         "user data received from the first cut of a path to its repair or the detection of the failure",
+        false,
     ),
-    metric("loss_path1_percent", "%", "share of SCTP packets that path 1 lost, both ways"),
-    metric("loss_path2_percent", "%", "share of SCTP packets that path 2 lost, both ways"),
-    metric("queue_path1_percent", "%", "mean queue of the core of path 1, of its room, forward"),
-    metric("queue_path2_percent", "%", "mean queue of the core of path 2, of its room, forward"),
-    metric(
-        "dropped_path1_percent",
-        "%",
-        "share of all packets that the core of path 1 lost, forward",
-    ),
-    metric(
-        "dropped_path2_percent",
-        "%",
-        "share of all packets that the core of path 2 lost, forward",
-    ),
-    metric("rto_path1_mean_s", "s", "mean over time of the retransmission timeout of path 1"),
-    metric("rto_path2_mean_s", "s", "mean over time of the retransmission timeout of path 2"),
-    metric("packets_path1", "packets", "packets sent over path 1"),
-    metric("packets_path2", "packets", "packets sent over path 2"),
-    metric("data_packets_path1", "packets", "packets with data sent over path 1"),
-    metric("data_packets_path2", "packets", "packets with data sent over path 2"),
-    metric("retransmissions_path1", "chunks", "chunks sent again over path 1"),
-    metric("retransmissions_path2", "chunks", "chunks sent again over path 2"),
-    metric("timeouts_path1", "", "expiries of the retransmission timer of path 1"),
-    metric("timeouts_path2", "", "expiries of the retransmission timer of path 2"),
-    metric("timeouts_in_a_row_2_path1", "", "times that a second timeout in a row came on path 1"),
-    metric("timeouts_in_a_row_3_path1", "", "times that a third timeout in a row came on path 1"),
-    metric("timeouts_in_a_row_4_path1", "", "times that a fourth timeout in a row came on path 1"),
-    metric("timeouts_in_a_row_5_path1", "", "times that a fifth timeout in a row came on path 1"),
-    metric("timeouts_in_a_row_2_path2", "", "times that a second timeout in a row came on path 2"),
-    metric("timeouts_in_a_row_3_path2", "", "times that a third timeout in a row came on path 2"),
-    metric("timeouts_in_a_row_4_path2", "", "times that a fourth timeout in a row came on path 2"),
-    metric("timeouts_in_a_row_5_path2", "", "times that a fifth timeout in a row came on path 2"),
-    metric("rtxq_mean_kb", "kB", "mean of the retransmission queue while there was data in it"),
-    metric("rtxq_peak_kb", "kB", "most user data in the retransmission queue"),
-    metric("rtxq_arrived_percent", "%", "share of the retransmission queue that had arrived"),
-    metric(
+    ("rtxq_mean_kb", "kB", "mean of the retransmission queue while there was data in it", false),
+    ("rtxq_peak_kb", "kB", "most user data in the retransmission queue", false),
+    ("rtxq_arrived_percent", "%", "share of the retransmission queue that had arrived", false),
+    (
         "rtxq_util_percent",
         "%",
         "RtxQ_Util: necessary share of the retransmission queue, averaged over time",
+        false,
     ),
-    metric(
+    (
         "rtxq_util_recovery_percent",
         "%",
         "RtxQ_Util_L: the same in loss recovery, as gaps in acknowledgements tell it; not for CMT",
+        false,
     ),
-    metric("recovery_s", "s", "time in loss recovery, as gaps in acknowledgements tell it"),
-    metric("send_buffer_blocked_s", "s", "time in which a full send buffer left cwnd unused"),
-    metric("send_buffer_blocks", "", "times that it did"),
-    metric(
+    ("recovery_s", "s", "time in loss recovery, as gaps in acknowledgements tell it", false),
+    ("send_buffer_blocked_s", "s", "time in which a full send buffer left cwnd unused", false),
+    ("send_buffer_blocks", "", "times that it did", true),
+    (
         "recovery_blocked_percent",
         "%",
         "p/q: share of the transfer time in loss recovery with the send buffer blocking",
+        false,
     ),
-    metric("receive_window_blocked_s", "s", "time in which the peer's window left cwnd unused"),
-    metric("receive_window_blocks", "", "times that it did"),
-    metric(
+    ("receive_window_blocked_s", "s", "time in which the peer's window left cwnd unused", false),
+    ("receive_window_blocks", "", "times that it did", true),
+    (
         "receive_window_blocked_timeouts_s",
         "s",
         "the part of that time around timeouts: of the times that one fell into or came before",
+        false,
     ),
-    metric("heartbeats", "", "heartbeats sent on all paths"),
-    metric(
+    ("heartbeats", "", "heartbeats sent on all paths", true),
+    (
         "tcp_goodput_kbit_s",
         "kbit/s",
         "user data of TCP cross-traffic until the end of the run, mean of its connections",
+        false,
     ),
 ];
 
+/// What is measured of each path, counted at the sender: `{n}` is the number of the path, from 1.
+const OF_A_PATH: &[Row] = &[
+    ("loss_path{n}_percent", "%", "share of SCTP packets that path {n} lost, both ways", false),
+    (
+        "queue_path{n}_percent",
+        "%",
+        "mean queue of the core of path {n}, of its room, forward",
+        false,
+    ),
+    (
+        "dropped_path{n}_percent",
+        "%",
+        "share of all packets that the core of path {n} lost, forward",
+        false,
+    ),
+    ("rto_path{n}_mean_s", "s", "mean over time of the retransmission timeout of path {n}", false),
+    ("packets_path{n}", "packets", "packets sent over path {n}", true),
+    ("data_packets_path{n}", "packets", "packets with data sent over path {n}", true),
+    ("retransmissions_path{n}", "chunks", "chunks sent again over path {n}", true),
+    ("timeouts_path{n}", "", "expiries of the retransmission timer of path {n}", true),
+    (
+        "timeouts_in_a_row_2_path{n}",
+        "",
+        "times that a second timeout in a row came on path {n}",
+        true,
+    ),
+    (
+        "timeouts_in_a_row_3_path{n}",
+        "",
+        "times that a third timeout in a row came on path {n}",
+        true,
+    ),
+    (
+        "timeouts_in_a_row_4_path{n}",
+        "",
+        "times that a fourth timeout in a row came on path {n}",
+        true,
+    ),
+    (
+        "timeouts_in_a_row_5_path{n}",
+        "",
+        "times that a fifth timeout in a row came on path {n}",
+        true,
+    ),
+];
+
+/// All metrics: those of the whole transfer first, then path by path.
+pub static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| {
+    let of_all = OF_ALL.iter().map(|row| metric(row, 0));
+    let paths = (1..=MAX_PATHS).flat_map(|path| OF_A_PATH.iter().map(move |row| metric(row, path)));
+    of_all.chain(paths).collect()
+});
+
+static INDEX: LazyLock<HashMap<&'static str, usize>> =
+    LazyLock::new(|| METRICS.iter().enumerate().map(|(at, m)| (m.name.as_str(), at)).collect());
+
+fn metric((name, unit, what, is_count): &Row, path: usize) -> Metric {
+    let number = path.to_string();
+    let (name, what) = (name.replace("{n}", &number), what.replace("{n}", &number));
+    Metric { name, unit, what, is_count: *is_count }
+}
+
 /// Index of the metric of a name.
 pub fn find(name: &str) -> Option<usize> {
-    METRICS.iter().position(|metric| metric.name == name)
+    INDEX.get(name).copied()
 }
 
-/// What one run measured; what it could not measure is missing.
-#[derive(Clone)]
-pub struct Metrics([f64; METRICS.len()]);
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self([f64::NAN; METRICS.len()])
-    }
+/// Index of the metric of a name in which a path may stand by its own name, as in
+/// `packets_path_satellite` where [`find`] knows `packets_path3`.
+pub fn find_with_paths(name: &str, paths: &[String]) -> Option<usize> {
+    find(name).or_else(|| {
+        let by_length = |(_, path): &(usize, &String)| std::cmp::Reverse(path.len());
+        let mut named: Vec<_> = paths.iter().enumerate().collect();
+        named.sort_by_key(by_length);
+        named.into_iter().find_map(|(index, path)| {
+            let (before, after) = name.split_once(&format!("_path_{path}"))?;
+            find(&format!("{before}_path{}{after}", index + 1))
+        })
+    })
 }
+
+/// The names that there are, for a sentence: those of paths stand once.
+pub fn names() -> String {
+    let rows = OF_ALL.iter().chain(OF_A_PATH).map(|(name, ..)| *name);
+    rows.collect::<Vec<_>>().join(", ")
+}
+
+/// What one run measured; what it could not measure is missing. A run of few paths has no room for
+/// what is measured of others.
+#[derive(Clone, Default)]
+pub struct Metrics(Vec<f64>);
 
 impl PartialEq for Metrics {
     fn eq(&self, other: &Self) -> bool {
-        (0..METRICS.len()).all(|index| self.at(index) == other.at(index))
+        (0..self.0.len().max(other.0.len())).all(|index| self.at(index) == other.at(index))
     }
 }
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = METRICS.iter().zip(self.0).filter(|(_, value)| value.is_finite());
-        f.debug_map().entries(known.map(|(metric, value)| (metric.name, value))).finish()
+        let known = METRICS.iter().zip(&self.0).filter(|(_, value)| value.is_finite());
+        f.debug_map().entries(known.map(|(metric, value)| (&metric.name, value))).finish()
     }
 }
 
@@ -155,7 +213,11 @@ impl Metrics {
 
     /// Sets a metric by its name; a name that is none is ignored.
     pub fn set(&mut self, name: &str, value: f64) {
-        if let Some(field) = find(name).and_then(|index| self.0.get_mut(index)) {
+        let Some(index) = find(name) else { return };
+        if self.0.len() <= index {
+            self.0.resize(index + 1, f64::NAN);
+        }
+        if let Some(field) = self.0.get_mut(index) {
             *field = value;
         }
     }
@@ -178,10 +240,24 @@ mod tests {
     #[test]
     fn names_are_unique_and_values_may_be_missing() {
         for (index, metric) in METRICS.iter().enumerate() {
-            assert_eq!(find(metric.name), Some(index));
+            assert_eq!(find(&metric.name), Some(index));
         }
         let metrics = Metrics::default().with("timeouts", 3.0).with("nonsense", 1.0);
         assert_eq!(metrics.get("timeouts"), Some(3.0));
         assert_eq!(metrics.get("longest_gap_s"), None);
+    }
+
+    #[test]
+    fn every_path_has_its_metrics_by_number_and_by_name() {
+        let paths = ["lte", "lte_far", "sat"].map(str::to_owned);
+        let by_name = |name: &str| find_with_paths(name, &paths);
+        assert_eq!(by_name("packets_path_sat"), find("packets_path3"));
+        assert_eq!(by_name("loss_path_lte_far_percent"), find("loss_path2_percent"));
+        assert_eq!(by_name("loss_path_lte_percent"), find("loss_path1_percent"));
+        assert_eq!(by_name("timeouts"), find("timeouts"));
+        assert!(find(&format!("packets_path{MAX_PATHS}")).is_some());
+        let none = [format!("packets_path{}", MAX_PATHS + 1), "packets_path_x".to_owned()];
+        assert_eq!(none.map(|name| by_name(&name)), [None, None]);
+        assert_eq!(METRICS[find("packets_path3").unwrap()].what, "packets sent over path 3");
     }
 }

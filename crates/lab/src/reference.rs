@@ -1,8 +1,9 @@
 //! Numbers of another simulator for the same points, from a table beside the scenario file.
 //!
 //! A line has a value for each axis of the scenario, the metric, `mean`, `ci90` (the half width of
-//! the interval), `n` (runs) and `incomplete` (runs that did not end). Columns may stand in any
-//! order; the first line names them.
+//! the interval), `n` (runs) and `incomplete` (runs that did not end); it may have `median`, and
+//! `values`, those of the runs with spaces between them, `-` for one that did not end. Columns may
+//! stand in any order; the first line names them. Lines that begin with `#` say where they come from.
 
 use std::fs;
 
@@ -21,6 +22,17 @@ pub struct Reference {
     pub estimate: Estimate,
     /// Runs that did not end.
     pub incomplete: usize,
+    /// The median, if it is known.
+    pub median: Option<f64>,
+    /// The value of each run that ended, if they are known.
+    pub values: Vec<f64>,
+}
+
+impl Reference {
+    /// A mean of which nothing else is known.
+    pub fn of_mean(point: usize, metric: usize, estimate: Estimate) -> Self {
+        Self { point, metric, estimate, incomplete: 0, median: None, values: Vec::new() }
+    }
 }
 
 /// Reads the numbers for the points of a scenario; those of points that it does not have are left
@@ -35,7 +47,8 @@ pub fn load(scenario: &Scenario) -> Result<Vec<Reference>, ScenarioError> {
         file: file.clone(),
         reason: error.to_string(),
     })?;
-    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let mut lines = lines.filter(|(_, line)| !line.starts_with('#'));
     let columns: Vec<&str> =
         lines.next().map_or_else(Vec::new, |(_, line)| line.split(',').map(str::trim).collect());
     let mut found = Vec::new();
@@ -84,8 +97,29 @@ impl Row<'_> {
             return Ok(None);
         }
         let point = scenario.points.iter().position(|point| point.at == at);
-        let estimate = Estimate { value, half, n };
-        Ok(point.map(|point| Reference { point, metric, estimate, incomplete }))
+        let estimate = Estimate::around(value, half, n);
+        let median = match self.has("median") {
+            true => Some(self.number("median")?).filter(|median| median.is_finite()),
+            false => None,
+        };
+        let values = self.values()?;
+        Ok(point.map(|point| Reference { point, metric, estimate, incomplete, median, values }))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.columns.contains(&name)
+    }
+
+    fn values(&self) -> Result<Vec<f64>, String> {
+        if !self.has("values") {
+            return Ok(Vec::new());
+        }
+        let ended = self.field("values")?.split_whitespace().filter(|value| *value != "-");
+        ended
+            .map(|text| {
+                text.parse().map_err(|_| format!("a value is '{text}', which is no number"))
+            })
+            .collect()
     }
 }
 
@@ -112,10 +146,16 @@ mod tests {
         .unwrap();
         assert_eq!(rows.len(), 2);
         assert_eq!((rows[0].point, rows[0].incomplete), (3, 1));
-        assert_eq!(rows[0].estimate, Estimate { value: 40.5, half: Some(0.7), n: 60 });
-        assert_eq!((rows[1].point, rows[1].estimate.half), (0, None));
+        assert_eq!(rows[0].estimate, Estimate::around(40.5, Some(0.7), 60));
+        assert_eq!((rows[1].point, rows[1].estimate.interval), (0, None));
         let wrong = load(&format!("{head}Alt,3 %,transfer_time_s,x,0.7,60,0\n")).unwrap_err();
         assert!(wrong.to_string().ends_with("r.csv:2: mean is 'x', which is no number"));
         assert!(load("policy,metric\nAlt,x\n").is_err());
+        let head = "# from runs of 2026\npolicy,loss,metric,mean,ci90,n,incomplete,median,values\n";
+        let row = "Alt,3 %,transfer_time_s,40.5,0.7,3,1,40,";
+        let rows = load(&format!("{head}{row}40 - 41\n")).unwrap();
+        assert_eq!((rows[0].median, &rows[0].values[..]), (Some(40.0), &[40.0, 41.0][..]));
+        let wrong = load(&format!("{head}{row}40 x\n")).unwrap_err();
+        assert!(wrong.to_string().ends_with("r.csv:3: a value is 'x', which is no number"));
     }
 }

@@ -7,21 +7,49 @@ use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 pub struct Estimate {
     /// The number.
     pub value: f64,
-    /// Half width of its interval; `None` when there are too few runs for one.
-    pub half: Option<f64>,
+    /// The ends of its interval; `None` when there are too few runs for one.
+    pub interval: Option<[f64; 2]>,
     /// Runs it rests on.
     pub n: usize,
 }
 
 impl Estimate {
+    /// A number with an interval that reaches as far to both sides.
+    pub fn around(value: f64, half: Option<f64>, n: usize) -> Self {
+        Self { value, interval: half.map(|half| [value - half, value + half]), n }
+    }
+
     /// The lower end of the interval; minus infinity without one.
     pub fn low(&self) -> f64 {
-        self.half.map_or(f64::NEG_INFINITY, |half| self.value - half)
+        self.interval.map_or(f64::NEG_INFINITY, |[low, _]| low)
     }
 
     /// The upper end of the interval; infinity without one.
     pub fn high(&self) -> f64 {
-        self.half.map_or(f64::INFINITY, |half| self.value + half)
+        self.interval.map_or(f64::INFINITY, |[_, high]| high)
+    }
+
+    /// Half the width of the interval.
+    pub fn half(&self) -> Option<f64> {
+        self.interval.map(|[low, high]| (high - low) / 2.0)
+    }
+
+    /// Whether the number is in the middle of its interval, as that of a mean is.
+    pub fn is_symmetric(&self) -> bool {
+        self.interval.is_none_or(|[low, high]| {
+            let (down, up) = (self.value - low, high - self.value);
+            (up - down).abs() <= 1e-6 * (up + down).abs()
+        })
+    }
+
+    /// The same with an interval that reaches to a value, too.
+    #[must_use]
+    pub fn reaching(mut self, value: f64) -> Self {
+        if let Some([low, high]) = &mut self.interval {
+            *low = low.min(value);
+            *high = high.max(value);
+        }
+        self
     }
 }
 
@@ -67,22 +95,28 @@ pub fn t_factor(confidence: f64, degrees: usize) -> f64 {
     }
 }
 
+/// The largest mean that a count may have which was 0 in `n` runs (Poisson, one side of a two-sided
+/// interval): zeros have no spread, and yet a few of them prove little.
+pub fn most_of_none(n: usize, confidence: f64) -> f64 {
+    -((1.0 - confidence) / 2.0).ln() / n as f64
+}
+
 /// The mean with its interval; `None` of nothing.
 pub fn mean_estimate(values: &[f64], confidence: f64) -> Option<Estimate> {
     let n = values.len();
     let half = deviation(values)
         .map(|deviation| t_factor(confidence, n - 1) * deviation / (n as f64).sqrt());
-    Some(Estimate { value: mean(values)?, half, n })
+    Some(Estimate::around(mean(values)?, half, n))
 }
 
-/// How far a share of `n` values may be off (Wilson's interval, the farther end), as a share. Also
-/// a share of none or of all has an interval, which the spread of values does not give it.
-pub fn share_half(share: f64, n: usize, confidence: f64) -> f64 {
-    let Ok(normal) = Normal::new(0.0, 1.0) else { return f64::INFINITY };
+/// Wilson's interval of a share of `n` values. Also a share of none or of all has one, which the
+/// spread of values does not give it.
+pub fn share_interval(share: f64, n: usize, confidence: f64) -> [f64; 2] {
+    let Ok(normal) = Normal::new(0.0, 1.0) else { return [0.0, 1.0] };
     let (n, z) = (n as f64, normal.inverse_cdf(0.5 + confidence / 2.0));
     let middle = (share + z * z / (2.0 * n)) / (1.0 + z * z / n);
     let reach = (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt() * z / (1.0 + z * z / n);
-    (middle - share).abs() + reach
+    [(middle - reach).max(0.0), (middle + reach).min(1.0)]
 }
 
 /// Whatever is computed from runs, with the interval that the jackknife gives it: the statistic
@@ -99,14 +133,14 @@ pub fn jackknife<E>(
 ) -> Result<Estimate, E> {
     let value = statistic(None)?;
     if n < 2 {
-        return Ok(Estimate { value, half: None, n });
+        return Ok(Estimate { value, interval: None, n });
     }
     let left_out = (0..runs).map(|run| statistic(Some(run))).collect::<Result<Vec<f64>, E>>()?;
     let mean = left_out.iter().sum::<f64>() / runs as f64;
     let squares: f64 = left_out.iter().map(|value| (value - mean).powi(2)).sum();
     let error = (squares * (runs - 1) as f64 / runs as f64).sqrt();
     let half = error.is_finite().then(|| t_factor(confidence, n - 1) * error);
-    Ok(Estimate { value, half, n })
+    Ok(Estimate::around(value, half, n))
 }
 
 #[cfg(test)]
@@ -116,10 +150,18 @@ mod tests {
     #[test]
     fn a_share_of_none_has_an_interval() {
         // Wilson's interval of 0 of 24 at 90 % ends at z^2 / (n + z^2) with z = 1.645.
-        assert!((share_half(0.0, 24, 0.9) - 0.1013).abs() < 1e-4);
-        assert!((share_half(0.0, 24, 0.9) - share_half(1.0, 24, 0.9)).abs() < 1e-12);
-        // 5 of 10: 0.269 to 0.731.
-        assert!((share_half(0.5, 10, 0.9) - 0.2308).abs() < 1e-4);
+        let [low, high] = share_interval(0.0, 24, 0.9);
+        assert!(low.abs() < 1e-9 && (high - 0.1013).abs() < 1e-4);
+        let [low, high] = share_interval(1.0, 24, 0.9);
+        assert!((low - 0.8987).abs() < 1e-4 && high > 1.0 - 1e-9);
+        let [low, high] = share_interval(0.5, 10, 0.9);
+        assert!((low - 0.2692).abs() < 1e-4 && (high - 0.7308).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_count_that_was_zero_may_have_been_luck() {
+        // The rule of three: 3/n at a confidence of 95 % on one side.
+        assert!((most_of_none(10, 0.9) - 0.2996).abs() < 1e-4);
     }
 
     #[test]
@@ -136,8 +178,8 @@ mod tests {
         let estimate = mean_estimate(&[1.0, 2.0, 3.0, 4.0], 0.9).unwrap();
         assert_eq!((estimate.value, estimate.n), (2.5, 4));
         // Deviation 1.29099, over the root of 4, times 2.35336.
-        assert!((estimate.half.unwrap() - 1.519_1).abs() < 1e-3);
-        assert_eq!(mean_estimate(&[7.0], 0.9).unwrap().half, None);
+        assert!((estimate.half().unwrap() - 1.519_1).abs() < 1e-3);
+        assert_eq!(mean_estimate(&[7.0], 0.9).unwrap().interval, None);
         assert_eq!(mean_estimate(&[], 0.9), None);
     }
 
@@ -156,7 +198,7 @@ mod tests {
         })
         .unwrap();
         assert!((jackknife.value - expected.value).abs() < 1e-12);
-        assert!((jackknife.half.unwrap() - expected.half.unwrap()).abs() < 1e-9);
+        assert!((jackknife.half().unwrap() - expected.half().unwrap()).abs() < 1e-9);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::metrics::{METRICS, Metric};
 use crate::reference::Reference;
-use crate::runner::Results;
+use crate::runner::{self, Results};
 use crate::scenario::{AxisValue, Scenario};
 use crate::stats::{self, Estimate};
 
@@ -30,6 +30,9 @@ fn at_confidence(
     stats::mean_estimate(&values, confidence)
 }
 
+/// Version of the form of JSON documents, which docs/lab.md describes. 2 has the values of every run.
+pub const JSON_VERSION: u32 = 2;
+
 /// The results as a JSON document.
 pub fn json(scenario: &Scenario, results: &Results, references: &[Reference]) -> Value {
     let points = scenario.points.iter().enumerate().map(|(index, point)| {
@@ -39,15 +42,19 @@ pub fn json(scenario: &Scenario, results: &Results, references: &[Reference]) ->
             .iter()
             .enumerate()
             .filter_map(|(metric, info)| {
-                Some((info.name.to_owned(), measured(scenario, results, index, metric)?))
+                Some((info.name.clone(), measured(scenario, results, index, metric)?))
             })
             .collect();
-        let mut entry = json!({ "params": params, "metrics": metrics });
+        let runs = results.points.get(index).map_or(0, Vec::len);
+        let seeds: Vec<String> = (0..runs)
+            .map(|number| runner::seed(&scenario.id, &point.seed_key, number).to_string())
+            .collect();
+        let mut entry = json!({ "params": params, "seeds": seeds, "metrics": metrics });
         let beside: Map<String, Value> = references
             .iter()
             .filter(|reference| reference.point == index)
             .filter_map(|reference| {
-                let name = METRICS.get(reference.metric)?.name.to_owned();
+                let name = METRICS.get(reference.metric)?.name.clone();
                 Some((name, number(&reference.estimate, "ci90")))
             })
             .collect();
@@ -59,8 +66,10 @@ pub fn json(scenario: &Scenario, results: &Results, references: &[Reference]) ->
         entry
     });
     json!({
+        "version": JSON_VERSION,
         "scenario": scenario.id,
         "title": scenario.title,
+        "paths": scenario.paths,
         "points": points.collect::<Vec<_>>(),
     })
 }
@@ -78,8 +87,13 @@ fn param(value: &AxisValue) -> Value {
 
 fn measured(scenario: &Scenario, results: &Results, point: usize, metric: usize) -> Option<Value> {
     let mut value = number(&at_confidence(results, point, metric, 0.9)?, "ci90");
+    let values: Vec<Option<f64>> =
+        results.points.get(point)?.iter().map(|run| run.at(metric)).collect();
+    if let Some(value) = value.as_object_mut() {
+        value.insert("values".to_owned(), json!(values));
+    }
     if scenario.replications.confidence > 0.9
-        && let Some(half) = at_confidence(results, point, metric, 0.95)?.half
+        && let Some(half) = at_confidence(results, point, metric, 0.95)?.half()
         && let Some(value) = value.as_object_mut()
     {
         value.insert("ci95".to_owned(), json!(half));
@@ -88,7 +102,7 @@ fn measured(scenario: &Scenario, results: &Results, point: usize, metric: usize)
 }
 
 fn number(estimate: &Estimate, half: &str) -> Value {
-    json!({ "mean": estimate.value, half: estimate.half, "n": estimate.n })
+    json!({ "mean": estimate.value, half: estimate.half(), "n": estimate.n })
 }
 
 /// One table of curves: a panel of the figure, for one metric.
@@ -206,8 +220,11 @@ fn cell(
 /// A number and its interval with as many digits as make sense.
 pub fn display(estimate: &Estimate) -> String {
     let value = rounded(estimate.value);
-    match estimate.half {
-        Some(half) => format!("{value} ±{}", rounded(half)),
+    match estimate.interval {
+        Some([low, high]) if !estimate.is_symmetric() => {
+            format!("{value} ({} to {})", rounded(low), rounded(high))
+        }
+        Some([low, high]) => format!("{value} ±{}", rounded((high - low) / 2.0)),
         None => value,
     }
 }
@@ -242,6 +259,13 @@ mod tests {
         assert_eq!(time["n"], 10);
         assert!(time["mean"].as_f64().unwrap() > 35.0 && time["ci90"].as_f64().unwrap() > 0.0);
         assert_eq!(point["metrics"]["longest_gap_s"], Value::Null);
+        // What a mean comes from, run by run, with seeds as texts: numbers of JSON are not that long.
+        assert_eq!(value["version"], 2);
+        let first = &results.points[3][0];
+        assert_eq!(time["values"][0].as_f64(), first.get("transfer_time_s"));
+        assert_eq!(time["values"].as_array().unwrap().len(), 10);
+        let seed = crate::runner::seed("test/1", &scenario.points[3].seed_key, 9);
+        assert_eq!(point["seeds"][9], seed.to_string());
     }
 
     #[test]
@@ -261,12 +285,7 @@ mod tests {
     fn tables_show_curves_and_references() {
         let scenario = read(&text(), &[]).unwrap();
         let results = run(&scenario, 2, None);
-        let reference = Reference {
-            point: 1,
-            metric: 0,
-            estimate: Estimate { value: 30.0, half: Some(1.5), n: 60 },
-            incomplete: 0,
-        };
+        let reference = Reference::of_mean(1, 0, Estimate::around(30.0, Some(1.5), 60));
         let tables = tables(&scenario, &results, &[reference], 0);
         assert_eq!(tables.len(), 1);
         assert_eq!(tables[0].rows[0], ["loss", "Same (s)", "Alt (s)"]);

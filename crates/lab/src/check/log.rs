@@ -150,7 +150,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("1.toml");
         let with = |most: u32| {
-            let claim = "[[claim]]\nid = 'a'\ntext = 't'\nsource = 's'\n\
+            let claim = "[[claim]]\nid = 'a'\nkind = 'value'\ntext = 't'\nsource = 's'\n\
                          formula = '1 +\t2'\nat_most = ";
             fs::write(&file, format!("{}{claim}{most}\n", text())).unwrap();
             Scenario::load(&file, "test/1", &[]).unwrap()

@@ -1,21 +1,24 @@
 //! Holds results against claims.
 //!
 //! Sequentially: every point that an undecided claim reads gets more runs until the claim is
-//! decided, at the most the scenario's own number. The confidence of 90 % is for all looks
-//! together, so each look has a stricter one. In full: every point has the scenario's own number
-//! of runs, and there is one look.
+//! decided, at the most the scenario's own number, or its budget if that is larger. The confidence
+//! of 90 % is for all looks together, so each look has a stricter one. In full: every point has the
+//! scenario's own number of runs, and there is one look.
 
+mod agreement;
 mod log;
+mod null;
 mod verdict;
 
+pub use agreement::{Agreement, Comparison, Likeness, agreement, compare};
 pub use log::{Change, LogError, accept, changes, unrecorded};
+pub use null::{Survivor, null};
 pub use verdict::{Judgement, Verdict};
 
 use crate::formula::{Missing, Runs};
-use crate::reference::Reference;
 use crate::runner::{Results, RunError, Runner};
-use crate::scenario::{Claim, Scenario};
-use crate::stats::{self, Estimate};
+use crate::scenario::{Claim, Replications, Scenario};
+use crate::stats::Estimate;
 use verdict::judge;
 
 /// Confidence of verdicts.
@@ -45,7 +48,7 @@ pub fn check(
     mode: Mode,
 ) -> Result<Vec<Judgement>, RunError> {
     let looks = match mode {
-        Mode::Sequential => looks(scenario.replications.seeds),
+        Mode::Sequential => looks(&scenario.replications),
         Mode::Full => vec![scenario.replications.seeds],
         Mode::Fixed(seeds) => vec![seeds],
     };
@@ -79,14 +82,19 @@ pub fn check(
 }
 
 /// After how many runs claims are looked at.
-fn looks(seeds: usize) -> Vec<usize> {
+fn looks(plan: &Replications) -> Vec<usize> {
     let mut looks = Vec::new();
-    let mut next = seeds.div_ceil(10).max(FIRST_LOOK);
-    while next < seeds {
-        looks.push(next);
-        next = next.saturating_mul(2);
+    let mut next = plan.seeds.div_ceil(10).max(FIRST_LOOK);
+    for most in [plan.seeds, plan.budget] {
+        while next < most {
+            looks.push(next);
+            next = next.saturating_mul(2);
+        }
+        if looks.last().is_none_or(|last| *last < most) {
+            looks.push(most);
+        }
+        next = next.max(most.saturating_mul(2));
     }
-    looks.push(seeds);
     looks
 }
 
@@ -112,58 +120,6 @@ fn measure(
     claim.formula.evaluate(&Runs { scenario, points: &first }, confidence)
 }
 
-/// How our results and another simulator's agree.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Agreement {
-    /// Numbers that both have.
-    pub compared: usize,
-    /// Those whose 90 % intervals overlap.
-    pub overlapping: usize,
-    /// The largest deviation of a mean, in percent of the reference, and where.
-    pub largest: Option<(f64, Reference)>,
-}
-
-/// Runs the points for which there are reference numbers, and compares.
-///
-/// # Errors
-/// Runs that cannot be carried out.
-pub fn compare(
-    runner: &Runner<'_>,
-    scenario: &Scenario,
-    results: &mut Results,
-    references: &[Reference],
-    seeds: Option<usize>,
-) -> Result<Agreement, RunError> {
-    let mut points: Vec<usize> = references.iter().map(|reference| reference.point).collect();
-    points.sort_unstable();
-    points.dedup();
-    let seeds = seeds.unwrap_or(scenario.replications.seeds);
-    let wanted: Vec<_> = points.into_iter().map(|point| (point, seeds)).collect();
-    runner.ensure(scenario, results, &wanted)?;
-    Ok(agreement(results, references))
-}
-
-/// Compares what there is.
-pub fn agreement(results: &Results, references: &[Reference]) -> Agreement {
-    let mut agreement = Agreement { compared: 0, overlapping: 0, largest: None };
-    for reference in references {
-        let runs = results.points.get(reference.point).into_iter().flatten();
-        let values: Vec<f64> = runs.filter_map(|run| run.at(reference.metric)).collect();
-        let Some(ours) = stats::mean_estimate(&values, CONFIDENCE) else { continue };
-        agreement.compared += 1;
-        let theirs = &reference.estimate;
-        let reach = ours.half.unwrap_or(0.0) + theirs.half.unwrap_or(0.0);
-        if (ours.value - theirs.value).abs() <= reach {
-            agreement.overlapping += 1;
-        }
-        let deviation = 100.0 * (ours.value - theirs.value) / theirs.value;
-        if agreement.largest.as_ref().is_none_or(|(largest, _)| deviation.abs() > largest.abs()) {
-            agreement.largest = Some((deviation, reference.clone()));
-        }
-    }
-    agreement
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
@@ -180,7 +136,8 @@ mod tests {
 
     fn claim(id: &str, formula: &str, bounds: &str, more: &str) -> String {
         format!(
-            "[[claim]]\nid = '{id}'\ntext = 't'\nsource = 's'\nformula = '{formula}'\n{bounds}\n{more}\n"
+            "[[claim]]\nid = '{id}'\nkind = 'value'\ntext = 't'\nsource = 's'\nformula = '{formula}'\n\
+             {bounds}\n{more}\n"
         )
     }
 
@@ -208,9 +165,10 @@ mod tests {
         );
         let (judgements, results) = checked(&scenario, Mode::Sequential);
         let verdicts: Vec<_> = judgements.iter().map(|j| j.verdict).collect();
-        assert_eq!(verdicts, [Verdict::Holds, Verdict::Differs, Verdict::Differs]);
+        let (differs, refuted) = (Verdict::Differs, Verdict::Refuted);
+        assert_eq!(verdicts, [Verdict::Holds, differs, differs, refuted, differs, refuted]);
         let unexplained: Vec<_> = judgements.iter().map(Judgement::is_unexplained).collect();
-        assert_eq!(unexplained, [false, true, false]);
+        assert_eq!(unexplained, [false, true, false, false, true, false]);
         let lengths: Vec<_> = results.points.iter().map(Vec::len).collect();
         assert!(lengths[1] < 40 && lengths[1] >= 4, "{lengths:?}");
         assert_eq!((lengths[0], lengths[2], lengths[3]), (0, 0, 0));
@@ -224,41 +182,23 @@ mod tests {
         let alt = "transfer_time_s[policy=Alt, loss=1 %]";
         let scenario = scenario(&claim("edge", alt, "at_most = 30.5", ""));
         let (judgements, results) = checked(&scenario, Mode::Sequential);
-        // The mean is on the edge: the interval reaches over it after any number of runs.
+        // The mean is on the edge: the interval reaches over it after any number of runs, and a
+        // number within the bounds proves nothing.
         assert_eq!(results.points[1].len(), 40);
-        assert_ne!(judgements[0].verdict, Verdict::Differs);
+        assert_eq!(judgements[0].verdict, Verdict::Open);
+        assert!((judgements[0].measured.as_ref().unwrap().value - 30.5).abs() < 0.1);
     }
 
     #[test]
     fn looks_grow_up_to_the_scenarios_own_number() {
-        assert_eq!(looks(60), [6, 12, 24, 48, 60]);
-        assert_eq!(looks(4), [4]);
-        assert_eq!(looks(1), [1]);
-    }
-
-    #[test]
-    fn references_are_compared() {
-        let scenario = scenario("");
-        let reference = |point, value| Reference {
-            point,
-            metric: 0,
-            estimate: Estimate { value, half: Some(0.5), n: 60 },
-            incomplete: 0,
+        let looks = |seeds, budget| {
+            let (min_seeds, precision, confidence) = (2, None, 0.9);
+            looks(&Replications { seeds, budget, min_seeds, precision, confidence })
         };
-        let references = [reference(0, 20.4), reference(1, 61.0)];
-        let stop = AtomicBool::new(false);
-        let experiment = Toy { fails_at: None };
-        let runner = Runner {
-            experiment: &experiment,
-            jobs: 1,
-            stop: &stop,
-            observer: &Nobody,
-            store: None,
-        };
-        let mut results = Results::default();
-        let agreement = compare(&runner, &scenario, &mut results, &references, Some(20)).unwrap();
-        assert_eq!((agreement.compared, agreement.overlapping), (2, 1));
-        let (deviation, at) = agreement.largest.unwrap();
-        assert!((deviation + 50.0).abs() < 2.0 && at.point == 1, "{deviation}");
+        assert_eq!(looks(60, 60), [6, 12, 24, 48, 60]);
+        assert_eq!(looks(60, 240), [6, 12, 24, 48, 60, 120, 240]);
+        assert_eq!(looks(60, 100), [6, 12, 24, 48, 60, 100]);
+        assert_eq!(looks(4, 4), [4]);
+        assert_eq!(looks(1, 1), [1]);
     }
 }

@@ -11,12 +11,15 @@ use crate::stats::Estimate;
 /// What the runs say of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Our number is within the bounds.
+    /// The whole interval of our number is within the bounds.
     Holds,
     /// The whole interval of our number is outside of the bounds.
     Differs,
-    /// The runs do not decide it: our number is outside, but its interval reaches into the
-    /// bounds; or there is no number.
+    /// It differs, and the run is right: the original simulator says the same, or there is other
+    /// evidence. Then it is the document's number that does not hold.
+    Refuted,
+    /// The runs do not decide it: the interval reaches over an end of the bounds; or there is no
+    /// number.
     Open,
 }
 
@@ -25,6 +28,7 @@ impl fmt::Display for Verdict {
         f.write_str(match self {
             Self::Holds => "holds",
             Self::Differs => "differs",
+            Self::Refuted => "refuted",
             Self::Open => "open",
         })
     }
@@ -50,21 +54,40 @@ impl Judgement {
             && self.claim.reason.as_ref().is_none_or(|reason| reason.trim().is_empty())
     }
 
+    /// Why it does not hold, as the file says.
+    pub fn reason(&self) -> Option<&str> {
+        let claim = &self.claim;
+        let told = match self.verdict {
+            Verdict::Holds => None,
+            Verdict::Refuted => claim.evidence.as_ref().or(claim.reason.as_ref()),
+            Verdict::Differs | Verdict::Open => claim.reason.as_ref().or(claim.evidence.as_ref()),
+        };
+        told.map(|text| text.trim()).filter(|text| !text.is_empty())
+    }
+
+    /// Whether the document's number lies in our interval.
+    pub fn has_document_within(&self) -> Option<bool> {
+        let (number, estimate) = (self.claim.document?, self.measured.as_ref().ok()?);
+        Some(estimate.low() <= number && number <= estimate.high())
+    }
+
     /// The judgement as JSON, for the claim of a scenario.
     pub fn json(&self, scenario: &str, mode: &str) -> Value {
         let claim = &self.claim;
         let measured = self.measured.as_ref().ok();
         json!({
             "id": format!("{scenario}/{}", claim.id),
+            "kind": claim.kind.to_string(),
             "claim": claim.text,
             "expected": claim.bounds.to_string(),
             "unit": claim.unit,
             "measured": measured.map(|estimate| estimate.value),
-            "interval": measured.and_then(|e| e.half.map(|_| [e.low(), e.high()])),
+            "interval": measured.and_then(|e| e.interval),
             "document": claim.document,
             "reference": claim.reference,
             "verdict": self.verdict.to_string(),
-            "reason": claim.reason.as_ref().filter(|_| self.verdict != Verdict::Holds),
+            "document_within": self.has_document_within(),
+            "reason": self.reason(),
             "seeds": self.seeds,
             "mode": mode,
             "source": claim.source,
@@ -85,12 +108,12 @@ pub(super) fn judge(
             let outside = claim.bounds.least.is_some_and(|least| estimate.high() < least)
                 || claim.bounds.most.is_some_and(|most| estimate.low() > most);
             let inside = claim.bounds.contain(estimate.value);
-            match (estimate.half, outside, low && high, last) {
-                (Some(_), true, _, _) => Some(Verdict::Differs),
+            match (estimate.interval, outside, low && high, last) {
+                (Some(_), true, _, _) => Some(differs(claim, estimate)),
                 (Some(_), _, true, _) => Some(Verdict::Holds),
-                // One run, or runs that say nothing of their spread: the number itself counts.
-                (_, _, _, true) if inside => Some(Verdict::Holds),
-                (None, _, _, true) => Some(Verdict::Differs),
+                // One run says nothing of its spread: the number itself counts.
+                (None, _, _, true) if inside => Some(Verdict::Holds),
+                (None, _, _, true) => Some(differs(claim, estimate)),
                 (Some(_), _, _, true) => Some(Verdict::Open),
                 (_, _, _, false) => None,
             }
@@ -100,4 +123,15 @@ pub(super) fn judge(
     }?;
     let seeds = measured.as_ref().map_or(0, |estimate| estimate.n);
     Some(Judgement { claim: claim.clone(), verdict, measured, seeds })
+}
+
+/// A number that is out of bounds refutes the document if the original simulator's is so, too, on
+/// the same side, or if the file has other evidence that the run is right.
+fn differs(claim: &Claim, measured: &Estimate) -> Verdict {
+    let is_below = |value: f64| claim.bounds.least.is_some_and(|least| value < least);
+    let is_above = |value: f64| claim.bounds.most.is_some_and(|most| value > most);
+    let same_side = claim.reference.is_some_and(|theirs| {
+        is_below(theirs) && is_below(measured.value) || is_above(theirs) && is_above(measured.value)
+    });
+    if same_side || claim.evidence.is_some() { Verdict::Refuted } else { Verdict::Differs }
 }

@@ -1,7 +1,11 @@
 //! From formula and runs to a number.
 
-use super::{Aggregate, Expression, Operator, Selection, Statistic};
-use crate::metrics::{self, Metrics};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::{Aggregate, Condition, Expression, Operator, Selection, Statistic};
+use crate::metrics::Metrics;
 use crate::scenario::Scenario;
 use crate::stats;
 
@@ -28,18 +32,21 @@ pub enum Missing {
     Value,
 }
 
+/// Which runs a value is computed from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sample<'a> {
+    /// All.
+    All,
+    /// All but those of a number.
+    Without(usize),
+    /// Those of these numbers, one as often as it is there.
+    Drawn(&'a [usize]),
+}
+
 impl Runs<'_> {
     /// Number of runs of a point.
     pub fn count(&self, point: usize) -> usize {
         self.points.get(point).map_or(0, Vec::len)
-    }
-
-    /// The values of a metric at a point, without those that are missing and the run left out.
-    pub fn values(&self, point: usize, metric: usize, left_out: Option<usize>) -> Vec<f64> {
-        let runs = self.points.get(point).into_iter().flatten().enumerate();
-        runs.filter(|(number, _)| Some(*number) != left_out)
-            .filter_map(|(_, run)| run.at(metric))
-            .collect()
     }
 }
 
@@ -72,71 +79,178 @@ fn selected<'a>(
         .map(|(index, _)| index)
 }
 
-pub(super) fn evaluate(
-    expression: &Expression,
-    runs: &Runs<'_>,
-    left_out: Option<usize>,
-) -> Result<f64, Missing> {
-    let value = value(expression, runs, left_out, &mut Vec::new())?;
-    if value.is_finite() { Ok(value) } else { Err(Missing::Value) }
+/// The points that each selection means where axes are bound so: they are the same in all of the
+/// thousand draws of a bootstrap.
+#[derive(Default)]
+pub(super) struct Selected(RefCell<HashMap<(*const Selection, Bound), Rc<[usize]>>>);
+
+impl Selected {
+    fn points(&self, selection: &Selection, runs: &Runs<'_>, bound: &Bound) -> Rc<[usize]> {
+        let key = (std::ptr::from_ref(selection), bound.clone());
+        let mut known = self.0.borrow_mut();
+        let points = known.entry(key).or_insert_with(|| selected(selection, runs, bound).collect());
+        Rc::clone(points)
+    }
 }
 
-fn value(
-    expression: &Expression,
-    runs: &Runs<'_>,
-    left_out: Option<usize>,
-    bound: &mut Bound,
-) -> Result<f64, Missing> {
-    let mut of = |inner: &Expression| value(inner, runs, left_out, bound);
-    Ok(match expression {
-        Expression::Number(number) => *number,
-        Expression::Statistic(statistic, selection) => {
-            return measure(*statistic, selection, runs, left_out, bound);
-        }
-        Expression::Negative(inner) => -of(inner)?,
-        Expression::Absolute(inner) => of(inner)?.abs(),
-        Expression::Binary(operator, left, right) => {
-            let (left, right) = (of(left)?, of(right)?);
-            match operator {
-                Operator::Add => left + right,
-                Operator::Subtract => left - right,
-                Operator::Multiply => left * right,
-                Operator::Divide => left / right,
+/// What a formula is computed from.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) runs: &'a Runs<'a>,
+    pub(super) selected: &'a Selected,
+    pub(super) sample: Sample<'a>,
+    /// What no run has seen, and yet may happen as often as this confidence leaves room for: the
+    /// selection that is raised to that, for its values are all 0 (or shares all or none).
+    pub(super) raised: Option<(&'a Selection, f64)>,
+}
+
+impl Context<'_> {
+    /// The value of an expression.
+    pub(super) fn evaluate(&self, expression: &Expression) -> Result<f64, Missing> {
+        let value = self.value(expression, &mut Vec::new())?;
+        if value.is_finite() { Ok(value) } else { Err(Missing::Value) }
+    }
+
+    fn value(&self, expression: &Expression, bound: &mut Bound) -> Result<f64, Missing> {
+        let mut of = |inner: &Expression| self.value(inner, bound);
+        Ok(match expression {
+            Expression::Number(number) => *number,
+            Expression::Statistic(statistic, selection) => {
+                return self.measure(*statistic, selection, bound);
             }
-        }
-        Expression::Gain(new, baseline) => {
-            let (new, baseline) = (of(new)?, of(baseline)?);
-            100.0 * (baseline - new) / baseline
-        }
-        Expression::Extreme { largest, of: inner } => {
-            let values = inner.iter().map(of).collect::<Result<Vec<f64>, _>>()?;
-            extreme(*largest, values.into_iter())
-        }
-        Expression::Over(aggregate, condition, inner) => {
-            let mut values = Vec::new();
-            for index in &condition.values {
-                bound.push((condition.axis, *index));
-                let result = value(inner, runs, left_out, bound);
-                bound.pop();
-                match result {
-                    Ok(value) => values.push((*index, value)),
-                    // A combination that the scenario skips is no part of the axis here.
-                    Err(Missing::Point) => {}
-                    Err(other) => return Err(other),
+            Expression::Negative(inner) => -of(inner)?,
+            Expression::Absolute(inner) => of(inner)?.abs(),
+            Expression::Binary(operator, left, right) => {
+                let (left, right) = (of(left)?, of(right)?);
+                match operator {
+                    Operator::Add => left + right,
+                    Operator::Subtract => left - right,
+                    Operator::Multiply => left * right,
+                    Operator::Divide => left / right,
                 }
             }
-            if values.is_empty() {
-                return Err(Missing::Point);
+            Expression::Gain(new, baseline) => {
+                let (new, baseline) = (of(new)?, of(baseline)?);
+                100.0 * (baseline - new) / baseline
             }
-            let numbers = values.iter().map(|(_, value)| *value);
-            match aggregate {
-                Aggregate::Largest => extreme(true, numbers),
-                Aggregate::Smallest => extreme(false, numbers),
-                Aggregate::Average => numbers.sum::<f64>() / values.len() as f64,
-                Aggregate::Crossing => return crossing(runs, condition.axis, &values),
+            Expression::Extreme { largest, of: inner } => {
+                let values = inner.iter().map(of).collect::<Result<Vec<f64>, _>>()?;
+                extreme(*largest, values.into_iter())
+            }
+            Expression::Over(aggregate, condition, inner) => {
+                return self.over(*aggregate, condition, inner, bound);
+            }
+        })
+    }
+
+    fn over(
+        &self,
+        aggregate: Aggregate,
+        condition: &Condition,
+        inner: &Expression,
+        bound: &mut Bound,
+    ) -> Result<f64, Missing> {
+        let mut values = Vec::new();
+        for index in &condition.values {
+            bound.push((condition.axis, *index));
+            let result = self.value(inner, bound);
+            bound.pop();
+            match result {
+                Ok(value) => values.push((*index, value)),
+                // A combination that the scenario skips is no part of the axis here.
+                Err(Missing::Point) => {}
+                Err(other) => return Err(other),
             }
         }
-    })
+        if values.is_empty() {
+            return Err(Missing::Point);
+        }
+        let numbers = values.iter().map(|(_, value)| *value);
+        Ok(match aggregate {
+            Aggregate::Largest => extreme(true, numbers),
+            Aggregate::Smallest => extreme(false, numbers),
+            Aggregate::Average => numbers.sum::<f64>() / values.len() as f64,
+            Aggregate::Crossing => return crossing(self.runs, condition.axis, &values),
+        })
+    }
+
+    /// The values that a selection means, of all its points.
+    fn values(&self, selection: &Selection, bound: &Bound) -> Result<Vec<f64>, Missing> {
+        let mut values = Vec::new();
+        let points = self.selected.points(selection, self.runs, bound);
+        for point in points.iter().copied() {
+            let before = values.len();
+            let runs = self.runs.points.get(point).map_or(&[][..], Vec::as_slice);
+            let mut take = |run: &Metrics| {
+                values.extend(run.at(selection.metric).filter(|_| selection.wants(run)));
+            };
+            match self.sample {
+                Sample::All => runs.iter().for_each(take),
+                Sample::Without(left_out) => {
+                    let kept = runs.iter().enumerate().filter(|(number, _)| *number != left_out);
+                    kept.for_each(|(_, run)| take(run));
+                }
+                Sample::Drawn(drawn) => {
+                    drawn.iter().filter_map(|number| runs.get(*number)).for_each(take);
+                }
+            }
+            // Of the runs that observed something a point may have none, but not of its own.
+            if values.len() == before && selection.observed.is_empty() {
+                return Err(Missing::Run);
+            }
+        }
+        match (points.is_empty(), values.is_empty()) {
+            (true, _) => Err(Missing::Point),
+            (_, true) => Err(Missing::Run),
+            _ => Ok(values),
+        }
+    }
+
+    fn measure(
+        &self,
+        statistic: Statistic,
+        selection: &Selection,
+        bound: &Bound,
+    ) -> Result<f64, Missing> {
+        let values = self.values(selection, bound)?;
+        let raised = self
+            .raised
+            .filter(|(raised, _)| std::ptr::eq(*raised, selection))
+            .map(|(_, confidence)| confidence);
+        let found = match statistic {
+            Statistic::Mean => match raised {
+                Some(confidence) if values.iter().all(|value| *value == 0.0) => {
+                    Some(stats::most_of_none(values.len(), confidence))
+                }
+                _ => stats::mean(&values),
+            },
+            Statistic::Deviation => stats::deviation(&values),
+            Statistic::Quantile(share) => stats::quantile(&values, share),
+            Statistic::Share(comparison, limit) => {
+                let hits = values.iter().filter(|value| comparison.holds(**value, limit)).count();
+                let share = hits as f64 / values.len() as f64;
+                let [low, high] =
+                    raised.map_or([share; 2], |c| stats::share_interval(share, values.len(), c));
+                Some(
+                    100.0
+                        * if share == 0.0 {
+                            high
+                        } else if share == 1.0 {
+                            low
+                        } else {
+                            share
+                        },
+                )
+            }
+            Statistic::Count => Some(values.len() as f64),
+        };
+        found.ok_or(Missing::Run)
+    }
+
+    /// How many runs of those that a selection means there are, where it asks for observed ones.
+    pub(super) fn observed(&self, selection: &Selection) -> usize {
+        self.values(selection, &Vec::new()).map_or(0, |values| values.len())
+    }
 }
 
 fn extreme(largest: bool, values: impl Iterator<Item = f64>) -> f64 {
@@ -160,40 +274,6 @@ fn crossing(runs: &Runs<'_>, axis: usize, values: &[(usize, f64)]) -> Result<f64
         }
     }
     Err(Missing::Value)
-}
-
-fn measure(
-    statistic: Statistic,
-    selection: &Selection,
-    runs: &Runs<'_>,
-    left_out: Option<usize>,
-    bound: &Bound,
-) -> Result<f64, Missing> {
-    let metric = metrics::find(&selection.metric).ok_or(Missing::Run)?;
-    let mut values = Vec::new();
-    let mut points = 0;
-    for point in selected(selection, runs, bound) {
-        points += 1;
-        let here = runs.values(point, metric, left_out);
-        if here.is_empty() {
-            return Err(Missing::Run);
-        }
-        values.extend(here);
-    }
-    if points == 0 {
-        return Err(Missing::Point);
-    }
-    match statistic {
-        Statistic::Mean => stats::mean(&values),
-        Statistic::Deviation => stats::deviation(&values),
-        Statistic::Quantile(share) => stats::quantile(&values, share),
-        Statistic::Share(comparison, limit) => {
-            let hits = values.iter().filter(|value| comparison.holds(**value, limit)).count();
-            Some(100.0 * hits as f64 / values.len() as f64)
-        }
-        Statistic::Count => Some(values.len() as f64),
-    }
-    .ok_or(Missing::Run)
 }
 
 /// Marks the points that an expression reads.
@@ -251,7 +331,7 @@ mod tests {
         let scenario = read(&text(), &[]).unwrap();
         let points = runs(&scenario, 3);
         let runs = Runs { scenario: &scenario, points: &points };
-        let formula = Formula::parse(formula, &scenario.axes)?;
+        let formula = Formula::parse(formula, &scenario.axes, &[])?;
         let estimate = formula.evaluate(&runs, 0.9).map_err(|missing| missing.to_string())?;
         Ok(estimate.value)
     }
@@ -280,6 +360,10 @@ mod tests {
             ("crossing(loss: transfer_time_s[policy=Same] - 21)", 2.0),
             ("max(1, 7, 3) - min(1, 7) + abs(-2)", 8.0),
             ("max(loss: gain(transfer_time_s[policy=Same], transfer_time_s[policy=Alt]))", 31.25),
+            // Runs by what they observed, of all points or of some.
+            ("transfer_time_s[failovers >= 1, failovers < 2, loss=1 %, policy=Same]", 11.0),
+            ("median(transfer_time_s[policy=Same, failovers <= 0])", 20.0),
+            ("count(transfer_time_s[failovers > 0, transfer_time_s < 12.5])", 2.0),
         ];
         for (formula, expected) in cases {
             let value = evaluate(formula).unwrap_or_else(|error| panic!("{formula}: {error}"));
@@ -302,6 +386,9 @@ mod tests {
             ("quantile(transfer_time_s, 2)", "outside 0 to 1"),
             ("average(1, 2)", "'axis:' is missing"),
             ("longest_gap_s", "no run has measured it"),
+            ("longest_gap", "there is no metric 'longest_gap': transfer_time_s, "),
+            ("transfer_time_s[failovers >= x]", "a number is missing"),
+            ("transfer_time_s[failovers > 7]", "no run has measured it"),
             ("crossing(loss: transfer_time_s)", "it has no value"),
             ("1 / 0", "it has no value"),
         ];
@@ -318,7 +405,7 @@ mod tests {
     fn only_the_points_it_reads_are_needed() {
         let scenario = read(&text(), &[]).unwrap();
         let runs = Runs { scenario: &scenario, points: &[] };
-        let points = |formula| Formula::parse(formula, &scenario.axes).unwrap().points(&runs);
+        let points = |formula| Formula::parse(formula, &scenario.axes, &[]).unwrap().points(&runs);
         assert_eq!(points("transfer_time_s[policy=Alt]"), [1, 3]);
         assert_eq!(points("max(loss = 3 %: transfer_time_s[policy=Alt])"), [3]);
         assert_eq!(points("1"), [] as [usize; 0]);
@@ -329,14 +416,74 @@ mod tests {
         let scenario = read(&text(), &[]).unwrap();
         let points = runs(&scenario, 5);
         let runs = Runs { scenario: &scenario, points: &points };
-        let formula = |text| Formula::parse(text, &scenario.axes).unwrap();
+        let formula = |text| Formula::parse(text, &scenario.axes, &[]).unwrap();
         // The same number is added to runs of the same number: the difference has no spread.
         let difference = formula(
             "transfer_time_s[loss=1 %, policy=Alt] - transfer_time_s[loss=1 %, policy=Same]",
         );
         let estimate = difference.evaluate(&runs, 0.9).unwrap();
-        assert!((estimate.value - 5.0).abs() < 1e-9 && estimate.half.unwrap() < 1e-9);
+        assert!((estimate.value - 5.0).abs() < 1e-9 && estimate.half().unwrap() < 1e-9);
         let alone = formula("transfer_time_s[loss=1 %, policy=Alt]").evaluate(&runs, 0.9).unwrap();
-        assert!(alone.half.unwrap() > 1.0);
+        assert!(alone.half().unwrap() > 1.0);
+    }
+
+    #[test]
+    fn medians_and_extremes_have_intervals_of_the_bootstrap() {
+        let scenario = read(&text(), &[]).unwrap();
+        let points = runs(&scenario, 21);
+        let runs = Runs { scenario: &scenario, points: &points };
+        let formula = |text| Formula::parse(text, &scenario.axes, &[]).unwrap();
+        let of = |text| formula(text).evaluate(&runs, 0.9).unwrap();
+        // The median of 0 to 20, by order statistics: between the sixth and the sixteenth.
+        let median = of("median(failovers[loss=1 %, policy=Same])");
+        assert_eq!(median.value, 10.0);
+        assert!((5.0..9.0).contains(&median.low()) && (11.0..15.0).contains(&median.high()));
+        assert_eq!(median, of("median(failovers[loss=1 %, policy=Same])"));
+        let largest = of("max(loss: transfer_time_s[policy=Alt])");
+        let mean = of("transfer_time_s[policy=Alt, loss=3 %]");
+        assert_eq!(largest.value, mean.value);
+        assert!((largest.half().unwrap() / mean.half().unwrap() - 1.0).abs() < 0.15);
+    }
+
+    #[test]
+    fn what_never_happened_in_a_few_runs_may_yet_happen() {
+        let scenario = read(&text(), &[]).unwrap();
+        let mut points = runs(&scenario, 10);
+        for run in points.iter_mut().flatten() {
+            run.set("timeouts", 0.0);
+        }
+        let of = |points: &[Vec<Metrics>], text: &str| {
+            let runs = Runs { scenario: &scenario, points };
+            Formula::parse(text, &scenario.axes, &[]).unwrap().evaluate(&runs, 0.9).unwrap()
+        };
+        let one = "timeouts[policy=Same, loss=1 %]";
+        let none = of(&points, one);
+        assert_eq!((none.value, none.low()), (0.0, 0.0));
+        assert!((none.high() - 0.2996).abs() < 1e-3, "{none:?}");
+        // Also where it is part of more: neither side of a difference is known to be 0.
+        let both = of(&points, &format!("{one} - timeouts[policy=Alt, loss=1 %]"));
+        assert!((both.low() + 0.2996).abs() < 1e-3 && (both.high() - 0.2996).abs() < 1e-3);
+        // A time of 0 is no count, and runs that nothing random tells apart prove what they show.
+        let same = vec![vec![points[0][0].clone(); 10]; points.len()];
+        assert_eq!(of(&same, one).high(), 0.0);
+        let share = of(&points, &format!("share({one} > 0)"));
+        assert!((share.high() - 21.3).abs() < 0.1, "{share:?}");
+    }
+
+    #[test]
+    fn groups_of_observed_runs_have_intervals() {
+        let scenario = read(&text(), &[]).unwrap();
+        let points = runs(&scenario, 12);
+        let runs = Runs { scenario: &scenario, points: &points };
+        let of = |text: &str| {
+            let formula = Formula::parse(text, &scenario.axes, &[]).unwrap();
+            formula.evaluate(&runs, 0.9).unwrap()
+        };
+        let some = of("transfer_time_s[loss=1 %, failovers >= 8]");
+        // 18 to 21 with Same, 23 to 26 with Alt.
+        assert_eq!((some.value, some.n), (22.0, 8));
+        assert!(some.interval.is_some());
+        let one = of("transfer_time_s[loss=1 %, policy=Same, failovers >= 11]");
+        assert_eq!((one.value, one.interval, one.n), (21.0, None, 1));
     }
 }

@@ -8,20 +8,30 @@
 //! max(alternate_loss: e)  min(..)  average(..)             over the values of an axis,
 //! max(alternate_loss >= 4 %: e)                            or over some of them
 //! crossing(alternate_loss: e)                              where e first changes its sign
+//! m[loss_path1_percent >= 2, loss_path1_percent < 4]       only the runs that observed this
 //! + - * /  ( )  numbers  abs(e)  max(a, b)  min(a, b)
 //! ```
 //!
 //! In brackets stand the axes' values: `=`, `!=`, `<`, `<=`, `>`, `>=`, or several values with
 //! `|` between them. Axes that neither the brackets nor `max` and the like name are pooled: the
-//! runs of all their values count alike.
+//! runs of all their values count alike. Where a metric stands in place of an axis, with a number,
+//! only those runs count whose own value of it compares so: runs can be grouped by what happened to
+//! them, as by an observed loss, and not only by what was set.
+//!
+//! The interval of means, and of what is computed from them, is the jackknife's; that of formulas
+//! with a median, a quantile, `max`, `min`, `abs` or `crossing` is the bootstrap's.
 
 mod evaluate;
 mod parse;
 
 pub use evaluate::{Missing, Runs};
 
+use crate::bootstrap::bootstrap;
+use crate::metrics::{METRICS, Metrics};
+use crate::runner;
 use crate::scenario::Axis;
 use crate::stats::{self, Estimate};
+use evaluate::{Context, Sample, Selected};
 
 /// A formula.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +49,20 @@ struct Condition {
 /// Runs of some points.
 #[derive(Clone, Debug, PartialEq)]
 struct Selection {
-    metric: String,
+    /// Index of the metric.
+    metric: usize,
     conditions: Vec<Condition>,
+    /// What the runs observed: index of a metric, and a comparison with a number.
+    observed: Vec<(usize, Comparison, f64)>,
+}
+
+impl Selection {
+    /// Whether a run is one of those that it means.
+    fn wants(&self, run: &Metrics) -> bool {
+        self.observed.iter().all(|(metric, comparison, limit)| {
+            run.at(*metric).is_some_and(|value| comparison.holds(value, *limit))
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -109,19 +131,12 @@ impl Comparison {
 }
 
 impl Formula {
-    /// Reads a formula over the points of some axes.
+    /// Reads a formula over the points of some axes; metrics may name a path by one of `paths`.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(text: &str, axes: &[Axis]) -> Result<Self, String> {
-        parse::parse(text, axes).map(|expression| Self { expression })
-    }
-
-    /// The metrics that it reads.
-    pub fn metrics(&self) -> Vec<&str> {
-        let mut found = Vec::new();
-        self.expression.visit(&mut |selection| found.push(selection.metric.as_str()));
-        found
+    pub fn parse(text: &str, axes: &[Axis], paths: &[String]) -> Result<Self, String> {
+        parse::parse(text, axes, paths).map(|expression| Self { expression })
     }
 
     /// Indices of the points that it reads, in order.
@@ -131,6 +146,16 @@ impl Formula {
         needed.iter().enumerate().filter(|(_, needed)| **needed).map(|(at, _)| at).collect()
     }
 
+    /// Whether it names a value other than the first of one of these axes, and so is about what sets
+    /// that apart. The values of axes that it pools or does not name are none of its business.
+    pub fn tells_apart(&self, axes: &[usize]) -> bool {
+        let mut found = false;
+        self.expression.conditions(&mut |condition| {
+            found |= axes.contains(&condition.axis) && condition.values.iter().any(|at| *at > 0);
+        });
+        found
+    }
+
     /// Its value and interval.
     ///
     /// # Errors
@@ -138,26 +163,91 @@ impl Formula {
     pub fn evaluate(&self, runs: &Runs<'_>, confidence: f64) -> Result<Estimate, Missing> {
         let points = self.points(runs);
         let counts = || points.iter().map(|point| runs.count(*point));
-        let (n, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
-        let mut estimate = stats::jackknife(n, most, confidence, |left_out| {
-            evaluate::evaluate(&self.expression, runs, left_out)
-        })?;
-        // Runs that all agree leave the jackknife no spread, however few they are.
-        if let Expression::Statistic(Statistic::Share(..), _) = self.expression
-            && let Some(half) = &mut estimate.half
-        {
-            let values = points.iter().map(|point| runs.count(*point)).sum();
-            *half = half.max(100.0 * stats::share_half(estimate.value / 100.0, values, confidence));
+        let most = counts().max().unwrap_or(0);
+        let mut n = counts().min().unwrap_or(0);
+        let selected = &Selected::default();
+        let all = Context { runs, selected, sample: Sample::All, raised: None };
+        let mut observed = Vec::new();
+        self.expression.visit(&mut |_, selection| {
+            if !selection.observed.is_empty() {
+                observed.push(all.observed(selection));
+            }
+        });
+        // A group rests on as many runs as it has, wherever they come from.
+        if let Some(fewest) = observed.iter().min() {
+            n = *fewest;
+        }
+        let of = |sample: Sample<'_>| {
+            Context { runs, selected, sample, raised: None }.evaluate(&self.expression)
+        };
+        let estimate = if self.expression.is_smooth() {
+            stats::jackknife(n, most, confidence, |left_out| {
+                of(left_out.map_or(Sample::All, Sample::Without))
+            })?
+        } else {
+            let seed = bootstrap_seed(&runs.scenario.id);
+            bootstrap(n, most, confidence, seed, |drawn| {
+                of(drawn.map_or(Sample::All, Sample::Drawn))
+            })?
+        };
+        let mut estimate = self.raised(runs, &points, estimate, confidence);
+        if let Expression::Statistic(Statistic::Share(..), selection) = &self.expression {
+            let values = all.observed(selection);
+            let [low, high] = stats::share_interval(estimate.value / 100.0, values, confidence);
+            estimate = estimate.reaching(100.0 * low).reaching(100.0 * high);
         }
         Ok(estimate)
     }
+
+    /// The estimate with room for what no run has seen: zeros have no spread, and yet a few of them
+    /// prove little. Runs without anything random in them, which are all alike, do prove it.
+    fn raised(
+        &self,
+        runs: &Runs<'_>,
+        points: &[usize],
+        mut estimate: Estimate,
+        confidence: f64,
+    ) -> Estimate {
+        let alike = points.iter().filter_map(|point| runs.points.get(*point));
+        if estimate.interval.is_none() || alike.clone().all(|runs| all_alike(runs)) {
+            return estimate;
+        }
+        let selected = Selected::default();
+        let mut selections = Vec::new();
+        self.expression.visit(&mut |statistic, selection| {
+            let counts = METRICS.get(selection.metric).is_some_and(|metric| metric.is_count);
+            match statistic {
+                Statistic::Mean if counts => selections.push(selection),
+                Statistic::Share(..) => selections.push(selection),
+                _ => {}
+            }
+        });
+        for selection in selections {
+            let raised = Some((selection, confidence));
+            let context = Context { runs, selected: &selected, sample: Sample::All, raised };
+            if let Ok(value) = context.evaluate(&self.expression) {
+                estimate = estimate.reaching(value);
+            }
+        }
+        estimate
+    }
+}
+
+/// Whether nothing random tells runs apart.
+fn all_alike(runs: &[Metrics]) -> bool {
+    runs.windows(2).all(|pair| pair.first() == pair.last())
+}
+
+/// Draws of the bootstrap follow from the scenario's name, so that results can be had again.
+fn bootstrap_seed(id: &str) -> u64 {
+    runner::seed(id, "bootstrap", 0)
 }
 
 impl Expression {
-    fn visit<'a>(&'a self, found: &mut impl FnMut(&'a Selection)) {
+    fn visit<'a>(&'a self, found: &mut impl FnMut(Statistic, &'a Selection)) {
         match self {
             Self::Number(_) => {}
-            Self::Statistic(_, selection) => found(selection),
+            Self::Statistic(statistic, selection) => found(*statistic, selection),
             Self::Negative(inner) | Self::Absolute(inner) | Self::Over(_, _, inner) => {
                 inner.visit(found);
             }
@@ -166,6 +256,37 @@ impl Expression {
                 right.visit(found);
             }
             Self::Extreme { of, .. } => of.iter().for_each(|inner| inner.visit(found)),
+        }
+    }
+
+    fn conditions(&self, found: &mut impl FnMut(&Condition)) {
+        match self {
+            Self::Number(_) => {}
+            Self::Statistic(_, selection) => selection.conditions.iter().for_each(found),
+            Self::Negative(inner) | Self::Absolute(inner) => inner.conditions(found),
+            Self::Over(_, condition, inner) => {
+                found(condition);
+                inner.conditions(found);
+            }
+            Self::Binary(_, left, right) | Self::Gain(left, right) => {
+                left.conditions(found);
+                right.conditions(found);
+            }
+            Self::Extreme { of, .. } => of.iter().for_each(|inner| inner.conditions(found)),
+        }
+    }
+
+    /// Whether the value hardly changes when one run of many does: then the jackknife is right.
+    fn is_smooth(&self) -> bool {
+        match self {
+            Self::Number(_) => true,
+            Self::Statistic(statistic, _) => !matches!(statistic, Statistic::Quantile(_)),
+            Self::Negative(inner) => inner.is_smooth(),
+            Self::Binary(_, left, right) | Self::Gain(left, right) => {
+                left.is_smooth() && right.is_smooth()
+            }
+            Self::Over(Aggregate::Average, _, inner) => inner.is_smooth(),
+            Self::Over(..) | Self::Absolute(_) | Self::Extreme { .. } => false,
         }
     }
 }

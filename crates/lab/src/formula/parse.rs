@@ -1,13 +1,14 @@
 //! From text to formula, by recursive descent.
 
 use super::{Aggregate, Comparison, Condition, Expression, Operator, Selection, Statistic};
+use crate::metrics;
 use crate::scenario::Axis;
 
 /// Nesting at the most, so that no formula exhausts the stack.
 const MAX_DEPTH: usize = 100;
 
-pub(super) fn parse(text: &str, axes: &[Axis]) -> Result<Expression, String> {
-    let mut parser = Parser { rest: text, axes, depth: 0 };
+pub(super) fn parse(text: &str, axes: &[Axis], paths: &[String]) -> Result<Expression, String> {
+    let mut parser = Parser { rest: text, axes, paths, depth: 0 };
     let expression = parser.sum()?;
     parser.skip();
     if parser.rest.is_empty() {
@@ -20,6 +21,8 @@ pub(super) fn parse(text: &str, axes: &[Axis]) -> Result<Expression, String> {
 struct Parser<'a> {
     rest: &'a str,
     axes: &'a [Axis],
+    /// Names of the paths, which metrics may have in them.
+    paths: &'a [String],
     depth: usize,
 }
 
@@ -232,13 +235,23 @@ impl<'a> Parser<'a> {
     }
 
     fn brackets(&mut self, metric: &str) -> Result<Selection, String> {
-        let metric = metric.to_owned();
+        let Some(metric) = metrics::find_with_paths(metric, self.paths) else {
+            return Err(format!("there is no metric '{metric}': {}", metrics::names()));
+        };
         let mut conditions: Vec<Condition> = Vec::new();
+        let mut observed = Vec::new();
         if self.take("[") {
             loop {
                 let name = self.name()?;
                 let Some(axis) = self.axes.iter().position(|axis| axis.name == name) else {
-                    return Err(format!("there is no axis '{name}'"));
+                    let Some(metric) = metrics::find_with_paths(name, self.paths) else {
+                        return Err(format!("there is no axis '{name}', and no metric"));
+                    };
+                    observed.push((metric, self.comparison()?, self.number()?));
+                    if !self.take(",") {
+                        break;
+                    }
+                    continue;
                 };
                 let new = self.condition(axis, &[',', ']'])?;
                 match conditions.iter_mut().find(|condition| condition.axis == axis) {
@@ -253,7 +266,7 @@ impl<'a> Parser<'a> {
         }
         match conditions.iter().find(|condition| condition.values.is_empty()) {
             Some(_) => Err("the brackets select no value of an axis".to_owned()),
-            None => Ok(Selection { metric, conditions }),
+            None => Ok(Selection { metric, conditions, observed }),
         }
     }
 

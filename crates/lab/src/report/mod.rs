@@ -5,7 +5,7 @@ mod page;
 use std::fmt::Write as _;
 
 use crate::chart::{Chart, Curve, Dot, Size, Style, escape};
-use crate::check::{Agreement, Change, Judgement, Verdict};
+use crate::check::{Agreement, Change, Judgement, Likeness, Verdict};
 use crate::metrics::{self, METRICS, Metric};
 use crate::reference::Reference;
 use crate::runner::Results;
@@ -45,11 +45,12 @@ fn contents(body: &mut String, sections: &[Section]) -> std::fmt::Result {
     let count = |verdict| all().filter(|judgement| judgement.verdict == verdict).count();
     writeln!(
         body,
-        "<p>{} claims: {} hold, {} differ, {} open. Hollow marks are the original \
+        "<p>{} claims: {} hold, {} differ, {} refute the document, {} open. Hollow marks are the original \
          simulator's.</p>",
         all().count(),
         count(Verdict::Holds),
         count(Verdict::Differs),
+        count(Verdict::Refuted),
         count(Verdict::Open),
     )?;
     writeln!(body, "<nav><ul>")?;
@@ -89,7 +90,7 @@ fn figure(body: &mut String, section: &Section) -> std::fmt::Result {
         if charts.is_empty() {
             continue;
         }
-        let what = METRICS.get(metric).map_or("", |metric| metric.what);
+        let what = METRICS.get(metric).map_or("", |metric| metric.what.as_str());
         let open = if index == 0 { " open" } else { "" };
         writeln!(body, "<details{open}><summary>{name}: {what}</summary><div class=\"charts\">")?;
         for (title, chart) in &charts {
@@ -131,14 +132,14 @@ fn charts(section: &Section, metric: usize) -> Vec<(String, Chart)> {
             let ours: Vec<Dot> = places()
                 .filter_map(|(at, point)| {
                     let estimate = summary::estimate(scenario, &section.results, point, metric)?;
-                    Some(Dot { x: x_of(at), y: estimate.value, half: estimate.half })
+                    Some(Dot { x: x_of(at), y: estimate.value, half: estimate.half() })
                 })
                 .collect();
             let theirs: Vec<Dot> = places()
                 .filter_map(|(at, point)| {
                     let known = |r: &&Reference| r.point == point && r.metric == metric;
                     let estimate = section.references.iter().find(known)?.estimate;
-                    Some(Dot { x: x_of(at), y: estimate.value, half: estimate.half })
+                    Some(Dot { x: x_of(at), y: estimate.value, half: estimate.half() })
                 })
                 .collect();
             if !ours.is_empty() {
@@ -182,7 +183,7 @@ fn label(metric: &Metric) -> String {
         "%" => "_percent",
         _ => "",
     };
-    let words = metric.name.strip_suffix(suffix).unwrap_or(metric.name).replace('_', " ");
+    let words = metric.name.strip_suffix(suffix).unwrap_or(&metric.name).replace('_', " ");
     // A chart of chunks that is called chunks needs no unit.
     if metric.unit.is_empty() || words.starts_with(metric.unit) {
         words
@@ -236,8 +237,7 @@ fn claims(body: &mut String, section: &Section) -> std::fmt::Result {
             judgement.verdict,
             judgement.verdict,
         )?;
-        if let Some(reason) = claim.reason.as_ref().filter(|_| judgement.verdict != Verdict::Holds)
-        {
+        if let Some(reason) = judgement.reason() {
             writeln!(body, "<tr><td colspan=\"7\" class=\"reason\">{}</td></tr>", escape(reason))?;
         }
     }
@@ -247,15 +247,20 @@ fn claims(body: &mut String, section: &Section) -> std::fmt::Result {
 
 fn references(body: &mut String, section: &Section) -> std::fmt::Result {
     let Some(agreement) = &section.agreement else { return Ok(()) };
-    let Some((deviation, at)) = &agreement.largest else { return Ok(()) };
-    let point = section.scenario.points.get(at.point).map_or("", |point| point.key.as_str());
+    let Some(largest) = agreement.largest() else { return Ok(()) };
+    let point = section.scenario.points.get(largest.reference.point);
     writeln!(
         body,
-        "<p>Of {} numbers of the original simulator, {} have intervals that overlap ours; the \
-         largest deviation is {deviation:+.1} % at {}.</p>",
-        agreement.compared,
-        agreement.overlapping,
-        escape(point)
+        "<p>Of {} numbers of the original simulator {} are the same within {:.0} %, {} differ by \
+         more, and the runs do not decide the others; on average ours are {:+.1} % off, the farthest \
+         {:+.1} % at {}.</p>",
+        agreement.comparisons.len(),
+        agreement.count(Likeness::Same),
+        section.scenario.reference_within * 100.0,
+        agreement.count(Likeness::Different),
+        agreement.mean_deviation().unwrap_or_default(),
+        largest.deviation(),
+        escape(point.map_or("", |point| point.key.as_str()))
     )
 }
 
@@ -286,24 +291,23 @@ mod tests {
 
     #[test]
     fn a_report_has_charts_claims_references_and_changes() {
-        let claim = "[[claim]]\nid = 'a'\ntext = 'A < B'\nsource = 's'\nat_most = 1\n\
+        let claim = "[[claim]]\nid = 'a'\nkind = 'value'\ntext = 'A < B'\nsource = 's'\nat_most = 1\n\
                      formula = '2'\nreason = 'the trace'\n";
         let scenario = read(&format!("{}{claim}", text()), &[]).unwrap();
         let results = run(&scenario, 2, None);
-        let reference = Reference {
-            point: 0,
-            metric: 0,
-            estimate: Estimate { value: 30.0, half: Some(1.0), n: 60 },
-            incomplete: 0,
-        };
+        let reference = Reference::of_mean(0, 0, Estimate::around(30.0, Some(1.0), 60));
         let judgement = Judgement {
             claim: scenario.claims[0].clone(),
             verdict: Verdict::Differs,
-            measured: Ok(Estimate { value: 2.0, half: None, n: 10 }),
+            measured: Ok(Estimate::around(2.0, None, 10)),
             seeds: 10,
         };
         let section = Section {
-            agreement: Some(crate::check::agreement(&results, std::slice::from_ref(&reference))),
+            agreement: Some(crate::check::agreement(
+                &scenario,
+                &results,
+                std::slice::from_ref(&reference),
+            )),
             scenario,
             results,
             references: vec![reference],
@@ -327,7 +331,7 @@ mod tests {
             "data-of=\"verdict\"",
             "anabranch lab run test/1",
             "2026-11-21",
-            "largest deviation",
+            "the farthest",
             "prefers-color-scheme",
         ];
         for part in parts {

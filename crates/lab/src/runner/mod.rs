@@ -311,7 +311,7 @@ impl<'a> Shared<'a> {
 fn is_precise(runs: &[Metrics], metric: usize, precision: f64, confidence: f64) -> bool {
     let values: Vec<f64> = runs.iter().filter_map(|run| run.at(metric)).collect();
     stats::mean_estimate(&values, confidence)
-        .is_some_and(|e| e.half.is_some_and(|half| half <= precision * e.value.abs()))
+        .is_some_and(|e| e.half().is_some_and(|half| half <= precision * e.value.abs()))
 }
 
 fn message(cause: &(dyn std::any::Any + Send)) -> &str {

@@ -117,7 +117,7 @@ impl Store {
                 .iter()
                 .enumerate()
                 .map(|(index, metric)| {
-                    (metric.name.to_owned(), runs.iter().map(|run| run.at(index)).collect())
+                    (metric.name.clone(), runs.iter().map(|run| run.at(index)).collect())
                 })
                 .filter(|(_, values): &(_, Vec<_>)| values.iter().any(Option::is_some))
                 .collect(),

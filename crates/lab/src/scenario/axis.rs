@@ -59,6 +59,11 @@ impl Axis {
         }
     }
 
+    /// Whether its values are variants, each with fields of its own.
+    pub fn is_of_variants(&self) -> bool {
+        self.values.iter().all(|value| value.number.is_none())
+    }
+
     /// Whether all values are numbers of one unit, so that it can be drawn to scale.
     pub fn is_numeric(&self) -> bool {
         self.values.iter().all(|value| value.number.is_some())

@@ -3,15 +3,53 @@
 use std::fmt;
 
 use super::axis::Axis;
-use super::known_metric;
 use crate::formula::Formula;
 use crate::tree::{Checked, Fields, Node, Value, problem};
+
+/// What a claim is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Something makes a difference of about this size.
+    Effect,
+    /// One is better than the other, by at least this much.
+    Order,
+    /// They are alike, or one is not worse, within so much.
+    Likeness,
+    /// A place on an axis where something begins, ends or turns.
+    Edge,
+    /// A number that compares nothing, as the time of one transfer.
+    Value,
+}
+
+impl Kind {
+    const ALL: [(&'static str, Self); 5] = [
+        ("effect", Self::Effect),
+        ("order", Self::Order),
+        ("likeness", Self::Likeness),
+        ("edge", Self::Edge),
+        ("value", Self::Value),
+    ];
+
+    /// Whether it may be so although nothing differs.
+    pub fn may_survive_null(self) -> bool {
+        matches!(self, Self::Likeness | Self::Value)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(_, kind)| kind == self).map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
+}
 
 /// A claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// Its name within the scenario.
     pub id: String,
+    /// What it is about.
+    pub kind: Kind,
     /// The document's words, in ours.
     pub text: String,
     /// What is computed.
@@ -30,6 +68,8 @@ pub struct Claim {
     pub source: String,
     /// Why our result differs, with evidence.
     pub reason: Option<String>,
+    /// Why our run is right although the document says otherwise.
+    pub evidence: Option<String>,
     /// Line of the file.
     pub line: usize,
 }
@@ -70,14 +110,14 @@ impl Claim {
     }
 }
 
-pub(super) fn read(root: &Fields<'_>, axes: &[Axis]) -> Checked<Vec<Claim>> {
+pub(super) fn read(root: &Fields<'_>, axes: &[Axis], paths: &[String]) -> Checked<Vec<Claim>> {
     let Some(node) = root.node("claim") else { return Ok(Vec::new()) };
     let Value::List(nodes) = &node.value else {
         return problem(node.line, "claims are written as [[claim]]");
     };
     let mut claims: Vec<Claim> = Vec::new();
     for node in nodes {
-        let claim = claim(node, axes)?;
+        let claim = claim(node, axes, paths)?;
         if claims.iter().any(|other| other.id == claim.id) {
             return problem(claim.line, format!("there are two claims '{}'", claim.id));
         }
@@ -86,18 +126,16 @@ pub(super) fn read(root: &Fields<'_>, axes: &[Axis]) -> Checked<Vec<Claim>> {
     Ok(claims)
 }
 
-fn claim(node: &Node, axes: &[Axis]) -> Checked<Claim> {
+fn claim(node: &Node, axes: &[Axis], paths: &[String]) -> Checked<Claim> {
     let fields = node.fields("claim")?;
     let id = fields.required_text("id")?.to_owned();
     let line = fields.line_of("id");
     let text = fields.required_text("text")?.to_owned();
     let formula_text = fields.required_text("formula")?.to_owned();
     let formula_line = fields.line_of("formula");
-    let formula = Formula::parse(&formula_text, axes)
+    let formula = Formula::parse(&formula_text, axes, paths)
         .or_else(|reason| problem(formula_line, format!("claim '{id}': {reason}")))?;
-    for metric in formula.metrics() {
-        known_metric(metric, formula_line)?;
-    }
+    let kind = kind(&fields, &id)?;
     let number = |key| fields.number(key, -1e18, 1e18);
     let bounds = Bounds { least: number("at_least")?, most: number("at_most")? };
     match (bounds.least, bounds.most) {
@@ -112,7 +150,19 @@ fn claim(node: &Node, axes: &[Axis]) -> Checked<Claim> {
         }
         _ => {}
     }
+    let no_effect = number("no_effect")?;
+    if matches!(kind, Kind::Effect | Kind::Order) && bounds.contain(no_effect.unwrap_or(0.0)) {
+        let nothing = no_effect.unwrap_or(0.0);
+        return problem(
+            line,
+            format!(
+                "claim '{id}': an {kind} of {nothing} is none, and must be out of bounds, with a \
+                 margin; no_effect says which number means that there is none, if it is not 0"
+            ),
+        );
+    }
     let claim = Claim {
+        kind,
         text,
         formula,
         formula_text,
@@ -122,9 +172,57 @@ fn claim(node: &Node, axes: &[Axis]) -> Checked<Claim> {
         bounds,
         source: fields.required_text("source")?.to_owned(),
         reason: fields.text("reason")?.map(str::to_owned),
+        evidence: fields.text("evidence")?.map(str::to_owned),
         line,
         id,
     };
     fields.finish()?;
     Ok(claim)
+}
+
+fn kind(fields: &Fields<'_>, id: &str) -> Checked<Kind> {
+    let known = || Kind::ALL.map(|(name, _)| name).join(", ");
+    let line = fields.line_of("id");
+    let Some(name) = fields.text("kind")? else {
+        return problem(line, format!("claim '{id}' does not say its kind: {}", known()));
+    };
+    match Kind::ALL.iter().find(|(known, _)| *known == name) {
+        Some((_, kind)) => Ok(*kind),
+        None => {
+            problem(fields.line_of("kind"), format!("'{name}' is no kind of claim: {}", known()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::tests::{read, text};
+    use crate::tree::tests::refused;
+
+    #[test]
+    fn an_effect_of_nothing_is_refused() {
+        let claim = |more: &str| {
+            let head = "[[claim]]\nid = 'a'\ntext = 't'\nsource = 's'\nformula = '1'\n";
+            read(&format!("{}{head}{more}\n", text()), &[])
+        };
+        let line = text().lines().count() + 2;
+        refused(claim("at_least = 1"), line, "claim 'a' does not say its kind: effect, order,");
+        refused(claim("kind = 'guess'\nat_least = 1"), line + 4, "'guess' is no kind of claim");
+        for none in [
+            "kind = 'order'\nat_least = 0",
+            "kind = 'effect'\nat_least = -2\nat_most = 18",
+            "kind = 'order'\nat_most = 100\nno_effect = 100",
+        ] {
+            refused(claim(none), line, "is none, and must be out of bounds");
+        }
+        for some in [
+            "kind = 'order'\nat_least = 1",
+            "kind = 'effect'\nat_least = 2\nat_most = 18",
+            "kind = 'order'\nat_most = 99\nno_effect = 100",
+            "kind = 'likeness'\nat_least = -3",
+            "kind = 'value'\nat_least = 0",
+        ] {
+            assert_eq!(claim(some).unwrap().claims.len(), 1, "{some}");
+        }
+    }
 }

@@ -20,7 +20,7 @@ pub struct Figure {
 }
 
 /// Reads `[figure]`. Without it the first axis of numbers is x, and the next one has the curves.
-pub(super) fn read(root: &Fields<'_>, axes: &[Axis]) -> Checked<Figure> {
+pub(super) fn read(root: &Fields<'_>, axes: &[Axis], paths: &[String]) -> Checked<Figure> {
     let fields = root.table("figure")?;
     let named = |key: &'static str| -> Checked<Option<usize>> {
         let Some(fields) = &fields else { return Ok(None) };
@@ -46,12 +46,10 @@ pub(super) fn read(root: &Fields<'_>, axes: &[Axis]) -> Checked<Figure> {
     let mut metrics = Vec::new();
     if let Some(fields) = fields {
         if let Some(name) = fields.text("y")? {
-            known_metric(name, fields.line_of("y"))?;
-            name.clone_into(&mut y);
+            y = known_metric(name, paths, fields.line_of("y"))?;
         }
         for (line, name) in fields.texts("metrics")?.unwrap_or_default() {
-            known_metric(name, line)?;
-            metrics.push(name.to_owned());
+            metrics.push(known_metric(name, paths, line)?);
         }
         fields.finish()?;
     }

@@ -2,24 +2,52 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{Override, Scenario, ScenarioError};
+
+/// The scenario files of this project, by their place below `scenarios`.
+const EMBEDDED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// A directory of scenario files.
 #[derive(Clone, Debug)]
 pub struct Library {
     directory: PathBuf,
+    /// Where the files that are in the program were written to, until the last copy is dropped.
+    unpacked: Option<Arc<tempfile::TempDir>>,
 }
 
 impl Library {
     /// The files below a directory.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into() }
+        Self { directory: directory.into(), unpacked: None }
     }
 
     /// The directory `scenarios` here or in the nearest directory above.
     pub fn find(from: &Path) -> Option<Self> {
         from.ancestors().map(|dir| dir.join("scenarios")).find(|dir| dir.is_dir()).map(Self::new)
+    }
+
+    /// The files that the program has in it, in a directory that is removed at the end.
+    ///
+    /// # Errors
+    /// A directory for temporary files that cannot be written to.
+    pub fn embedded() -> std::io::Result<Self> {
+        let unpacked = tempfile::Builder::new().prefix("anabranch-scenarios-").tempdir()?;
+        for (name, text) in EMBEDDED {
+            let file = unpacked.path().join(name);
+            if let Some(directory) = file.parent() {
+                fs::create_dir_all(directory)?;
+            }
+            fs::write(file, text)?;
+        }
+        let directory = unpacked.path().to_owned();
+        Ok(Self { directory, unpacked: Some(Arc::new(unpacked)) })
+    }
+
+    /// Whether the files are those of the program.
+    pub fn is_embedded(&self) -> bool {
+        self.unpacked.is_some()
     }
 
     /// Where the files are.
@@ -135,6 +163,19 @@ mod tests {
         let mut ids = vec!["caro/2.11", "caro/2.9", "caro/3.1", "abc/1", "caro/2.9b"];
         ids.sort_by_key(|id| natural(id));
         assert_eq!(ids, ["abc/1", "caro/2.9", "caro/2.9b", "caro/2.11", "caro/3.1"]);
+    }
+
+    #[test]
+    fn the_program_has_the_scenarios_in_it() {
+        let here = Library::find(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let library = Library::embedded().unwrap();
+        assert_eq!(library.ids().unwrap(), here.ids().unwrap());
+        let scenario = library.load("caro/2.5", &[]).unwrap();
+        assert!(crate::reference::load(&scenario).unwrap().len() > 100);
+        assert_eq!(crate::check::unrecorded(&scenario).unwrap(), [] as [&str; 0]);
+        let directory = library.directory().to_owned();
+        drop(library);
+        assert!(!directory.exists());
     }
 
     #[test]

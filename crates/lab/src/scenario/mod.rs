@@ -5,14 +5,16 @@ mod axis;
 mod claim;
 mod figure;
 mod library;
+mod null;
 
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
 pub use axis::{Axis, AxisValue};
-pub use claim::{Bounds, Claim};
+pub use claim::{Bounds, Claim, Kind as ClaimKind};
 pub use figure::Figure;
 pub use library::Library;
+pub use null::Null;
 
 use crate::metrics;
 use crate::setup::Setup;
@@ -53,6 +55,8 @@ pub enum ScenarioError {
 pub struct Replications {
     /// Runs of a point; with a precision the most there may be.
     pub seeds: usize,
+    /// Runs of a point at the most that decide a claim which is open after `seeds` runs.
+    pub budget: usize,
     /// Runs before the precision is looked at.
     pub min_seeds: usize,
     /// Stop as soon as the half width of the interval is at most this share of the mean.
@@ -84,6 +88,12 @@ pub struct Scenario {
     pub claims: Vec<Claim>,
     /// Reference numbers beside the file.
     pub reference: Option<PathBuf>,
+    /// How far our mean may be off that of the reference, as a share, to be called the same.
+    pub reference_within: f64,
+    /// What becomes of the claims when there is nothing to tell variants apart.
+    pub null: Null,
+    /// Names of the paths, the primary one first.
+    pub paths: Vec<String>,
     /// All combinations of the axes' values that are not skipped, the last axis varying fastest.
     pub points: Vec<Point>,
 }
@@ -152,8 +162,12 @@ impl Scenario {
         let source = root.text("source")?.unwrap_or_default().to_owned();
         let notes = root.text("notes")?.unwrap_or_default().to_owned();
         let replications = replications(&root)?;
-        let figure = figure::read(&root, &axes)?;
-        let claims = claim::read(&root, &all_axes)?;
+        let paths: Vec<String> =
+            root.tables("path")?.into_iter().map(|(name, _)| name.to_owned()).collect();
+        let figure = figure::read(&root, &axes, &paths)?;
+        let claims = claim::read(&root, &all_axes, &paths)?;
+        let null = null::read(&root, &all_axes, &claims)?;
+        let within = root.quantity("reference_within", Kind::Share, 0.001, 1.0)?;
         // Claims are about the scenario as it is in the file.
         let claims = if overrides.is_empty() { claims } else { Vec::new() };
         let reference = match root.text("reference")? {
@@ -180,6 +194,9 @@ impl Scenario {
             figure,
             claims,
             reference,
+            reference_within: within.unwrap_or(0.05),
+            null,
+            paths,
             points,
         })
     }
@@ -215,6 +232,10 @@ fn replications(root: &Fields<'_>) -> Checked<Replications> {
     };
     let seeds = seeds as usize;
     let min_seeds = run.count("min_seeds", 2, 100_000)?.map_or(seeds.min(5), |n| n as usize);
+    let budget = run.count("budget", 1, 100_000)?.map_or(seeds, |n| n as usize);
+    if budget < seeds {
+        return problem(run.line_of("budget"), "run.budget is smaller than run.seeds");
+    }
     let precision = run.quantity("precision", Kind::Share, 0.0001, 1.0)?;
     let line = run.line_of("confidence");
     let confidence = run.quantity("confidence", Kind::Share, 0.5, 0.999)?.unwrap_or(0.9);
@@ -225,7 +246,7 @@ fn replications(root: &Fields<'_>) -> Checked<Replications> {
         return problem(line, "run.confidence is \"90 %\" or \"95 %\"");
     }
     run.finish()?;
-    Ok(Replications { seeds, min_seeds, precision, confidence })
+    Ok(Replications { seeds, budget, min_seeds, precision, confidence })
 }
 
 /// All combinations, each with its setup.
@@ -280,7 +301,19 @@ fn point(tree: &Node, axes: &[Axis], at: &[usize]) -> Checked<Point> {
     let root = tree.fields("")?;
     let setup = Setup::read(&root)?;
     // What describes the sweep was read before.
-    for key in ["title", "source", "notes", "run", "axis", "skip", "figure", "claim", "reference"] {
+    for key in [
+        "title",
+        "source",
+        "notes",
+        "run",
+        "axis",
+        "skip",
+        "figure",
+        "claim",
+        "reference",
+        "reference_within",
+        "null",
+    ] {
         root.node(key);
     }
     root.finish()?;
@@ -292,14 +325,12 @@ fn point(tree: &Node, axes: &[Axis], at: &[usize]) -> Checked<Point> {
     })
 }
 
-/// The metric of a name, or why there is none.
-fn known_metric(name: &str, line: usize) -> Checked<()> {
-    match metrics::find(name) {
-        Some(_) => Ok(()),
-        None => {
-            let known: Vec<_> = metrics::METRICS.iter().map(|metric| metric.name).collect();
-            problem(line, format!("there is no metric '{name}': {}", known.join(", ")))
-        }
+/// The metric of a name by its own name, in which paths are numbers, or why there is none.
+fn known_metric(name: &str, paths: &[String], line: usize) -> Checked<String> {
+    let found = metrics::find_with_paths(name, paths);
+    match found.and_then(|index| metrics::METRICS.get(index)) {
+        Some(metric) => Ok(metric.name.clone()),
+        None => problem(line, format!("there is no metric '{name}': {}", metrics::names())),
     }
 }
 

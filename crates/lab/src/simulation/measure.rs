@@ -11,14 +11,18 @@ use crate::setup::Setup;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gauges {
     /// Sum of the readings of each path's RTO, in seconds, and how many there were.
-    rto: [(f64, u64); 2],
+    rto: Vec<(f64, u64)>,
 }
 
 impl Gauges {
     pub(super) fn read(&mut self, built: &Built) {
         let Some(id) = built.transfers.first() else { return };
         let Some(association) = built.net.sender(*id) else { return };
-        for (path, (sum, count)) in association.statistics().paths.iter().zip(&mut self.rto) {
+        let paths = association.statistics().paths;
+        if self.rto.len() < paths.len() {
+            self.rto.resize(paths.len(), (0.0, 0));
+        }
+        for (path, (sum, count)) in paths.iter().zip(&mut self.rto) {
             *sum += path.rto.as_secs_f64();
             *count += 1;
         }
@@ -91,10 +95,9 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
         metrics.set("tcp_goodput_kbit_s", goodput);
     }
     if let Some(gauges) = gauges {
-        for ((sum, count), name) in gauges.rto.iter().zip(["rto_path1_mean_s", "rto_path2_mean_s"])
-        {
+        for (path, (sum, count)) in gauges.rto.iter().enumerate() {
             if *count > 0 {
-                metrics.set(name, sum / *count as f64);
+                metrics.set(&format!("rto_path{}_mean_s", path + 1), sum / *count as f64);
             }
         }
     }
@@ -137,9 +140,9 @@ fn tcp_goodput(net: &Network) -> Option<f64> {
 
 /// What the cores of the paths lost, once nothing is on its way any more.
 pub(super) fn losses(setup: &Setup, built: &Built, metrics: &mut Metrics) {
-    for (index, name) in ["loss_path1_percent", "loss_path2_percent"].into_iter().enumerate() {
+    for index in 0..setup.network.paths.len() {
         if let Some(loss) = observed_loss(setup, built, index) {
-            metrics.set(name, loss);
+            metrics.set(&format!("loss_path{}_percent", index + 1), loss);
         }
     }
 }

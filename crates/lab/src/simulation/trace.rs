@@ -37,6 +37,10 @@ pub struct Trace {
     pub acknowledged: Vec<(f64, u32)>,
     /// Congestion window of each path over time, in bytes.
     pub cwnd: Vec<Vec<(f64, f64)>>,
+    /// Bytes in flight on each path over time.
+    pub flight: Vec<Vec<(f64, f64)>>,
+    /// Smoothed round-trip time of each path over time, in seconds, from its first measurement on.
+    pub srtt: Vec<Vec<(f64, f64)>>,
     /// Retransmission timeout of each path over time, in seconds.
     pub rto: Vec<Vec<(f64, f64)>>,
 }
@@ -76,9 +80,11 @@ pub fn trace<W: Write + 'static>(
     let Some(id) = built.transfers.first().copied() else { return Err("nothing is sent".into()) };
     let mut gauge = |path: usize, read: fn(&anabranch_proto::PathStatistics) -> f64| {
         built.net.record(INTERVAL, move |net: &mut Network| {
-            net.sender(id)?.statistics().paths.get(path).map(read)
+            net.sender(id)?.statistics().paths.get(path).map(read).filter(|value| !value.is_nan())
         })
     };
+    let flight: Vec<SeriesId> = (0..count).map(|path| gauge(path, |p| p.flight as f64)).collect();
+    let srtt: Vec<SeriesId> = (0..count).map(|path| gauge(path, round_trip)).collect();
     let cwnd: Vec<SeriesId> = (0..count).map(|path| gauge(path, |p| p.cwnd as f64)).collect();
     let rto: Vec<SeriesId> = (0..count).map(|path| gauge(path, |p| p.rto.as_secs_f64())).collect();
     super::advance(setup, &mut built, None, None)?;
@@ -89,6 +95,7 @@ pub fn trace<W: Write + 'static>(
             .collect()
     };
     let (cwnd, rto) = (series(&cwnd), series(&rto));
+    let (flight, srtt) = (series(&flight), series(&srtt));
     let hash = built.net.trace_hash();
     drop(built);
     if let Some(capture) = capture.borrow_mut().take() {
@@ -97,7 +104,12 @@ pub fn trace<W: Write + 'static>(
     let seen = std::mem::take(&mut *seen.borrow_mut());
     let paths = setup.network.paths.iter().map(|path| path.name.clone()).collect();
     let (sent, acknowledged) = (seen.sent, seen.acknowledged);
-    Ok(Trace { metrics, hash, paths, sent, acknowledged, cwnd, rto })
+    Ok(Trace { metrics, hash, paths, sent, acknowledged, cwnd, flight, srtt, rto })
+}
+
+/// Not a number before the first measurement.
+fn round_trip(path: &anabranch_proto::PathStatistics) -> f64 {
+    path.srtt.map_or(f64::NAN, |srtt| srtt.as_secs_f64())
 }
 
 fn seconds(at: Instant) -> f64 {
@@ -155,7 +167,37 @@ impl Trace {
         page(title, &body)
     }
 
-    fn charts(&self) -> [Chart; 3] {
+    /// Everything over time as CSV: `time_s,series,path,value`, series by series. `sent` and
+    /// `sent_again` have the TSN counted from 0, `acknowledged` the cumulative one and no path; the
+    /// others are read every 50 ms.
+    pub fn csv(&self) -> String {
+        let mut text = String::from("time_s,series,path,value\n");
+        // Writing to a string does not fail.
+        let mut row = |time: f64, series: &str, path: &str, value: f64| {
+            let _ = writeln!(text, "{time},{series},{path},{value}");
+        };
+        let name = |path: usize| self.paths.get(path).map_or("", String::as_str);
+        for (time, number, path, again) in &self.sent {
+            let series = if *again { "sent_again" } else { "sent" };
+            row(*time, series, name(*path), f64::from(*number));
+        }
+        for (time, number) in &self.acknowledged {
+            row(*time, "acknowledged", "", f64::from(*number));
+        }
+        for (series, values) in [
+            ("cwnd_bytes", &self.cwnd),
+            ("flight_bytes", &self.flight),
+            ("srtt_s", &self.srtt),
+            ("rto_s", &self.rto),
+        ] {
+            for (path, values) in values.iter().enumerate() {
+                values.iter().for_each(|(time, value)| row(*time, series, name(path), *value));
+            }
+        }
+        text
+    }
+
+    fn charts(&self) -> [Chart; 5] {
         let chart = |title: &str, y_label: &str, curves| Chart {
             size: Size::LARGE,
             title: title.to_owned(),
@@ -170,6 +212,8 @@ impl Trace {
         [
             chart("Time and sequence", "chunk", self.sequence()),
             chart("Congestion windows", "cwnd (bytes)", self.series(&self.cwnd)),
+            chart("Bytes in flight", "flight (bytes)", self.series(&self.flight)),
+            chart("Round-trip times", "SRTT (s)", self.series(&self.srtt)),
             chart("Retransmission timeouts", "RTO (s)", self.series(&self.rto)),
         ]
     }
@@ -256,6 +300,13 @@ mod tests {
         let capture = std::fs::read(&file).unwrap();
         assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
         let html = trace.html("t", "anabranch lab trace t");
-        assert_eq!(html.matches("<svg").count(), 3);
+        assert_eq!(html.matches("<svg").count(), 5);
+        let csv = trace.csv();
+        let rows = |series: &str| csv.lines().filter(|line| line.contains(series)).count();
+        assert_eq!((rows(",sent,"), rows(",sent_again,")), (138, trace.sent.len() - 138));
+        assert_eq!(rows(",cwnd_bytes,primary,"), trace.cwnd[0].len());
+        // Nothing is known of a round trip before the first one.
+        assert!(rows(",srtt_s,primary,") < trace.rto[0].len() && rows(",srtt_s,primary,") > 10);
+        assert!(rows(",flight_bytes,alternate,") > 10, "{csv}");
     }
 }

@@ -1,8 +1,11 @@
 //! `anabranch lab check`.
 
+mod markdown;
+mod null;
+
 use std::path::PathBuf;
 
-use anabranch_lab::check::{self, Agreement, Judgement, Mode, Verdict};
+use anabranch_lab::check::{self, Agreement, Judgement, Likeness, Mode, Verdict};
 use anabranch_lab::metrics::METRICS;
 use anabranch_lab::scenario::{Library, Scenario};
 use anabranch_lab::{reference, summary};
@@ -16,15 +19,20 @@ use crate::output;
 /// Hold the results of scenarios against their claims
 ///
 /// Each point is run until the verdicts of its claims are decided at 90 % confidence, at the most
-/// as often as the scenario says. A claim 'holds' when our number is within its bounds, 'differs'
-/// when the whole interval of our number is outside, and is 'open' when the runs do not decide.
+/// as often as the scenario says. A claim 'holds' when the whole interval of our number is within
+/// its bounds, 'differs' when all of it is outside, is 'refuted' when it differs and the original
+/// simulator or other evidence says the same as our runs, and 'open' when the runs do not decide.
 /// Exit code 1 when one differs and the scenario does not say why, or when an expectation was
 /// changed and the log beside the scenario does not say so.
+///
+/// With --null all variants are made the first one, and what still holds is named: it does not need
+/// the effect that it speaks of. Exit code 1 when the scenario does not list it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch lab check caro
   anabranch lab check caro --full --out results --json verdicts.json
-  anabranch lab check caro/2.5 --reference")]
+  anabranch lab check caro/2.5 --reference
+  anabranch lab check caro --null --seeds 4")]
 pub(crate) struct Check {
     /// Documents, scenarios or files [default: all]
     #[arg(value_name = "ID")]
@@ -37,6 +45,13 @@ pub(crate) struct Check {
     /// Compare with the numbers of the original simulator, too: runs every point that has some
     #[arg(long)]
     reference: bool,
+    /// Make all variants the first one, and name the claims that hold nevertheless
+    #[arg(long, conflicts_with_all = ["full", "reference"])]
+    null: bool,
+    /// Write the table of verdicts into this file of Markdown, between the lines
+    /// '<!-- verdicts -->' and '<!-- end of verdicts -->', or as all of a new file
+    #[arg(long, value_name = "FILE", conflicts_with = "null")]
+    markdown: Option<PathBuf>,
     /// Write JSON to this file, or to standard output if it is '-'
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -52,6 +67,9 @@ struct Checked {
 impl Check {
     pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
         let scenarios = session::load_or_all(&library, &self.ids)?;
+        if self.null {
+            return null::run(scenarios, self.options, self.json).await;
+        }
         let unrecorded = unrecorded(&scenarios)?;
         let mode = match (self.full, self.options.seeds) {
             (true, _) => Mode::Full,
@@ -92,22 +110,29 @@ impl Check {
             }
             None => output::print(&text)?,
         }
+        if let Some(file) = &self.markdown {
+            markdown::write(file, &checked)?;
+        }
         complain(&checked, &unrecorded)
     }
 }
 
 /// Claims whose expectation is not in the log, with their scenario.
-fn unrecorded(scenarios: &[Scenario]) -> Result<Vec<String>, Failure> {
+fn unrecorded(scenarios: &[Scenario]) -> Result<Vec<Unrecorded>, Failure> {
     let mut found = Vec::new();
     for scenario in scenarios {
         let ids = check::unrecorded(scenario).map_err(Failure::failed)?;
-        found.extend(ids.into_iter().map(|id| format!("{}/{id}", scenario.id)));
+        let argument = scenario.argument();
+        found.extend(ids.into_iter().map(|id| (argument.clone(), format!("{}/{id}", scenario.id))));
     }
     Ok(found)
 }
 
+/// What commands call the scenario, and the claim.
+type Unrecorded = (String, String);
+
 fn table(checked: &[Checked]) -> String {
-    let head = ["claim", "expected", "document", "reference", "ours", "seeds", "verdict"];
+    let head = ["claim", "kind", "expected", "document", "reference", "ours", "seeds", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
     for one in checked {
@@ -115,6 +140,7 @@ fn table(checked: &[Checked]) -> String {
             let claim = &judgement.claim;
             rows.push(vec![
                 format!("{}/{}", one.scenario.id, claim.id),
+                claim.kind.to_string(),
                 format!("{} {}", claim.bounds, claim.unit).trim_end().to_owned(),
                 number(claim.document),
                 number(claim.reference),
@@ -132,10 +158,13 @@ fn table(checked: &[Checked]) -> String {
     let count = |verdict| all().filter(|judgement| judgement.verdict == verdict).count();
     let (holds, differs, open) =
         (count(Verdict::Holds), count(Verdict::Differs), count(Verdict::Open));
-    text.push_str(&format!("\n{holds} hold, {differs} differ, {open} open\n"));
+    let refuted = count(Verdict::Refuted);
+    text.push_str(&format!(
+        "\n{holds} hold, {differs} differ, {refuted} refute the document, {open} open\n"
+    ));
     for one in checked {
-        for judgement in one.judgements.iter().filter(|j| j.verdict != Verdict::Holds) {
-            if let Some(reason) = &judgement.claim.reason {
+        for judgement in &one.judgements {
+            if let Some(reason) = judgement.reason() {
                 let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
                 text.push_str(&format!("\n{}/{}: {reason}\n", one.scenario.id, judgement.claim.id));
             }
@@ -156,15 +185,25 @@ fn verdict(judgement: &Judgement) -> String {
 
 fn agreement_line(scenario: &Scenario, agreement: &Agreement) -> String {
     let id = &scenario.id;
-    let Some((deviation, at)) = &agreement.largest else {
+    let Some(largest) = agreement.largest() else {
         return format!("\n{id}: there are no reference numbers\n");
     };
-    let point = scenario.points.get(at.point).map_or("", |point| point.key.as_str());
-    let metric = METRICS.get(at.metric).map_or("", |metric| metric.name);
+    let point = scenario.points.get(largest.reference.point);
+    let metric = METRICS.get(largest.reference.metric).map_or("", |metric| metric.name.as_str());
+    let medians = agreement.comparisons.iter().filter(|one| one.medians).count();
     format!(
-        "\n{id}: the intervals of {} of {} reference numbers overlap ours; the largest deviation \
-         is {deviation:+.1} % ({metric} at {point})\n",
-        agreement.overlapping, agreement.compared
+        "\n{id}: of {} reference numbers ({medians} of them medians) {} are the same within {:.0} %, \
+         {} differ by more, {} are open; {} are off by 5 % at most, on average {:+.1} %, the farthest \
+         {:+.1} % ({metric} at {})\n",
+        agreement.comparisons.len(),
+        agreement.count(Likeness::Same),
+        scenario.reference_within * 100.0,
+        agreement.count(Likeness::Different),
+        agreement.count(Likeness::Undecided),
+        agreement.within(5.0),
+        agreement.mean_deviation().unwrap_or_default(),
+        largest.deviation(),
+        point.map_or("", |point| point.key.as_str()),
     )
 }
 
@@ -182,16 +221,38 @@ fn document(checked: &[Checked], mode: Mode) -> Value {
         .iter()
         .filter_map(|one| {
             let agreement = one.agreement.as_ref()?;
-            let largest = agreement.largest.as_ref().map(|(deviation, at)| {
-                let point = one.scenario.points.get(at.point).map(|point| point.key.clone());
-                let metric = METRICS.get(at.metric).map(|metric| metric.name);
-                json!({ "percent": deviation, "point": point, "metric": metric })
-            });
+            let one_point = |reference: &reference::Reference| {
+                one.scenario.points.get(reference.point).map(|point| point.key.clone())
+            };
+            let points: Vec<Value> = agreement
+                .comparisons
+                .iter()
+                .map(|one| {
+                    let point = one_point(&one.reference);
+                    let metric = METRICS.get(one.reference.metric).map(|m| m.name.as_str());
+                    json!({
+                        "point": point,
+                        "metric": metric,
+                        "statistic": if one.medians { "median" } else { "mean" },
+                        "ratio": one.ratio.value,
+                        "interval": one.ratio.interval,
+                        "verdict": match one.likeness {
+                            Likeness::Same => "same",
+                            Likeness::Different => "different",
+                            Likeness::Undecided => "open",
+                        },
+                    })
+                })
+                .collect();
             Some(json!({
                 "scenario": one.scenario.id,
-                "compared": agreement.compared,
-                "overlapping": agreement.overlapping,
-                "largest_deviation": largest,
+                "within_percent": one.scenario.reference_within * 100.0,
+                "compared": agreement.comparisons.len(),
+                "same": agreement.count(Likeness::Same),
+                "different": agreement.count(Likeness::Different),
+                "within_5_percent": agreement.within(5.0),
+                "mean_deviation_percent": agreement.mean_deviation(),
+                "points": points,
             }))
         })
         .collect();
@@ -204,7 +265,7 @@ fn document(checked: &[Checked], mode: Mode) -> Value {
     document
 }
 
-fn complain(checked: &[Checked], unrecorded: &[String]) -> Result<(), Failure> {
+fn complain(checked: &[Checked], unrecorded: &[Unrecorded]) -> Result<(), Failure> {
     let unexplained: Vec<String> = checked
         .iter()
         .flat_map(|one| {
@@ -221,10 +282,14 @@ fn complain(checked: &[Checked], unrecorded: &[String]) -> Result<(), Failure> {
         )));
     }
     if !unrecorded.is_empty() {
+        let claims: Vec<&str> = unrecorded.iter().map(|(_, claim)| claim.as_str()).collect();
+        let mut scenarios: Vec<&str> = unrecorded.iter().map(|(of, _)| of.as_str()).collect();
+        scenarios.dedup();
         return Err(Failure::failed(format!(
-            "the expectations log does not have what is expected now: {}; 'anabranch lab expect' \
-             writes it down",
-            unrecorded.join(", ")
+            "the expectations log does not have what is expected now: {}; write it down, best before \
+             the first run, with: anabranch lab expect {} --why 'where it comes from'",
+            claims.join(", "),
+            scenarios.join(" ")
         )));
     }
     Ok(())

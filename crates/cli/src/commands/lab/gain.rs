@@ -127,7 +127,7 @@ fn percent(loss: f64) -> String {
 fn text(least: f64, search: &Search) -> String {
     let mut rows = vec![vec!["loss".to_owned(), "gain".to_owned()]];
     for gain in &search.gains {
-        let half = gain.percent.half.map_or_else(String::new, |half| format!(" ±{half:.1}"));
+        let half = gain.percent.half().map_or_else(String::new, |half| format!(" ±{half:.1}"));
         rows.push(vec![percent(gain.loss), format!("{:.1}{half} %", gain.percent.value)]);
     }
     let mut text = output::table(&rows);
@@ -160,7 +160,7 @@ fn report(conditions: &Conditions, least: f64, search: &Search) -> Value {
             json!({
                 "loss_percent": gain.loss * 100.0,
                 "gain_percent": gain.percent.value,
-                "ci90": gain.percent.half,
+                "ci90": gain.percent.half(),
                 "n": gain.percent.n,
             })
         })

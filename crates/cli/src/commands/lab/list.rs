@@ -14,10 +14,16 @@ pub(crate) struct List {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// List what is claimed, claim by claim, as a table of Markdown
+    #[arg(long, conflicts_with = "json")]
+    claims: bool,
 }
 
 impl List {
     pub(super) fn run(self, library: &Library) -> Result<(), Failure> {
+        if self.claims {
+            return output::print(&claims(library)?);
+        }
         let mut rows =
             vec![["scenario", "points", "seeds", "claims", "title"].map(str::to_owned).to_vec()];
         let mut listed = Vec::new();
@@ -42,4 +48,27 @@ impl List {
         }
         if self.json { output::print_json(&listed) } else { output::print(&output::table(&rows)) }
     }
+}
+
+/// Where each claim comes from, and what is expected.
+fn claims(library: &Library) -> Result<String, Failure> {
+    let mut text = String::from(
+        "| claim | kind | source | expected | what it says |\n|---|---|---|---|---|\n",
+    );
+    let cell = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "/");
+    for id in library.ids().map_err(refused)? {
+        let scenario = library.load(&id, &[]).map_err(refused)?;
+        for claim in &scenario.claims {
+            text.push_str(&format!(
+                "| {id}/{} | {} | {} | {} {} | {} |\n",
+                claim.id,
+                claim.kind,
+                cell(&claim.source),
+                claim.bounds,
+                claim.unit,
+                cell(&claim.text)
+            ));
+        }
+    }
+    Ok(text)
 }

@@ -4,6 +4,7 @@ mod check;
 mod expect;
 mod gain;
 mod list;
+mod new;
 mod progress;
 mod report;
 mod run;
@@ -25,7 +26,7 @@ use crate::failure::Failure;
 pub(crate) struct Lab {
     #[command(subcommand)]
     command: Command,
-    /// Directory of the scenario files [default: 'scenarios' here or above]
+    /// Directory of the scenario files [default: 'scenarios' here or above, else those in the program]
     #[arg(long, global = true, value_name = "DIR")]
     scenarios: Option<PathBuf>,
 }
@@ -37,6 +38,7 @@ enum Command {
     Run(run::Run),
     Check(check::Check),
     Expect(expect::Expect),
+    New(new::New),
     Report(report::Report),
     Trace(trace::Trace),
     Gain(gain::Gain),
@@ -44,8 +46,12 @@ enum Command {
 
 impl Lab {
     pub(crate) async fn run(self) -> Result<(), Failure> {
+        if let Command::New(command) = self.command {
+            return command.run();
+        }
         let library = session::library(self.scenarios)?;
         match self.command {
+            Command::New(_) => Ok(()),
             Command::List(command) => command.run(&library),
             Command::Show(command) => command.run(&library),
             Command::Run(command) => command.run(library).await,

@@ -1,5 +1,7 @@
 //! A bar with the time that is left.
 
+use std::io::Write as _;
+
 use anabranch_lab::runner::Observer;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -7,6 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
+    quiet: bool,
 }
 
 impl Progress {
@@ -17,12 +20,20 @@ impl Progress {
         let style = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} runs, {eta} left")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("=> "));
-        Self { bar }
+        Self { bar, quiet }
     }
 
     /// What the runs are for.
     pub(super) fn title(&self, text: &str) {
         self.bar.set_message(text.to_owned());
+    }
+
+    /// Says something on standard error.
+    pub(super) fn note(&self, text: &str) {
+        if !self.quiet {
+            // Nobody to tell is no reason to stop.
+            let _ = writeln!(std::io::stderr(), "{text}");
+        }
     }
 
     /// Takes the bar away.

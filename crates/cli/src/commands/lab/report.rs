@@ -63,7 +63,7 @@ impl Report {
                     let judgements = judged.map_err(session::failed)?;
                     let agreement = match references.is_empty() {
                         true => None,
-                        false => Some(check::agreement(&results, &references)),
+                        false => Some(check::agreement(&scenario, &results, &references)),
                     };
                     sections.push(Section {
                         scenario,

@@ -32,7 +32,7 @@ pub(super) struct RunOptions {
     pub(super) quiet: bool,
 }
 
-/// The directory of scenario files.
+/// The directory of scenario files, or those that the program has in it.
 pub(super) fn library(given: Option<PathBuf>) -> Result<Library, Failure> {
     match given {
         Some(directory) if directory.is_dir() => Ok(Library::new(directory)),
@@ -40,7 +40,12 @@ pub(super) fn library(given: Option<PathBuf>) -> Result<Library, Failure> {
         None => {
             let here = std::env::current_dir()
                 .map_err(|error| Failure::failed(format!("the current directory: {error}")))?;
-            Ok(Library::find(&here).unwrap_or_else(|| Library::new("scenarios")))
+            match Library::find(&here) {
+                Some(library) => Ok(library),
+                None => Library::embedded().map_err(|error| {
+                    Failure::failed(format!("the scenarios cannot be unpacked: {error}"))
+                }),
+            }
         }
     }
 }
@@ -106,6 +111,11 @@ pub(super) fn write_json(file: &Path, value: &Value) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::failed(format!("the results cannot be written: {error}")))?;
     write_file(file, &(text + "\n"))
+}
+
+/// Writes a text to a file, or to standard output if it is called '-'.
+pub(super) fn write_text(file: &Path, text: &str) -> Result<(), Failure> {
+    if file.as_os_str() == "-" { output::print(text) } else { write_file(file, text) }
 }
 
 /// Writes a file under another name first, so that a full disk or an interruption leaves what was

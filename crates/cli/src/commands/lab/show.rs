@@ -61,7 +61,7 @@ fn describe(text: &mut String, scenario: &Scenario) -> std::fmt::Result {
     let wanted = std::iter::once(&scenario.figure.y).chain(&scenario.figure.metrics);
     writeln!(text, "\nmetrics of the figure")?;
     for name in wanted {
-        if let Some(metric) = METRICS.iter().find(|metric| metric.name == name) {
+        if let Some(metric) = METRICS.iter().find(|metric| metric.name == *name) {
             writeln!(text, "  {name}: {}", metric.what)?;
         }
     }
@@ -70,13 +70,16 @@ fn describe(text: &mut String, scenario: &Scenario) -> std::fmt::Result {
     }
     for claim in &scenario.claims {
         let unit = &claim.unit;
-        writeln!(text, "  {}/{}: {}", scenario.id, claim.id, claim.text)?;
+        writeln!(text, "  {}/{} ({}): {}", scenario.id, claim.id, claim.kind, claim.text)?;
         writeln!(text, "    expected: {} {unit} ({})", claim.bounds, claim.source)?;
         if let Some(document) = claim.document {
             writeln!(text, "    document: {document} {unit}")?;
         }
         if let Some(reason) = &claim.reason {
             writeln!(text, "    differs because: {}", reason.trim())?;
+        }
+        if let Some(evidence) = &claim.evidence {
+            writeln!(text, "    our run is right because: {}", evidence.trim())?;
         }
     }
     Ok(())

@@ -35,6 +35,9 @@ pub(crate) struct Trace {
     /// Write the sender's packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pcap: Option<PathBuf>,
+    /// Write windows, round trips, timeouts and sequence numbers over time to this file
+    #[arg(long, value_name = "FILE.csv")]
+    csv: Option<PathBuf>,
     /// Write the charts to this file
     #[arg(long, value_name = "FILE.html")]
     html: Option<PathBuf>,
@@ -56,9 +59,9 @@ impl Trace {
         let trace = simulation::trace(point, seed, capture).map_err(Failure::failed)?;
         let mut text = format!("{} at {}, run {}\n", scenario.id, point.key, self.seed);
         let mut rows = vec![vec!["metric".to_owned(), "value".to_owned()]];
-        for metric in METRICS {
-            if let Some(value) = trace.metrics.get(metric.name) {
-                rows.push(vec![metric.name.to_owned(), format!("{value}")]);
+        for metric in METRICS.iter() {
+            if let Some(value) = trace.metrics.get(&metric.name) {
+                rows.push(vec![metric.name.clone(), format!("{value}")]);
             }
         }
         text.push_str(&output::table(&rows));
@@ -67,6 +70,9 @@ impl Trace {
             let title = format!("{} at {}", scenario.id, point.key);
             let page = trace.html(&title, &self.command(&scenario));
             session::write_file(file, &page)?;
+        }
+        if let Some(file) = &self.csv {
+            session::write_file(file, &trace.csv())?;
         }
         output::print(&text)
     }

@@ -1,0 +1,122 @@
+//! The table of verdicts as Markdown, for the documents of the project.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anabranch_lab::check::Verdict;
+use anabranch_lab::summary;
+
+use super::Checked;
+use crate::commands::lab::session;
+use crate::failure::Failure;
+
+const BEGIN: &str = "<!-- verdicts -->";
+const END: &str = "<!-- end of verdicts -->";
+
+/// Writes the table into a file: between two marks, or as all of a file that is not there yet.
+pub(super) fn write(file: &Path, checked: &[Checked]) -> Result<(), Failure> {
+    let unreadable = |error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
+    let old = match std::fs::read_to_string(file) {
+        Ok(old) => old,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => format!("{BEGIN}\n{END}\n"),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let Some(new) = between(&old, &tables(checked)) else {
+        return Err(Failure::failed(format!(
+            "{} has no line '{BEGIN}' with a line '{END}' after it",
+            file.display()
+        )));
+    };
+    session::write_file(file, &new)
+}
+
+/// The text with what stands between the marks replaced.
+fn between(old: &str, new: &str) -> Option<String> {
+    let (before, rest) = old.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n\n{new}\n{END}{after}"))
+}
+
+fn tables(checked: &[Checked]) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = describe(&mut text, checked);
+    text
+}
+
+fn describe(text: &mut String, checked: &[Checked]) -> std::fmt::Result {
+    let all = || checked.iter().flat_map(|one| &one.judgements);
+    let count = |verdict| all().filter(|judgement| judgement.verdict == verdict).count();
+    writeln!(
+        text,
+        "Of {} claims {} hold, {} differ, {} refute the document and {} are open.\n",
+        all().count(),
+        count(Verdict::Holds),
+        count(Verdict::Differs),
+        count(Verdict::Refuted),
+        count(Verdict::Open),
+    )?;
+    writeln!(text, "| claim | kind | expected | document | ns-2 | ours | runs | verdict |")?;
+    writeln!(text, "|---|---|---|---|---|---|---|---|")?;
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    for one in checked {
+        for judgement in &one.judgements {
+            let claim = &judgement.claim;
+            let verdict = match judgement.verdict {
+                Verdict::Holds => "holds".to_owned(),
+                other => format!("**{other}**"),
+            };
+            // The document's own number is a part of what it says.
+            let beyond = match judgement.has_document_within() {
+                Some(false) => " (outside)",
+                _ => "",
+            };
+            writeln!(
+                text,
+                "| {}/{} | {} | {} {} | {}{} | {} | {} | {} | {verdict} |",
+                figure(&one.scenario.id),
+                claim.id,
+                claim.kind,
+                claim.bounds,
+                claim.unit,
+                number(claim.document),
+                beyond,
+                number(claim.reference),
+                match &judgement.measured {
+                    Ok(estimate) => summary::display(estimate),
+                    Err(missing) => missing.to_string(),
+                },
+                judgement.seeds,
+            )?;
+        }
+    }
+    for one in checked {
+        for judgement in &one.judgements {
+            if let Some(reason) = judgement.reason() {
+                let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+                let (id, verdict) = (figure(&one.scenario.id), judgement.verdict);
+                writeln!(text, "\n**{id}/{}** ({verdict}). {reason}", judgement.claim.id)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A scenario's name without the document's, which the text around the table names.
+fn figure(id: &str) -> &str {
+    id.split_once('/').map_or(id, |(_, figure)| figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stands_between_the_marks_is_replaced() {
+        let old = format!("a\n{BEGIN}\nold\n{END}\nb\n");
+        let new = between(&old, "new").unwrap();
+        assert_eq!(new, format!("a\n{BEGIN}\n\nnew\n{END}\nb\n"));
+        assert_eq!(between(&new, "new").unwrap(), new);
+        assert_eq!(between("no marks", "new"), None);
+    }
+}

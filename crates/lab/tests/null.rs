@@ -1,0 +1,43 @@
+//! The null test of all studies: no effect, order or edge holds when nothing makes a difference.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use anabranch_lab::check;
+use anabranch_lab::runner::{Nobody, Runner};
+use anabranch_lab::scenario::{Library, Scenario};
+use anabranch_lab::simulation::Simulation;
+
+/// A study with transfers of at most 300 kB: what is the same is so at any size, and small files take
+/// no time.
+fn small(library: &Library, id: &str) -> Scenario {
+    let file = library.directory().join(format!("{id}.toml"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let shrunk = |line: &str| match line.strip_prefix("size = \"") {
+        Some(size) if size.contains('M') || size.contains('G') => "size = \"300 kB\"".to_owned(),
+        _ => line.to_owned(),
+    };
+    let text = text.lines().map(shrunk).collect::<Vec<_>>().join("\n");
+    Scenario::read(&text, &file, id, &[]).unwrap_or_else(|error| panic!("{id}: {error:?}"))
+}
+
+#[test]
+fn no_effect_of_any_study_survives() {
+    let library = Library::find(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let stop = AtomicBool::new(false);
+    let runner =
+        Runner { experiment: &Simulation, jobs: 2, stop: &stop, observer: &Nobody, store: None };
+    let (mut tested, mut wrong) = (0, Vec::new());
+    for id in library.ids().unwrap() {
+        let scenario = small(&library, &id);
+        for survivor in check::null(&runner, &scenario, 2).unwrap() {
+            tested += 1;
+            let claim = &survivor.judgement.claim;
+            if survivor.judgement.verdict == check::Verdict::Holds && !survivor.expected {
+                wrong.push(format!("{id}/{} ({})", claim.id, claim.kind));
+            }
+        }
+    }
+    assert_eq!(wrong, [] as [String; 0]);
+    assert!(tested > 200, "only {tested} claims are about what was made the same");
+}
