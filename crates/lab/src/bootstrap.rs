@@ -3,10 +3,11 @@
 //! The jackknife is wrong for them: leaving out one run hardly moves a median, and the largest of
 //! several means lies too high, with an interval around the wrong place. The bootstrap (Efron, 1979)
 //! draws as many run numbers as there are, with replacement, again and again, and computes the
-//! statistic of each draw. The interval is the bias-corrected percentile one (Efron and Tibshirani,
-//! "An Introduction to the Bootstrap", 1993, chapter 14, without acceleration), its tails widened
-//! as Student's t asks for few runs (Hesterberg, "What teachers should know about the bootstrap",
-//! 2014). A few runs can be drawn in a few ways only, so that an interval of less than
+//! statistic of each draw. The interval of quantiles is the bias-corrected percentile one (Efron and
+//! Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 14, without acceleration), that of
+//! extremes the basic one, reflected at the value: as far as a largest mean of draws lies too high, the
+//! value itself does. The tails are widened as Student's t asks for few runs (Hesterberg, "What
+//! teachers should know about the bootstrap", 2014). A few runs can be drawn in a few ways only, so that an interval of less than
 //! [`FEW`] runs is at least as wide as t times the standard error of the draws.
 
 use anabranch_impair::Rng;
@@ -19,6 +20,15 @@ const DRAWS: usize = 1000;
 /// Fewer runs than this make too few different draws for their percentiles alone.
 pub const FEW: usize = 10;
 
+/// What kind of statistic it is, and so which interval it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A median or another quantile: percentiles of the draws.
+    Quantile,
+    /// The largest or smallest of several numbers, or the size of one: the basic interval.
+    Extreme,
+}
+
 /// A statistic of runs with its interval. `statistic` gets the numbers of the runs that were drawn,
 /// `None` for all; it is computed from `runs` runs, of which a point has at least `n`. The same seed
 /// draws the same runs.
@@ -27,6 +37,7 @@ pub const FEW: usize = 10;
 /// What the statistic says of all runs. A draw that has no value (a division by zero, for instance)
 /// is left out; there is no interval if more than half of them have none.
 pub fn bootstrap<E>(
+    shape: Shape,
     n: usize,
     runs: usize,
     confidence: f64,
@@ -57,9 +68,11 @@ pub fn bootstrap<E>(
     let bias = normal.inverse_cdf(share);
     let few = (n as f64 / (n - 1) as f64).sqrt();
     let reach = t_factor(confidence, n - 1);
-    let at =
-        |side: f64| quantile(&values, normal.cdf(2.0 * bias + side * few * reach)).unwrap_or(value);
-    let (mut low, mut high) = (at(-1.0), at(1.0));
+    let of = |tail: f64| quantile(&values, normal.cdf(tail)).unwrap_or(value);
+    let (mut low, mut high) = match shape {
+        Shape::Quantile => (of(2.0 * bias - few * reach), of(2.0 * bias + few * reach)),
+        Shape::Extreme => (2.0 * value - of(few * reach), 2.0 * value - of(-few * reach)),
+    };
     if n < FEW {
         let mean = values.iter().sum::<f64>() / count;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -94,11 +107,15 @@ mod tests {
     fn for_a_mean_it_is_about_students_interval() {
         let values: Vec<f64> = (0..30).map(|i| f64::from(i * i % 17)).collect();
         let student = mean_estimate(&values, 0.9).unwrap();
-        let ours = bootstrap(30, 30, 0.9, 1, |drawn| mean(&of(&values, drawn)).ok_or(())).unwrap();
+        let ours =
+            bootstrap(Shape::Quantile, 30, 30, 0.9, 1, |drawn| mean(&of(&values, drawn)).ok_or(()))
+                .unwrap();
         assert_eq!(ours.value, student.value);
         let (half, expected) = (ours.half().unwrap(), student.half().unwrap());
         assert!((half / expected - 1.0).abs() < 0.1, "{half} {expected}");
-        let again = bootstrap(30, 30, 0.9, 1, |drawn| mean(&of(&values, drawn)).ok_or(())).unwrap();
+        let again =
+            bootstrap(Shape::Quantile, 30, 30, 0.9, 1, |drawn| mean(&of(&values, drawn)).ok_or(()))
+                .unwrap();
         assert_eq!(ours, again);
     }
 
@@ -110,7 +127,7 @@ mod tests {
             let held = (0..400).filter(|round| {
                 let values = tailed(&mut rng, n);
                 let median = |drawn: Option<&[usize]>| quantile(&of(&values, drawn), 0.5).ok_or(());
-                let estimate = bootstrap(n, n, 0.9, *round, median).unwrap();
+                let estimate = bootstrap(Shape::Quantile, n, n, 0.9, *round, median).unwrap();
                 estimate.low() <= 1.0 && 1.0 <= estimate.high()
             });
             let held = held.count();
@@ -128,7 +145,7 @@ mod tests {
                 let means = points.iter().filter_map(|values| mean(&of(values, drawn)));
                 Ok::<f64, ()>(means.fold(f64::MIN, f64::max))
             };
-            let estimate = bootstrap(16, 16, 0.9, *round, largest).unwrap();
+            let estimate = bootstrap(Shape::Extreme, 16, 16, 0.9, *round, largest).unwrap();
             // The mean of the distribution is the root of e.
             estimate.low() <= 1.6487
         });
@@ -137,13 +154,13 @@ mod tests {
 
     #[test]
     fn one_run_has_no_interval_and_draws_without_a_value_are_left_out() {
-        let single = bootstrap(1, 1, 0.9, 0, |_| Ok::<f64, ()>(3.0)).unwrap();
+        let single = bootstrap(Shape::Extreme, 1, 1, 0.9, 0, |_| Ok::<f64, ()>(3.0)).unwrap();
         assert_eq!((single.value, single.interval), (3.0, None));
-        let rarely = bootstrap(4, 4, 0.9, 0, |drawn| match drawn {
+        let rarely = bootstrap(Shape::Quantile, 4, 4, 0.9, 0, |drawn| match drawn {
             None => Ok(1.0),
             Some(_) => Err(()),
         });
         assert_eq!(rarely.unwrap().interval, None);
-        assert!(bootstrap(4, 4, 0.9, 0, |_| Err::<f64, ()>(())).is_err());
+        assert!(bootstrap(Shape::Quantile, 4, 4, 0.9, 0, |_| Err::<f64, ()>(())).is_err());
     }
 }

@@ -7,7 +7,7 @@
 //! decide the mean.
 
 use super::CONFIDENCE;
-use crate::bootstrap::bootstrap;
+use crate::bootstrap::{Shape, bootstrap};
 use crate::reference::Reference;
 use crate::runner::{self, Results, RunError, Runner};
 use crate::scenario::Scenario;
@@ -146,9 +146,14 @@ fn ratio_of_medians(ours: &[f64], theirs: &Reference, id: &str) -> Option<Estima
     };
     let seed = runner::seed(id, "agreement", theirs.point);
     let half = |values: &[f64], stream: u64| {
-        let found = bootstrap(values.len(), values.len(), CONFIDENCE, seed ^ stream, |drawn| {
-            median(values, drawn).ok_or(())
-        });
+        let found = bootstrap(
+            Shape::Quantile,
+            values.len(),
+            values.len(),
+            CONFIDENCE,
+            seed ^ stream,
+            |drawn| median(values, drawn).ok_or(()),
+        );
         found.ok()
     };
     let (our, their) = (half(ours, 0)?, half(&theirs.values, 1)?);

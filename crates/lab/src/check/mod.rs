@@ -161,7 +161,10 @@ mod tests {
         let scenario = scenario(
             &(claim("yes", alt, "at_least = 30\nat_most = 31", "")
                 + &claim("no", alt, "at_most = 25", "")
-                + &claim("why", alt, "at_most = 25", "reason = 'a trace shows it'")),
+                + &claim("why", alt, "at_most = 25", "reason = 'a trace shows it'")
+                + &claim("theirs", alt, "at_most = 25", "document = 24\nreference = 31")
+                + &claim("other-side", alt, "at_most = 25", "document = 24\nreference = 20")
+                + &claim("evidence", alt, "at_most = 25", "evidence = 'by hand'")),
         );
         let (judgements, results) = checked(&scenario, Mode::Sequential);
         let verdicts: Vec<_> = judgements.iter().map(|j| j.verdict).collect();

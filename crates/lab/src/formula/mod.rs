@@ -26,7 +26,7 @@ mod parse;
 
 pub use evaluate::{Missing, Runs};
 
-use crate::bootstrap::bootstrap;
+use crate::bootstrap::{Shape, bootstrap};
 use crate::metrics::{METRICS, Metrics};
 use crate::runner;
 use crate::scenario::Axis;
@@ -186,7 +186,7 @@ impl Formula {
             })?
         } else {
             let seed = bootstrap_seed(&runs.scenario.id);
-            bootstrap(n, most, confidence, seed, |drawn| {
+            bootstrap(self.expression.shape(), n, most, confidence, seed, |drawn| {
                 of(drawn.map_or(Sample::All, Sample::Drawn))
             })?
         };
@@ -273,6 +273,27 @@ impl Expression {
                 right.conditions(found);
             }
             Self::Extreme { of, .. } => of.iter().for_each(|inner| inner.conditions(found)),
+        }
+    }
+
+    /// Which interval of the bootstrap it has: where an extreme is part of it, that of extremes.
+    fn shape(&self) -> Shape {
+        let mut quantiles = false;
+        self.visit(&mut |statistic, _| quantiles |= matches!(statistic, Statistic::Quantile(_)));
+        match self.has_extreme() || !quantiles {
+            true => Shape::Extreme,
+            false => Shape::Quantile,
+        }
+    }
+
+    fn has_extreme(&self) -> bool {
+        match self {
+            Self::Number(_) | Self::Statistic(..) => false,
+            Self::Negative(inner) | Self::Over(Aggregate::Average, _, inner) => inner.has_extreme(),
+            Self::Binary(_, left, right) | Self::Gain(left, right) => {
+                left.has_extreme() || right.has_extreme()
+            }
+            Self::Over(..) | Self::Absolute(_) | Self::Extreme { .. } => true,
         }
     }
 
