@@ -82,7 +82,10 @@ fn selected<'a>(
 /// The points that each selection means where axes are bound so: they are the same in all of the
 /// thousand draws of a bootstrap.
 #[derive(Default)]
-pub(super) struct Selected(RefCell<HashMap<(*const Selection, Bound), Rc<[usize]>>>);
+pub(super) struct Selected(RefCell<HashMap<Key, Rc<[usize]>>>);
+
+/// A selection, by its place in the formula, and what axes are bound to.
+type Key = (*const Selection, Bound);
 
 impl Selected {
     fn points(&self, selection: &Selection, runs: &Runs<'_>, bound: &Bound) -> Rc<[usize]> {
