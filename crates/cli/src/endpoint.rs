@@ -142,7 +142,9 @@ pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationCon
     let mut config = match &options.profile {
         Some(name) => AssociationConfig::profile(name).ok_or_else(|| {
             let known: Vec<_> = AssociationConfig::PROFILES.iter().map(|(name, _)| *name).collect();
-            Failure::usage(format!("there is no profile '{name}': choose {}", known.join(", ")))
+            let (last, others) = known.split_last().unwrap_or((&"default", &[]));
+            let choice = format!("choose {} or {last}", others.join(", "));
+            Failure::usage(format!("there is no profile '{name}': {choice}"))
         })?,
         None => AssociationConfig::default(),
     };

@@ -67,6 +67,12 @@ fn argument(option: OptionInfo) -> Arg {
         .help_heading(heading(option.section))
         .value_name(value_name(option.kind))
         .value_parser(ValueParser::new(check));
+    // What means nothing without another option is not taken alone.
+    let arg = match (option.section, option.name) {
+        ("multipath", name) if name != "multipath" => arg.requires("multipath"),
+        (_, "informed_failover") => arg.requires("change_primary_threshold"),
+        _ => arg,
+    };
     // A switch stands alone as well, and what follows it is not its value.
     if option.kind == Kind::Switch {
         arg.num_args(0..=1).require_equals(true).default_missing_value("on")

@@ -42,7 +42,10 @@ fn scripts_pass_fail_or_cannot_be_read() {
 
     let (code, out, _) = run(&["--json", &folder.path().display().to_string()]);
     assert_eq!(code, Some(2));
-    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    // Behind the report stands the document of the failure.
+    let documents: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let report = &documents[0];
     assert_eq!(report["scripts"], 3);
     assert_eq!((&report["passed"], &report["failed"]), (&1.into(), &1.into()));
     assert_eq!(report["results"][0]["outcome"], "failed", "in the order of their names");

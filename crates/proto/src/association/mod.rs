@@ -329,6 +329,11 @@ impl Association {
         !matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. } | State::Closed)
     }
 
+    /// Whether this side has sent INIT and waits for the answer.
+    pub(crate) fn awaits_init_ack(&self) -> bool {
+        matches!(self.state, State::CookieWait { .. })
+    }
+
     /// Whether the association has ended.
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)

@@ -1,6 +1,6 @@
 //! Where a packet that came belongs: to an association, to the setting up of one, or to nobody.
 
-use anabranch_wire::{Packet, RawChunk, kind};
+use anabranch_wire::{Header, Packet, RawChunk, kind};
 use bytes::Bytes;
 
 use super::demux::{Key, Tag};
@@ -131,14 +131,7 @@ impl Endpoint {
             association.handle_reflected(now, &arrival, first);
             return Some(id);
         }
-        // This side asked several addresses, and the answer of another one came first: its peer may not
-        // have told this address, and must not be told that there is no association.
-        let own = Tag {
-            tag: header.verification_tag,
-            remote_port: header.source_port,
-            local_port: header.destination_port,
-        };
-        if first.kind == kind::INIT_ACK && self.demux.find_tag(&own).is_some() {
+        if first.kind == kind::INIT_ACK && self.is_late_init_ack(header) {
             check = TagCheck::Discard;
         }
         match check {
@@ -148,6 +141,20 @@ impl Endpoint {
             TagCheck::Valid | TagCheck::Reflected | TagCheck::Discard => self.discarded += 1,
         }
         last
+    }
+
+    /// Whether an INIT ACK from an address that is not an association's is for one that has another
+    /// answer already. This side asked several addresses, of which the peer may not have told this one,
+    /// and the peer must not hear that there is no association.
+    // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
+    fn is_late_init_ack(&self, header: Header) -> bool {
+        let own = Tag {
+            tag: header.verification_tag,
+            remote_port: header.source_port,
+            local_port: header.destination_port,
+        };
+        let association = self.demux.find_tag(&own).and_then(|id| self.association(id));
+        association.is_some_and(|association| !association.awaits_init_ack())
     }
 
     /// The association with the tag of a packet that its address and ports do not lead to: it

@@ -78,6 +78,9 @@ impl Kind {
                 let (least, most) = (units::write_time(*least), units::write_time(*most));
                 format!("must be a time from {least} to {most}{off}")
             }
+            Self::Size { least, most: u64::MAX } => {
+                format!("must be a size of {} or more{off}", units::write_size(*least))
+            }
             Self::Size { least, most } => {
                 let (least, most) = (units::write_size(*least), units::write_size(*most));
                 format!("must be a size from {least} to {most}{off}")
