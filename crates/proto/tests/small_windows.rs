@@ -37,3 +37,33 @@ fn a_window_below_a_packet_needs_no_probes() {
         assert!(took < limit, "mtu {mtu}, window {window}: {took:?}");
     }
 }
+
+#[test]
+// A SHUTDOWN acknowledges and says nothing of the window: a peer that still has data must not
+// believe that all of it is free again, or each packet too much costs a timeout.
+fn a_window_that_fills_during_the_shutdown_is_told() {
+    let mut client = AssociationConfig::rfc9260();
+    client.timers.heartbeat_interval = None;
+    client.mtu = MtuConfig::fixed(800);
+    let server = client.clone();
+    client.receiving.receive_buffer = 1500;
+    let mut pair = Pair::new(1, server);
+    pair.connect(client);
+    assert!(pair.run_until(Duration::from_secs(5), |pair| pair.both_up()));
+    let begun = pair.net.now();
+    assert!(pair.send(1, 0, vec![7; 40_000]));
+    pair.reads = [false, true];
+    pair.run(Duration::from_millis(15));
+    pair.shutdown(0);
+    while pair.received_len(0) < 40_000 {
+        // The user reads now and then, not between two packets of a flight.
+        pair.run(Duration::from_millis(50));
+        pair.reads[0] = true;
+        pair.take();
+        pair.reads[0] = false;
+        let took = pair.net.now().saturating_since(begun);
+        assert!(took < Duration::from_secs(60), "{} bytes", pair.received_len(0));
+    }
+    let counters = pair.statistics(1).counters;
+    assert_eq!(counters.t3_timeouts, 0, "{counters:?}");
+}

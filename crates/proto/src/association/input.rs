@@ -271,7 +271,9 @@ impl Association {
         seen.immediate |= self.buggify(1);
         self.acknowledger.on_packet(now, seen);
         if seen.shutdown_sent {
-            self.repeat_shutdown(now, seen.duplicate || self.receiver.has_gaps());
+            let gaps = seen.duplicate || self.receiver.has_gaps();
+            // A SHUTDOWN does not say how much room is left.
+            self.repeat_shutdown(now, gaps || self.receiver.is_narrower_than_announced());
         }
         if self.notify_readable && self.receiver.readable() {
             self.notify_readable = false;

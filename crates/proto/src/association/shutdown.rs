@@ -71,6 +71,10 @@ impl Association {
                 self.guard(now);
                 // req: rfc9260 3.3.8 "MUST use this chunk to initiate a"
                 self.queue(self.active, Control::Shutdown);
+                // It does not say how much room is left.
+                if self.receiver.is_narrower_than_announced() {
+                    self.acknowledger.request();
+                }
             }
             // req: rfc9260 9.2 "the SHUTDOWN chunk receiver MUST send a SHUTDOWN"
             State::ShutdownReceived => {

@@ -540,6 +540,12 @@ impl Receiver {
         self.announced.saturating_sub(self.accepted)
     }
 
+    /// Whether the room is less than was announced last. A peer that hears only that its data has
+    /// arrived, as from a SHUTDOWN, believes that what was announced is free again.
+    pub(crate) fn is_narrower_than_announced(&self) -> bool {
+        self.free() < self.announced
+    }
+
     /// What to announce in a SACK now.
     ///
     /// The right edge of the window moves by full packets or half of the buffer, not by less
