@@ -273,7 +273,7 @@ impl Association {
     /// Whether the peer announced less room than a chunk of ordinary size takes, or one of the size
     /// that its window lets through.
     pub(super) fn window_is_closed(&self) -> bool {
-        let ordinary = self.paths[self.active].pmdcs().min(self.largest_rwnd as usize / 2);
+        let ordinary = self.paths[self.paths.active()].pmdcs().min(self.largest_rwnd as usize / 2);
         (self.announced_rwnd as usize) < ordinary
     }
 
@@ -293,10 +293,11 @@ impl Association {
         }
         for path in 0..self.paths.len() {
             if self.outstanding.in_flight(path) {
-                self.lose_flight(path, Why::Useless, self.active);
+                self.lose_flight(path, Why::Useless, self.paths.active());
             }
         }
-        self.paths[self.active].retransmit_at_once = true;
+        let active = self.paths.active();
+        self.paths[active].retransmit_at_once = true;
     }
 
     /// Max.Burst as cwnd's cut, applied when the time comes to send new data.

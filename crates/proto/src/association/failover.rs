@@ -20,7 +20,7 @@ impl Association {
     // req: rfc7829 4 "MUST NOT be coupled to the value of the PFMR"
     // req: rfc7829 4 "SHOULD operate as described in Section 4.1 during dormant state"
     pub(super) fn fail_over(&mut self, input: Input) {
-        let before = Failover { phase: self.phase, primary: self.primary, in_use: self.active };
+        let before = self.paths.choice();
         let paths = &self.paths;
         let after = before.step(
             input,
@@ -39,8 +39,7 @@ impl Association {
         if after == before {
             return;
         }
-        self.phase = after.phase;
-        self.primary = after.primary;
+        self.paths.choose(after.phase, after.primary);
         self.tell_failover(input, before, after);
         if after.in_use != before.in_use {
             self.use_path(after.in_use);
@@ -116,8 +115,8 @@ impl Association {
     // exempt: rfc7829 5 "the PSMR MUST be set greater than or equal to the PMR value" the primary path is given up after its failover only, so that a lower value takes effect as PMR does; the studies have such values
     pub(super) fn may_give_up_primary(&self) -> bool {
         let exceeded = (self.config.paths.change_primary_threshold)
-            .is_some_and(|threshold| self.paths[self.primary].error_count > threshold);
-        if !exceeded || self.phase == Phase::Primary {
+            .is_some_and(|threshold| self.paths[self.paths.primary()].error_count > threshold);
+        if !exceeded || self.paths.phase() == Phase::Primary {
             return false;
         }
         let promising = !self.config.paths.informed_failover || self.promises_more() == Some(true);
@@ -133,7 +132,7 @@ impl Association {
             let path = &self.paths[path];
             (path.rtt.srtt(), path.loss.loss())
         };
-        policy::informed::is_better(estimate(self.primary), estimate(self.active))
+        policy::informed::is_better(estimate(self.paths.primary()), estimate(self.paths.active()))
     }
 
     /// The path for a chunk that path `from` lost.
@@ -152,10 +151,10 @@ impl Association {
 
     /// New data goes over path `index` from now on.
     pub(super) fn use_path(&mut self, index: usize) {
-        if self.active == index {
+        if self.paths.active() == index {
             return;
         }
-        self.active = index;
+        self.paths.activate(index);
         self.choose_concurrent_paths();
         let remote = self.paths[index].remote;
         self.events.push_back(Event::ActivePathChanged { path: PathId(index as u8), remote });

@@ -114,10 +114,7 @@ impl Association {
             cookie_made: Instant::from_nanos(0),
             state: State::Closed,
             incoming: false,
-            paths,
-            primary: 0,
-            active: 0,
-            phase: Phase::Primary,
+            paths: crate::path::Paths::new(paths),
             error_count: 0,
             adaptation: None,
             watch: Watch::default(),
@@ -211,7 +208,7 @@ impl Association {
     }
 
     fn enter_cookie_wait(&mut self, now: Instant, preserve: Option<u32>, stale: u32) {
-        let t1 = Repeat::new(now, self.config.timers.rto_initial, self.active);
+        let t1 = Repeat::new(now, self.config.timers.rto_initial, self.paths.active());
         self.state = State::CookieWait { t1, preserve, stale };
         self.queue_inits();
     }
@@ -219,7 +216,7 @@ impl Association {
     /// Queues INIT for the address whose turn it is, or for all (caro 6.3.2).
     fn queue_inits(&mut self) {
         match self.config.paths.initiation {
-            InitiationOrder::Sequential => self.queue(self.active, Control::Init),
+            InitiationOrder::Sequential => self.queue(self.paths.active(), Control::Init),
             InitiationOrder::Parallel => {
                 mark!(ParallelInit);
                 let mut asked: Vec<IpAddr> = Vec::new();
@@ -250,15 +247,16 @@ impl Association {
             .find(|path| self.paths[*path].remote != refused)
             .map(|path| (self.paths[path].local, self.paths[path].remote));
         let was_turn = self.paths[turn].remote == refused;
-        let primary = (self.paths[self.primary].local, self.paths[self.primary].remote);
+        let primary =
+            (self.paths[self.paths.primary()].local, self.paths[self.paths.primary()].remote);
         self.paths.retain(|path| path.remote != refused);
         self.paths_changed = true;
         let Some(next) = next.and_then(|(local, remote)| self.path_of(local, remote)) else {
             return false;
         };
-        self.active = next;
+        self.paths.activate(next);
         // The user may have chosen the primary one already.
-        self.primary = self.path_of(primary.0, primary.1).unwrap_or(next);
+        self.paths.choose(self.paths.phase(), self.path_of(primary.0, primary.1).unwrap_or(next));
         // Paths have other numbers now.
         self.control.clear();
         if let State::CookieWait { t1, .. } = &mut self.state {
@@ -370,8 +368,7 @@ impl Association {
         // The peer answered here, with this side's tag, so that this is the path to go on with, also
         // if the user did not give its address.
         self.paths[path].activate();
-        self.active = path;
-        self.primary = path;
+        self.paths.begin_with(path);
         let interval = self.paths[path].rtt.rto();
         self.control.clear();
         // req: rfc9260 5.1.4 "MUST immediately send a COOKIE ECHO chunk"
@@ -459,7 +456,7 @@ impl Association {
         let was_up = self.is_established();
         self.state = State::Established;
         self.error_count = 0;
-        self.phase = Phase::Primary;
+        self.paths.choose(Phase::Primary, self.paths.primary());
         self.reserve_timestamps();
         self.last_user_data = now;
         self.control.retain(|(_, control)| !matches!(control, Control::Init | Control::CookieEcho));
@@ -496,7 +493,8 @@ impl Association {
 
     /// T1-init or T1-cookie expired.
     pub(super) fn on_t1(&mut self, now: Instant) {
-        let next = policy::alternate(&self.paths, self.active).unwrap_or(self.active);
+        let next =
+            policy::alternate(&self.paths, self.paths.active()).unwrap_or(self.paths.active());
         let (t1, control) = match &mut self.state {
             State::CookieWait { t1, .. } => (t1, Control::Init),
             State::CookieEchoed { t1, .. } => (t1, Control::CookieEcho),
@@ -515,7 +513,7 @@ impl Association {
         // req: rfc9260 5.1.6 "MUST follow the rules defined in Section"
         // req: rfc9260 5.1 "SHOULD use all addresses of the peer similar"
         t1.again(now, self.config.timers.rto_max, next);
-        self.active = next;
+        self.paths.activate(next);
         self.control.retain(|(_, queued)| !matches!(queued, Control::Init | Control::CookieEcho));
         match control {
             Control::Init => {

@@ -32,7 +32,7 @@ impl Association {
     }
 
     pub(super) fn stop_heartbeats(&mut self) {
-        for path in &mut self.paths {
+        for path in self.paths.iter_mut() {
             path.heartbeat = crate::path::Heartbeat::default();
         }
     }
@@ -99,7 +99,7 @@ impl Association {
         self.count_path_error(now, index);
         // req: rfc9260 8.1 "Unacknowledged HEARTBEAT chunks observed on paths"
         // An unconfirmed path says nothing about the peer (RFC 9260 section 5.4).
-        if index == self.active && state != PathState::Unconfirmed {
+        if index == self.paths.active() && state != PathState::Unconfirmed {
             self.count_association_error(now);
         }
         if self.is_closed() || !self.state.heartbeats() {

@@ -30,7 +30,7 @@ impl Association {
         self.sack_since_probe = false;
         self.awaits_sack = false;
         self.packets = 1;
-        self.last_new = self.active;
+        self.last_new = self.paths.active();
     }
 
     /// The peer announced its receive window in the handshake.
@@ -48,7 +48,7 @@ impl Association {
         debug_assert!(self.outstanding.is_empty(), "chunks know their path by its number");
         let mut numbers = Vec::with_capacity(self.paths.len());
         let mut next = 0;
-        for path in &self.paths {
+        for path in self.paths.iter() {
             let kept = keep(path);
             numbers.push(kept.then_some(next));
             next += usize::from(kept);
@@ -59,9 +59,9 @@ impl Association {
         let mut kept = numbers.iter().map(Option::is_some);
         self.paths.retain(|_| kept.next().unwrap_or(false));
         let new = |old: usize| numbers.get(old).copied().flatten();
-        self.active = new(self.active).unwrap_or(0);
-        let in_use = self.active;
-        self.primary = new(self.primary).unwrap_or(in_use);
+        self.paths.activate(new(self.paths.active()).unwrap_or(0));
+        let in_use = self.paths.active();
+        self.paths.choose(self.paths.phase(), new(self.paths.primary()).unwrap_or(in_use));
         self.sack_path = new(self.sack_path).unwrap_or(in_use);
         self.last_new = new(self.last_new).unwrap_or(in_use);
         if let State::CookieWait { t1: repeat, .. }

@@ -27,10 +27,10 @@ impl Association {
         if self.control.len() > MAX_CONTROL {
             return Err(format!("{} control chunks wait", self.control.len()));
         }
-        if self.active >= self.paths.len() || self.primary >= self.paths.len() {
+        if self.paths.active() >= self.paths.len() || self.paths.primary() >= self.paths.len() {
             return Err("a path in use that does not exist".into());
         }
-        let in_use = &self.paths[self.active];
+        let in_use = &self.paths[self.paths.active()];
         if in_use.is_potentially_failed() && self.paths.iter().any(crate::path::Path::is_active) {
             return Err("data takes a potentially failed path beside an active one".into());
         }

@@ -55,8 +55,8 @@ use crate::endpoint::memory::Memory;
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, PathId, PathState};
 use crate::message::{Message, OutgoingMessage, Payload};
-use crate::path::{Path, address};
-use crate::policy::failover::{Input, Phase};
+use crate::path::{Path, Paths, address};
+use crate::policy::failover::Input;
 use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
 use crate::recovery::ack::{AckSummary, Acknowledged};
@@ -122,12 +122,7 @@ pub struct Association {
     cookie_made: Instant,
     state: State,
     incoming: bool,
-    paths: Vec<Path>,
-    primary: usize,
-    /// The path for new data.
-    active: usize,
-    /// Whether that is the primary one, another one, or one that has failed.
-    phase: Phase,
+    paths: Paths,
     /// Errors in a row, whatever the path (RFC 9260 section 8.1).
     error_count: u32,
     /// The adaptation layer that the peer announced, until the user has been told.
@@ -302,8 +297,8 @@ impl Association {
         self.receiver.count(&mut counters);
         Statistics {
             state: self.state.name(),
-            primary: self.primary,
-            active: self.active,
+            primary: self.paths.primary(),
+            active: self.paths.active(),
             send_queue_bytes: self.send.unsent(),
             outstanding_bytes: self.outstanding.payload_in_flight(),
             outstanding_chunks: self.outstanding.len(),
@@ -516,7 +511,7 @@ impl Association {
     /// heartbeats.
     // req: rfc9260 5.4 "An endpoint MUST NOT send any chunks to an"
     fn reply_path(&self, path: usize) -> usize {
-        if self.paths[path].is_verified() { path } else { self.active }
+        if self.paths[path].is_verified() { path } else { self.paths.active() }
     }
 
     /// Allows the next Max.Burst packets: called once for every event that may let data go.
@@ -536,7 +531,7 @@ impl Association {
             return;
         }
         self.state = State::Closed;
-        for path in &mut self.paths {
+        for path in self.paths.iter_mut() {
             path.t3 = None;
             path.paced_until = None;
             path.heartbeat.schedule(None);

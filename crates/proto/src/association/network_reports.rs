@@ -150,7 +150,7 @@ impl Association {
             ProtocolUnreachable::Aborts => true,
             ProtocolUnreachable::AbortsWhenRepeated => {
                 let since = *self.no_sctp_since.get_or_insert(now);
-                now >= since + self.paths[self.active].rtt.rto()
+                now >= since + self.paths[self.paths.active()].rtt.rto()
             }
         };
         if !believed {

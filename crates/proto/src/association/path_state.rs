@@ -136,13 +136,13 @@ impl Association {
         self.on_refused_address(now, index);
         // The user's word may have had it carry data.
         self.fail_over(Input::Failed(index));
-        if let Some(to) = elsewhere.filter(|_| !self.paths[self.active].is_verified()) {
+        if let Some(to) = elsewhere.filter(|_| !self.paths[self.paths.active()].is_verified()) {
             self.use_path(to);
         }
         if self.outstanding.in_flight(index) {
-            self.lose_flight(index, Why::Useless, self.active);
+            self.lose_flight(index, Why::Useless, self.paths.active());
         }
-        self.outstanding.redirect_lost(index, self.active);
+        self.outstanding.redirect_lost(index, self.paths.active());
         self.begin_burst();
         true
     }

@@ -38,7 +38,7 @@ impl Association {
         self.probe_potentially_failed(now, index);
         self.fail_over(input);
         // What waits for the path that is the best one stays.
-        if self.active != index {
+        if self.paths.active() != index {
             self.redirect_lost(index);
         }
     }

@@ -79,7 +79,7 @@ impl Association {
         mark!(GaveWay);
         let mut cause = Vec::new();
         Cause::OutOfResource.encode(&mut cause);
-        self.abort_with(self.active, cause, CloseReason::GaveWay);
+        self.abort_with(self.paths.active(), cause, CloseReason::GaveWay);
     }
 
     /// The endpoint has accounted for so many bytes of this association.

@@ -116,7 +116,7 @@ impl Association {
         });
         let Some((path, known)) = next else {
             self.challenge_waits = false;
-            return (self.active, 0, 0);
+            return (self.paths.active(), 0, 0);
         };
         let (port, nonce, answer) = if std::mem::take(&mut known.ask_new) {
             (known.new, known.nonce, known.answer.take())

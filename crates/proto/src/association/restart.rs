@@ -29,7 +29,7 @@ impl Association {
         let local_matches = cookie.local_tag == self.local_tag;
         let peer_matches = cookie.peer_tag == self.peer_tag;
         let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.tie_tags;
-        let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.active);
+        let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.paths.active());
         match (local_matches, peer_matches) {
             // Action B: both sides started at about the same time.
             (true, false) if self.is_under_way() => {
@@ -92,8 +92,7 @@ impl Association {
             self.config.mtu.max,
         );
         let path = self.learn_addresses(now, &cookie.addresses, path);
-        self.active = path;
-        self.primary = path;
+        self.paths.begin_with(path);
         self.paths[path].proven = true;
         self.establish(now);
         self.queue(self.reply_path(path), Control::CookieAck);
@@ -112,7 +111,7 @@ impl Association {
             mark!(CookieWhileShuttingDown);
             let mut cause = Vec::new();
             Cause::CookieReceivedWhileShuttingDown.encode(&mut cause);
-            let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.active);
+            let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.paths.active());
             let path = self.reply_path(path);
             self.queue(path, Control::ShutdownAck);
             self.queue(path, Control::Error(cause));
@@ -143,24 +142,26 @@ impl Association {
         self.tie_tags = (self.rng.tag(), self.rng.tag());
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(0);
         let encapsulation = self.surroundings.encapsulation;
-        (self.active, self.primary, self.sack_path) = (path, path, path);
-        for (index, path_state) in self.paths.iter_mut().enumerate() {
+        self.paths.begin_with(path);
+        self.sack_path = path;
+        for index in 0..self.paths.len() {
+            let path_state = &mut self.paths[index];
             path_state.restart(now, &self.config.of_path(encapsulation));
             // What was confirmed for the old incarnation proves nothing about the new one.
             let confirmed = path_state.local == cookie.local && path_state.remote == cookie.remote;
             if confirmed {
                 path_state.activate();
                 path_state.proven = true;
-                self.active = index;
-                self.primary = index;
+                self.paths.begin_with(index);
             }
         }
-        if !self.paths[self.active].is_active() {
+        let active = self.paths.active();
+        if !self.paths[active].is_active() {
             self.paths[path].activate();
             self.paths[path].proven = true;
         }
         // The restart came from the port that the INIT came from, or on another path.
-        let active = &mut self.paths[self.active];
+        let active = &mut self.paths[active];
         active.remote_udp_port =
             if active.remote == arrived.1 { arrived.2 } else { cookie.remote_udp_port };
         self.fresh_sender(now, Tsn(cookie.local_initial_tsn), cookie.peer_rwnd);
@@ -191,7 +192,7 @@ impl Association {
     /// What the answer to an INIT for this association puts into the cookie; `None` if it is
     /// answered otherwise or not at all.
     pub(crate) fn on_init(&mut self, source: (IpAddr, IpAddr), peer: &Peer) -> InitAnswer {
-        let path = self.path_of(source.0, source.1).unwrap_or(self.active);
+        let path = self.path_of(source.0, source.1).unwrap_or(self.paths.active());
         let added = self.new_addresses(&peer.addresses, source.1);
         match self.state {
             // The INIT ACK goes to where the INIT came from, which the user has to know.

@@ -45,7 +45,7 @@ impl Association {
         let mut cause = Vec::new();
         // req: rfc9260 9.1 "cause (see Section 3.3.10.12) SHOULD be present"
         Cause::UserInitiatedAbort(&reason[..reason.len().min(512)]).encode(&mut cause);
-        self.abort_with(self.active, cause, CloseReason::LocalAbort);
+        self.abort_with(self.paths.active(), cause, CloseReason::LocalAbort);
     }
 
     /// Starts T5-shutdown-guard, or starts it anew because something moved: who sent SHUTDOWN waits
@@ -70,7 +70,7 @@ impl Association {
                 self.state = State::ShutdownSent { t2: self.t2(now) };
                 self.guard(now);
                 // req: rfc9260 3.3.8 "MUST use this chunk to initiate a"
-                self.queue(self.active, Control::Shutdown);
+                self.queue(self.paths.active(), Control::Shutdown);
                 // It does not say how much room is left.
                 if self.receiver.is_narrower_than_announced() {
                     self.acknowledger.request();
@@ -85,7 +85,7 @@ impl Association {
                 let answer = if self.paths[self.sack_path].is_active() {
                     self.sack_path
                 } else {
-                    self.active
+                    self.paths.active()
                 };
                 self.queue(answer, Control::ShutdownAck);
             }
@@ -94,7 +94,7 @@ impl Association {
     }
 
     fn t2(&self, now: Instant) -> Repeat {
-        Repeat::new(now, self.paths[self.active].rtt.rto(), self.active)
+        Repeat::new(now, self.paths[self.paths.active()].rtt.rto(), self.paths.active())
     }
 
     /// Data came in SHUTDOWN-SENT: it is answered with a SHUTDOWN at once.
@@ -212,7 +212,7 @@ impl Association {
             _ => mark!(ShutdownAckRetransmitted),
         }
         let failed = t2.path;
-        let next = crate::policy::alternate(&self.paths, failed).unwrap_or(self.active);
+        let next = crate::policy::alternate(&self.paths, failed).unwrap_or(self.paths.active());
         // req: rfc9260 9.2 "MUST resend the SHUTDOWN chunk with the updated"
         // req: rfc9260 9.2 "MUST resend the SHUTDOWN ACK chunk"
         // req: rfc9260 9.2 "MUST be followed to determine the proper"
@@ -229,6 +229,6 @@ impl Association {
         mark!(ShutdownGuard);
         let mut cause = Vec::new();
         Cause::ProtocolViolation(b"shutdown takes too long").encode(&mut cause);
-        self.abort_with(self.active, cause, CloseReason::ShutdownTimeout);
+        self.abort_with(self.paths.active(), cause, CloseReason::ShutdownTimeout);
     }
 }

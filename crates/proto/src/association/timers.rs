@@ -45,7 +45,7 @@ impl Association {
         {
             next = earliest(next, Some(self.last_user_data + limit));
         }
-        for path in &self.paths {
+        for path in self.paths.iter() {
             next = earliest(next, path.t3);
             next = earliest(next, path.paced_until);
             if self.state.heartbeats() {
@@ -206,7 +206,7 @@ impl Association {
     // req: rfc7829 3.2 "SHOULD choose an alternate destination transport address in active state"
     pub(super) fn retransmission_path(&self, index: usize) -> usize {
         let to = self.rtx_path(LostBy::Timeout, index);
-        if self.paths[to].is_active() { to } else { self.active }
+        if self.paths[to].is_active() { to } else { self.paths.active() }
     }
 
     /// Everything in flight on a path is held to be lost. `true` if packets larger than the

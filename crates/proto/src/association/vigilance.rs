@@ -78,7 +78,7 @@ impl Association {
         if self.watch.refused {
             return Some(vigilance.interval.min(REFUSED_INTERVAL));
         }
-        let stuck = matches!(self.phase, Phase::PotentiallyFailed | Phase::Dormant)
+        let stuck = matches!(self.paths.phase(), Phase::PotentiallyFailed | Phase::Dormant)
             && !(self.outstanding.is_empty() && self.send.is_empty());
         let interrupted = self.watch.interrupted && now < self.watch.data_at + IMPATIENCE;
         (stuck || interrupted).then_some(vigilance.interval)

@@ -7,6 +7,7 @@ mod loss;
 mod mtu;
 mod pacer;
 mod rtt;
+mod table;
 mod timeouts;
 
 use std::net::IpAddr;
@@ -17,6 +18,7 @@ pub(crate) use loss::LossEstimator;
 pub(crate) use mtu::MtuSearch;
 pub(crate) use pacer::Pacer;
 pub(crate) use rtt::RttEstimator;
+pub(crate) use table::Paths;
 pub(crate) use timeouts::TimeoutRuns;
 
 use crate::association::{Rebinding, Refused};

@@ -93,7 +93,7 @@ impl Association {
         let large = self.is_large(path, packet);
         self.outstanding.retransmitted(now, tsn, path, number, again, large);
         self.peer_rwnd = self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
-        for other in &mut self.paths {
+        for other in self.paths.iter_mut() {
             // req: rfc9260 6.3.1 "RTT measurements SHOULD only be made using a"
             other.timed = other.timed.filter(|(timed, _)| *timed < tsn);
         }

@@ -12,7 +12,7 @@ impl Association {
     /// The path for the next packet of new data: the one in use, or with concurrent multipath transfer
     /// one of those that have room.
     pub(super) fn path_for_new(&mut self, now: Instant) -> Option<usize> {
-        let Some(multipath) = self.config.concurrent() else { return Some(self.active) };
+        let Some(multipath) = self.config.concurrent() else { return Some(self.paths.active()) };
         if self.send.is_empty() {
             return None;
         }
@@ -30,7 +30,7 @@ impl Association {
     /// Whether new data may take a path, if it has room there. While no path is active the one in use
     /// may have failed.
     pub(super) fn carries_new(&self, path: usize) -> bool {
-        path == self.active || (self.config.multipath.is_on() && self.is_concurrent(path))
+        path == self.paths.active() || (self.config.multipath.is_on() && self.is_concurrent(path))
     }
 
     fn is_concurrent(&self, path: usize) -> bool {
@@ -40,7 +40,8 @@ impl Association {
     /// A path came or went, or another one is in use: chooses again which of them carry data together.
     pub(in crate::association) fn choose_concurrent_paths(&mut self) {
         if self.config.multipath.is_on() {
-            disjoint::choose(&mut self.paths, self.active);
+            let active = self.paths.active();
+            disjoint::choose(&mut self.paths, active);
         }
     }
 

@@ -100,7 +100,7 @@ impl Association {
             return true;
         }
         // req: rfc9260 6.1 "SHOULD send the first zero window probe after 1 RTO"
-        let rto = self.paths[self.active].rtt.rto();
+        let rto = self.paths[self.paths.active()].rtt.rto();
         self.window_probe.get_or_insert(now + rto);
         false
     }
