@@ -67,7 +67,7 @@ impl Association {
         let setup = self.config.of_path(self.surroundings.encapsulation);
         let (local, remote) = (arrival.local, arrival.remote);
         self.paths.push(Path::new(now, local, remote, port, &setup));
-        self.outstanding.set_paths(self.paths.len());
+        self.add_lanes(now);
         Some(self.paths.len() - 1)
     }
 

@@ -4,9 +4,8 @@ use super::Association;
 use crate::event::{Event, PathId};
 use crate::marks::mark;
 use crate::path::Path;
-use crate::policy;
 use crate::policy::failover::{Failover, Input, Phase, View};
-use crate::send::LostBy;
+use crate::policy::{self, disjoint};
 
 impl Association {
     /// Something happened to a path, or to the choice of it.
@@ -44,7 +43,7 @@ impl Association {
         if after.in_use != before.in_use {
             self.use_path(after.in_use);
             if !self.paths[before.in_use].is_active() {
-                self.outstanding.redirect_lost(before.in_use, after.in_use);
+                self.sender.redirect(before.in_use, after.in_use);
             }
         }
     }
@@ -135,17 +134,19 @@ impl Association {
         policy::informed::is_better(estimate(self.paths.primary()), estimate(self.paths.active()))
     }
 
-    /// The path for a chunk that path `from` lost.
-    pub(super) fn rtx_path(&self, by: LostBy, from: usize) -> usize {
-        let flight = |path| self.outstanding.flight(path);
-        self.config.paths.retransmission.path(by, from, &self.paths, flight)
-    }
-
     /// What waited to be retransmitted on a path that failed goes out on another one.
     pub(super) fn redirect_lost(&mut self, failed: usize) {
-        let next = self.retransmission_path(failed);
+        let next = self.sender.path_after_timeout(failed, &self.paths);
         if self.paths[next].is_verified() {
-            self.outstanding.redirect_lost(failed, next);
+            self.sender.redirect(failed, next);
+        }
+    }
+
+    /// A path came or went, or another one is in use: chooses again which of them carry data together.
+    pub(super) fn choose_concurrent_paths(&mut self) {
+        if self.config.multipath.is_on() {
+            let active = self.paths.active();
+            disjoint::choose(&mut self.paths, active);
         }
     }
 

@@ -20,9 +20,8 @@ use crate::path::Path;
 use crate::policy::failover::Phase;
 use crate::policy::{self, InitiationOrder};
 use crate::receive::Receiver;
-use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
-use crate::send::{Blocking, Occupancy, Outstanding, SendQueue};
+use crate::send::Sender;
 use crate::stats::Counters;
 use crate::tag_mark;
 use crate::time::Instant;
@@ -103,8 +102,8 @@ impl Association {
         mut rng: Rng,
     ) -> Self {
         // req: rfc9260 5.1 "MUST set its internal Cumulative TSN Ack"
-        let mut outstanding = Outstanding::new(tsn::first(initial_tsn.0));
-        outstanding.set_paths(paths.len());
+        let mut sender = Sender::new(Arc::clone(&config), initial_tsn);
+        sender.add_lanes(now, &paths, &config.of_path(surroundings.encapsulation));
         Self {
             local_port: ports.0,
             remote_port: ports.1,
@@ -119,20 +118,7 @@ impl Association {
             adaptation: None,
             watch: Watch::default(),
             no_sctp_since: None,
-            send: SendQueue::new(&config.sending),
-            outstanding,
-            acknowledged: Acknowledged::default(),
-            summary: AckSummary::default(),
-            path_views: Vec::new(),
-            peer_rwnd: 0,
-            announced_rwnd: u32::MAX,
-            largest_rwnd: 0,
-            window_probe: None,
-            probe_now: false,
-            probing: false,
-            sack_since_probe: false,
-            awaits_sack: false,
-            initial_tsn,
+            sender,
             receiver: Receiver::new(
                 tsn::first(peer_initial_tsn),
                 inbound_streams,
@@ -145,7 +131,6 @@ impl Association {
             answer_room: 0,
             events: VecDeque::new(),
             notify_readable: true,
-            packets: 1,
             t5: None,
             restarts: 0,
             wants_shutdown: false,
@@ -156,9 +141,6 @@ impl Association {
             restricted: false,
             timestamps: Timestamps::default(),
             nr_sack: false,
-            occupancy: Occupancy::default(),
-            blocking: Blocking::default(),
-            last_new: 0,
             rng,
             counters: Counters::default(),
             paths_changed: true,
@@ -249,8 +231,7 @@ impl Association {
         let was_turn = self.paths[turn].remote == refused;
         let primary =
             (self.paths[self.paths.primary()].local, self.paths[self.paths.primary()].remote);
-        self.paths.retain(|path| path.remote != refused);
-        self.paths_changed = true;
+        self.thin_out(|path| path.remote != refused);
         let Some(next) = next.and_then(|(local, remote)| self.path_of(local, remote)) else {
             return false;
         };
@@ -278,7 +259,7 @@ impl Association {
         };
         init_value(
             self.local_tag,
-            self.initial_tsn,
+            self.sender.initial_tsn(),
             (self.config.sending.outbound_streams, self.config.receiving.inbound_streams),
             &self.config,
             &self.surroundings,
@@ -338,7 +319,7 @@ impl Association {
             return;
         };
         self.peer_tag = peer.tag;
-        self.open_window(peer.rwnd);
+        self.sender.open_window(peer.rwnd);
         // req: rfc9260 5.1.1 "the endpoint MUST use MIS outbound streams"
         // req: rfc9260 5.1.1 "outbound stream identifier range for either endpoint MUST"
         let outbound = self.config.sending.outbound_streams.min(peer.inbound_streams);
@@ -415,7 +396,7 @@ impl Association {
         // req: rfc9260 5.1.2 "The receiver SHOULD use only these transport"
         self.retain_paths(|path| remotes.contains(&path.remote));
         self.paths.shrink_to_fit();
-        self.outstanding.set_paths(self.paths.len());
+        self.add_lanes(now);
         self.paths_changed = true;
         self.path_of(local, source).unwrap_or(0)
     }
@@ -423,10 +404,9 @@ impl Association {
     /// The peer takes this many streams. Messages for others come back.
     // req: rfc9260 6.5 "Every DATA chunk MUST carry a valid stream"
     pub(super) fn agree_on_streams(&mut self, outbound: u16) {
-        self.send.set_outbound_streams(outbound);
-        for message in self.send.refuse_streams() {
+        for message in self.sender.agree_on_streams(outbound) {
             mark!(StreamRefused);
-            self.fail_queued(None, message);
+            self.fail_queued(message);
         }
     }
 
@@ -468,7 +448,7 @@ impl Association {
             });
             self.events.extend(self.adaptation.take().map(Event::AdaptationIndication));
         }
-        self.begin_burst();
+        self.sender.begin_burst();
         self.start_supervision(now);
     }
 
@@ -567,10 +547,10 @@ impl Association {
             rng,
         );
         association.incoming = true;
-        association.open_window(cookie.peer_rwnd);
+        association.sender.open_window(cookie.peer_rwnd);
         association.timestamps = Timestamps::new(cookie.timestamps());
         association.nr_sack = cookie.nr_sack();
-        association.send.set_outbound_streams(cookie.outbound_streams);
+        association.agree_on_streams(cookie.outbound_streams);
         association.adaptation = cookie.adaptation_indication;
         let path = association.path_of(local, source).unwrap_or(0);
         association.establish(now);

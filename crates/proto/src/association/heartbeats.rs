@@ -7,7 +7,6 @@ use crate::config::HeartbeatRetry;
 use crate::event::PathState;
 use crate::path::{HeartbeatInfo, heartbeat};
 use crate::policy::failover::Input;
-use crate::recovery::ack::AckSummary;
 use crate::time::Instant;
 
 impl Association {
@@ -149,7 +148,7 @@ impl Association {
             if path.heartbeat.is_probe_ack(info.nonce) {
                 path.proven = true;
                 path.mtu.on_probe_acked(now, info.probe);
-                path.mtu_changed();
+                self.mtu_changed(index);
             }
             return;
         }
@@ -162,10 +161,8 @@ impl Association {
         // req: rfc9260 8.3 "SHOULD also perform an RTT"
         path.rtt.on_measurement(rtt);
         // A timer from before the interface came back may have been backed off for long.
-        if std::mem::take(&mut path.regained)
-            && let Some(t3) = &mut path.t3
-        {
-            *t3 = (*t3).min(now + path.rtt.rto());
+        if std::mem::take(&mut path.regained) {
+            self.sender.hasten(index, now + path.rtt.rto());
         }
         // req: rfc9260 8.3 "SHOULD clear the error counter of the"
         path.error_count = 0;
@@ -174,7 +171,7 @@ impl Association {
         // req: rfc9260 8.1 "the counter SHOULD also be reset"
         // A heartbeat that leaves because data timed out must not keep an association alive in which
         // heartbeats get through and data does not.
-        if !self.paths[index].is_potentially_failed() || self.outstanding.is_empty() {
+        if !self.paths[index].is_potentially_failed() || self.sender.has_all_acknowledged() {
             self.error_count = 0;
         }
         // req: rfc7829 3.2 "SHOULD clear the error counter of the destination address and transition"
@@ -204,7 +201,7 @@ impl Association {
         path.last_probe = now;
         path.stats.heartbeats_sent += 1;
         self.receiver.trim();
-        self.summary = AckSummary::default();
+        self.sender.trim();
         if !unconfirmed {
             self.schedule_heartbeat(now, index);
             if let Some(interval) = urgent {

@@ -1,69 +1,25 @@
 //! What belongs to one incarnation of the peer, and is made anew when it has lost its state.
 
-use anabranch_wire::Tsn;
-
 use super::{Association, Control};
 use crate::association::state::State;
 use crate::path::Path;
-use crate::recovery::ack::{AckSummary, Acknowledged};
-use crate::send::Outstanding;
 use crate::time::Instant;
-use crate::tsn;
 
 impl Association {
-    /// The state of a sender that has sent nothing yet to a peer with this receive window. What the
-    /// paths know for themselves is [`Path::restart`]'s; both leave nothing of the time before.
-    // req: rfc9260 5.2.4 "related to this peer MUST be reset"
-    pub(super) fn fresh_sender(&mut self, now: Instant, initial_tsn: Tsn, peer_rwnd: u32) {
-        self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
-        self.occupancy.on_acknowledgement(false, true);
-        self.blocking.forget_timeout();
-        self.initial_tsn = initial_tsn;
-        self.outstanding = Outstanding::new(tsn::first(initial_tsn.0));
-        self.outstanding.set_paths(self.paths.len());
-        self.acknowledged = Acknowledged::default();
-        self.summary = AckSummary::default();
-        self.open_window(peer_rwnd);
-        self.window_probe = None;
-        self.probe_now = false;
-        self.probing = false;
-        self.sack_since_probe = false;
-        self.awaits_sack = false;
-        self.packets = 1;
-        self.last_new = self.paths.active();
-    }
-
-    /// The peer announced its receive window in the handshake.
-    pub(super) fn open_window(&mut self, rwnd: u32) {
-        self.peer_rwnd = rwnd;
-        self.announced_rwnd = rwnd;
-        self.largest_rwnd = rwnd;
-    }
-
     /// Keeps only these paths, of which there must be one. All that is stored by the number of a
     /// path gets the new number; what was about a path that is gone goes to the one in use.
     ///
     /// Only while nothing is outstanding: chunks know their path by its number.
     pub(super) fn retain_paths(&mut self, mut keep: impl FnMut(&Path) -> bool) {
-        debug_assert!(self.outstanding.is_empty(), "chunks know their path by its number");
-        let mut numbers = Vec::with_capacity(self.paths.len());
-        let mut next = 0;
-        for path in self.paths.iter() {
-            let kept = keep(path);
-            numbers.push(kept.then_some(next));
-            next += usize::from(kept);
-        }
-        if next == 0 || next == self.paths.len() {
+        if self.paths.iter().all(&mut keep) || !self.paths.iter().any(&mut keep) {
             return;
         }
-        let mut kept = numbers.iter().map(Option::is_some);
-        self.paths.retain(|_| kept.next().unwrap_or(false));
+        let numbers = self.thin_out(keep);
         let new = |old: usize| numbers.get(old).copied().flatten();
         self.paths.activate(new(self.paths.active()).unwrap_or(0));
         let in_use = self.paths.active();
         self.paths.choose(self.paths.phase(), new(self.paths.primary()).unwrap_or(in_use));
         self.sack_path = new(self.sack_path).unwrap_or(in_use);
-        self.last_new = new(self.last_new).unwrap_or(in_use);
         if let State::CookieWait { t1: repeat, .. }
         | State::CookieEchoed { t1: repeat, .. }
         | State::ShutdownSent { t2: repeat }
@@ -82,7 +38,28 @@ impl Association {
                 !matches!(control, Control::HeartbeatAck(_) | Control::Init)
             }
         });
-        self.outstanding.set_paths(self.paths.len());
+    }
+
+    /// The same for paths and sender alone. Returns the new number of each path.
+    pub(super) fn thin_out(&mut self, mut keep: impl FnMut(&Path) -> bool) -> Vec<Option<usize>> {
+        let mut next = 0;
+        let mut number = |path: &Path| {
+            keep(path).then(|| {
+                next += 1;
+                next - 1
+            })
+        };
+        let numbers: Vec<Option<usize>> = self.paths.iter().map(&mut number).collect();
+        let mut kept = numbers.iter().map(Option::is_some);
+        self.paths.retain(|_| kept.next().unwrap_or(false));
+        self.sender.renumber(&numbers);
         self.paths_changed = true;
+        numbers
+    }
+
+    /// Paths that are new have lanes from now on.
+    pub(super) fn add_lanes(&mut self, now: Instant) {
+        let setup = self.config.of_path(self.surroundings.encapsulation);
+        self.sender.add_lanes(now, &self.paths, &setup);
     }
 }

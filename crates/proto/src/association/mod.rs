@@ -8,7 +8,6 @@ mod acknowledged;
 mod addresses;
 mod buggify;
 mod control;
-mod coupled;
 mod failover;
 mod handshake;
 mod heartbeats;
@@ -35,7 +34,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use anabranch_wire::{Header, Tsn};
+use anabranch_wire::Header;
 use bytes::Bytes;
 
 pub(crate) use control::Control;
@@ -50,19 +49,18 @@ pub(crate) use vigilance::Refused;
 use vigilance::Watch;
 
 use crate::config::{AssociationConfig, Encapsulation, Routes};
-use crate::congestion::PathView;
 use crate::endpoint::memory::Memory;
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, PathId, PathState};
-use crate::message::{Message, OutgoingMessage, Payload};
+use crate::marks::mark;
+use crate::message::{Message, OutgoingMessage};
 use crate::path::{Path, Paths, address};
 use crate::policy::failover::Input;
 use crate::receive::Receiver;
 use crate::receive::acknowledge::Acknowledger;
-use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::rng::Rng;
-use crate::send::{Blocking, Occupancy, Outstanding, Queued, SendQueue};
-use crate::stats::{Counters, Statistics};
+use crate::send::{Queued, Sender};
+use crate::stats::{self, Counters, RetransmissionQueue, Statistics};
 use crate::tag_mark::TagMark;
 use crate::time::Instant;
 
@@ -130,28 +128,7 @@ pub struct Association {
     watch: Watch,
     /// Since when ICMP has said, and no packet of the peer has denied, that it has no SCTP.
     no_sctp_since: Option<Instant>,
-    send: SendQueue,
-    outstanding: Outstanding,
-    acknowledged: Acknowledged,
-    summary: AckSummary,
-    /// How the paths are, while a window that depends on all of them changes.
-    path_views: Vec<PathView>,
-    peer_rwnd: u32,
-    /// The window that the last acknowledgement announced, and the largest one ever.
-    announced_rwnd: u32,
-    largest_rwnd: u32,
-    /// When a closed window may be probed next.
-    window_probe: Option<Instant>,
-    /// The closed window may be probed now.
-    probe_now: bool,
-    /// What is in flight probes a closed window: it may have been dropped for want of room.
-    probing: bool,
-    /// A SACK came since what is in flight was sent to probe a closed window.
-    sack_since_probe: bool,
-    /// T3-rtx expired, and all but one packet waits for a SACK.
-    awaits_sack: bool,
-    /// First TSN of this side, as told in INIT or INIT ACK.
-    initial_tsn: Tsn,
+    sender: Sender,
     receiver: Receiver,
     acknowledger: Acknowledger,
     /// Path on which data came last, and SACKs go.
@@ -162,8 +139,6 @@ pub struct Association {
     events: VecDeque<Event>,
     /// A [`Event::Readable`] is wanted when the next message comes.
     notify_readable: bool,
-    /// Packets sent; the number of the next one.
-    packets: u64,
     /// T5-shutdown-guard.
     t5: Option<Instant>,
     /// How often the peer has restarted.
@@ -181,12 +156,6 @@ pub struct Association {
     timestamps: Timestamps,
     /// Both sides want acknowledgements in NR-SACK chunks.
     nr_sack: bool,
-    /// What outstanding data keeps in memory.
-    occupancy: Occupancy,
-    /// How long buffers held new data back.
-    blocking: Blocking,
-    /// Path that carried new data last.
-    last_new: usize,
     rng: Rng,
     counters: Counters,
     /// What finds an association changed since the endpoint looked last: the addresses that are
@@ -213,14 +182,14 @@ impl Association {
             return Err(SendError { reason: SendErrorReason::TooLong, message });
         }
         if !self.memory_has_room(message.data.len().max(1)) {
-            self.send.block();
+            self.sender.refuse();
             return Err(SendError { reason: SendErrorReason::Blocked, message });
         }
-        match self.send.push(now, message) {
+        match self.sender.push(now, message) {
             Ok(()) => {
                 self.counters.messages_sent += 1;
                 self.last_user_data = now;
-                self.begin_burst();
+                self.sender.begin_burst();
                 Ok(())
             }
             Err((reason, message)) => Err(SendError { reason, message }),
@@ -263,7 +232,7 @@ impl Association {
 
     /// Bytes in the receive buffer and in the send buffer.
     pub(crate) fn memory(&self) -> usize {
-        self.receiver.used() + self.send.buffered()
+        self.receiver.used() + self.sender.buffered()
     }
 
     /// The endpoint was short of memory and is no longer.
@@ -272,7 +241,7 @@ impl Association {
         if self.receiver.window_update_due() && self.state.acknowledges() {
             self.acknowledger.request();
         }
-        self.send.room_made();
+        self.sender.room_made();
     }
 
     /// Shuts the association down gracefully: what was sent is delivered first, and nothing
@@ -293,25 +262,24 @@ impl Association {
 
     /// A snapshot of counters and gauges.
     pub fn statistics(&self) -> Statistics {
-        let mut counters = self.counters;
-        self.receiver.count(&mut counters);
-        Statistics {
+        let mut statistics = Statistics {
             state: self.state.name(),
             primary: self.paths.primary(),
             active: self.paths.active(),
-            send_queue_bytes: self.send.unsent(),
-            outstanding_bytes: self.outstanding.payload_in_flight(),
-            outstanding_chunks: self.outstanding.len(),
-            retransmission_queue: self.occupancy.statistics(self.outstanding.held()),
-            blocking: self.blocking.statistics(),
+            send_queue_bytes: 0,
+            outstanding_bytes: 0,
+            outstanding_chunks: 0,
+            retransmission_queue: RetransmissionQueue::default(),
+            blocking: stats::Blocking::default(),
             nr_sack: self.nr_sack,
-            peer_rwnd: self.peer_rwnd,
+            peer_rwnd: 0,
             receive_buffer_used: self.receiver.used(),
-            counters,
-            paths: (self.paths.iter().enumerate())
-                .map(|(index, path)| path.statistics(self.outstanding.flight(index)))
-                .collect(),
-        }
+            counters: self.counters,
+            paths: self.paths.iter().map(Path::statistics).collect(),
+        };
+        self.receiver.count(&mut statistics.counters);
+        self.sender.describe(&mut statistics);
+        statistics
     }
 
     /// Whether these are the verification tags of both sides.
@@ -341,7 +309,7 @@ impl Association {
 
     /// Streams that this side may send on.
     pub fn outbound_streams(&self) -> u16 {
-        self.send.outbound_streams()
+        self.sender.outbound_streams()
     }
 
     /// Streams that the peer may send on.
@@ -380,12 +348,12 @@ impl Association {
 
     /// Bytes of send buffer that are free; at 0 messages are refused.
     pub fn send_buffer_free(&self) -> usize {
-        self.send.free().min(self.memory_left())
+        self.sender.free().min(self.memory_left())
     }
 
     /// User bytes that are not known to have arrived: queued or in flight.
     pub fn pending_bytes(&self) -> usize {
-        self.send.unsent() + self.outstanding.payload()
+        self.sender.pending()
     }
 
     /// Whether messages wait to be received.
@@ -400,7 +368,7 @@ impl Association {
 
     /// Priority of a stream for the priority scheduler: 0 goes first.
     pub fn set_stream_priority(&mut self, stream: u16, priority: u16) {
-        self.send.set_priority(stream, priority);
+        self.sender.set_priority(stream, priority);
     }
 
     /// Makes the path to `remote` the primary one.
@@ -448,7 +416,7 @@ impl Association {
     /// Whether there are events; asked after whatever happened, so that this is the one place that
     /// finds out that there is room for a send that was refused.
     pub(crate) fn has_events(&mut self) -> bool {
-        if self.send.take_writable() && !self.is_closed() {
+        if self.sender.take_writable() && !self.is_closed() {
             self.events.push_back(Event::Writable);
         }
         !self.events.is_empty()
@@ -514,30 +482,15 @@ impl Association {
         if self.paths[path].is_verified() { path } else { self.paths.active() }
     }
 
-    /// Allows the next Max.Burst packets: called once for every event that may let data go.
-    fn begin_burst(&mut self) {
-        use crate::config::BurstControl::{MaxBurst, MaxBurstCutsCwnd};
-        let packets = match self.config.congestion.burst {
-            MaxBurst(packets) | MaxBurstCutsCwnd(packets) => packets,
-            // What was left of another way of bounding bursts does not go on.
-            _ => u32::MAX,
-        };
-        self.paths.iter_mut().for_each(|path| path.burst_left = packets);
-    }
-
     /// Ends the association and tells the user, with every message that was not delivered.
     fn close(&mut self, reason: CloseReason) {
         if self.is_closed() {
             return;
         }
         self.state = State::Closed;
-        for path in self.paths.iter_mut() {
-            path.t3 = None;
-            path.paced_until = None;
-            path.heartbeat.schedule(None);
-        }
+        self.sender.stop();
+        self.paths.iter_mut().for_each(|path| path.heartbeat.schedule(None));
         self.t5 = None;
-        self.window_probe = None;
         self.fail_everything();
         tracing::debug!(%reason, "association closed");
         self.events.push_back(Event::Closed(reason));
@@ -545,57 +498,33 @@ impl Association {
 
     /// Gives every message back to the user that the peer has not acknowledged.
     fn fail_everything(&mut self) {
-        let mut cut = self.fail_outstanding();
-        while let Some(message) = self.send.drain() {
-            let part = if message.begun { cut.take() } else { None };
-            self.fail_queued(part, message);
-        }
+        self.tell_expired();
+        let events = &mut self.events;
+        self.sender.take_unsent(|message, sent| {
+            events.push_back(Event::SendFailed { message: Box::new(message), sent });
+        });
     }
 
-    /// Gives a message that waited back to the user, together with the `part` of it that was
-    /// outstanding.
-    fn fail_queued(&mut self, part: Option<OutgoingMessage>, message: Queued) {
+    /// Gives a message that waited back to the user.
+    fn fail_queued(&mut self, message: Queued) {
         let sent = message.begun;
-        let mut message = message.into_message();
-        if let Some(part) = part {
-            let mut data = Payload::from(part.data);
-            data.push(message.data);
-            message.data = data.into_bytes();
-        }
-        self.events.push_back(Event::SendFailed { message: Box::new(message), sent });
+        let message = Box::new(message.into_message());
+        self.events.push_back(Event::SendFailed { message, sent });
     }
 
-    /// Gives every outstanding message back to the user; one that was sent only in part is
-    /// returned, since the rest of it waits in the queue.
-    fn fail_outstanding(&mut self) -> Option<OutgoingMessage> {
-        let mut open: Option<(OutgoingMessage, Payload)> = None;
-        loop {
-            let context = self.outstanding.context(self.outstanding.base());
-            let slot = self.outstanding.pop()?;
-            self.send.release(slot.payload.len());
-            let (mut message, data) = match open.take() {
-                Some((message, mut data)) if !slot.flags.begin() => {
-                    data.push(slot.payload);
-                    (message, data)
-                }
-                _ => (
-                    OutgoingMessage {
-                        unordered: slot.flags.unordered(),
-                        context,
-                        ..OutgoingMessage::new(slot.stream, slot.ppid, Bytes::new())
-                    },
-                    Payload::from(slot.payload),
-                ),
-            };
-            if slot.flags.end() {
-                message.data = data.into_bytes();
-                self.events.push_back(Event::SendFailed { message: Box::new(message), sent: true });
-            } else if self.outstanding.is_empty() {
-                message.data = data.into_bytes();
-                return Some(message);
-            } else {
-                open = Some((message, data));
-            }
+    /// Tells the user of messages whose lifetime ended before they were sent.
+    fn tell_expired(&mut self) {
+        for message in self.sender.take_expired() {
+            mark!(LifetimeOver);
+            self.fail_queued(message);
+        }
+    }
+
+    /// Gives up all messages whose lifetime has passed, wherever they stand.
+    fn expire_all_messages(&mut self, now: Instant) {
+        for message in self.sender.expire_all(now) {
+            mark!(LifetimeOverInQueue);
+            self.fail_queued(message);
         }
     }
 

@@ -7,6 +7,7 @@ use super::state::State;
 use crate::config::ProtocolUnreachable;
 use crate::event::CloseReason;
 use crate::marks::mark;
+use crate::send::Cause;
 use crate::time::Instant;
 
 impl Association {
@@ -23,11 +24,9 @@ impl Association {
         self.paths[index].next_send_error = now + rto;
         let elsewhere =
             (self.paths.iter().enumerate()).any(|(other, path)| other != index && path.is_active());
-        if self.outstanding.in_flight(index)
-            && (elsewhere || self.config.paths.vigilance().is_none())
-        {
+        if self.sender.in_flight(index) && (elsewhere || self.config.paths.vigilance().is_none()) {
             mark!(SendErrorInFlight);
-            self.time_out(now, index, false);
+            self.time_out(now, index, Cause::InterfaceGone);
         } else if self.is_established() && !self.paths[index].is_potentially_failed() {
             self.count_path_error(now, index);
         }
@@ -51,7 +50,7 @@ impl Association {
                 // The interface may be in another network by now.
                 // req: rfc9260 7.2.5 "When detected by an SCTP implementation"
                 // req: rfc9260 7.2.5.2 "If such a routing change happens"
-                path.congestion.reinitialize();
+                self.sender.forget_network(index);
             }
             if usable {
                 if self.state.heartbeats() {
@@ -66,8 +65,8 @@ impl Association {
             if alternative && (path.is_active() || path.is_potentially_failed()) {
                 mark!(AddressVanished);
                 self.paths[index].error_count = self.config.paths.path_max_retrans;
-                if self.outstanding.in_flight(index) {
-                    self.on_t3(now, index);
+                if self.sender.in_flight(index) {
+                    self.time_out(now, index, Cause::Timeout);
                 } else {
                     self.count_path_error(now, index);
                 }
@@ -96,9 +95,10 @@ impl Association {
             path.mtu.on_packet_too_big(now, mtu);
         }
         if path.mtu.current() < before {
-            path.mtu_changed();
+            self.mtu_changed(index);
             // What is in flight in larger packets is lost; it need not wait for the timer.
-            self.resend_too_big(now, index);
+            self.sender.resend(index, Cause::MtuFell, index, &mut self.paths);
+            self.sender.begin_burst();
         }
     }
 

@@ -1,10 +1,10 @@
 //! Error counters of paths and of the association, and the states that follow from them.
 
 use super::Association;
-use super::timers::Why;
 use crate::event::{CloseReason, Event, PathId, PathState};
 use crate::marks::mark;
 use crate::policy::failover::Input;
+use crate::send::Cause;
 use crate::time::Instant;
 
 impl Association {
@@ -94,18 +94,18 @@ impl Association {
                 path.mtu.on_path_confirmed();
                 if was_doubtful && let Some(multipath) = self.config.concurrent() {
                     mark!(RecoveredWindow);
-                    path.congestion.on_recovered(multipath.recovered_cwnd_mtus);
+                    self.sender.on_recovered(index, multipath.recovered_cwnd_mtus);
                 }
             }
             PathState::Inactive => {
                 path.mtu.on_path_lost();
-                path.mtu_changed();
+                self.mtu_changed(index);
             }
             // Its windows and its MTU are those that data finds when it is back.
             // req: rfc7829 3.2 "it MUST do this following the prescriptions of Section 7.2"
             PathState::PotentiallyFailed | PathState::Unconfirmed => {}
         }
-        let (local, remote) = (path.local, path.remote);
+        let (local, remote) = (self.paths[index].local, self.paths[index].remote);
         self.choose_concurrent_paths();
         tracing::debug!(path = index, %remote, %state, "path state");
         // req: rfc7829 3.2 "as well as provide the means to notify the ULP of state transitions"
@@ -139,11 +139,12 @@ impl Association {
         if let Some(to) = elsewhere.filter(|_| !self.paths[self.paths.active()].is_verified()) {
             self.use_path(to);
         }
-        if self.outstanding.in_flight(index) {
-            self.lose_flight(index, Why::Useless, self.paths.active());
+        let active = self.paths.active();
+        if self.sender.in_flight(index) {
+            self.sender.lose_flight(index, Cause::WrongAddress, active, &mut self.paths);
         }
-        self.outstanding.redirect_lost(index, self.paths.active());
-        self.begin_burst();
+        self.sender.redirect(index, active);
+        self.sender.begin_burst();
         true
     }
 

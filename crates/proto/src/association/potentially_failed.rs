@@ -59,7 +59,7 @@ impl Association {
     /// Whether an unanswered heartbeat says nothing, because there is data in flight on the
     /// potentially failed path, whose timer backs the RTO off and counts the error (section 3.2, 6).
     pub(super) fn is_left_to_data(&self, index: usize) -> bool {
-        self.paths[index].is_potentially_failed() && self.outstanding.in_flight(index)
+        self.paths[index].is_potentially_failed() && self.sender.in_flight(index)
     }
 
     /// Whether the acknowledgement of a retransmission from another path is too little to make this

@@ -23,7 +23,7 @@ impl Association {
     /// Notes whether the peer has acknowledged something, has sent something that others waited for,
     /// or the user has read.
     pub(crate) fn note_progress(&mut self, now: Instant) {
-        let progress = (self.outstanding.base())
+        let progress = (self.sender.base())
             .wrapping_add(self.receiver.cumulative())
             .wrapping_add(self.receiver.bytes_read());
         if progress != self.progress {
@@ -46,7 +46,7 @@ impl Association {
     /// Bytes that the peer keeps this side from getting rid of: what it does not acknowledge, and
     /// what waits behind a hole. What the user does not read is not its fault.
     pub(crate) fn held_for_peer(&self) -> usize {
-        self.send.buffered() + self.receiver.held_back()
+        self.sender.buffered() + self.receiver.held_back()
     }
 
     /// Whether a user ever had anything of it.

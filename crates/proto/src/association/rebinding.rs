@@ -13,8 +13,8 @@ use anabranch_wire::{Chunk, HEADER_LEN, Heartbeat, PacketWriter, kind};
 use bytes::Bytes;
 
 use super::Association;
-use super::timers::Why;
 use crate::path::HeartbeatInfo;
+use crate::send::Cause;
 use crate::time::Instant;
 
 /// Packets that go to a port before it has answered.
@@ -186,13 +186,10 @@ impl Association {
         self.paths_changed = true;
         self.error_count = 0;
         self.path_works(now, path);
-        if self.outstanding.in_flight(path) {
-            self.lose_flight(path, Why::Useless, path);
-            self.paths[path].retransmit_at_once = true;
-        }
+        self.sender.resend(path, Cause::WrongAddress, path, &mut self.paths);
         if self.state.acknowledges() {
             self.acknowledger.request();
         }
-        self.begin_burst();
+        self.sender.begin_burst();
     }
 }

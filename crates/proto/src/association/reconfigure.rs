@@ -23,16 +23,13 @@ impl Association {
         new.validate()?;
         let other_heartbeats =
             new.timers.heartbeat_interval != self.config.timers.heartbeat_interval;
-        let other_bursts = new.congestion.burst != self.config.congestion.burst;
         self.config = Arc::new(new);
+        self.sender.reconfigure(&self.config);
         self.acknowledger.reconfigure(&self.config.acknowledging);
         self.receiver.reconfigure(&self.config.receiving);
         for index in 0..self.paths.len() {
             let path = &mut self.paths[index];
             path.rtt.reconfigure(&self.config.timers);
-            if other_bursts {
-                path.set_burst(self.config.congestion.burst);
-            }
             let regular = path.state != PathState::Unconfirmed;
             if other_heartbeats && regular && self.is_established() && self.state.heartbeats() {
                 if self.paths[index].is_potentially_failed() {
@@ -41,9 +38,6 @@ impl Association {
                     self.schedule_heartbeat(now, index);
                 }
             }
-        }
-        if other_bursts {
-            self.begin_burst();
         }
         Ok(())
     }

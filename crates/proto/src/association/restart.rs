@@ -81,7 +81,7 @@ impl Association {
     fn adopt(&mut self, now: Instant, cookie: &CookieContents, path: usize) {
         self.cookie_made = cookie.created;
         self.peer_tag = cookie.peer_tag;
-        self.open_window(cookie.peer_rwnd);
+        self.sender.open_window(cookie.peer_rwnd);
         self.timestamps = Timestamps::new(cookie.timestamps());
         self.nr_sack = cookie.nr_sack();
         self.agree_on_streams(cookie.outbound_streams);
@@ -119,7 +119,7 @@ impl Association {
         }
         // req: rfc9260 5.2.4 "Any SCTP DATA chunks MAY be retained"
         self.fail_everything();
-        self.send.restart();
+        self.sender.restart_streams();
         self.cookie_made = cookie.created;
         self.local_tag = cookie.local_tag;
         // req: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
@@ -164,7 +164,9 @@ impl Association {
         let active = &mut self.paths[active];
         active.remote_udp_port =
             if active.remote == arrived.1 { arrived.2 } else { cookie.remote_udp_port };
-        self.fresh_sender(now, Tsn(cookie.local_initial_tsn), cookie.peer_rwnd);
+        let setup = self.config.of_path(encapsulation);
+        let first = Tsn(cookie.local_initial_tsn);
+        self.sender.restart(now, first, cookie.peer_rwnd, &self.paths, &setup);
         self.t5 = None;
         self.restarts = self.restarts.wrapping_add(1);
         self.watch = Watch::default();
@@ -206,7 +208,7 @@ impl Association {
             // req: rfc9260 5.2.1 "T1-init timer MUST be left running"
             State::CookieWait { .. } => InitAnswer::Collision {
                 tag: self.local_tag,
-                initial_tsn: self.initial_tsn,
+                initial_tsn: self.sender.initial_tsn(),
                 tie_tags: (0, 0),
             },
             // req: rfc9260 9.2 "it SHOULD discard the"
@@ -225,7 +227,7 @@ impl Association {
             // req: rfc9260 5.2.1 "COOKIE-ECHOED state, an endpoint MUST respond"
             State::CookieEchoed { .. } => InitAnswer::Collision {
                 tag: self.local_tag,
-                initial_tsn: self.initial_tsn,
+                initial_tsn: self.sender.initial_tsn(),
                 tie_tags: self.tie_tags,
             },
             // req: rfc9260 5.2.2 "MUST generate an INIT ACK chunk with"

@@ -7,7 +7,6 @@ use super::{Association, Control};
 use crate::event::{CloseReason, Event};
 use crate::marks::mark;
 use crate::time::Instant;
-use crate::tsn;
 
 /// T5-shutdown-guard, in RTO.Max.
 const GUARD: u32 = 5;
@@ -60,7 +59,7 @@ impl Association {
     /// Takes the next step once nothing is left to be sent or acknowledged.
     pub(super) fn advance_shutdown(&mut self, now: Instant) {
         // req: rfc9260 9.2 "SHOULD ensure that all its outstanding DATA"
-        if !self.send.is_empty() || !self.outstanding.is_empty() {
+        if !self.sender.is_done() {
             return;
         }
         match self.state {
@@ -155,14 +154,12 @@ impl Association {
     /// one of their own TSNs there.
     // req: rfc9260 3.3.8 "MUST NOT interpret the lack of a Gap"
     fn on_shutdown_ack_point(&mut self, now: Instant, path: usize, cumulative: Tsn) {
-        if tsn::unwrap(self.outstanding.base(), cumulative.0) >= self.outstanding.next_tsn() {
+        if !self.sender.has_sent(cumulative) {
             return;
         }
-        let outstanding = u32::try_from(self.outstanding.payload_in_flight()).unwrap_or(u32::MAX);
-        let window = self.peer_rwnd.saturating_add(outstanding);
         let acknowledgement = NrSack {
             cumulative_tsn_ack: cumulative,
-            a_rwnd: window,
+            a_rwnd: self.sender.window_without_word(),
             gap_blocks: GapBlocks::default(),
             nr_gap_blocks: GapBlocks::default(),
             duplicate_tsns: TsnList::default(),

@@ -2,11 +2,10 @@
 
 use super::Association;
 use super::state::State;
-use crate::congestion::Coupled;
 use crate::event::PathState;
 use crate::marks::mark;
 use crate::policy::{self, RetransmissionPolicy};
-use crate::send::LostBy;
+use crate::send::Cause;
 use crate::time::Instant;
 
 fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
@@ -14,16 +13,6 @@ fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     }
-}
-
-/// Why everything in flight on a path goes out again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
-    /// T3-rtx expired: the path lost it.
-    Timeout,
-    /// It is known to have been of no use, which says nothing of losses: packets larger than the path
-    /// carries now, or probes of a closed window that the peer had no room for.
-    Useless,
 }
 
 impl Association {
@@ -37,17 +26,17 @@ impl Association {
         };
         next = earliest(next, self.acknowledger.deadline());
         next = earliest(next, self.t5);
-        next = earliest(next, self.window_probe);
-        next = earliest(next, self.send.next_expiry());
+        next = earliest(next, self.sender.window_deadline());
+        next = earliest(next, self.sender.next_expiry());
         next = earliest(next, self.data_stop());
         if let Some(limit) = self.config.timers.autoclose
             && matches!(self.state, State::Established)
         {
             next = earliest(next, Some(self.last_user_data + limit));
         }
-        for path in self.paths.iter() {
-            next = earliest(next, path.t3);
-            next = earliest(next, path.paced_until);
+        for (index, path) in self.paths.iter().enumerate() {
+            next = earliest(next, self.sender.t3(index));
+            next = earliest(next, self.sender.pacing_deadline(index));
             if self.state.heartbeats() {
                 next = earliest(next, path.heartbeat.deadline());
                 if path.state == PathState::Active {
@@ -82,15 +71,14 @@ impl Association {
             self.on_t5();
             return;
         }
-        if due(self.send.next_expiry()) {
+        if due(self.sender.next_expiry()) {
             self.expire_all_messages(now);
         }
         if due(self.data_stop()) {
             self.on_data_stop(now);
         }
-        if due(self.window_probe) {
-            self.window_probe = None;
-            self.probe_now = true;
+        if due(self.sender.window_deadline()) {
+            self.sender.on_window_deadline();
         }
         if let Some(limit) = self.config.timers.autoclose
             && due(Some(self.last_user_data + limit))
@@ -101,9 +89,9 @@ impl Association {
             self.user_shutdown(now);
         }
         for index in 0..self.paths.len() {
-            self.paths[index].paced_until.take_if(|until| *until <= now);
-            if due(self.paths[index].t3) {
-                self.on_t3(now, index);
+            self.sender.on_pacing_deadline(now, index);
+            if due(self.sender.t3(index)) {
+                self.time_out(now, index, Cause::Timeout);
             }
             if self.is_closed() {
                 return;
@@ -116,56 +104,19 @@ impl Association {
                 let path = &mut self.paths[index];
                 if path.state == PathState::Active && due(path.mtu.deadline()) {
                     path.mtu.on_timeout(now);
-                    path.mtu_changed();
+                    self.mtu_changed(index);
                 }
             }
         }
-        self.begin_burst();
+        self.sender.begin_burst();
     }
 
-    /// T3-rtx of a path expired (RFC 9260 section 6.3.3).
-    pub(super) fn on_t3(&mut self, now: Instant, index: usize) {
-        self.time_out(now, index, true);
-    }
-
-    /// What is in flight on a path is lost, as when T3-rtx expires. `counts`: also against the peer,
-    /// not against the path alone.
-    pub(super) fn time_out(&mut self, now: Instant, index: usize, counts: bool) {
-        let path = &mut self.paths[index];
-        path.t3 = None;
-        path.stats.t3_timeouts += 1;
-        self.counters.t3_timeouts += 1;
-        // A peer that answers probes with a closed window is alive.
-        // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
-        let closed = self.window_is_closed();
-        let excused = closed && self.probing && self.sack_since_probe;
-        // What is sent again while the window is closed probes it.
-        self.probing |= closed;
-        if excused {
-            mark!(TimeoutExcused);
-        } else {
-            mark!(Timeout);
-        }
-        self.sack_since_probe = false;
-        let number = self.packet_number(index);
+    /// What is in flight on a path is lost, as when T3-rtx expires (RFC 9260 section 6.3.3). An error
+    /// of this host counts against the path alone, and not against the peer.
+    pub(super) fn time_out(&mut self, now: Instant, index: usize, cause: Cause) {
+        let excused = self.sender.begin_timeout(index, &mut self.paths);
         if !excused {
-            // RFC 9260 section 6.3.3, E1.
-            let coupling =
-                self.view_paths_at_loss(index, |all, index| all.outstanding.flight(index));
-            let coupled = Coupled::new(coupling, &self.path_views, index);
-            let path = &mut self.paths[index];
-            path.congestion.on_timeout(&coupled);
-            path.stats.timeout_runs.on_timeout();
-            path.lowered_at = number;
-            self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
-        }
-        let path = &mut self.paths[index];
-        // RFC 9260 section 6.3.3, E2.
-        path.rtt.back_off();
-        path.recovery_exit = None;
-        path.timed = None;
-        if !excused {
-            if counts {
+            if cause == Cause::Timeout {
                 self.count_association_error(now);
             }
             if self.is_closed() {
@@ -178,18 +129,11 @@ impl Association {
             }
             self.heartbeat_after_rto(now, index);
         }
-        let to = self.retransmission_path(index);
-        if to != index {
-            mark!(RetransmittedElsewhere);
-        }
-        if self.lose_flight(index, Why::Timeout, to) {
+        let to = self.sender.path_after_timeout(index, &self.paths);
+        if self.sender.finish_timeout(index, cause, to, &mut self.paths) {
             self.paths[index].mtu.on_full_size_loss();
-            self.paths[index].mtu_changed();
+            self.mtu_changed(index);
         }
-        // RFC 9260 section 6.3.3, E3.
-        self.paths[to].retransmit_at_once = true;
-        self.awaits_sack = self.config.recovery.one_packet_after_timeout;
-        self.begin_burst();
     }
 
     /// HAR: what timed out goes elsewhere, and a heartbeat finds out how the path is (caro 2.4.1).
@@ -202,43 +146,9 @@ impl Association {
         }
     }
 
-    /// Where what timed out on path `index` goes; the data path if no path is active.
-    // req: rfc7829 3.2 "SHOULD choose an alternate destination transport address in active state"
-    pub(super) fn retransmission_path(&self, index: usize) -> usize {
-        let to = self.rtx_path(LostBy::Timeout, index);
-        if self.paths[to].is_active() { to } else { self.paths.active() }
-    }
-
-    /// Everything in flight on a path is held to be lost. `true` if packets larger than the
-    /// base MTU were among it.
-    pub(super) fn lose_flight(&mut self, index: usize, why: Why, to: usize) -> bool {
-        let mut large = false;
-        while let Some(tsn) = self.outstanding.earliest(index) {
-            let Some(slot) = self.outstanding.get(tsn) else { break };
-            let length = slot.payload.len();
-            large |= slot.large;
-            self.outstanding.lose(tsn, LostBy::Timeout, to);
-            match why {
-                Why::Timeout => {
-                    self.counters.timeout_retransmitted_chunks += 1;
-                    self.paths[index].loss.on_lost(1);
-                }
-                Why::Useless => self.counters.useless_retransmitted_chunks += 1,
-            }
-            // RFC 9260 section 6.2.1 C.
-            self.peer_rwnd =
-                self.peer_rwnd.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
-        }
-        self.paths[index].t3 = None;
-        large
-    }
-
-    /// The path carries less than before: what is in flight on it goes out again.
-    pub(super) fn resend_too_big(&mut self, _now: Instant, index: usize) {
-        if self.outstanding.in_flight(index) {
-            self.lose_flight(index, Why::Useless, index);
-            self.paths[index].retransmit_at_once = true;
-            self.begin_burst();
-        }
+    /// The search for the path MTU has found something, or begins anew.
+    // req: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion"
+    pub(super) fn mtu_changed(&mut self, index: usize) {
+        self.sender.on_pmdcs_change(index, &self.paths[index]);
     }
 }

@@ -77,21 +77,13 @@ impl Association {
 
     /// Learns what the echo in the packet of an acknowledgement tells.
     pub(super) fn use_echo(&mut self, now: Instant) {
-        if !self.summary.newly_acked() {
-            return;
-        }
         let Some((index, sent)) = self.echo(now) else { return };
-        let path = &mut self.paths[index];
-        if sent >= path.measured_to {
-            path.measured_to = now;
-            path.rtt.on_measurement(now.saturating_since(sent));
+        if self.sender.takes_measurement(now, index, sent) {
+            self.paths[index].rtt.on_measurement(now.saturating_since(sent));
         }
         self.path_works(now, index);
-        // Only what one packet carried is surely answered by this echo.
-        let one = self.summary.lowest_packet == self.summary.highest_packet;
         let resolution = std::time::Duration::from_micros(u64::from(PATH_BITS) + 1);
-        if one && self.summary.retransmitted_at.is_some_and(|again| sent + resolution < again) {
-            self.counters.spurious_retransmissions += 1;
+        if self.sender.finds_needless(sent, resolution) {
             mark!(SpuriousRetransmission);
             self.paths[index].loss.on_not_lost(1);
         }
@@ -100,7 +92,14 @@ impl Association {
     /// Makes room for timestamps in the packets of all paths, before anything is sent.
     pub(super) fn reserve_timestamps(&mut self) {
         let bytes = if self.timestamps.in_use { Timestamp::LEN } else { 0 };
-        self.paths.iter_mut().for_each(|path| path.reserve(bytes));
+        self.sender.measure_by_echoes(self.timestamps.in_use);
+        for index in 0..self.paths.len() {
+            if self.paths[index].reserve(bytes) {
+                // A window of so many packets is a smaller one then; nothing has been sent yet.
+                self.mtu_changed(index);
+                self.sender.forget_network(index);
+            }
+        }
     }
 
     /// Writes the timestamp of a packet with data or, if `answers`, an acknowledgement. Returns

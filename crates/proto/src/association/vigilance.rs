@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use super::Association;
-use super::timers::Why;
 use crate::event::{CloseReason, PathState};
 use crate::marks::mark;
 use crate::path::Path;
@@ -79,7 +78,7 @@ impl Association {
             return Some(vigilance.interval.min(REFUSED_INTERVAL));
         }
         let stuck = matches!(self.paths.phase(), Phase::PotentiallyFailed | Phase::Dormant)
-            && !(self.outstanding.is_empty() && self.send.is_empty());
+            && !self.sender.is_done();
         let interrupted = self.watch.interrupted && now < self.watch.data_at + IMPATIENCE;
         (stuck || interrupted).then_some(vigilance.interval)
     }
@@ -140,26 +139,14 @@ impl Association {
 
     /// A heartbeat that left at `sent` was answered on a path that had timed out. What has been in
     /// flight since before then, on this path or on one that has failed, is lost: it leaves now.
-    // exempt: rfc9260 6.3.3 "SHOULD be marked for retransmission" the timer that has backed off is not waited for when a heartbeat shows that the path works again; the window stays what the timeouts made of it
     pub(super) fn resume(&mut self, now: Instant, index: usize, sent: Instant) {
         if self.config.paths.vigilance().is_none() {
             return;
         }
-        let rto = self.paths[index].rtt.rto();
-        for other in 0..self.paths.len() {
-            let path = &mut self.paths[other];
-            if !self.outstanding.in_flight(other) || (other != index && path.is_active()) {
-                continue;
-            }
-            if path.last_data < sent {
-                mark!(Resumed);
-                self.lose_flight(other, Why::Timeout, index);
-                self.paths[index].retransmit_at_once = true;
-            } else if let Some(t3) = &mut path.t3 {
-                *t3 = (*t3).min(now + rto);
-            }
+        if self.sender.resume(now, index, sent, &mut self.paths) {
+            mark!(Resumed);
         }
-        self.begin_burst();
+        self.sender.begin_burst();
     }
 
     /// Whether the errors of an association are enough to give it up: not before the timeouts of one
@@ -191,7 +178,7 @@ impl Association {
         let refused = self.paths[index].refused.get_or_insert(Refused { since: now, times: 0 });
         refused.times = refused.times.saturating_add(1);
         self.watch.refused = true;
-        let sends = !self.outstanding.is_empty();
+        let sends = !self.sender.has_all_acknowledged();
         let patience = vigilance.refused_after * if sends { PATIENCE_OF_SENDERS } else { 1 };
         let gone = |path: &Path| {
             path.refused.is_some_and(|r| r.times >= REFUSALS && now >= r.since + patience)

@@ -5,7 +5,6 @@ mod config;
 pub(crate) mod heartbeat;
 mod loss;
 mod mtu;
-mod pacer;
 mod rtt;
 mod table;
 mod timeouts;
@@ -16,16 +15,14 @@ pub use config::{MtuConfig, RtoFloor, TimerConfig};
 pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
 pub(crate) use loss::LossEstimator;
 pub(crate) use mtu::MtuSearch;
-pub(crate) use pacer::Pacer;
 pub(crate) use rtt::RttEstimator;
 pub(crate) use table::Paths;
 pub(crate) use timeouts::TimeoutRuns;
 
 use crate::association::{Rebinding, Refused};
-use crate::congestion::{BurstControl, CongestionConfig, Controller};
+use crate::congestion::CongestionConfig;
 use crate::encapsulation::Encapsulation;
 use crate::event::PathState;
-use crate::recovery::RecoveryExit;
 use crate::revision::Revision;
 use crate::stats::PathStatistics;
 use crate::time::Instant;
@@ -55,34 +52,10 @@ pub(crate) struct Path {
     pub(crate) error_count: u32,
     pub(crate) rtt: RttEstimator,
     pub(crate) loss: LossEstimator,
-    pub(crate) congestion: Controller,
     pub(crate) mtu: MtuSearch,
     pub(crate) heartbeat: Heartbeat,
-    pub(crate) pacer: Option<Pacer>,
     /// It may carry new data together with others.
     pub(crate) concurrent: bool,
-    /// Pacing holds data back until then.
-    pub(crate) paced_until: Option<Instant>,
-    /// Packets with new data that may leave before the next event (Max.Burst).
-    pub(crate) burst_left: u32,
-    /// T3-rtx.
-    pub(crate) t3: Option<Instant>,
-    /// Until when fast recovery lasts.
-    pub(crate) recovery_exit: Option<RecoveryExit>,
-    /// Packets from this number on left after a loss lowered the windows last.
-    pub(crate) lowered_at: u64,
-    /// One packet of retransmissions may leave whatever cwnd says (RFC 9260 section 7.2.4, 4).
-    pub(crate) retransmit_at_once: bool,
-    /// What was in flight before the first acknowledgement of this instant: a batch of them
-    /// must not look like a window that was not used.
-    pub(crate) flight_before: (Instant, usize),
-    /// TSN whose acknowledgement gives the next RTT measurement, and when it was sent.
-    pub(crate) timed: Option<(u64, Instant)>,
-    /// With timestamps: only packets sent from then on give the next measurement, so that there
-    /// is one in a round trip.
-    pub(crate) measured_to: Instant,
-    /// When data was sent last.
-    pub(crate) last_data: Instant,
     /// When something was sent last whose answer measures the RTT.
     pub(crate) last_probe: Instant,
     /// Its local address cannot be used.
@@ -99,8 +72,6 @@ pub(crate) struct Path {
     /// ICMP says that nothing listens on its port.
     pub(crate) refused: Option<Refused>,
     pub(crate) stats: PathCounters,
-    /// Number of the next packet on it; concurrent multipath transfer tells losses by these.
-    pub(crate) next_packet: u64,
 }
 
 /// Totals of a path. What an RTO or more lies between is counted in 32 bits: an idle association
@@ -133,18 +104,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) mtu: &'a MtuConfig,
 }
 
-/// The pacer of a path, if bursts are paced.
-fn pacer(burst: BurstControl) -> Option<Pacer> {
-    match burst {
-        BurstControl::Pacing { quantum } => Some(Pacer::new(quantum)),
-        BurstControl::MaxBurst(_) | BurstControl::MaxBurstCutsCwnd(_) | BurstControl::Unlimited => {
-            None
-        }
-    }
-}
-
 impl Path {
-    // req: rfc9260 7.2 "sender MUST keep a set of the control"
     // req: rfc9260 7.3 "MUST maintain separate PMTU estimates for each"
     pub(crate) fn new(
         now: Instant,
@@ -157,7 +117,6 @@ impl Path {
         // req: rfc6951 5.6 "a path, it MUST decrease the Path MTU"
         // req: rfc8899 5 "A PL MUST adjust the MPS indicated by"
         let overhead = setup.encapsulation.overhead(remote);
-        let pmdcs = packet_size(mtu.current(), overhead) - COMMON_HEADER;
         Self {
             local,
             remote,
@@ -170,21 +129,9 @@ impl Path {
             error_count: 0,
             rtt: RttEstimator::new(setup.timers),
             loss: LossEstimator::default(),
-            measured_to: Instant::ZERO,
-            congestion: Controller::new(setup.congestion, setup.revision, pmdcs, remote.is_ipv6()),
             mtu,
             heartbeat: Heartbeat::default(),
-            pacer: pacer(setup.congestion.burst),
             concurrent: true,
-            paced_until: None,
-            burst_left: u32::MAX,
-            t3: None,
-            recovery_exit: None,
-            lowered_at: 0,
-            retransmit_at_once: false,
-            flight_before: (Instant::ZERO, 0),
-            timed: None,
-            last_data: now,
             last_probe: now,
             detached: false,
             regained: false,
@@ -193,7 +140,6 @@ impl Path {
             disowned: false,
             refused: None,
             stats: PathCounters::default(),
-            next_packet: 1,
         }
     }
 
@@ -205,17 +151,6 @@ impl Path {
         stats.timeout_runs.end();
         let fresh = Self::new(now, local, remote, remote_udp_port, setup);
         *self = Self { detached, regained, stats, ..fresh };
-    }
-
-    /// Bounds bursts in this way from now on.
-    pub(crate) fn set_burst(&mut self, burst: BurstControl) {
-        self.pacer = pacer(burst);
-        self.paced_until = None;
-    }
-
-    /// Whether pacing holds data back now.
-    pub(crate) fn is_paced(&self, now: Instant) -> bool {
-        self.paced_until.is_some_and(|until| until > now)
     }
 
     /// Largest SCTP packet, in bytes.
@@ -230,14 +165,10 @@ impl Path {
         self.packet_size() - COMMON_HEADER - usize::from(self.reserved)
     }
 
-    /// From now on every packet with data has `bytes` for something else. A window of so many
-    /// packets is a smaller one then; nothing has been sent yet.
-    pub(crate) fn reserve(&mut self, bytes: usize) {
-        if usize::from(self.reserved) != bytes {
-            self.reserved = bytes as u16;
-            self.mtu_changed();
-            self.congestion.reinitialize();
-        }
+    /// From now on every packet with data has `bytes` for something else. `true` if that is new.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
+        let before = std::mem::replace(&mut self.reserved, bytes as u16);
+        self.reserved != before
     }
 
     /// Bytes of an IP packet that are not SCTP's.
@@ -245,15 +176,14 @@ impl Path {
         usize::from(self.overhead)
     }
 
-    /// Tells the congestion controller what the MTU search found.
-    // req: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion"
-    pub(crate) fn mtu_changed(&mut self) {
-        self.congestion.on_pmdcs_change(self.pmdcs());
-    }
-
     /// May carry user data, whatever the other paths do.
     pub(crate) fn is_active(&self) -> bool {
         self.state == PathState::Active
+    }
+
+    /// New data may take it together with others.
+    pub(crate) fn is_concurrent(&self) -> bool {
+        self.is_active() && self.concurrent
     }
 
     /// It may have failed (RFC 7829).
@@ -289,7 +219,8 @@ impl Path {
         self.disowned = true;
     }
 
-    pub(crate) fn statistics(&self, flight: usize) -> PathStatistics {
+    /// All but what the sender knows of it.
+    pub(crate) fn statistics(&self) -> PathStatistics {
         let stats = &self.stats;
         PathStatistics {
             local: self.local,
@@ -301,9 +232,9 @@ impl Path {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
-            cwnd: self.congestion.cwnd(),
-            ssthresh: self.congestion.ssthresh(),
-            flight,
+            cwnd: 0,
+            ssthresh: 0,
+            flight: 0,
             mtu: self.mtu.current(),
             error_count: self.error_count,
             loss: self.loss.loss(),

@@ -54,6 +54,16 @@ impl Paths {
         self.choice.in_use = path;
     }
 
+    /// Association Maximum DATA Chunk Size: what fits on every path (RFC 9260 section 7.3).
+    // req: rfc9260 7.3 "sender SHOULD track an AMDCS that will be the smallest"
+    // req: rfc9260 6.9 "MUST take into account the SCTP packet header"
+    // req: rfc9260 7.3 "this AMDCS SHOULD be used to calculate"
+    // req: rfc9260 6 "SHOULD be smaller than or equal to the"
+    // req: rfc9260 6.9 "SHOULD choose a size of DATA chunks"
+    pub(crate) fn amdcs(&self) -> usize {
+        self.list.iter().map(Path::pmdcs).min().unwrap_or(512)
+    }
+
     /// One path more.
     pub(crate) fn push(&mut self, path: Path) {
         self.list.push(path);

@@ -19,6 +19,7 @@ pub(crate) use errors::fewest_errors;
 pub use initiation::InitiationOrder;
 pub use multipath::{MultipathConfig, MultipathMode};
 pub use path_choice::PathChoice;
+pub(crate) use retransmission::Windows;
 pub use retransmission::{RetransmissionPolicy, RetransmissionPrecedence};
 
 use crate::path::{Path, address};

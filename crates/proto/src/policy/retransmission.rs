@@ -3,7 +3,7 @@
 use super::rtx;
 use crate::named::named;
 use crate::path::Path;
-use crate::send::LostBy;
+use crate::send::Cause;
 
 /// Where lost chunks are sent again. With one path all are the same.
 ///
@@ -42,26 +42,32 @@ named!(RetransmissionPolicy {
     RtxLossRate = "rtx-lossrate",
 });
 
+/// What a policy reads of a path's congestion control, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Windows {
+    pub(crate) flight: usize,
+    pub(crate) cwnd: usize,
+    pub(crate) ssthresh: usize,
+}
+
 impl RetransmissionPolicy {
-    /// The path for a chunk that path `from` lost; `flight` has the bytes in flight on each.
+    /// The path for a chunk that path `from` lost.
     // req: rfc9260 6.4 "SHOULD send fast retransmissions to the same"
     pub(crate) fn path(
         self,
-        by: LostBy,
+        cause: Cause,
         from: usize,
         paths: &[Path],
-        flight: impl Fn(usize) -> usize,
+        windows: impl Fn(usize) -> Windows,
     ) -> usize {
         let same = || paths[from].is_active().then_some(from);
         let alternate = || super::alternate(paths, from);
-        let path = match (self, by) {
-            (Self::AllRtxSame, _) | (Self::FrSameRtoAlt, LostBy::MissingReports) => {
-                same().or_else(alternate)
-            }
-            (Self::AllRtxAlt, _) | (Self::FrSameRtoAlt, LostBy::Timeout) => alternate(),
-            (Self::RtxAsap, _) => rtx::asap(paths, from, flight),
-            (Self::RtxCwnd, _) => rtx::cwnd(paths, from),
-            (Self::RtxSsthresh, _) => rtx::ssthresh(paths, from),
+        let path = match (self, cause.is_reported()) {
+            (Self::AllRtxSame, _) | (Self::FrSameRtoAlt, true) => same().or_else(alternate),
+            (Self::AllRtxAlt, _) | (Self::FrSameRtoAlt, false) => alternate(),
+            (Self::RtxAsap, _) => rtx::asap(paths, from, windows),
+            (Self::RtxCwnd, _) => rtx::cwnd(paths, from, windows),
+            (Self::RtxSsthresh, _) => rtx::ssthresh(paths, from, windows),
             (Self::RtxLossRate, _) => rtx::loss_rate(paths, from),
         };
         path.unwrap_or(from)

@@ -7,23 +7,39 @@
 
 use std::cmp::Reverse;
 
+use super::Windows;
 use crate::path::Path;
 
 /// RTX-ASAP: a path that may send at once; the one with the most room in its congestion window. A
 /// path that is full is better than none, and what waits for it is given to the first that has room
-/// (see `Association::retransmit_asap`).
-pub(super) fn asap(paths: &[Path], from: usize, flight: impl Fn(usize) -> usize) -> Option<usize> {
-    best(paths, from, |path| paths[path].congestion.cwnd().saturating_sub(flight(path)))
+/// (see `Sender::retransmit_asap`).
+pub(super) fn asap(
+    paths: &[Path],
+    from: usize,
+    windows: impl Fn(usize) -> Windows,
+) -> Option<usize> {
+    best(paths, from, |path| {
+        let Windows { cwnd, flight, .. } = windows(path);
+        cwnd.saturating_sub(flight)
+    })
 }
 
 /// RTX-CWND: the path with the largest congestion window.
-pub(super) fn cwnd(paths: &[Path], from: usize) -> Option<usize> {
-    best(paths, from, |path| paths[path].congestion.cwnd())
+pub(super) fn cwnd(
+    paths: &[Path],
+    from: usize,
+    windows: impl Fn(usize) -> Windows,
+) -> Option<usize> {
+    best(paths, from, |path| windows(path).cwnd)
 }
 
 /// RTX-SSTHRESH: the path with the largest slow-start threshold.
-pub(super) fn ssthresh(paths: &[Path], from: usize) -> Option<usize> {
-    best(paths, from, |path| paths[path].congestion.ssthresh())
+pub(super) fn ssthresh(
+    paths: &[Path],
+    from: usize,
+    windows: impl Fn(usize) -> Windows,
+) -> Option<usize> {
+    best(paths, from, |path| windows(path).ssthresh)
 }
 
 /// RTX-LOSSRATE: the path with the lowest loss.
@@ -36,6 +52,6 @@ fn best<K: Ord>(paths: &[Path], from: usize, measure: impl Fn(usize) -> K) -> Op
     let count = paths.len();
     (0..count)
         .map(|step| (from + count - step) % count)
-        .filter(|path| paths[*path].is_active() && paths[*path].concurrent)
+        .filter(|path| paths[*path].is_concurrent())
         .max_by_key(|path| measure(*path))
 }

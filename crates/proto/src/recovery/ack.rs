@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::nr_ack::NonRenegable;
 use super::ranges;
-use crate::path::Path;
 use crate::send::{Outstanding, PseudoCumack, SlotState};
 use crate::time::Instant;
 
@@ -97,6 +96,19 @@ pub(crate) enum Freed {
 /// acknowledged, except the next TSN: that one is missing for certain.
 const FEW: usize = 64;
 
+/// An acknowledgement as it came: of everything up to `cumulative`, of `blocks` above it, and for
+/// good of `nr_blocks`.
+#[derive(Debug)]
+pub(crate) struct Reported<B, N> {
+    pub(crate) cumulative: u64,
+    pub(crate) blocks: B,
+    pub(crate) nr_blocks: N,
+    /// The receiver had room for all its blocks, so that what is not listed was not received.
+    pub(crate) complete: bool,
+    /// The longest retransmission timeout of all paths.
+    pub(crate) longest_rto: Duration,
+}
+
 /// The receiver's acknowledgements as the sender knows them.
 #[derive(Debug, Default)]
 pub(crate) struct Acknowledged {
@@ -115,24 +127,22 @@ pub(crate) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Digests an acknowledgement of everything up to `cumulative`, of `blocks` above it, and for
-    /// good of `nr_blocks`.
-    ///
-    /// `complete` says that the receiver had room for all its blocks, so that what is not
-    /// listed was not received. What is freed goes to `freed`.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn digest(
+    /// Digests an acknowledgement. `timed` gives the time since a chunk left that measures the
+    /// round-trip time of its path, once. What is freed goes to `freed`.
+    pub(crate) fn digest<B, N>(
         &mut self,
         now: Instant,
-        cumulative: u64,
-        blocks: impl Iterator<Item = (u16, u16)>,
-        nr_blocks: impl Iterator<Item = (u16, u16)>,
-        complete: bool,
+        reported: Reported<B, N>,
         out: &mut Outstanding,
-        paths: &mut [Path],
         summary: &mut AckSummary,
+        mut timed: impl FnMut(usize, u64) -> Option<Duration>,
         mut freed: impl FnMut(Freed),
-    ) -> Result<(), AckError> {
+    ) -> Result<(), AckError>
+    where
+        B: Iterator<Item = (u16, u16)>,
+        N: Iterator<Item = (u16, u16)>,
+    {
+        let Reported { cumulative, blocks, nr_blocks, complete, longest_rto } = reported;
         // RFC 9260 section 6.2.1 D i: an older SACK than the last one.
         if cumulative + 1 < out.base() {
             return Err(AckError::Old);
@@ -161,9 +171,9 @@ impl Acknowledged {
         summary.retransmitted_at = None;
         summary.reneged.clear();
         summary.paths.clear();
-        summary.paths.reserve_exact(paths.len());
+        summary.paths.reserve_exact(out.paths());
         summary.paths.extend(
-            (0..paths.len())
+            (0..out.paths())
                 .map(|path| PathAck { flight_before: out.flight(path), ..PathAck::default() }),
         );
         if summary.split {
@@ -174,7 +184,7 @@ impl Acknowledged {
 
         while out.base() <= cumulative {
             let tsn = out.base();
-            note(now, tsn, out, paths, summary);
+            note(tsn, out, summary, &mut timed);
             // req: rfc9260 6.7 "the endpoint MUST remove all DATA"
             if let Some(slot) = out.pop() {
                 freed(Freed::Slot(slot.payload.len()));
@@ -185,12 +195,12 @@ impl Acknowledged {
         }
         // A receiver that had no room for more blocks has reneged on nothing above them. But the
         // cumulative TSN always says of the next one that it is not there.
-        let reported_to = match (self.believes_reneging(now, paths), complete) {
+        let reported_to = match (self.believes_reneging(now, longest_rto), complete) {
             (false, _) => cumulative + 1,
             (true, false) => reported_to.max(cumulative + 1),
             (true, true) => u64::MAX,
         };
-        self.compare(now, cumulative, reported_to, out, paths, summary);
+        self.compare(cumulative, reported_to, out, summary, &mut timed);
         if summary.reneged.len() > FEW {
             self.reneged_at = Some(now);
         }
@@ -208,23 +218,19 @@ impl Acknowledged {
     }
 
     /// Whether an RTO has passed since many chunks were reported missing again.
-    fn believes_reneging(&self, now: Instant, paths: &[Path]) -> bool {
-        self.reneged_at.is_none_or(|at| {
-            let rto = paths.iter().map(|path| path.rtt.rto()).max().unwrap_or_default();
-            now.saturating_since(at) >= rto
-        })
+    fn believes_reneging(&self, now: Instant, rto: Duration) -> bool {
+        self.reneged_at.is_none_or(|at| now.saturating_since(at) >= rto)
     }
 
     /// Walks the known and the new ranges side by side: what only the new ones have is newly
     /// acknowledged, what only the known ones have was reneged, if it is not above `reported_to`.
     fn compare(
         &mut self,
-        now: Instant,
         cumulative: u64,
         reported_to: u64,
         out: &mut Outstanding,
-        paths: &mut [Path],
         summary: &mut AckSummary,
+        timed: &mut impl FnMut(usize, u64) -> Option<Duration>,
     ) {
         if self.ranges.is_empty() && self.scratch.is_empty() {
             return;
@@ -249,7 +255,7 @@ impl Acknowledged {
                     reneged(from, to.min(at - 1), summary);
                 }
                 for tsn in at..from.max(at) {
-                    newly(now, tsn, out, paths, summary);
+                    newly(tsn, out, summary, timed);
                 }
                 at = at.max(to.min(end) + 1);
                 if to <= end {
@@ -260,7 +266,7 @@ impl Acknowledged {
                 }
             }
             for tsn in at..=end {
-                newly(now, tsn, out, paths, summary);
+                newly(tsn, out, summary, timed);
             }
         }
         while let Some((from, to)) = known_at {
@@ -303,18 +309,22 @@ fn read_blocks(
 }
 
 fn newly(
-    now: Instant,
     tsn: u64,
     out: &mut Outstanding,
-    paths: &mut [Path],
     summary: &mut AckSummary,
+    timed: &mut impl FnMut(usize, u64) -> Option<Duration>,
 ) {
-    note(now, tsn, out, paths, summary);
+    note(tsn, out, summary, timed);
     out.gap_ack(tsn);
 }
 
 /// Records what the acknowledgement of one chunk means, before its slot changes.
-fn note(now: Instant, tsn: u64, out: &Outstanding, paths: &mut [Path], summary: &mut AckSummary) {
+fn note(
+    tsn: u64,
+    out: &Outstanding,
+    summary: &mut AckSummary,
+    timed: &mut impl FnMut(usize, u64) -> Option<Duration>,
+) {
     let Some(slot) = out.get(tsn) else { return };
     if slot.state.is_acked() {
         return;
@@ -322,9 +332,7 @@ fn note(now: Instant, tsn: u64, out: &Outstanding, paths: &mut [Path], summary: 
     // A chunk that arrived after all says nothing about the path that it waited for.
     let known = (slot.state == SlotState::Lost).then(|| out.retransmission(tsn)).flatten();
     let index = usize::from(known.map_or(slot.path, |known| known.from));
-    let (Some(path), Some(ack)) = (paths.get_mut(index), summary.paths.get_mut(index)) else {
-        return;
-    };
+    let Some(ack) = summary.paths.get_mut(index) else { return };
     summary.highest_packet = summary.highest_packet.max(Some(slot.packet));
     summary.lowest_packet = Some(summary.lowest_packet.map_or(slot.packet, |p| p.min(slot.packet)));
     summary.highest_tsn = summary.highest_tsn.max(Some(tsn));
@@ -349,7 +357,5 @@ fn note(now: Instant, tsn: u64, out: &Outstanding, paths: &mut [Path], summary: 
         ack.earliest = out.earliest(index) == Some(tsn);
     }
     // req: rfc9260 6.3.1 "RTT measurements MUST NOT be made using"
-    if let Some((_, sent)) = path.timed.take_if(|(timed, _)| *timed == tsn) {
-        ack.rtt = Some(now.saturating_since(sent));
-    }
+    ack.rtt = timed(index, tsn).or(ack.rtt);
 }

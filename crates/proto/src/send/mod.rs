@@ -7,9 +7,11 @@ mod config;
 mod invariants;
 mod occupancy;
 mod outstanding;
+mod pacer;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod ring_model;
 mod scheduler;
+mod sender;
 
 use std::time::Duration;
 
@@ -19,9 +21,11 @@ use bytes::Bytes;
 pub(crate) use blocking::{Blocking, Held};
 pub use config::SendConfig;
 pub(crate) use occupancy::Occupancy;
-pub(crate) use outstanding::{LostBy, Outstanding, PseudoCumack, Slot, SlotState};
+pub(crate) use outstanding::{Outstanding, PseudoCumack, Slot, SlotState};
+pub(crate) use pacer::Pacer;
 pub use scheduler::SchedulerKind;
 pub(crate) use scheduler::{Queued, Scheduler};
+pub(crate) use sender::{Budget, Carrier, Cause, Sender};
 
 use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;

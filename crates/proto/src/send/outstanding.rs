@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use anabranch_wire::{Data, DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
-use super::Fragment;
+use super::{Cause, Fragment};
 use crate::time::Instant;
 use crate::tsn;
 
@@ -37,15 +37,6 @@ impl SlotState {
     pub(crate) fn is_acked(self) -> bool {
         matches!(self, Self::Acked | Self::NrAcked)
     }
-}
-
-/// Why a chunk is held to be lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LostBy {
-    /// Chunks sent later were acknowledged.
-    MissingReports,
-    /// T3-rtx expired.
-    Timeout,
 }
 
 /// A chunk that was sent and is not cumulatively acknowledged.
@@ -154,12 +145,18 @@ impl Outstanding {
         }
     }
 
-    /// Makes room for the flights of `count` paths.
+    /// Makes room for the flights of `count` paths. There are fewer only if nothing is outstanding.
     pub(crate) fn set_paths(&mut self, count: usize) {
+        self.flights.truncate(count);
         self.flights.reserve_exact(count.saturating_sub(self.flights.len()));
         while self.flights.len() < count {
             self.flights.push(Flight::default());
         }
+    }
+
+    /// How many paths there is room for.
+    pub(crate) fn paths(&self) -> usize {
+        self.flights.len()
     }
 
     /// The lowest TSN that is not cumulatively acknowledged.
@@ -369,18 +366,18 @@ impl Outstanding {
     }
 
     /// A chunk in flight is held to be lost and will go out again on path `to`.
-    pub(crate) fn lose(&mut self, tsn: u64, by: LostBy, to: usize) {
+    pub(crate) fn lose(&mut self, tsn: u64, cause: Cause, to: usize) {
         self.take_off(tsn);
         let highest = self.next_tsn() - 1;
         let from = self.slot(tsn).path;
         let known = self.retransmissions.entry(tsn).or_default();
         known.from = from;
-        if by == LostBy::MissingReports {
+        if cause.is_reported() {
             known.recover = Some(highest);
         }
         let slot = self.slot(tsn);
         slot.state = SlotState::Lost;
-        slot.fast_retransmitted |= by == LostBy::MissingReports;
+        slot.fast_retransmitted |= cause.is_reported();
         slot.ambiguous |= usize::from(slot.path) != to;
         slot.path = to as u8;
         let length = slot.payload.len();
@@ -582,7 +579,7 @@ mod tests {
         let mut ring = filled(first, 6);
         assert_eq!(ring.flight(0), 6 * 116);
         ring.gap_ack(first + 4);
-        ring.lose(first + 1, LostBy::MissingReports, 1);
+        ring.lose(first + 1, Cause::MissingReports, 1);
         assert_eq!(order(&ring, 0), [first, first + 2, first + 3, first + 5]);
         assert_eq!(ring.first_lost(1), Some(first + 1));
         assert_eq!((ring.flight(0), ring.flight(1)), (4 * 116, 0));
@@ -603,7 +600,7 @@ mod tests {
     #[test]
     fn held_chunks_are_not_counted_but_timed() {
         let mut ring = filled(10, 3);
-        ring.lose(10, LostBy::MissingReports, 0);
+        ring.lose(10, Cause::MissingReports, 0);
         assert_eq!(ring.lost_chunks(), 1);
         ring.retransmitted(Instant::ZERO, 10, 0, 9, false, false);
         assert_eq!(order(&ring, 0), [11, 12]);
@@ -621,7 +618,7 @@ mod tests {
     fn lost_chunks_can_be_redirected() {
         let mut ring = filled(10, 3);
         for tsn in 10..13 {
-            ring.lose(tsn, LostBy::Timeout, 0);
+            ring.lose(tsn, Cause::Timeout, 0);
         }
         ring.redirect_lost(0, 1);
         assert_eq!((ring.first_lost(0), ring.first_lost(1)), (None, Some(10)));

@@ -5,8 +5,8 @@
 use anabranch_wire::{DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
-use super::outstanding::{LostBy, Outstanding, SlotState};
-use super::{Fragment, Slot};
+use super::outstanding::{Outstanding, SlotState};
+use super::{Cause, Fragment, Slot};
 use crate::time::Instant;
 
 const PATHS: usize = 3;
@@ -97,12 +97,12 @@ fn step(
         2 => {
             if let Some(tsn) = pick(model, SlotState::InFlight) {
                 let to = operation / 9 % PATHS;
-                let by = if operation > 127 { LostBy::MissingReports } else { LostBy::Timeout };
-                ring.lose(tsn, by, to);
+                let cause = if operation > 127 { Cause::MissingReports } else { Cause::Timeout };
+                ring.lose(tsn, cause, to);
                 model.take_off(tsn);
                 let entry = model.entry(tsn);
                 (entry.state, entry.path) = (SlotState::Lost, to);
-                entry.fast_retransmitted |= by == LostBy::MissingReports;
+                entry.fast_retransmitted |= cause.is_reported();
             }
         }
         3 => {

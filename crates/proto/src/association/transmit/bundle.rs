@@ -3,8 +3,8 @@
 use anabranch_wire::{HEADER_LEN, NrSack, PacketWriter, Sack, Tsn};
 
 use super::Association;
-use super::rules::Budget;
 use crate::marks::mark;
+use crate::send::{Budget, Carrier};
 use crate::time::Instant;
 
 impl Association {
@@ -24,6 +24,7 @@ impl Association {
         let mut first = 0;
         let mut limit = full;
         let mut budget = Budget::default();
+        let first_number = self.sender.packet_number(path);
         for segment in 0..max_segments.max(1) {
             let mut packet = PacketWriter::new(buf, header, limit);
             budget.short = limit < full - full / 4;
@@ -40,8 +41,9 @@ impl Association {
                 first = self.finish(packet);
                 break;
             }
-            let repairs = self.outstanding.lost_chunks() > 0;
-            let sends_data = self.state.sends_data() && self.data_may_follow(now, path);
+            let repairs = self.sender.has_losses();
+            let sends_data =
+                self.state.sends_data() && self.sender.data_may_follow(now, path, &self.paths);
             let answers = self.sack_wanted(path, sends_data);
             let mut stamp = 0;
             if self.timestamps.in_use && (sends_data || answers) {
@@ -53,25 +55,41 @@ impl Association {
             let data_from = packet.len();
             let bare = HEADER_LEN + stamp;
             let mut mixed = data_from > bare;
-            let number = self.packet_number(path) + segment as u64;
+            let carrier = Carrier { path, number: first_number + segment as u64 };
             if sends_data {
                 if segment == 0 {
                     // Before retransmissions, too: after a failover they are the first to leave.
-                    self.apply_idle(now, path);
+                    self.sender.apply_idle(now, path, &self.paths);
                 }
-                if data_from == bare && self.oversized(path, limit - stamp) {
+                if data_from == bare && self.sender.is_oversized(path, limit - stamp) {
                     packet.cancel();
                     if segment > 0 {
                         // Longer than the packets before it: it begins the next batch.
                         break;
                     }
-                    return (self.send_oversized(now, path, header, number, buf), true);
+                    return (self.send_oversized(now, carrier, buf), true);
                 }
                 // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
-                mixed |= self.write_retransmissions(now, path, number, &mut budget, &mut packet);
+                mixed |= self.sender.write_retransmissions(
+                    now,
+                    carrier,
+                    &mut budget,
+                    &mut packet,
+                    &mut self.paths,
+                );
                 // Without repairs new data is what may follow; after them it is another question.
-                if !repairs || (self.carries_new(path) && self.may_send_new(now, path)) {
-                    self.write_new_data(now, path, number, &mut budget, &mut packet);
+                if !repairs
+                    || (self.sender.carries_new(path, &self.paths)
+                        && self.sender.may_send_new(now, path, &self.paths))
+                {
+                    budget.one_chunk = self.buggify(1);
+                    self.sender.write_new_data(
+                        now,
+                        carrier,
+                        &mut budget,
+                        &mut packet,
+                        &mut self.paths,
+                    );
                 }
             }
             if packet.len() == bare {
@@ -93,10 +111,16 @@ impl Association {
                 break;
             }
         }
-        if let (Some(pacer), true) = (&mut self.paths[path].pacer, budget.bytes > 0) {
-            pacer.sent(budget.bytes);
-        }
+        self.sender.end_batch(path, &budget);
         (first, false)
+    }
+
+    /// Sends a chunk that was cut for a larger path MTU.
+    fn send_oversized(&mut self, now: Instant, carrier: Carrier, buf: &mut Vec<u8>) -> usize {
+        let mut packet = PacketWriter::new(buf, self.header(), usize::from(u16::MAX));
+        self.sender.write_oversized(now, carrier, &mut packet, &mut self.paths);
+        self.paths[carrier.path].stats.data_packets_sent += 1;
+        self.finish(packet)
     }
 
     /// Whether an acknowledgement belongs into a packet, because it is due or can travel with

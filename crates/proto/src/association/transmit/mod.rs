@@ -1,16 +1,12 @@
 //! What is sent next, and on which path.
 //!
 //! The files beside this one fill the packet: `bundle` puts it together, with the chunks of
-//! `control` and `data`; `probe` has the packets that probe a path. `rules` says what may leave,
-//! `multipath` on which of several paths, and `blocked` what keeps it from leaving.
+//! `control` and the sender's data; `probe` has the packets that probe a path. What data may leave,
+//! and on which of several paths, the sender says (`send/sender`).
 
-mod blocked;
 mod bundle;
 mod control;
-mod data;
-mod multipath;
 mod probe;
-mod rules;
 
 use anabranch_wire::{PacketWriter, Tsn};
 
@@ -66,10 +62,8 @@ impl Association {
             let state = &mut self.paths[path];
             let packets = len.div_ceil(first.max(1)) as u64;
             state.stats.packets_sent += packets;
-            state.next_packet += packets;
             state.stats.bytes_sent += len as u64;
-            self.packets += packets;
-            return Some(Transmit {
+            let transmit = Transmit {
                 local: state.local,
                 remote: state.remote,
                 remote_udp_port: challenged.unwrap_or(state.remote_udp_port),
@@ -78,8 +72,12 @@ impl Association {
                 segment_size: first,
                 dont_fragment: !fragmentable,
                 out_of_the_blue: false,
-            });
+            };
+            self.sender.count_packets(path, packets);
+            self.tell_expired();
+            return Some(transmit);
         }
+        self.tell_expired();
         self.note_blocking(now);
         // Control chunks are rare; an idle association keeps no memory for them.
         if self.control.is_empty() {
@@ -91,6 +89,7 @@ impl Association {
     /// Whether [`poll_transmit`](Self::poll_transmit) would send something.
     pub(crate) fn wants_to_send(&mut self, now: Instant) -> bool {
         let wants = self.next_turn(now).is_some();
+        self.tell_expired();
         if !wants {
             self.note_blocking(now);
         }
@@ -129,15 +128,22 @@ impl Association {
         if self.state.acknowledges() && self.acknowledger.due() {
             return Some(Turn::Data(self.sack_path));
         }
-        if self.outstanding.lost_chunks() > 0 {
-            self.retransmit_asap();
-            let ready = (0..self.paths.len()).find(|path| self.may_retransmit(now, *path));
-            if ready.is_some() {
-                return ready.map(Turn::Data);
+        if self.sender.has_losses() {
+            self.sender.retransmit_asap(&self.paths);
+            if let Some(path) = self.sender.path_for_repairs(now) {
+                return Some(Turn::Data(path));
             }
         }
-        let path = self.path_for_new(now)?;
-        self.may_send_new(now, path).then_some(Turn::Data(path))
+        let path = self.sender.path_for_new(now, &self.paths)?;
+        let may = self.state.sends_data() && self.sender.may_send_new(now, path, &self.paths);
+        may.then_some(Turn::Data(path))
+    }
+
+    /// Nothing more leaves now.
+    fn note_blocking(&mut self, now: Instant) {
+        if self.is_established() {
+            self.sender.note_blocking(now, self.state.sends_data(), &self.paths);
+        }
     }
 
     pub(super) fn finish(&self, packet: PacketWriter<'_>) -> usize {

@@ -58,7 +58,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::send::{Fragment, LostBy};
+    use crate::send::{Cause, Fragment};
     use crate::time::Instant;
 
     /// TSNs 1 to 6, the odd ones on path 0, the even ones on path 1, 10 bytes each.
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(ring.pseudo_cumack(1), first(4));
         assert_eq!(ring.oldest_packet(1), Some(2));
         // 1 is lost and goes out again on the other path.
-        ring.lose(1, LostBy::Timeout, 1);
+        ring.lose(1, Cause::Timeout, 1);
         assert_eq!((ring.pseudo_cumack(0), ring.pseudo_cumack(1)), (first(3), first(4)));
         ring.retransmitted(Instant::ZERO, 1, 1, 4, true, false);
         let both = PseudoCumack { first: Some(4), again: Some(1) };
@@ -104,7 +104,7 @@ mod tests {
     fn what_is_kept_stands_with_the_path_that_had_it_last() {
         let mut ring = ring();
         assert_eq!((ring.held_on(0), ring.held_on(1)), (30, 30));
-        ring.lose(3, LostBy::Timeout, 1);
+        ring.lose(3, Cause::Timeout, 1);
         assert_eq!((ring.held_on(0), ring.held_on(1)), (20, 40));
         ring.redirect_lost(1, 0);
         assert_eq!((ring.held_on(0), ring.held_on(1)), (30, 30));

@@ -2,29 +2,27 @@
 
 use anabranch_wire::Data;
 
-use super::Association;
+use super::Sender;
+use crate::path::Paths;
 use crate::send::Held;
 use crate::time::Instant;
 
-impl Association {
+impl Sender {
     /// Nothing more leaves now; tells the instruments which full buffer is to blame, if one is.
-    pub(super) fn note_blocking(&mut self, now: Instant) {
-        if !self.is_established() {
-            return;
-        }
-        let wants = !self.send.is_empty() || self.send.blocked;
-        let held =
-            if wants && self.state.sends_data() { self.held_back(now) } else { Held::default() };
+    /// `may_send`: the association's state lets data go.
+    pub(crate) fn note_blocking(&mut self, now: Instant, may_send: bool, paths: &Paths) {
+        let wants = !self.queue.is_empty() || self.queue.blocked;
+        let held = if wants && may_send { self.held_back(now, paths) } else { Held::default() };
         let recovering = self.occupancy.in_recovery();
         self.blocking.note(now, held, recovering, self.outstanding.base());
     }
 
     /// The buffer without room for the next chunk, if a path has room for it.
-    fn held_back(&mut self, now: Instant) -> Held {
+    fn held_back(&mut self, now: Instant, paths: &Paths) -> Held {
         let mut shares = None;
-        for path in 0..self.paths.len() {
-            if self.carries_new(path) && self.has_room(now, path) {
-                let full = self.full_shares(path);
+        for path in 0..paths.len() {
+            if self.carries_new(path, paths) && self.has_room(now, path) {
+                let full = self.full_shares(path, paths);
                 shares = Some(full);
                 if !full.any() {
                     break;
@@ -32,13 +30,13 @@ impl Association {
             }
         }
         let Some(shares) = shares else { return Held::default() };
-        let full = self.amdcs() - Data::HEADER_LEN;
+        let full = paths.amdcs() - Data::HEADER_LEN;
         match self.next_chunk(full, full, true) {
-            Some(next) if next > self.peer_rwnd as usize => {
+            Some(next) if next > self.window.left() => {
                 Held { by_receive_window: true, ..Held::default() }
             }
             Some(_) => shares,
-            None => Held { by_send_buffer: self.send.is_empty(), ..Held::default() },
+            None => Held { by_send_buffer: self.queue.is_empty(), ..Held::default() },
         }
     }
 }

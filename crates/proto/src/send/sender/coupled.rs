@@ -1,18 +1,23 @@
 //! The congestion windows of all paths, for the coupling of one with the others.
 
-use super::Association;
+use super::Sender;
 use crate::congestion::{Coupling, PathView};
+use crate::path::Path;
 
-impl Association {
+impl Sender {
     /// Writes down how all paths are, with so many bytes in flight on each, unless the paths do not
     /// depend on each other.
-    pub(super) fn view_paths(&mut self, flight: impl Fn(&Self, usize) -> usize) -> Coupling {
+    pub(super) fn view_paths(
+        &mut self,
+        paths: &[Path],
+        flight: impl Fn(&Self, usize) -> usize,
+    ) -> Coupling {
         let coupling = self.config.concurrent().map_or(Coupling::Uncoupled, |m| m.coupling);
         if coupling != Coupling::Uncoupled {
-            let mut views = std::mem::take(&mut self.path_views);
+            let mut views = std::mem::take(&mut self.views);
             views.clear();
-            views.extend(self.paths.iter().enumerate().map(|(index, path)| {
-                let congestion = &path.congestion;
+            views.extend(self.lanes.iter().zip(paths).enumerate().map(|(index, (lane, path))| {
+                let congestion = &lane.congestion;
                 PathView {
                     window: congestion.cwnd().min(flight(self, index)),
                     ssthresh: congestion.ssthresh(),
@@ -21,7 +26,7 @@ impl Association {
                     loss_interval: congestion.loss_interval(),
                 }
             }));
-            self.path_views = views;
+            self.views = views;
         }
         coupling
     }
@@ -30,8 +35,14 @@ impl Association {
     pub(super) fn view_paths_at_loss(
         &mut self,
         lossy: usize,
+        paths: &[Path],
         flight: impl Fn(&Self, usize) -> usize,
     ) -> Coupling {
-        self.view_paths(|all, index| if index == lossy { usize::MAX } else { flight(all, index) })
+        self.view_paths(
+            paths,
+            |sender, index| {
+                if index == lossy { usize::MAX } else { flight(sender, index) }
+            },
+        )
     }
 }

@@ -1,66 +1,92 @@
-//! DATA chunks: retransmissions, and new data cut into fragments as there is room.
+//! DATA chunks in packets: retransmissions, and new data cut into fragments as there is room.
 
-use anabranch_wire::{Data, HEADER_LEN, Header, PacketWriter, Tsn};
+use anabranch_wire::{Data, HEADER_LEN, PacketWriter, Tsn};
 
-use super::Association;
-use super::rules::{Budget, MAX_OUTSTANDING};
+use super::Sender;
+use super::rules::MAX_OUTSTANDING;
 use crate::marks::mark;
+use crate::path::{Path, Paths};
 use crate::time::Instant;
 
-impl Association {
-    /// Whether the next retransmission is larger than the path carries now.
-    pub(super) fn oversized(&self, path: usize, limit: usize) -> bool {
+/// Data that leaves in one call.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    packets: usize,
+    pub(super) bytes: usize,
+    /// Packets are limited to the length of a short one that leads them.
+    pub(crate) short: bool,
+    /// No more than one new chunk a packet.
+    pub(crate) one_chunk: bool,
+    /// What pacing allowed at the start.
+    pub(super) allowance: Option<usize>,
+}
+
+/// The packet that is being filled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carrier {
+    pub(crate) path: usize,
+    /// Its number, which loss detection knows it by.
+    pub(crate) number: u64,
+}
+
+impl Carrier {
+    /// Whether the packet is larger than what every path is expected to carry.
+    fn is_large(path: &Path, packet: &PacketWriter<'_>) -> bool {
+        packet.len() + path.overhead() > usize::from(path.mtu.base())
+    }
+}
+
+impl Sender {
+    /// Whether the next retransmission is larger than a packet of `limit` bytes.
+    pub(crate) fn is_oversized(&self, path: usize, limit: usize) -> bool {
         self.outstanding
             .first_lost(path)
             .and_then(|tsn| self.outstanding.get(tsn))
             .is_some_and(|slot| HEADER_LEN + slot.size() > limit)
     }
 
-    /// A chunk that was cut for a larger path MTU goes alone, and IP may fragment it.
+    /// Puts a chunk that was cut for a larger path MTU into a packet of its own, which IP may
+    /// fragment.
     // req: rfc9260 6.9 "then IP fragmentation MUST be"
-    pub(super) fn send_oversized(
+    pub(crate) fn write_oversized(
         &mut self,
         now: Instant,
-        path: usize,
-        header: Header,
-        number: u64,
-        buf: &mut Vec<u8>,
-    ) -> usize {
+        carrier: Carrier,
+        packet: &mut PacketWriter<'_>,
+        paths: &mut Paths,
+    ) {
         mark!(Oversized);
-        let mut packet = PacketWriter::new(buf, header, usize::from(u16::MAX));
-        self.write_one_retransmission(now, path, number, &mut packet);
-        let state = &mut self.paths[path];
-        state.retransmit_at_once = false;
-        state.stats.data_packets_sent += 1;
-        self.finish(packet)
+        self.write_one_retransmission(now, carrier, packet, paths);
+        self.lanes[carrier.path].retransmit_at_once = false;
     }
 
     /// Lost chunks of a path, as many as fit; whether there was one.
     ///
     /// They are paced as new data is. The many that a full queue dropped would fill it again at
     /// once, and each acknowledgement would tell that most of them are lost again.
-    pub(super) fn write_retransmissions(
+    pub(crate) fn write_retransmissions(
         &mut self,
         now: Instant,
-        path: usize,
-        number: u64,
+        carrier: Carrier,
         budget: &mut Budget,
         packet: &mut PacketWriter<'_>,
+        paths: &mut Paths,
     ) -> bool {
-        let mut any = false;
+        let path = carrier.path;
         if !self.may_retransmit(now, path) {
-            return any;
+            return false;
         }
         // The first one after a loss waits for nothing (RFC 9260 section 7.2.4, step 3).
-        if !self.paths[path].retransmit_at_once && !self.pace(now, path, budget) {
-            return any;
+        if !self.lanes[path].retransmit_at_once && !self.pace(now, path, budget, paths) {
+            return false;
         }
         let before = packet.len();
-        while self.write_one_retransmission(now, path, number, packet) {
+        let mut any = false;
+        while self.write_one_retransmission(now, carrier, packet, paths) {
             any = true;
         }
         if any {
-            self.paths[path].retransmit_at_once = false;
+            self.lanes[path].retransmit_at_once = false;
             budget.bytes += packet.len() - before;
         }
         any
@@ -70,10 +96,11 @@ impl Association {
     fn write_one_retransmission(
         &mut self,
         now: Instant,
-        path: usize,
-        number: u64,
+        carrier: Carrier,
         packet: &mut PacketWriter<'_>,
+        paths: &mut Paths,
     ) -> bool {
+        let Carrier { path, number } = carrier;
         let Some(tsn) = self.outstanding.first_lost(path) else { return false };
         let Some(slot) = self.outstanding.get(tsn) else { return false };
         let data = Data {
@@ -90,49 +117,79 @@ impl Association {
         let length = slot.payload.len();
         let is_earliest = self.outstanding.earliest(path).is_none_or(|earliest| tsn < earliest);
         let again = self.config.recovery.multiple_fast_retransmit;
-        let large = self.is_large(path, packet);
+        let large = Carrier::is_large(&paths[path], packet);
         self.outstanding.retransmitted(now, tsn, path, number, again, large);
-        self.peer_rwnd = self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
-        for other in self.paths.iter_mut() {
+        self.window.take(length);
+        for other in &mut self.lanes {
             // req: rfc9260 6.3.1 "RTT measurements SHOULD only be made using a"
             other.timed = other.timed.filter(|(timed, _)| *timed < tsn);
         }
-        let state = &mut self.paths[path];
+        let state = &mut paths[path];
         state.stats.retransmitted_chunks += 1;
         state.stats.data_chunks_sent += 1;
         state.stats.data_bytes_sent += length as u64;
-        state.last_data = now;
+        let lane = &mut self.lanes[path];
+        lane.last_data = now;
         // req: rfc9260 6.1 "the sender MUST restart the timer if the earliest"
         // req: rfc9260 6.1 "the data sender MUST NOT restart the timer"
-        if state.t3.is_none() || is_earliest {
+        if lane.t3.is_none() || is_earliest {
             // req: rfc9260 6.3.3 "SHOULD be the one for the destination"
             // req: rfc9260 6.1 "the timer value SHOULD be adjusted according"
-            state.t3 = Some(now + state.rtt.rto());
+            lane.t3 = Some(now + state.rtt.rto());
         }
         true
     }
 
     /// Puts new data into a packet, which [`may_send_new`](Self::may_send_new) said may leave.
-    pub(super) fn write_new_data(
+    pub(crate) fn write_new_data(
         &mut self,
         now: Instant,
-        path: usize,
-        number: u64,
+        carrier: Carrier,
         budget: &mut Budget,
         packet: &mut PacketWriter<'_>,
+        paths: &mut Paths,
     ) {
-        if !self.pace(now, path, budget) {
+        let path = carrier.path;
+        if !self.pace(now, path, budget, paths) {
             return;
         }
         if budget.packets == 0 {
             self.cut_cwnd_to_burst(path);
-            if self.outstanding.flight(path) >= self.paths[path].congestion.cwnd() {
+            if self.outstanding.flight(path) >= self.lanes[path].congestion.cwnd() {
                 return;
             }
         }
         self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
-        let largest = self.amdcs() - Data::HEADER_LEN;
         let before = packet.len();
+        if !self.fill(now, carrier, budget, packet, paths) {
+            return;
+        }
+        if self.last_new != path {
+            mark!(MultipathTurn);
+            self.last_new = path;
+        }
+        let lane = &mut self.lanes[path];
+        lane.burst_left = lane.burst_left.saturating_sub(1);
+        lane.last_data = now;
+        paths[path].last_probe = now;
+        // RFC 9260 section 6.3.2, R1.
+        // req: rfc9260 6.1 "the sender MUST start that timer"
+        lane.t3.get_or_insert(now + paths[path].rtt.rto());
+        budget.packets += 1;
+        budget.bytes += packet.len() - before;
+    }
+
+    /// Cuts chunks for what is left of a packet; whether there was one.
+    fn fill(
+        &mut self,
+        now: Instant,
+        carrier: Carrier,
+        budget: &Budget,
+        packet: &mut PacketWriter<'_>,
+        paths: &mut Paths,
+    ) -> bool {
+        let Carrier { path, number } = carrier;
+        let largest = paths.amdcs() - Data::HEADER_LEN;
         let mut in_packet = false;
         // req: rfc9260 6.9 "MUST also take into account the space required"
         while let Some(room) = packet.remaining().checked_sub(Data::HEADER_LEN) {
@@ -145,21 +202,20 @@ impl Association {
             let Some(length) = self.next_chunk(room, largest, !in_packet) else { break };
             // The rest of a message may make a short packet. What follows it in the batch is no
             // longer, and cutting the next messages to that would go on for ever.
-            if budget.short && self.send.is_cut_by(length) {
+            if budget.short && self.queue.is_cut_by(length) {
                 break;
             }
             // A chunk is never cut to fit into what is left of the window.
-            if length > self.peer_rwnd as usize {
-                if in_packet || !self.may_probe_window(now) {
+            let probes = length > self.window.left();
+            if probes {
+                if in_packet || !self.may_probe_window(now, paths) {
                     break;
                 }
-                self.probing = true;
-                self.sack_since_probe = false;
-                self.counters.zero_window_probes += 1;
+                self.counts.window_probes += 1;
                 mark!(WindowProbe);
             }
-            self.probe_now = false;
-            let Some(fragment) = self.send.cut(length) else { break };
+            self.window.on_sent(probes);
+            let Some(fragment) = self.queue.cut(length) else { break };
             let ends = fragment.flags.end();
             let tsn = self.outstanding.next_tsn();
             let data = Data {
@@ -174,45 +230,32 @@ impl Association {
             if packet.data(&data).is_err() {
                 debug_assert!(false, "a fragment larger than its room");
             }
-            let large = self.is_large(path, packet);
+            let large = Carrier::is_large(&paths[path], packet);
             self.outstanding.push(fragment, path, number, large);
-            self.peer_rwnd =
-                self.peer_rwnd.saturating_sub(u32::try_from(length).unwrap_or(u32::MAX));
-            let state = &mut self.paths[path];
-            state.stats.data_chunks_sent += 1;
-            state.stats.data_bytes_sent += length as u64;
+            self.window.take(length);
+            let stats = &mut paths[path].stats;
+            stats.data_chunks_sent += 1;
+            stats.data_bytes_sent += length as u64;
             // req: rfc9260 6.3.1 "MUST be made each round trip"
-            if !self.timestamps.in_use {
-                state.timed.get_or_insert((tsn, now));
+            if !self.echoes {
+                self.lanes[path].timed.get_or_insert((tsn, now));
             }
             in_packet = true;
-            if self.probing || self.buggify(1) {
+            if self.window.is_probed() || budget.one_chunk {
                 break;
             }
             if ends {
-                self.expire_messages(now);
+                self.expire(now);
             }
         }
-        if in_packet {
-            if self.last_new != path {
-                mark!(MultipathTurn);
-                self.last_new = path;
-            }
-            let state = &mut self.paths[path];
-            state.burst_left = state.burst_left.saturating_sub(1);
-            state.last_data = now;
-            state.last_probe = now;
-            // RFC 9260 section 6.3.2, R1.
-            // req: rfc9260 6.1 "the sender MUST start that timer"
-            state.t3.get_or_insert(now + state.rtt.rto());
-            budget.packets += 1;
-            budget.bytes += packet.len() - before;
-        }
+        in_packet
     }
 
-    /// Whether a packet is larger than what every path is expected to carry.
-    fn is_large(&self, path: usize, packet: &PacketWriter<'_>) -> bool {
-        let path = &self.paths[path];
-        packet.len() + path.overhead() > usize::from(path.mtu.base())
+    /// A call of [`write_new_data`](Self::write_new_data) and its like is over, and its packets
+    /// leave.
+    pub(crate) fn end_batch(&mut self, path: usize, budget: &Budget) {
+        if let (Some(pacer), true) = (&mut self.lanes[path].pacer, budget.bytes > 0) {
+            pacer.sent(budget.bytes);
+        }
     }
 }

@@ -1,0 +1,185 @@
+//! What an acknowledgement does to the sender: windows, round-trip times, timers.
+
+use anabranch_wire::{NrSack, Tsn};
+
+use super::{Cause, Sender};
+use crate::congestion::{AckInfo, Coupled};
+use crate::marks::mark;
+use crate::path::Paths;
+use crate::recovery::ack::{AckError, Freed, Reported};
+use crate::revision::Revision;
+use crate::time::Instant;
+use crate::tsn;
+
+/// What an acknowledgement proves of a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Proof {
+    /// A chunk arrived that this path alone carried.
+    pub(crate) carried: bool,
+    /// The same, or one that it carried last.
+    pub(crate) carried_last: bool,
+}
+
+impl Sender {
+    /// Reads an acknowledgement by SACK, NR-SACK or SHUTDOWN (RFC 9260 section 6.2.1): what is
+    /// acknowledged is freed, and windows and round-trip times follow. `complete` says that it lists
+    /// all that was received. `covered_packets`: how many packets it is for, if the receiver said
+    /// so. [`recover`](Self::recover) has to follow.
+    ///
+    /// # Errors
+    /// It is older than what is known, or cannot be.
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: Instant,
+        sack: &NrSack<'_>,
+        complete: bool,
+        covered_packets: u8,
+        paths: &mut Paths,
+    ) -> Result<(), AckError> {
+        let cumulative = tsn::unwrap(self.outstanding.base(), sack.cumulative_tsn_ack.0);
+        let blocks = sack.gap_blocks.iter().map(|block| (block.start, block.end));
+        let nr_blocks = sack.nr_gap_blocks.iter().map(|block| (block.start, block.end));
+        self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
+        self.summary.split = self.config.multipath.is_on();
+        self.summary.covered_packets = covered_packets;
+        let queue = &mut self.queue;
+        let lanes = &mut self.lanes;
+        let longest_rto = paths.iter().map(|path| path.rtt.rto()).max().unwrap_or_default();
+        self.acknowledged.digest(
+            now,
+            Reported { cumulative, blocks, nr_blocks, complete, longest_rto },
+            &mut self.outstanding,
+            &mut self.summary,
+            |path, tsn| {
+                let timed = lanes[path].timed.take_if(|(timed, _)| *timed == tsn);
+                timed.map(|(_, sent)| now.saturating_since(sent))
+            },
+            |freed| match freed {
+                Freed::Slot(length) => queue.release(length),
+                Freed::Payload(length) => {
+                    mark!(NrSackFreed);
+                    queue.release_payload(length);
+                }
+            },
+        )?;
+        let gaps = !sack.gap_blocks.is_empty() || !sack.nr_gap_blocks.is_empty();
+        if gaps || complete {
+            self.occupancy.on_acknowledgement(gaps, self.summary.cumulative_advanced);
+        }
+        self.awaits_sack = false;
+        let pmdcs = paths[paths.active()].pmdcs();
+        self.window.announce(sack.a_rwnd, self.outstanding.payload_in_flight(), pmdcs);
+        self.grow_windows(now, paths);
+        Ok(())
+    }
+
+    /// Whether a TSN is one of those that left.
+    pub(crate) fn has_sent(&self, tsn: Tsn) -> bool {
+        tsn::unwrap(self.outstanding.base(), tsn.0) < self.outstanding.next_tsn()
+    }
+
+    /// The window that an acknowledgement leaves as it is, such as a SHUTDOWN, which says nothing
+    /// of it.
+    pub(crate) fn window_without_word(&self) -> u32 {
+        let in_flight = u32::try_from(self.outstanding.payload_in_flight()).unwrap_or(u32::MAX);
+        u32::try_from(self.window.left()).unwrap_or(u32::MAX).saturating_add(in_flight)
+    }
+
+    /// Whether the acknowledgement at hand has news.
+    pub(crate) fn has_news(&self) -> bool {
+        self.summary.newly_acked()
+    }
+
+    /// What the acknowledgement at hand proves of a path.
+    pub(crate) fn proof(&self, path: usize) -> Proof {
+        let ack = &self.summary.paths[path];
+        Proof { carried: ack.proven, carried_last: ack.alive }
+    }
+
+    /// Finds what the acknowledgement at hand proves lost, and sets the timers anew. All that the
+    /// association knows of its paths is known by now.
+    pub(crate) fn recover(&mut self, now: Instant, paths: &mut Paths) {
+        self.detect_losses(now, paths);
+        // RFC 9260 section 6.2.1 D v.
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            lane.recovery_exit.take_if(|exit| exit.is_reached(index, &self.outstanding));
+        }
+        self.restart_timers(now, paths);
+        if self.window.is_probed() {
+            self.after_probe(paths);
+        }
+    }
+
+    /// Congestion windows and round-trip times.
+    // req: rfc9260 7.2.4 "MUST be applied first"
+    // req: rfc9260 7.2.1 "SHOULD update its cwnd (or cwnds) apportioned"
+    fn grow_windows(&mut self, now: Instant, paths: &mut Paths) {
+        let coupling = self.view_paths(paths, |sender, index| {
+            let (at, flight) = sender.lanes[index].flight_before;
+            let flight = if at == now { flight } else { 0 };
+            flight.max(sender.summary.paths[index].flight_before)
+        });
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            let path = &mut paths[index];
+            let ack = &self.summary.paths[index];
+            if let Some(rtt) = ack.rtt {
+                path.rtt.on_measurement(rtt);
+            }
+            if ack.bytes == 0 {
+                continue;
+            }
+            path.loss.on_delivered(ack.chunks);
+            // RFC 2960 and RFC 4960, section 1.4: what was not acknowledged is outstanding, also if
+            // it is held to be lost. RFC 9260 section 2.3 excludes that.
+            let mut flight_before = ack.flight_before;
+            if self.config.revision < Revision::Rfc9260 {
+                flight_before += ack.bytes_held_lost;
+            }
+            if lane.flight_before.0 != now {
+                lane.flight_before = (now, flight_before);
+            }
+            let info = AckInfo {
+                bytes_acked: ack.bytes,
+                flight_before: lane.flight_before.1.max(flight_before),
+                all_acked: !self.outstanding.in_flight(index),
+                cumulative_advanced: if self.summary.split {
+                    ack.pseudo_cumack_advanced
+                } else {
+                    self.summary.cumulative_advanced
+                },
+                // The acknowledgement that reaches the exit point ends it, and counts.
+                in_fast_recovery: lane
+                    .recovery_exit
+                    .is_some_and(|exit| !exit.is_reached(index, &self.outstanding)),
+            };
+            lane.congestion.on_ack(&info, &Coupled::new(coupling, &self.views, index));
+            if ack.large {
+                path.mtu.on_full_size_acked();
+            }
+        }
+    }
+
+    /// An acknowledgement came while a closed window was being probed: once the window opens,
+    /// what the peer had to drop goes out again at once instead of waiting for a timer that has
+    /// backed off.
+    fn after_probe(&mut self, paths: &mut Paths) {
+        let opened = self.window.opens();
+        if opened {
+            mark!(WindowOpenedAfterProbe);
+        }
+        let done = self.outstanding.is_empty();
+        if done || opened {
+            self.window.end_probe();
+        }
+        if done || !(self.summary.cumulative_advanced || opened) {
+            return;
+        }
+        let active = paths.active();
+        for path in 0..self.lanes.len() {
+            if self.in_flight(path) {
+                self.lose_flight(path, Cause::WindowOpened, active, paths);
+            }
+        }
+        self.lanes[active].retransmit_at_once = true;
+    }
+}

@@ -1,0 +1,93 @@
+//! Which path carries new data: the one in use, or several with concurrent multipath transfer, and
+//! how much of the buffers each may hold (nat 1.2.3; the buffer splitting is that of Adhari,
+//! Dreibholz, Becke, Rathgeb, Tüxen, "Evaluation of concurrent multipath transfer over dissimilar
+//! paths", 2011).
+
+use super::Sender;
+use crate::marks::mark;
+use crate::path::Paths;
+use crate::policy::{PathChoice, RetransmissionPolicy};
+use crate::send::Held;
+use crate::time::Instant;
+
+impl Sender {
+    /// The path for the next packet of new data: the one in use, or with concurrent multipath transfer
+    /// one of those that have room.
+    pub(crate) fn path_for_new(&mut self, now: Instant, paths: &Paths) -> Option<usize> {
+        let Some(multipath) = self.config.concurrent() else { return Some(paths.active()) };
+        if self.queue.is_empty() {
+            return None;
+        }
+        let room = |path: usize| {
+            self.carries_new(path, paths)
+                && self.has_room(now, path)
+                && !self.full_shares(path, paths).any()
+        };
+        let path = multipath.path_choice.path(self.last_new, paths, room)?;
+        if multipath.path_choice == PathChoice::WindowInTurn {
+            // The turn is given on when the window is full, even if nothing may leave now.
+            self.last_new = path;
+        }
+        Some(path)
+    }
+
+    /// Whether new data may take a path, if it has room there. While no path is active the one in use
+    /// may have failed.
+    pub(crate) fn carries_new(&self, path: usize, paths: &Paths) -> bool {
+        path == paths.active() || (self.config.multipath.is_on() && paths[path].is_concurrent())
+    }
+
+    /// The buffers that are split between the paths, and of which one more packet on a path would
+    /// take more than the equal share: of the peer's window what is in flight, of the send buffer
+    /// what the path carried last and has to be kept.
+    pub(super) fn full_shares(&self, path: usize, paths: &Paths) -> Held {
+        let count = paths.iter().filter(|path| path.is_concurrent()).count();
+        let splits = self.config.concurrent().is_some_and(|multipath| multipath.buffer_split);
+        if !splits || count < 2 {
+            return Held::default();
+        }
+        let packet = paths[path].pmdcs();
+        let window = self.window.left() + self.outstanding.payload_in_flight();
+        let (flight, held) = (self.outstanding.flight(path), self.outstanding.held_on(path));
+        // A path with nothing on it may always try.
+        let exceeds = Held {
+            by_send_buffer: held > 0 && held + packet > self.config.sending.send_buffer / count,
+            by_receive_window: flight > 0 && flight + packet > window / count,
+        };
+        if exceeds.any() {
+            mark!(MultipathShare);
+        }
+        exceeds
+    }
+
+    /// Numbers the next packet on a path. With concurrent multipath transfer each path counts for
+    /// itself, because what leaves on another one says nothing about loss on this one.
+    pub(crate) fn packet_number(&self, path: usize) -> u64 {
+        match self.config.concurrent() {
+            Some(_) => self.lanes[path].next_packet,
+            None => self.next_packet,
+        }
+    }
+
+    /// RTX-ASAP: what waits for a path that is full goes out on one that has room.
+    pub(crate) fn retransmit_asap(&mut self, paths: &Paths) {
+        if self.config.paths.retransmission != RetransmissionPolicy::RtxAsap {
+            return;
+        }
+        let room = |path: usize| {
+            paths[path].is_concurrent()
+                && self.outstanding.flight(path) < self.lanes[path].congestion.cwnd()
+        };
+        let waiting = (0..paths.len()).find(|path| {
+            let at_once = self.lanes[*path].retransmit_at_once;
+            self.outstanding.first_lost(*path).is_some() && !at_once && !room(*path)
+        });
+        let Some(from) = waiting else { return };
+        let free = (0..paths.len())
+            .find(|path| self.outstanding.first_lost(*path).is_none() && room(*path));
+        if let Some(to) = free {
+            mark!(RtxAsapMoved);
+            self.redirect(from, to);
+        }
+    }
+}

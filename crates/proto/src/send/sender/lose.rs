@@ -1,0 +1,178 @@
+//! The desk for losses: every verdict that something in flight is lost, or has to leave again,
+//! becomes a retransmission, room in the peer's window, and a counter here.
+
+use super::Sender;
+use crate::path::{Path, Paths};
+use crate::policy;
+use crate::stats::Counters;
+use crate::time::Instant;
+
+/// Why a chunk goes out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Chunks sent later were acknowledged (RFC 9260 section 7.2.4).
+    MissingReports,
+    /// T3-rtx expired (RFC 9260 section 6.3.3).
+    Timeout,
+    /// This host cannot send on the path.
+    InterfaceGone,
+    /// A path that had timed out answers: what left before is not waited for.
+    PathAnswered,
+    /// The path carries only smaller packets now.
+    MtuFell,
+    /// It probed a closed window, where there is room now.
+    WindowOpened,
+    /// It went to an address or a port that is not the peer's.
+    WrongAddress,
+}
+
+impl Cause {
+    /// Whether acknowledgements proved it, and not the lack of them.
+    pub(crate) fn is_reported(self) -> bool {
+        self == Self::MissingReports
+    }
+
+    /// Whether it says something of what the path loses. Otherwise what left is known to have been
+    /// of no use.
+    pub(crate) fn is_loss(self) -> bool {
+        match self {
+            Self::MissingReports | Self::Timeout | Self::InterfaceGone | Self::PathAnswered => true,
+            Self::MtuFell | Self::WindowOpened | Self::WrongAddress => false,
+        }
+    }
+}
+
+/// Chunks that went out again, by cause.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lost {
+    missing_reports: u64,
+    timeout: u64,
+    interface_gone: u64,
+    path_answered: u64,
+    mtu_fell: u64,
+    window_opened: u64,
+    wrong_address: u64,
+}
+
+impl Lost {
+    fn by(&mut self, cause: Cause) -> &mut u64 {
+        match cause {
+            Cause::MissingReports => &mut self.missing_reports,
+            Cause::Timeout => &mut self.timeout,
+            Cause::InterfaceGone => &mut self.interface_gone,
+            Cause::PathAnswered => &mut self.path_answered,
+            Cause::MtuFell => &mut self.mtu_fell,
+            Cause::WindowOpened => &mut self.window_opened,
+            Cause::WrongAddress => &mut self.wrong_address,
+        }
+    }
+
+    pub(super) fn count(&self, counters: &mut Counters) {
+        counters.fast_retransmitted_chunks += self.missing_reports;
+        counters.timeout_retransmitted_chunks +=
+            self.timeout + self.interface_gone + self.path_answered;
+        counters.useless_retransmitted_chunks +=
+            self.mtu_fell + self.window_opened + self.wrong_address;
+    }
+}
+
+impl Sender {
+    /// The path for a chunk that path `from` lost.
+    // req: rfc9260 6.4 "SHOULD send fast retransmissions to the same"
+    pub(super) fn retransmission_path(&self, cause: Cause, from: usize, paths: &[Path]) -> usize {
+        let windows = |path: usize| policy::Windows {
+            flight: self.outstanding.flight(path),
+            cwnd: self.lanes[path].congestion.cwnd(),
+            ssthresh: self.lanes[path].congestion.ssthresh(),
+        };
+        self.config.paths.retransmission.path(cause, from, paths, windows)
+    }
+
+    /// Where what timed out on a path goes; the data path if no path is active.
+    // req: rfc7829 3.2 "SHOULD choose an alternate destination transport address in active state"
+    pub(crate) fn path_after_timeout(&self, path: usize, paths: &Paths) -> usize {
+        let to = self.retransmission_path(Cause::Timeout, path, paths);
+        if paths[to].is_active() { to } else { paths.active() }
+    }
+
+    /// A chunk in flight is held to be lost and goes out again on path `to`, or on the one that the
+    /// policy has for it. Returns the path.
+    pub(super) fn lose(
+        &mut self,
+        tsn: u64,
+        cause: Cause,
+        to: Option<usize>,
+        paths: &mut [Path],
+    ) -> usize {
+        let Some(slot) = self.outstanding.get(tsn) else { return to.unwrap_or_default() };
+        let (from, length) = (usize::from(slot.path), slot.payload.len());
+        *self.counts.lost.by(cause) += 1;
+        if cause.is_loss() {
+            paths[from].loss.on_lost(1);
+        }
+        let to = to.unwrap_or_else(|| self.retransmission_path(cause, from, paths));
+        self.outstanding.lose(tsn, cause, to);
+        // RFC 9260 section 6.2.1 C.
+        self.window.give_back(length);
+        to
+    }
+
+    /// Everything in flight on a path goes out again on path `to`. `true` if packets larger than
+    /// the base MTU were among it.
+    pub(crate) fn lose_flight(
+        &mut self,
+        path: usize,
+        cause: Cause,
+        to: usize,
+        paths: &mut [Path],
+    ) -> bool {
+        let mut large = false;
+        while let Some(tsn) = self.outstanding.earliest(path) {
+            large |= self.outstanding.get(tsn).is_some_and(|slot| slot.large);
+            self.lose(tsn, cause, Some(to), paths);
+        }
+        self.lanes[path].t3 = None;
+        large
+    }
+
+    /// What is in flight on a path, if there is anything, goes out again on path `to`, the first
+    /// packet of it at once.
+    pub(crate) fn resend(&mut self, path: usize, cause: Cause, to: usize, paths: &mut [Path]) {
+        if self.in_flight(path) {
+            self.lose_flight(path, cause, to, paths);
+            self.lanes[to].retransmit_at_once = true;
+        }
+    }
+
+    /// What waits to go out again on `from` takes path `to`.
+    pub(crate) fn redirect(&mut self, from: usize, to: usize) {
+        self.outstanding.redirect_lost(from, to);
+    }
+
+    /// A heartbeat that left at `sent` was answered on path `index`, which had timed out. What has
+    /// been in flight since before then, there or on a path that has failed, is lost: it leaves
+    /// now. `true` if there was such.
+    // exempt: rfc9260 6.3.3 "SHOULD be marked for retransmission" the timer that has backed off is not waited for when a heartbeat shows that the path works again; the window stays what the timeouts made of it
+    pub(crate) fn resume(
+        &mut self,
+        now: Instant,
+        index: usize,
+        sent: Instant,
+        paths: &mut [Path],
+    ) -> bool {
+        let rto = paths[index].rtt.rto();
+        let mut resumed = false;
+        for other in 0..self.lanes.len() {
+            if !self.in_flight(other) || (other != index && paths[other].is_active()) {
+                continue;
+            }
+            if self.lanes[other].last_data < sent {
+                resumed = true;
+                self.resend(other, Cause::PathAnswered, index, paths);
+            } else {
+                self.hasten(other, now + rto);
+            }
+        }
+        resumed
+    }
+}

@@ -1,0 +1,47 @@
+//! What the sender learns of its paths from others: their MTU, their state, and the echoes of
+//! timestamps.
+
+use std::time::Duration;
+
+use super::Sender;
+use crate::path::Path;
+use crate::time::Instant;
+
+impl Sender {
+    /// An echo measured the round-trip time of a packet that left at `sent` on a path. `false` if
+    /// there was a measurement in this round trip already.
+    pub(crate) fn takes_measurement(&mut self, now: Instant, path: usize, sent: Instant) -> bool {
+        let lane = &mut self.lanes[path];
+        let takes = sent >= lane.measured_to;
+        if takes {
+            lane.measured_to = now;
+        }
+        takes
+    }
+
+    /// The acknowledgement at hand answers a packet that left at `sent`, give or take `resolution`.
+    /// Counts and returns whether a retransmission turns out to have been needless by that.
+    pub(crate) fn finds_needless(&mut self, sent: Instant, resolution: Duration) -> bool {
+        // Only what one packet carried is surely answered by this echo.
+        let one = self.summary.lowest_packet == self.summary.highest_packet;
+        let needless =
+            one && self.summary.retransmitted_at.is_some_and(|again| sent + resolution < again);
+        self.counts.spurious += u64::from(needless);
+        needless
+    }
+
+    /// The packets of a path have another size now.
+    pub(crate) fn on_pmdcs_change(&mut self, index: usize, path: &Path) {
+        self.lanes[index].congestion.on_pmdcs_change(path.pmdcs());
+    }
+
+    /// Nothing is known any more about the network that a path leads through.
+    pub(crate) fn forget_network(&mut self, path: usize) {
+        self.lanes[path].congestion.reinitialize();
+    }
+
+    /// A path was potentially failed and answers again: its window is at least so many packets.
+    pub(crate) fn on_recovered(&mut self, path: usize, packets: u32) {
+        self.lanes[path].congestion.on_recovered(packets);
+    }
+}

@@ -1,0 +1,401 @@
+//! The sending half of an association: what waits, what is outstanding, what the peer has said of
+//! it, and what that means for windows and timers.
+//!
+//! The way of data: [`Sender::push`] takes a message; `rules` and `choice` say whether data may
+//! leave, and on which path; `fill` puts it into packets. `acknowledge` reads what the peer has,
+//! `detect` what that proves lost, and `lose` is the one place where a verdict becomes a
+//! retransmission, a lower window and a counter. `timeout` has T3-rtx. What is kept for each path is
+//! in `lane`, the peer's receive window in `window`.
+//!
+//! The sender knows nothing of the association's state. What a loss or an acknowledgement says of
+//! a path's health is the association's to decide.
+
+mod acknowledge;
+mod blocked;
+mod choice;
+mod coupled;
+mod detect;
+mod fill;
+#[cfg(any(test, feature = "invariants"))]
+mod invariants;
+mod lane;
+mod lose;
+mod measure;
+mod rules;
+mod timeout;
+mod window;
+
+use std::sync::Arc;
+
+use anabranch_wire::Tsn;
+
+pub(crate) use self::fill::{Budget, Carrier};
+use self::lane::Lane;
+pub(crate) use self::lose::Cause;
+use self::window::PeerWindow;
+use super::{Blocking, Occupancy, Outstanding, Queued, SendQueue};
+use crate::config::{AssociationConfig, BurstControl};
+use crate::congestion::PathView;
+use crate::error::SendErrorReason;
+use crate::message::{OutgoingMessage, Payload};
+use crate::path::{Path, Paths, Setup};
+use crate::recovery::ack::{AckSummary, Acknowledged};
+use crate::stats::{Counters, Statistics};
+use crate::time::Instant;
+use crate::tsn;
+
+/// What the sender has counted, but for what its parts count themselves.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    taken_back: u64,
+    spurious: u64,
+    fast_recoveries: u64,
+    t3_timeouts: u64,
+    window_probes: u64,
+    lost: lose::Lost,
+}
+
+/// The sending half of an association.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    config: Arc<AssociationConfig>,
+    queue: SendQueue,
+    outstanding: Outstanding,
+    acknowledged: Acknowledged,
+    summary: AckSummary,
+    window: PeerWindow,
+    lanes: Vec<Lane>,
+    /// How the paths are, while a window that depends on all of them changes.
+    views: Vec<PathView>,
+    /// First TSN of this side, as told in INIT or INIT ACK.
+    initial_tsn: Tsn,
+    /// Number of the next packet, whatever its path.
+    next_packet: u64,
+    /// T3-rtx expired, and all but one packet waits for a SACK.
+    awaits_sack: bool,
+    /// Timestamps measure round-trip times, and not the chunks that are sent once.
+    echoes: bool,
+    /// Path that carried new data last.
+    last_new: usize,
+    /// Messages whose lifetime ended and that the user has not been told of.
+    expired: Vec<Queued>,
+    /// What outstanding data keeps in memory.
+    occupancy: Occupancy,
+    /// How long buffers held new data back.
+    blocking: Blocking,
+    counts: Counts,
+}
+
+impl Sender {
+    /// A sender whose first chunk will have this TSN.
+    pub(crate) fn new(config: Arc<AssociationConfig>, initial_tsn: Tsn) -> Self {
+        Self {
+            queue: SendQueue::new(&config.sending),
+            config,
+            outstanding: Outstanding::new(tsn::first(initial_tsn.0)),
+            acknowledged: Acknowledged::default(),
+            summary: AckSummary::default(),
+            window: PeerWindow::UNKNOWN,
+            lanes: Vec::new(),
+            views: Vec::new(),
+            initial_tsn,
+            next_packet: 1,
+            awaits_sack: false,
+            echoes: false,
+            last_new: 0,
+            expired: Vec::new(),
+            occupancy: Occupancy::default(),
+            blocking: Blocking::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The peer lost its state, and has this receive window now: everything begins anew but the
+    /// messages that wait, and what was counted.
+    // req: rfc9260 5.2.4 "related to this peer MUST be reset"
+    pub(crate) fn restart(
+        &mut self,
+        now: Instant,
+        initial_tsn: Tsn,
+        peer_rwnd: u32,
+        paths: &Paths,
+        setup: &Setup<'_>,
+    ) {
+        self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
+        self.occupancy.on_acknowledgement(false, true);
+        self.blocking.forget_timeout();
+        let fresh = Self::new(Arc::clone(&self.config), initial_tsn);
+        let old = std::mem::replace(self, fresh);
+        self.queue = old.queue;
+        self.expired = old.expired;
+        self.occupancy = old.occupancy;
+        self.blocking = old.blocking;
+        self.counts = old.counts;
+        self.echoes = old.echoes;
+        self.window.open(peer_rwnd);
+        self.last_new = paths.active();
+        self.add_lanes(now, paths, setup);
+    }
+
+    /// Makes lanes for paths that have none.
+    pub(crate) fn add_lanes(&mut self, now: Instant, paths: &[Path], setup: &Setup<'_>) {
+        self.lanes.reserve_exact(paths.len().saturating_sub(self.lanes.len()));
+        for path in paths.iter().skip(self.lanes.len()) {
+            self.lanes.push(Lane::new(now, path, setup));
+        }
+        self.outstanding.set_paths(self.lanes.len());
+    }
+
+    /// Paths have other numbers now, or are gone: `numbers` has the new one of each. Only while
+    /// nothing is outstanding.
+    pub(crate) fn renumber(&mut self, numbers: &[Option<usize>]) {
+        debug_assert!(self.outstanding.is_empty(), "chunks know their path by its number");
+        let mut kept = numbers.iter().map(Option::is_some);
+        self.lanes.retain(|_| kept.next().unwrap_or(false));
+        self.last_new = numbers.get(self.last_new).copied().flatten().unwrap_or(0);
+        self.outstanding.set_paths(self.lanes.len());
+    }
+
+    /// Other options from now on.
+    pub(crate) fn reconfigure(&mut self, config: &Arc<AssociationConfig>) {
+        let old = std::mem::replace(&mut self.config, Arc::clone(config));
+        if old.congestion.burst != config.congestion.burst {
+            for lane in &mut self.lanes {
+                lane.set_burst(config.congestion.burst);
+            }
+            self.begin_burst();
+        }
+    }
+
+    /// First TSN of this side.
+    pub(crate) fn initial_tsn(&self) -> Tsn {
+        self.initial_tsn
+    }
+
+    /// The peer announced its receive window in the handshake.
+    pub(crate) fn open_window(&mut self, bytes: u32) {
+        self.window.open(bytes);
+    }
+
+    /// Both sides agreed on timestamps, or not.
+    pub(crate) fn measure_by_echoes(&mut self, echoes: bool) {
+        self.echoes = echoes;
+    }
+
+    /// Takes a message, or says why not.
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        message: OutgoingMessage,
+    ) -> Result<(), (SendErrorReason, OutgoingMessage)> {
+        self.queue.push(now, message)
+    }
+
+    /// A message is refused for want of memory elsewhere.
+    pub(crate) fn refuse(&mut self) {
+        self.queue.block();
+    }
+
+    /// There may be memory again.
+    pub(crate) fn room_made(&mut self) {
+        self.queue.room_made();
+    }
+
+    /// Whether a user whose message was refused is to be woken; asked once.
+    pub(crate) fn take_writable(&mut self) -> bool {
+        self.queue.take_writable()
+    }
+
+    /// Send buffer left, in bytes.
+    pub(crate) fn free(&self) -> usize {
+        self.queue.free()
+    }
+
+    /// Bytes of memory that queued and outstanding data takes.
+    pub(crate) fn buffered(&self) -> usize {
+        self.queue.buffered()
+    }
+
+    /// User bytes that are not known to have arrived.
+    pub(crate) fn pending(&self) -> usize {
+        self.queue.unsent() + self.outstanding.payload()
+    }
+
+    /// Priority of a stream: 0 goes first.
+    pub(crate) fn set_priority(&mut self, stream: u16, priority: u16) {
+        self.queue.set_priority(stream, priority);
+    }
+
+    /// Streams that this side may send on.
+    pub(crate) fn outbound_streams(&self) -> u16 {
+        self.queue.outbound_streams()
+    }
+
+    /// The peer takes so many streams. Messages for others come back.
+    // req: rfc9260 6.5 "Every DATA chunk MUST carry a valid stream"
+    pub(crate) fn agree_on_streams(&mut self, outbound: u16) -> Vec<Queued> {
+        self.queue.set_outbound_streams(outbound);
+        self.queue.refuse_streams()
+    }
+
+    /// Whether nothing waits and nothing is outstanding.
+    pub(crate) fn is_done(&self) -> bool {
+        self.queue.is_empty() && self.outstanding.is_empty()
+    }
+
+    /// Whether nothing is outstanding.
+    pub(crate) fn has_all_acknowledged(&self) -> bool {
+        self.outstanding.is_empty()
+    }
+
+    /// Whether a path has chunks in flight.
+    pub(crate) fn in_flight(&self, path: usize) -> bool {
+        self.outstanding.in_flight(path)
+    }
+
+    /// Chunks wait for their retransmission.
+    pub(crate) fn has_losses(&self) -> bool {
+        self.outstanding.lost_chunks() > 0
+    }
+
+    /// The lowest TSN that is not cumulatively acknowledged.
+    pub(crate) fn base(&self) -> u64 {
+        self.outstanding.base()
+    }
+
+    /// Allows the next Max.Burst packets: called once for every event that may let data go.
+    pub(crate) fn begin_burst(&mut self) {
+        use BurstControl::{MaxBurst, MaxBurstCutsCwnd};
+        let packets = match self.config.congestion.burst {
+            MaxBurst(packets) | MaxBurstCutsCwnd(packets) => packets,
+            // What was left of another way of bounding bursts does not go on.
+            _ => u32::MAX,
+        };
+        self.lanes.iter_mut().for_each(|lane| lane.burst_left = packets);
+    }
+
+    /// So many packets leave on a path.
+    pub(crate) fn count_packets(&mut self, path: usize, packets: u64) {
+        self.lanes[path].next_packet += packets;
+        self.next_packet += packets;
+    }
+
+    /// An idle path keeps no memory for what acknowledgements said.
+    pub(crate) fn trim(&mut self) {
+        self.summary = AckSummary::default();
+    }
+
+    /// All was acknowledged: memory that is not needed goes.
+    pub(crate) fn shrink(&mut self) {
+        self.queue.shrink();
+    }
+
+    /// Nothing is sent any more; [`take_unsent`](Self::take_unsent) has what was not.
+    pub(crate) fn stop(&mut self) {
+        self.lanes.iter_mut().for_each(Lane::stop);
+        self.window.stop();
+    }
+
+    /// Streams count from 0 again: the peer lost its state.
+    pub(crate) fn restart_streams(&mut self) {
+        self.queue.restart();
+    }
+
+    /// Gives back every message that the peer has not acknowledged, with whether a part of it was
+    /// sent.
+    pub(crate) fn take_unsent(&mut self, mut give: impl FnMut(OutgoingMessage, bool)) {
+        let mut cut = self.take_outstanding(&mut give);
+        while let Some(message) = self.queue.drain() {
+            let sent = message.begun;
+            let part = if sent { cut.take() } else { None };
+            let mut message = message.into_message();
+            if let Some(part) = part {
+                let mut data = Payload::from(part.data);
+                data.push(message.data);
+                message.data = data.into_bytes();
+            }
+            give(message, sent);
+        }
+    }
+
+    /// Gives back every outstanding message; one that was sent only in part is returned, since the
+    /// rest of it waits in the queue.
+    fn take_outstanding(
+        &mut self,
+        give: &mut impl FnMut(OutgoingMessage, bool),
+    ) -> Option<OutgoingMessage> {
+        let mut open: Option<(OutgoingMessage, Payload)> = None;
+        loop {
+            let context = self.outstanding.context(self.outstanding.base());
+            let slot = self.outstanding.pop()?;
+            self.queue.release(slot.payload.len());
+            let (mut message, data) = match open.take() {
+                Some((message, mut data)) if !slot.flags.begin() => {
+                    data.push(slot.payload);
+                    (message, data)
+                }
+                _ => (
+                    OutgoingMessage {
+                        unordered: slot.flags.unordered(),
+                        context,
+                        ..OutgoingMessage::new(slot.stream, slot.ppid, bytes::Bytes::new())
+                    },
+                    Payload::from(slot.payload),
+                ),
+            };
+            if slot.flags.end() {
+                message.data = data.into_bytes();
+                give(message, true);
+            } else if self.outstanding.is_empty() {
+                message.data = data.into_bytes();
+                return Some(message);
+            } else {
+                open = Some((message, data));
+            }
+        }
+    }
+
+    /// Gives up messages at the head of the queue whose lifetime is over.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        while let Some(message) = self.queue.expire(now) {
+            self.expired.push(message);
+        }
+    }
+
+    /// Gives up all messages whose lifetime is over, wherever they stand.
+    pub(crate) fn expire_all(&mut self, now: Instant) -> Vec<Queued> {
+        self.queue.expire_all(now)
+    }
+
+    /// Messages that [`expire`](Self::expire) gave up, to tell the user.
+    pub(crate) fn take_expired(&mut self) -> Vec<Queued> {
+        std::mem::take(&mut self.expired)
+    }
+
+    /// Adds to what an association has counted.
+    pub(crate) fn count(&self, counters: &mut Counters) {
+        let counts = &self.counts;
+        counters.taken_back_chunks += counts.taken_back;
+        counters.spurious_retransmissions += counts.spurious;
+        counters.fast_recoveries += counts.fast_recoveries;
+        counters.t3_timeouts += counts.t3_timeouts;
+        counters.zero_window_probes += counts.window_probes;
+        counts.lost.count(counters);
+    }
+
+    /// Adds to the statistics of an association.
+    pub(crate) fn describe(&self, statistics: &mut Statistics) {
+        statistics.send_queue_bytes = self.queue.unsent();
+        statistics.outstanding_bytes = self.outstanding.payload_in_flight();
+        statistics.outstanding_chunks = self.outstanding.len();
+        statistics.retransmission_queue = self.occupancy.statistics(self.outstanding.held());
+        statistics.blocking = self.blocking.statistics();
+        statistics.peer_rwnd = self.window.left() as u32;
+        self.count(&mut statistics.counters);
+        for (index, (path, lane)) in statistics.paths.iter_mut().zip(&self.lanes).enumerate() {
+            path.cwnd = lane.congestion.cwnd();
+            path.ssthresh = lane.congestion.ssthresh();
+            path.flight = self.outstanding.flight(index);
+        }
+    }
+}

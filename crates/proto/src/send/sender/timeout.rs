@@ -1,0 +1,109 @@
+//! T3-rtx (RFC 9260 sections 6.3.2 and 6.3.3), and what it does to windows.
+
+use super::{Cause, Sender};
+use crate::congestion::Coupled;
+use crate::marks::mark;
+use crate::path::Paths;
+use crate::time::Instant;
+
+impl Sender {
+    /// When T3-rtx of a path expires.
+    pub(crate) fn t3(&self, path: usize) -> Option<Instant> {
+        self.lanes[path].t3
+    }
+
+    /// T3-rtx of a path, if it runs, expires at the latest then.
+    pub(crate) fn hasten(&mut self, path: usize, at: Instant) {
+        if let Some(t3) = &mut self.lanes[path].t3 {
+            *t3 = (*t3).min(at);
+        }
+    }
+
+    /// The earliest of the sender's own deadlines that belong to one path.
+    pub(crate) fn pacing_deadline(&self, path: usize) -> Option<Instant> {
+        self.lanes[path].paced_until
+    }
+
+    /// Pacing may be over.
+    pub(crate) fn on_pacing_deadline(&mut self, now: Instant, path: usize) {
+        self.lanes[path].paced_until.take_if(|until| *until <= now);
+    }
+
+    /// When [`on_window_deadline`](Self::on_window_deadline) is wanted.
+    pub(crate) fn window_deadline(&self) -> Option<Instant> {
+        self.window.deadline()
+    }
+
+    /// A closed window may be probed.
+    pub(crate) fn on_window_deadline(&mut self) {
+        self.window.on_deadline();
+    }
+
+    /// When [`expire_all`](Self::expire_all) is wanted.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        self.queue.next_expiry()
+    }
+
+    /// T3-rtx of a path expired, or it is as if it had: windows and the timer back off. `true` if
+    /// that says nothing of path or peer, because the peer answers probes of its closed window.
+    // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
+    pub(crate) fn begin_timeout(&mut self, index: usize, paths: &mut Paths) -> bool {
+        self.lanes[index].t3 = None;
+        self.counts.t3_timeouts += 1;
+        paths[index].stats.t3_timeouts += 1;
+        let closed = self.window.is_closed(paths[paths.active()].pmdcs());
+        let excused = self.window.on_timeout(closed);
+        if excused {
+            mark!(TimeoutExcused);
+        } else {
+            mark!(Timeout);
+            // RFC 9260 section 6.3.3, E1.
+            let number = self.packet_number(index);
+            let coupling = self
+                .view_paths_at_loss(index, paths, |sender, path| sender.outstanding.flight(path));
+            let coupled = Coupled::new(coupling, &self.views, index);
+            self.lanes[index].congestion.on_timeout(&coupled);
+            self.lanes[index].lowered_at = number;
+            paths[index].stats.timeout_runs.on_timeout();
+            self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
+        }
+        // RFC 9260 section 6.3.3, E2.
+        paths[index].rtt.back_off();
+        self.lanes[index].recovery_exit = None;
+        self.lanes[index].timed = None;
+        excused
+    }
+
+    /// What was in flight then goes out again on path `to`. `true` if packets larger than the base
+    /// MTU were among it.
+    pub(crate) fn finish_timeout(
+        &mut self,
+        index: usize,
+        cause: Cause,
+        to: usize,
+        paths: &mut Paths,
+    ) -> bool {
+        if to != index {
+            mark!(RetransmittedElsewhere);
+        }
+        let large = self.lose_flight(index, cause, to, paths);
+        // RFC 9260 section 6.3.3, E3.
+        self.lanes[to].retransmit_at_once = true;
+        self.awaits_sack = self.config.recovery.one_packet_after_timeout;
+        self.begin_burst();
+        large
+    }
+
+    /// T3-rtx of every path after an acknowledgement (RFC 9260 section 6.3.2).
+    pub(super) fn restart_timers(&mut self, now: Instant, paths: &Paths) {
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            // RFC 9260 section 6.3.2, R2.
+            if !self.outstanding.in_flight(index) {
+                lane.t3 = None;
+            // RFC 9260 section 6.3.2, R3 and R4.
+            } else if self.summary.paths[index].earliest || lane.t3.is_none() {
+                lane.t3 = Some(now + paths[index].rtt.rto());
+            }
+        }
+    }
+}

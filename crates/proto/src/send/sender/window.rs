@@ -1,0 +1,201 @@
+//! The peer's receive window as this side knows it, and probes of it while it is closed
+//! (RFC 9260 sections 6.1 and 6.2.1).
+
+use crate::time::Instant;
+
+/// How a closed window is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probe {
+    /// Not at all.
+    None,
+    /// One chunk may leave from this time on.
+    Waits(Instant),
+    /// One chunk may leave now.
+    Due,
+    /// What is in flight probes: it may have been dropped for want of room. Whether a SACK has come
+    /// since it left.
+    InFlight { answered: bool },
+}
+
+/// The peer's receive window.
+#[derive(Debug)]
+pub(super) struct PeerWindow {
+    /// Bytes of user data that the peer has room for, beside what is in flight.
+    left: u32,
+    /// What the last acknowledgement announced, and the most that ever was.
+    announced: u32,
+    largest: u32,
+    /// The last announcement opened it.
+    opens: bool,
+    probe: Probe,
+}
+
+impl PeerWindow {
+    /// Before the peer has said anything.
+    pub(super) const UNKNOWN: Self =
+        Self { left: 0, announced: u32::MAX, largest: 0, opens: false, probe: Probe::None };
+
+    /// The peer announced it in the handshake.
+    pub(super) fn open(&mut self, bytes: u32) {
+        (self.left, self.announced, self.largest) = (bytes, bytes, bytes);
+    }
+
+    /// An acknowledgement announced it, with so many bytes of user data still in flight. `pmdcs`:
+    /// bytes of a chunk of ordinary size.
+    // req: rfc9260 6.2.1 "SHOULD use the following rules to calculate"
+    pub(super) fn announce(&mut self, bytes: u32, in_flight: usize, pmdcs: usize) {
+        let was_closed = self.is_closed(pmdcs);
+        self.announced = bytes;
+        self.largest = self.largest.max(bytes);
+        self.opens = was_closed && !self.is_closed(pmdcs);
+        // RFC 9260 section 6.2.1 D ii.
+        self.left = bytes.saturating_sub(u32::try_from(in_flight).unwrap_or(u32::MAX));
+        if let Probe::InFlight { answered } = &mut self.probe {
+            *answered = true;
+        }
+    }
+
+    /// User data leaves.
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
+    /// User data is held to be lost (RFC 9260 section 6.2.1 C).
+    pub(super) fn give_back(&mut self, bytes: usize) {
+        self.left = self.left.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
+    /// Bytes that may leave.
+    pub(super) fn left(&self) -> usize {
+        self.left as usize
+    }
+
+    /// Half of the largest window seen: the most that one chunk takes of a window that is never as
+    /// large as a packet.
+    pub(super) fn half_of_largest(&self) -> usize {
+        self.largest as usize / 2
+    }
+
+    /// Whether the peer announced less room than a chunk of ordinary size takes, `pmdcs`, or one of
+    /// the size that its window lets through.
+    pub(super) fn is_closed(&self, pmdcs: usize) -> bool {
+        (self.announced as usize) < pmdcs.min(self.half_of_largest())
+    }
+
+    /// Whether the last acknowledgement found it closed and opened it.
+    pub(super) fn opens(&self) -> bool {
+        self.opens
+    }
+
+    /// Data waits for room, and nothing is outstanding: it may be probed from then on.
+    pub(super) fn wait(&mut self, until: Instant) {
+        if self.probe == Probe::None {
+            self.probe = Probe::Waits(until);
+        }
+    }
+
+    /// There is room for what waits.
+    pub(super) fn has_room(&mut self) {
+        if let Probe::Waits(_) = self.probe {
+            self.probe = Probe::None;
+        }
+    }
+
+    /// When [`on_deadline`](Self::on_deadline) is wanted.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self.probe {
+            Probe::Waits(until) => Some(until),
+            Probe::None | Probe::Due | Probe::InFlight { .. } => None,
+        }
+    }
+
+    /// The time has come for a probe.
+    pub(super) fn on_deadline(&mut self) {
+        self.probe = Probe::Due;
+    }
+
+    /// Whether a chunk may leave that there is no room for.
+    pub(super) fn may_be_probed(&self) -> bool {
+        self.probe == Probe::Due
+    }
+
+    /// A chunk leaves; `probes` if there is no room for it.
+    pub(super) fn on_sent(&mut self, probes: bool) {
+        if probes {
+            self.probe = Probe::InFlight { answered: false };
+        } else if self.probe == Probe::Due {
+            self.probe = Probe::None;
+        }
+    }
+
+    /// Whether what is in flight probes the window.
+    pub(super) fn is_probed(&self) -> bool {
+        matches!(self.probe, Probe::InFlight { .. })
+    }
+
+    /// Whether what probes it is waited for no longer: all was acknowledged, or there is room.
+    pub(super) fn end_probe(&mut self) {
+        self.probe = Probe::None;
+    }
+
+    /// T3-rtx expired with the window `closed` or not. `true` if the peer has answered what probed
+    /// it. What is sent again while it is closed probes it.
+    pub(super) fn on_timeout(&mut self, closed: bool) -> bool {
+        let answered = self.probe == Probe::InFlight { answered: true };
+        if closed || self.is_probed() {
+            self.probe = Probe::InFlight { answered: false };
+        }
+        closed && answered
+    }
+
+    /// Nothing is sent any more.
+    pub(super) fn stop(&mut self) {
+        self.has_room();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_closed_window_is_probed_once_in_an_rto_and_the_answer_excuses_the_timeout() {
+        let mut window = PeerWindow::UNKNOWN;
+        window.open(3000);
+        assert!(!window.is_closed(1452));
+        window.announce(0, 0, 1452);
+        assert!(window.is_closed(1452) && !window.may_be_probed());
+        let due = Instant::ZERO + Duration::from_secs(1);
+        window.wait(due);
+        window.wait(due + Duration::from_secs(1));
+        assert_eq!(window.deadline(), Some(due), "armed once");
+        window.on_deadline();
+        assert!(window.may_be_probed() && window.deadline().is_none());
+        window.on_sent(true);
+        assert!(window.is_probed() && !window.may_be_probed());
+        assert!(!window.on_timeout(true), "nothing has come");
+        window.announce(0, 1000, 1452);
+        assert!(window.on_timeout(true));
+        assert!(!window.on_timeout(true), "the answer was to what was sent before");
+        assert!(!window.opens());
+        window.announce(3000, 0, 1452);
+        assert!(window.opens());
+        window.end_probe();
+        assert_eq!(window.left(), 3000);
+    }
+
+    #[test]
+    fn what_is_lost_makes_room_again() {
+        let mut window = PeerWindow::UNKNOWN;
+        window.open(5000);
+        window.take(1200);
+        window.take(1200);
+        assert_eq!(window.left(), 2600);
+        window.give_back(1200);
+        assert_eq!(window.left(), 3800);
+        window.take(9000);
+        assert_eq!(window.left(), 0);
+    }
+}
