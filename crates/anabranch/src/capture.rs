@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anabranch_pcapng::{Headers, interface_description, packet, section_header};
+use anabranch_pcapng::{Carrier, Headers, interface_description, packet, section_header};
 use anabranch_proto::{Ecn, Encapsulation, Instant};
 
 /// Bytes collected before they are handed to the writing thread.
@@ -25,7 +25,7 @@ const MOST_WAITING: usize = 64 << 20;
 /// A capture in progress.
 #[derive(Debug)]
 pub(crate) struct Capture {
-    encapsulation: Encapsulation,
+    carrier: Carrier,
     pending: Vec<u8>,
     /// Added to the engine's time to get nanoseconds since 1970.
     epoch: u64,
@@ -61,8 +61,12 @@ impl Capture {
         let writer = std::thread::Builder::new()
             .name("pcapng".into())
             .spawn(move || write_chunks(&name, file, &received, &shared))?;
+        let carrier = match encapsulation {
+            Encapsulation::Ip => Carrier::Ip,
+            Encapsulation::Udp => Carrier::Udp,
+        };
         Ok(Self {
-            encapsulation,
+            carrier,
             pending: Vec::with_capacity(CHUNK),
             epoch: u64::try_from(since_1970.as_nanos()).unwrap_or(0).saturating_sub(now.as_nanos()),
             chunks: Some(chunks),
@@ -91,7 +95,8 @@ impl Capture {
                 continue;
             }
             let time = self.epoch.saturating_add(now.as_nanos());
-            let headers = Headers { encapsulation: self.encapsulation, from, to, ecn };
+            let ecn = ecn.map_or(0, Ecn::bits);
+            let headers = Headers { carrier: self.carrier, from, to, ecn };
             packet(&mut self.pending, 0, time, &headers, payload);
             if self.pending.len() >= CHUNK {
                 self.flush();

@@ -1,4 +1,4 @@
-//! Endpoints of the protocol engine on a network in virtual time, for tests.
+//! What tests put on a network in virtual time.
 //!
 //! Tests of single situations drive a [`Network`] by hand, mostly through [`Pair`]. The
 //! [`swarm`] draws everything from a seed and judges by an oracle that sees both ends. The
@@ -11,5 +11,6 @@ pub mod odometer;
 mod pair;
 
 pub use anabranch_swarm as swarm;
-pub use anabranch_swarm::{Datagram, Network, Node, PathMtu, Sight, Trace, Verdict, craft, oracle};
+pub use anabranch_swarm::oracle;
+pub use anabranch_testnet::{Datagram, Network, Node, PathMtu, Sight, Trace, Verdict, craft, pump};
 pub use pair::{Pair, addresses};

@@ -5,17 +5,16 @@
 //! header, are made up from its addresses.
 //!
 //! ```
-//! use anabranch_pcapng::{Headers, interface_description, packet, section_header};
-//! use anabranch_proto::Encapsulation;
+//! use anabranch_pcapng::{Carrier, Headers, interface_description, packet, section_header};
 //!
 //! let mut file = Vec::new();
 //! section_header(&mut file);
 //! interface_description(&mut file, "eth0");
 //! let headers = Headers {
-//!     encapsulation: Encapsulation::Ip,
+//!     carrier: Carrier::Ip,
 //!     from: "10.0.0.1:0".parse()?,
 //!     to: "10.0.0.2:0".parse()?,
-//!     ecn: None,
+//!     ecn: 0,
 //! };
 //! packet(&mut file, 0, 1_500_000_000, &headers, &[0; 12]);
 //! assert_eq!(file.len() % 4, 0);
@@ -25,7 +24,6 @@
 
 use std::net::SocketAddr;
 
-use anabranch_proto::{Ecn, Encapsulation};
 use etherparse::{IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, UdpHeader};
 
 /// Block types of pcapng.
@@ -113,27 +111,36 @@ pub fn packet(out: &mut Vec<u8>, interface: u32, time: u64, headers: &Headers, p
     });
 }
 
+/// What carries an SCTP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// IP, as protocol 132.
+    Ip,
+    /// UDP (RFC 6951).
+    Udp,
+}
+
 /// What the headers before an SCTP packet say.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers {
     /// What carries the packet.
-    pub encapsulation: Encapsulation,
+    pub carrier: Carrier,
     /// Source address, and UDP port if there is one.
     pub from: SocketAddr,
     /// Destination address, and UDP port if there is one. Of the same family.
     pub to: SocketAddr,
-    /// ECN codepoint.
-    pub ecn: Option<Ecn>,
+    /// ECN codepoint: two bits (RFC 3168 section 5), of which 0 is 'not ECN-capable'.
+    pub ecn: u8,
 }
 
 impl Headers {
     /// Appends the IP header, and the UDP header if there is one.
     fn write(&self, out: &mut Vec<u8>, payload: &[u8]) {
         const HOPS: u8 = 64;
-        let ecn = self.ecn.map_or(0, Ecn::bits);
-        let (protocol, header) = match self.encapsulation {
-            Encapsulation::Udp => (IpNumber::UDP, UdpHeader::LEN),
-            Encapsulation::Ip => (IpNumber::SCTP, 0),
+        let ecn = self.ecn & 3;
+        let (protocol, header) = match self.carrier {
+            Carrier::Udp => (IpNumber::UDP, UdpHeader::LEN),
+            Carrier::Ip => (IpNumber::SCTP, 0),
         };
         let length = u16::try_from(header + payload.len()).unwrap_or(u16::MAX);
         let (source, destination) = (self.from.port(), self.to.port());
@@ -165,7 +172,7 @@ impl Headers {
             }
             _ => return,
         };
-        if let (Encapsulation::Udp, Ok(udp)) = (self.encapsulation, udp) {
+        if let (Carrier::Udp, Ok(udp)) = (self.carrier, udp) {
             out.extend_from_slice(&udp.to_bytes());
         }
     }
@@ -192,10 +199,10 @@ mod tests {
     #[test]
     fn packets_name_their_interface() {
         let headers = Headers {
-            encapsulation: Encapsulation::Ip,
+            carrier: Carrier::Ip,
             from: "[fd00::1]:0".parse().unwrap(),
             to: "[fd00::2]:0".parse().unwrap(),
-            ecn: None,
+            ecn: 0,
         };
         let mut out = Vec::new();
         packet(&mut out, 3, 7, &headers, &[1, 2, 3, 4]);

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use anabranch_harness::pump::{self, Batch};
 use anabranch_proto::{
     AssociationConfig, AssociationId, ConnectRequest, Endpoint, EndpointConfig, Instant,
-    OutgoingMessage, Ppid, Received, Transmit,
+    OutgoingMessage, Ppid, Received,
 };
 use anabranch_wire::Packet;
 use bytes::Bytes;
@@ -49,10 +50,8 @@ impl Pair {
         let mut arrived = 0;
         loop {
             for end in 0..2 {
-                let mut buf = Vec::new();
-                while let Some(transmit) = self.ends[end].poll_transmit(self.now, 16, &mut buf) {
-                    self.cut(&transmit, &buf, 1 - end, &mut wire);
-                    buf.clear();
+                while let Some(batch) = Batch::take(&mut self.ends[end], self.now, 16) {
+                    wire.extend(self.carried(&batch).map(|packet| (1 - end, packet)));
                 }
             }
             while let Some((id, _)) = self.ends[1].poll_event() {
@@ -75,31 +74,22 @@ impl Pair {
             };
             self.ends[to].handle_batch(self.now, &received, packet);
         }
-        let deadline = self.ends.iter().filter_map(Endpoint::next_deadline).min();
-        self.now = deadline.unwrap().max(self.now);
+        self.now = pump::next_deadline(&self.ends).unwrap().max(self.now);
         for end in &mut self.ends {
-            end.handle_timeout(self.now);
+            pump::expire(end, self.now);
         }
         arrived
     }
 
-    /// What the driver does with a batch: every piece of it must be a whole packet.
-    fn cut(
-        &self,
-        transmit: &Transmit,
-        bytes: &[u8],
-        to: usize,
-        wire: &mut VecDeque<(usize, Bytes)>,
-    ) {
-        assert_eq!(transmit.len, bytes.len());
-        for packet in bytes.chunks(transmit.segment_size) {
+    /// What does not get lost of a batch, every piece of which must be a whole packet.
+    fn carried(&self, batch: &Batch) -> impl Iterator<Item = Bytes> {
+        let largest = if batch.transmit.dont_fragment { self.mtu - HEADERS } else { usize::MAX };
+        batch.packets().filter(move |packet| {
             let parsed = Packet::parse(packet).unwrap();
             assert!(parsed.checksum_ok());
             assert!(parsed.chunks().all(|chunk| chunk.is_ok()), "{:?}", parsed.chunks());
-            if packet.len() + HEADERS <= self.mtu || !transmit.dont_fragment {
-                wire.push_back((to, Bytes::copy_from_slice(packet)));
-            }
-        }
+            packet.len() <= largest
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use anabranch_impair::SendOutcome;
 use anabranch_proto::{AssociationId, Event, IcmpKind, IcmpMessage, Instant, Received, Transmit};
+use anabranch_testnet::pump;
 use bytes::Bytes;
 
 use crate::action::Action;
@@ -295,7 +296,7 @@ impl Network {
                 let mut scratch = std::mem::take(&mut self.scratch);
                 scratch.clear();
                 let endpoint = &mut self.endpoints[number].endpoint;
-                let transmit = endpoint.poll_transmit(self.now, SEGMENTS, &mut scratch);
+                let transmit = pump::poll(endpoint, self.now, SEGMENTS, &mut scratch);
                 let done = match transmit {
                     Some(transmit) => {
                         self.output(number, &transmit, &scratch);
@@ -328,12 +329,8 @@ impl Network {
         }
         self.arena.extend_from_slice(bytes);
         let whole = self.arena.split().freeze();
-        let segment = transmit.segment_size.max(1);
-        let mut start = 0;
-        while start < whole.len() {
-            let end = (start + segment).min(whole.len());
-            self.depart(number, way, transmit, whole.slice(start..end));
-            start = end;
+        for packet in pump::packets(whole, transmit.segment_size) {
+            self.depart(number, way, transmit, packet);
         }
     }
 

@@ -125,15 +125,15 @@ impl<W: Write> Tap for Capture<W> {
             self.links.push(sight.link);
             self.links.len() - 1
         });
-        let port = match sight.encapsulation {
-            Encapsulation::Ip => 0,
-            Encapsulation::Udp => UDP_PORT,
+        let (carrier, port) = match sight.encapsulation {
+            Encapsulation::Ip => (pcapng::Carrier::Ip, 0),
+            Encapsulation::Udp => (pcapng::Carrier::Udp, UDP_PORT),
         };
         let headers = pcapng::Headers {
-            encapsulation: sight.encapsulation,
+            carrier,
             from: SocketAddr::new(sight.from, port),
             to: SocketAddr::new(sight.to, port),
-            ecn: sight.ecn,
+            ecn: sight.ecn.map_or(0, Ecn::bits),
         };
         let time = sight.now.as_nanos();
         pcapng::packet(&mut self.block, interface as u32, time, &headers, sight.bytes);

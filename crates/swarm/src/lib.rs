@@ -1,9 +1,7 @@
 //! Random runs of the protocol engine: everything is drawn from a seed.
 //!
-//! [`Network`] carries the packets of any number of endpoints over links that lose, delay,
-//! duplicate, reorder and damage them, or do to single packets what a script says. Nothing here
-//! reads a clock: the same seed gives the same bytes at the same times, and [`Trace::hash`]
-//! proves it.
+//! They stand on a [`Network`](anabranch_testnet::Network) in virtual time: the same seed gives the
+//! same bytes at the same times.
 //!
 //! [`Options::draw`] says what a seed stands for, and [`run`] runs it. The first phase looks for
 //! what must never happen while the network does its worst. In the second one the network is
@@ -13,24 +11,17 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
-pub mod craft;
-mod datagram;
 mod fault;
-mod network;
 mod options;
 pub mod oracle;
 mod report;
 mod run;
 mod shrink;
-mod trace;
 
 pub use anabranch_proto::marks;
 pub use attempt::{Failure, attempt};
-pub use datagram::{Datagram, Sight, Verdict};
 pub use fault::{Fault, Item, Only, UnknownFault};
-pub use network::{Network, Node, PathMtu};
 pub use options::{Kind, LinkSpec, Options, Reader, Traffic, Whim};
 pub use report::Report;
 pub use run::run;
 pub use shrink::{Shrunk, shrink};
-pub use trace::Trace;

@@ -8,9 +8,8 @@ use std::time::Duration;
 use anabranch_impair::{Cut, GilbertElliott, LinkConfig, Loss, Probability, QueueLimit, Rng};
 use anabranch_proto::config::{OutOfTheBlue, Routes};
 use anabranch_proto::{AssociationConfig, Encapsulation, EndpointConfig};
+use anabranch_testnet::PathMtu;
 use anabranch_wire::kind;
-
-use crate::PathMtu;
 
 /// How associations come to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

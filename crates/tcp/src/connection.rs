@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_proto::Instant;
+use anabranch_units::Instant;
 use bytes::Bytes;
 
 use crate::config::Config;

@@ -8,7 +8,7 @@
 //! TIME-WAIT are left out.
 //!
 //! ```
-//! use anabranch_proto::Instant;
+//! use anabranch_units::Instant;
 //! use anabranch_tcp::{Config, Connection};
 //!
 //! let now = Instant::ZERO;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
-use anabranch_proto::Instant;
+use anabranch_units::Instant;
 use bytes::{Buf, Bytes};
 
 use crate::config::Config;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use anabranch_proto::Instant;
+use anabranch_units::Instant;
 use bytes::Bytes;
 
 /// Segments acknowledged out of order above one that make it lost (RFC 6675 section 2).

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use anabranch_proto::Instant;
+use anabranch_units::Instant;
 use bytes::{Buf, Bytes};
 
 use crate::config::Config;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_impair::{Link, LinkConfig, Loss, Probability, Rng};
-use anabranch_proto::Instant;
+use anabranch_units::Instant;
 use bytes::Bytes;
 use proptest::prelude::*;
 

@@ -10,6 +10,7 @@ use anabranch_proto::{
     AssociationConfig, AssociationId, ConnectRequest, Endpoint, EndpointConfig, Event, Instant,
     OutgoingMessage, Ppid, Received,
 };
+use anabranch_testnet::pump;
 use bytes::Bytes;
 
 const PORT: u16 = 5000;
@@ -96,12 +97,12 @@ impl Network {
         self.transmit(1);
         loop {
             let arrival = self.packets.front().map(|(at, ..)| *at);
-            let deadlines = self.ends.iter().filter_map(Endpoint::next_deadline);
-            let next = deadlines.chain(arrival).min().filter(|next| *next <= until);
+            let due = pump::next_deadline(&self.ends);
+            let next = due.into_iter().chain(arrival).min().filter(|next| *next <= until);
             let Some(next) = next else { break };
             self.now = self.now.max(next);
             for node in 0..2 {
-                self.ends[node].handle_timeout(self.now);
+                pump::expire(&mut self.ends[node], self.now);
                 self.take_events(node)?;
                 self.transmit(node);
             }
@@ -175,7 +176,7 @@ impl Network {
     /// Puts on its way what a node sends, less what is lost.
     fn transmit(&mut self, node: usize) {
         let mut buffer = Vec::new();
-        while let Some(sent) = self.ends[node].poll_transmit(self.now, BATCH, &mut buffer) {
+        while let Some(sent) = pump::poll(&mut self.ends[node], self.now, BATCH, &mut buffer) {
             for packet in buffer.chunks(sent.segment_size.max(1)) {
                 if self.random() % 100 >= self.loss {
                     let arrival = self.now + DELAY;

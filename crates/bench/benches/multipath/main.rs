@@ -17,8 +17,9 @@ use std::time::Duration;
 use anabranch_proto::config::{MtuConfig, Routes};
 use anabranch_proto::{
     AssociationConfig, AssociationId, ConnectRequest, Endpoint, EndpointConfig, Event, Instant,
-    MultipathMode, OutgoingMessage, Ppid, Received,
+    MultipathMode, OutgoingMessage, Ppid,
 };
+use anabranch_testnet::pump::{self, Batch};
 use bytes::Bytes;
 use nix::sys::resource::{UsageWho, getrusage};
 
@@ -38,17 +39,11 @@ fn address(node: u8, path: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, path, 0, node + 1))
 }
 
-/// A batch of packets on its way.
-struct Batch {
-    to: usize,
-    received: Received,
-    bytes: Bytes,
-}
-
 struct Pair {
     ends: [Endpoint; 2],
     now: Instant,
-    batches: VecDeque<Batch>,
+    /// On their way to the end with that number.
+    batches: VecDeque<(usize, Batch)>,
     sender: Option<AssociationId>,
     received: u64,
     message: Bytes,
@@ -97,15 +92,15 @@ impl Pair {
             self.top_up()?;
             for node in [0, 1] {
                 self.transmit(node);
-                while let Some(batch) = self.batches.pop_front() {
-                    self.ends[batch.to].handle_batch(self.now, &batch.received, batch.bytes);
+                while let Some((to, batch)) = self.batches.pop_front() {
+                    let received = pump::arrival(&batch.transmit, UDP_PORT);
+                    self.ends[to].handle_batch(self.now, &received, batch.bytes);
                 }
                 self.take_events(1 - node)?;
             }
             self.now += STEP;
             for node in [0, 1] {
-                if self.ends[node].next_deadline().is_some_and(|at| at <= self.now) {
-                    self.ends[node].handle_timeout(self.now);
+                if pump::expire(&mut self.ends[node], self.now) {
                     self.take_events(node)?;
                 }
             }
@@ -128,17 +123,9 @@ impl Pair {
     fn transmit(&mut self, node: usize) {
         for _ in 0..4 {
             let mut buffer = Vec::with_capacity(BATCH * 1500);
-            let Some(sent) = self.ends[node].poll_transmit(self.now, BATCH, &mut buffer) else {
-                break;
-            };
-            let received = Received {
-                local: sent.remote,
-                remote: sent.local,
-                remote_udp_port: UDP_PORT,
-                ecn: None,
-                segment_size: sent.segment_size,
-            };
-            self.batches.push_back(Batch { to: 1 - node, received, bytes: buffer.into() });
+            let sent = pump::poll(&mut self.ends[node], self.now, BATCH, &mut buffer);
+            let Some(transmit) = sent else { break };
+            self.batches.push_back((1 - node, Batch { transmit, bytes: buffer.into() }));
         }
     }
 

@@ -15,8 +15,9 @@ use std::time::Duration;
 use anabranch_proto::config::Routes;
 use anabranch_proto::{
     AssociationConfig, AssociationId, ConnectRequest, Endpoint, EndpointConfig, Event, Instant,
-    OutgoingMessage, Ppid, Received,
+    OutgoingMessage, Ppid,
 };
+use anabranch_testnet::pump;
 use bytes::Bytes;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
@@ -154,12 +155,11 @@ impl Run {
     /// Goes to the next deadline, if it is not after `until`.
     fn step(&mut self, until: Instant) -> bool {
         self.exchange();
-        let next = self.ends.iter().filter_map(Endpoint::next_deadline).min();
-        match next {
+        match pump::next_deadline(&self.ends) {
             Some(at) if at <= until => {
                 self.now = self.now.max(at);
                 for end in &mut self.ends {
-                    end.handle_timeout(self.now);
+                    pump::expire(end, self.now);
                 }
                 self.exchange();
                 true
@@ -174,16 +174,11 @@ impl Run {
         loop {
             let mut quiet = true;
             for from in 0..2 {
-                while let Some(sent) = self.ends[from].poll_transmit(self.now, 16, &mut buffer) {
-                    let received = Received {
-                        local: sent.remote,
-                        remote: sent.local,
-                        remote_udp_port: 9899,
-                        ecn: None,
-                        segment_size: sent.segment_size,
-                    };
+                while let Some(sent) = pump::poll(&mut self.ends[from], self.now, 16, &mut buffer) {
+                    // No larger than what is in it: it may be kept.
                     let batch = Bytes::copy_from_slice(&buffer);
                     buffer.clear();
+                    let received = pump::arrival(&sent, 9899);
                     self.ends[1 - from].handle_batch(self.now, &received, batch);
                     quiet = false;
                 }

@@ -46,7 +46,7 @@ pub(crate) struct Swarm {
     /// Let either end send so many messages at the most
     #[arg(long, value_name = "N")]
     messages: Option<u32>,
-    /// Print every packet and event of the run
+    /// Print what the seed stands for, and every packet and event of the run
     #[arg(long, conflicts_with_all = ["hours", "json"])]
     trace: bool,
     /// Threads; as many as processors without it
@@ -153,6 +153,9 @@ impl Swarm {
             }
             if let Some(most) = self.messages {
                 options.limit_messages(most);
+            }
+            if self.trace && output::print(&format!("{options:#?}\n")).is_err() {
+                return;
             }
             let result = attempt(options, self.trace);
             let (report, finding) = match result {

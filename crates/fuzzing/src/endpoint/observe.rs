@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anabranch_proto::Event;
+use anabranch_testnet::pump::Batch;
 use anabranch_wire::{Chunk, Packet};
 
 use super::operation::Side;
@@ -29,22 +30,15 @@ impl World {
     pub(super) fn drain_packets(&mut self, side: Side) {
         let now = self.now;
         let mut total = 0;
-        loop {
-            let mut buffer = Vec::new();
-            let Some(transmit) = self.end(side).endpoint.poll_transmit(now, 10, &mut buffer) else {
-                break;
-            };
-            assert_eq!(transmit.len, buffer.len());
-            assert!(transmit.segment_size > 0 && transmit.len > 0);
-            assert!(transmit.len.div_ceil(transmit.segment_size) <= 10);
-            total += buffer.len();
+        while let Some(batch) = Batch::take(&mut self.end(side).endpoint, now, 10) {
+            total += batch.bytes.len();
             assert!(total < MAX_BURST_BYTES, "{total} bytes at once");
-            for bytes in buffer.chunks(transmit.segment_size) {
-                self.inspect(other(side), bytes);
+            for bytes in batch.packets() {
+                self.inspect(other(side), &bytes);
                 let packet = Flying {
                     to: other(side),
-                    from_address: transmit.local,
-                    to_address: transmit.remote,
+                    from_address: batch.transmit.local,
+                    to_address: batch.transmit.remote,
                     bytes: bytes.to_vec(),
                 };
                 if self.flying.len() < MAX_IN_FLIGHT {

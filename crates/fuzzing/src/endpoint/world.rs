@@ -11,6 +11,7 @@ use anabranch_proto::{
     Association, AssociationConfig, AssociationId, ConnectRequest, Encapsulation, Endpoint,
     EndpointConfig, Instant, OutgoingMessage, Ppid, SchedulerKind,
 };
+use anabranch_testnet::pump;
 
 pub(super) const SERVER_PORT: u16 = 7;
 pub(super) const CLIENT_PORT: u16 = 5000;
@@ -353,7 +354,7 @@ impl World {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.ends.iter().filter_map(|end| end.endpoint.next_deadline()).min()
+        pump::next_deadline(self.ends.iter().map(|end| &end.endpoint))
     }
 
     pub(super) fn advance(&mut self, by: Duration) {
@@ -366,9 +367,7 @@ impl World {
             self.now = self.now.max(deadline);
             let now = self.now;
             for end in &mut self.ends {
-                end.endpoint.handle_timeout(now);
-                let next = end.endpoint.next_deadline();
-                assert!(next.is_none_or(|next| next > now), "{next:?} is still due at {now:?}");
+                pump::expire(&mut end.endpoint, now);
             }
             self.drain();
             rounds += 1;

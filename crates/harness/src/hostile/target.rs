@@ -15,7 +15,7 @@ use anabranch_wire::{
 use bytes::Bytes;
 
 use super::Draft;
-use crate::craft;
+use crate::{craft, pump};
 
 /// What went in and out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -211,11 +211,10 @@ impl Target {
     pub fn poll(&mut self) -> Option<Sent> {
         let mut bytes = Vec::new();
         self.work.calls += 1;
-        let transmit = self.endpoint.poll_transmit(self.now, 1, &mut bytes)?;
-        let Transmit { remote, remote_udp_port, len, .. } = transmit;
-        assert_eq!(len, bytes.len());
+        let Transmit { remote, remote_udp_port, .. } =
+            pump::poll(&mut self.endpoint, self.now, 1, &mut bytes)?;
         self.work.packets_out += 1;
-        self.work.bytes_out += len as u64;
+        self.work.bytes_out += bytes.len() as u64;
         Some(Sent { to: remote, port: remote_udp_port, bytes })
     }
 

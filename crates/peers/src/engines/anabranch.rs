@@ -13,6 +13,7 @@ use anabranch_proto::{
     Endpoint, EndpointConfig, Event, Instant, MtuConfig, OutgoingMessage, Ppid,
     Received as Arrival,
 };
+use anabranch_testnet::pump;
 use bytes::Bytes;
 
 use crate::config::{Config, Role};
@@ -183,7 +184,8 @@ impl Engine for Anabranch {
 
     fn transmit(&mut self, now: u64, out: &mut dyn FnMut(Packets)) {
         self.now = Instant::from_nanos(now);
-        while let Some(transmit) = self.endpoint.poll_transmit(self.now, SEGMENTS, &mut self.buffer)
+        while let Some(transmit) =
+            pump::poll(&mut self.endpoint, self.now, SEGMENTS, &mut self.buffer)
         {
             let from = self.local.iter().position(|&ip| ip == transmit.local).unwrap_or(0);
             let to = self.remote.iter().position(|&ip| ip == transmit.remote).unwrap_or(0);

@@ -10,6 +10,8 @@ mod profiles;
 
 use std::fmt;
 
+pub use anabranch_units as units;
+
 use crate::path;
 use crate::receive::acknowledge::Acknowledger;
 pub use by_name::{OptionInfo, SetError};
@@ -18,7 +20,7 @@ pub use endpoint::{EndpointConfig, OutOfTheBlue, Routes};
 pub use crate::congestion::{BurstControl, CongestionConfig, Coupling, IdleCwnd, InitialCwnd};
 pub use crate::encapsulation::Encapsulation;
 pub use crate::named::UnknownName;
-pub use crate::options::{Kind, units};
+pub use crate::options::Kind;
 pub use crate::path::{MtuConfig, RtoFloor, TimerConfig};
 pub use crate::policy::{
     DormantBehaviour, HeartbeatRetry, InitiationOrder, MultipathConfig, MultipathMode, PathChoice,

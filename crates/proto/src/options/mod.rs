@@ -4,7 +4,6 @@
 //! `section!`: name, type, value of RFC 9260, bounds, and whether it may change while an association
 //! is up. Structure, defaults, checks and access by name all follow from that one place.
 
-pub mod units;
 mod value;
 
 pub use value::Kind;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::units;
+use anabranch_units as units;
 
 /// What an option takes, and within which bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

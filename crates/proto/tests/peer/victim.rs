@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_harness::pump;
 use anabranch_proto::{
     AssociationConfig, AssociationId, AssociationMut, ConnectRequest, Endpoint, EndpointConfig,
     Event, Instant, Received, Transmit,
@@ -110,8 +111,7 @@ impl Victim {
     /// The next packet and where it goes.
     pub(crate) fn poll(&mut self) -> Option<(Transmit, Vec<u8>)> {
         let mut buffer = Vec::new();
-        let transmit = self.endpoint.poll_transmit(self.now, 1, &mut buffer)?;
-        assert_eq!(transmit.len, buffer.len());
+        let transmit = pump::poll(&mut self.endpoint, self.now, 1, &mut buffer)?;
         Some((transmit, buffer))
     }
 

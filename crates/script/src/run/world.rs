@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch_proto::{AssociationId, Ecn, Endpoint, Instant};
+use anabranch_testnet::pump::{self, Batch};
 use anabranch_wire::{Packet, kind, parameter_kind};
 use bytes::Bytes;
 
@@ -78,8 +79,7 @@ impl World {
         if at > self.now {
             self.now = at;
         }
-        if self.endpoint.next_deadline().is_some_and(|due| due <= self.now) {
-            self.endpoint.handle_timeout(self.now);
+        if pump::expire(&mut self.endpoint, self.now) {
             self.drain();
         }
     }
@@ -87,9 +87,8 @@ impl World {
     /// Takes what the engine has to send and to tell.
     pub(crate) fn drain(&mut self) {
         loop {
-            let mut bytes = Vec::new();
-            while let Some(transmit) = self.endpoint.poll_transmit(self.now, 1, &mut bytes) {
-                let packet = Bytes::from(std::mem::take(&mut bytes));
+            while let Some(Batch { transmit, bytes }) = Batch::take(&mut self.endpoint, self.now, 1)
+            {
                 let seen = Seen {
                     at: self.now,
                     out: true,
@@ -97,7 +96,7 @@ impl World {
                     remote: transmit.remote,
                     remote_udp_port: transmit.remote_udp_port,
                     ecn: transmit.ecn,
-                    bytes: packet,
+                    bytes,
                     text: None,
                 };
                 self.note_heartbeats(&seen);

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_proto::{AssociationId, CloseReason, Event, Instant};
+use anabranch_testnet::Network;
 
 use self::actions::Action;
 use crate::Report;
-use crate::network::Network;
 use crate::options::{Draw, Options, Reader, Traffic};
 use crate::oracle::Oracle;
 

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use anabranch_proto::{AssociationId, Event, Received};
+use anabranch_testnet::{craft, pump};
 use anabranch_wire::{
     Abort, Causes, Chunk, CookieEcho, Data, DataFlags, Header, Init, Packet, PacketWriter,
     Parameter, Parameters, Ppid, ShutdownComplete, Ssn, Tsn,
@@ -11,7 +12,6 @@ use anabranch_wire::{
 use bytes::Bytes;
 
 use super::{PORTS, Run, elsewhere};
-use crate::craft;
 
 /// Its SCTP port and verification tag.
 const PORT: u16 = 6666;
@@ -35,7 +35,7 @@ impl Run {
         });
         let mut answer = Vec::new();
         let now = self.net.now();
-        if self.net.node_mut(1).endpoint.poll_transmit(now, 1, &mut answer).is_none() {
+        if pump::poll(&mut self.net.node_mut(1).endpoint, now, 1, &mut answer).is_none() {
             return;
         }
         let Some((tag, cookie)) = cookie(&answer) else { return };

@@ -6,12 +6,12 @@ use std::time::Duration;
 use anabranch_impair::Rng;
 use anabranch_proto::EndpointConfig;
 use anabranch_proto::config::Routes;
+use anabranch_testnet::{Network, Verdict};
 
 use super::{Action, Run, User, elsewhere};
-use crate::network::Network;
+use crate::Report;
 use crate::options::{Draw, Kind, Options, Reader};
 use crate::oracle::Oracle;
-use crate::{Report, Verdict};
 
 /// A stream of random numbers for what a stranger sends.
 const STRANGER: u64 = 98;

@@ -2,11 +2,11 @@
 //! change anything.
 
 use anabranch_proto::{IcmpKind, IcmpMessage};
+use anabranch_testnet::{Datagram, craft};
 use anabranch_wire::{Header, kind};
 use bytes::Bytes;
 
 use super::{PORTS, Run};
-use crate::{Datagram, craft};
 
 /// Chunks that end, change or confuse an association if they are believed.
 const KINDS: [u8; 16] = [

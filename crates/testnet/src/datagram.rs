@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch_impair::{Packet as Carried, Rng};
-use anabranch_proto::{Ecn, Instant};
+use anabranch_proto::{Ecn, Instant, Received};
 use anabranch_wire::Packet;
 use bytes::Bytes;
 
@@ -23,6 +23,19 @@ pub struct Datagram {
     pub dont_fragment: bool,
     /// The SCTP packet.
     pub bytes: Bytes,
+}
+
+impl Datagram {
+    /// How it arrives.
+    pub fn received(&self) -> Received {
+        Received {
+            local: self.to,
+            remote: self.from,
+            remote_udp_port: self.udp_port,
+            ecn: self.ecn,
+            segment_size: self.bytes.len(),
+        }
+    }
 }
 
 impl Carried for Datagram {

@@ -8,11 +8,12 @@ use std::time::Duration;
 use anabranch_impair::{Link, LinkConfig, LinkStats, Probability, Rng, SendOutcome};
 use anabranch_proto::{
     AssociationId, Encapsulation, Endpoint, EndpointConfig, Event, IcmpKind, IcmpMessage, Instant,
-    PathStatistics, Received, Transmit,
+    PathStatistics, Transmit,
 };
 use anabranch_wire::{Packet, kind};
 use bytes::Bytes;
 
+use crate::pump::{self, Batch};
 use crate::{Datagram, Sight, Trace, Verdict};
 
 /// A host: one endpoint with its addresses.
@@ -77,7 +78,7 @@ pub struct Network {
     draws: Rng,
     /// Packets that the host could not send, and that a router refused.
     pub refused: u64,
-    /// Whether invariants are checked after every step.
+    /// Whether invariants are checked after every step, with the feature of that name.
     pub check: bool,
     /// The record of what was sent.
     pub trace: Trace,
@@ -256,38 +257,28 @@ impl Network {
     pub fn settle(&mut self) {
         for node in 0..self.nodes.len() {
             let mut rounds = 0;
-            loop {
-                let mut buf = Vec::new();
-                let state = &mut self.nodes[node];
-                let Some(transmit) =
-                    state.endpoint.poll_transmit(self.now, self.max_segments, &mut buf)
-                else {
-                    break;
-                };
+            while let Some(batch) =
+                Batch::take(&mut self.nodes[node].endpoint, self.now, self.max_segments)
+            {
                 rounds += 1;
-                if transmit.dont_fragment {
-                    self.check_mtu(node, &transmit, &buf);
-                }
                 assert!(rounds < 100_000, "node {node} never stops sending");
-                assert_eq!(transmit.len, buf.len(), "the length of what was appended");
-                assert!(transmit.segment_size > 0, "an empty packet");
-                if self.leads_nowhere(&transmit) {
+                let transmit = &batch.transmit;
+                if transmit.dont_fragment {
+                    self.check_mtu(node, &batch);
+                }
+                if self.leads_nowhere(transmit) {
                     continue;
                 }
-                let buf = Bytes::from(buf);
-                let mut start = 0;
-                while start < buf.len() {
-                    let end = (start + transmit.segment_size).min(buf.len());
+                for bytes in batch.packets() {
                     let packet = Datagram {
                         from: transmit.local,
                         to: transmit.remote,
                         udp_port: self.nodes[node].udp_port,
                         ecn: transmit.ecn,
                         dont_fragment: transmit.dont_fragment,
-                        bytes: buf.slice(start..end),
+                        bytes,
                     };
                     self.enter(node, packet);
-                    start = end;
                 }
             }
             let state = &mut self.nodes[node];
@@ -295,6 +286,7 @@ impl Network {
                 self.trace.note(self.now, format_args!("{node} event {:?}", event.1));
                 state.events.push_back(event);
             }
+            #[cfg(feature = "invariants")]
             if self.check
                 && let Err(what) = state.endpoint.check_invariants(self.now)
             {
@@ -312,12 +304,12 @@ impl Network {
 
     /// Packets that routers must not fragment are no larger than the path MTU, unless they
     /// probe it.
-    fn check_mtu(&self, node: usize, transmit: &Transmit, buf: &[u8]) {
-        let state = &self.nodes[node];
+    fn check_mtu(&self, node: usize, batch: &Batch) {
+        let (state, transmit) = (&self.nodes[node], &batch.transmit);
         let overhead = state.encapsulation.overhead(transmit.remote);
-        for packet in buf.chunks(transmit.segment_size) {
+        for packet in batch.packets() {
             let size = packet.len() + overhead;
-            if size <= 576 || crate::craft::has(packet, kind::PAD) {
+            if size <= 576 || crate::craft::has(&packet, kind::PAD) {
                 continue;
             }
             let ids = state.endpoint.associations();
@@ -445,13 +437,7 @@ impl Network {
     /// Gives a packet to the node that owns its destination, as if it had just arrived.
     pub fn deliver(&mut self, packet: Datagram) {
         let Some(&node) = self.owners.get(&packet.to) else { return };
-        let received = Received {
-            local: packet.to,
-            remote: packet.from,
-            remote_udp_port: packet.udp_port,
-            ecn: packet.ecn,
-            segment_size: packet.bytes.len(),
-        };
+        let received = packet.received();
         self.nodes[node].endpoint.handle_batch(self.now, &received, packet.bytes);
     }
 
@@ -502,9 +488,7 @@ impl Network {
         self.arrivals();
         for node in &mut self.nodes {
             if node.endpoint.next_deadline().is_some_and(|d| d + self.lateness <= now) {
-                node.endpoint.handle_timeout(now);
-                let next = node.endpoint.next_deadline();
-                assert!(next.is_none_or(|next| next > now), "a deadline that nothing moves");
+                pump::expire(&mut node.endpoint, now);
             }
         }
         self.settle();
@@ -535,13 +519,7 @@ impl Network {
     fn deliver_batch(&mut self, batch: &mut Vec<Datagram>) {
         let Some(first) = batch.first() else { return };
         if let Some(&node) = self.owners.get(&first.to) {
-            let received = Received {
-                local: first.to,
-                remote: first.from,
-                remote_udp_port: first.udp_port,
-                ecn: first.ecn,
-                segment_size: first.bytes.len(),
-            };
+            let received = first.received();
             let bytes: Vec<u8> = batch.iter().flat_map(|packet| packet.bytes.to_vec()).collect();
             self.nodes[node].endpoint.handle_batch(self.now, &received, bytes.into());
             self.settle();

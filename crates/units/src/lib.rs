@@ -1,0 +1,11 @@
+//! Times and sizes as people write them, and points in time for what reads no clock.
+//!
+//! The protocol engine, the TCP of simulations, and all that drives them count time in the same way,
+//! and whoever reads a quantity reads it with its unit in the same way: `90 ms`, `64 KiB`.
+#![forbid(unsafe_code)]
+
+mod exact;
+mod instant;
+
+pub use exact::{parse_size, parse_time, write_size, write_time};
+pub use instant::{Instant, nanos};
