@@ -8,107 +8,151 @@ use crate::policy::{self, RetransmissionPolicy};
 use crate::send::Cause;
 use crate::time::Instant;
 
-fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
+/// A timer of an association. What is due at the same time happens in this order.
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    /// T1-init and T1-cookie (RFC 9260 section 5.1), or T2-shutdown (section 9.2).
+    Repeat,
+    /// The delayed acknowledgement (section 6.2).
+    Sack,
+    /// T5-shutdown-guard (section 9.2).
+    ShutdownGuard,
+    /// Lifetimes of messages that wait (RFC 6458 section 5.3.4).
+    Expiry,
+    /// Data that was coming has stopped.
+    DataStop,
+    /// A closed window is probed (RFC 9260 section 6.1).
+    WindowProbe,
+    /// The user has sent and received nothing for long (RFC 6458 section 8.1.8).
+    Autoclose,
+}
+
+/// A timer that each path has for itself.
+#[derive(Clone, Copy, Debug)]
+enum PathTimer {
+    /// Pacing lets data go.
+    Pacing,
+    /// T3-rtx (RFC 9260 section 6.3).
+    T3,
+    /// A heartbeat, or the lack of its answer (section 8.3).
+    Heartbeat,
+    /// The search for the path MTU (RFC 8899).
+    Mtu,
+}
+
+impl Timer {
+    const ALL: [Self; 7] = [
+        Self::Repeat,
+        Self::Sack,
+        Self::ShutdownGuard,
+        Self::Expiry,
+        Self::DataStop,
+        Self::WindowProbe,
+        Self::Autoclose,
+    ];
+}
+
+impl PathTimer {
+    const ALL: [Self; 4] = [Self::Pacing, Self::T3, Self::Heartbeat, Self::Mtu];
 }
 
 impl Association {
+    /// When a timer runs out, if it runs.
+    fn deadline(&self, timer: Timer) -> Option<Instant> {
+        match timer {
+            Timer::Repeat => match &self.state {
+                State::CookieWait { t1: repeat, .. }
+                | State::CookieEchoed { t1: repeat, .. }
+                | State::ShutdownSent { t2: repeat }
+                | State::ShutdownAckSent { t2: repeat } => Some(repeat.deadline),
+                _ => None,
+            },
+            Timer::Sack => self.acknowledger.deadline(),
+            Timer::ShutdownGuard => self.t5,
+            Timer::Expiry => self.sender.next_expiry(),
+            Timer::DataStop => self.data_stop(),
+            Timer::WindowProbe => self.sender.window_deadline(),
+            Timer::Autoclose => (self.config.timers.autoclose)
+                .filter(|_| matches!(self.state, State::Established))
+                .map(|limit| self.last_user_data + limit),
+        }
+    }
+
+    /// The same for a timer of a path.
+    fn path_deadline(&self, timer: PathTimer, index: usize) -> Option<Instant> {
+        let path = &self.paths[index];
+        match timer {
+            PathTimer::Pacing => self.sender.pacing_deadline(index),
+            PathTimer::T3 => self.sender.t3(index),
+            PathTimer::Heartbeat if self.state.heartbeats() => path.heartbeat.deadline(),
+            PathTimer::Mtu if self.state.heartbeats() && path.is_active() => path.mtu.deadline(),
+            PathTimer::Heartbeat | PathTimer::Mtu => None,
+        }
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let mut next = match &self.state {
-            State::CookieWait { t1, .. } | State::CookieEchoed { t1, .. } => Some(t1.deadline),
-            State::ShutdownSent { t2 } | State::ShutdownAckSent { t2 } => Some(t2.deadline),
-            State::Established | State::ShutdownPending | State::ShutdownReceived => None,
-            State::Closed => return None,
-        };
-        next = earliest(next, self.acknowledger.deadline());
-        next = earliest(next, self.t5);
-        next = earliest(next, self.sender.window_deadline());
-        next = earliest(next, self.sender.next_expiry());
-        next = earliest(next, self.data_stop());
-        if let Some(limit) = self.config.timers.autoclose
-            && matches!(self.state, State::Established)
-        {
-            next = earliest(next, Some(self.last_user_data + limit));
+        if self.is_closed() {
+            return None;
         }
-        for (index, path) in self.paths.iter().enumerate() {
-            next = earliest(next, self.sender.t3(index));
-            next = earliest(next, self.sender.pacing_deadline(index));
-            if self.state.heartbeats() {
-                next = earliest(next, path.heartbeat.deadline());
-                if path.state == PathState::Active {
-                    next = earliest(next, path.mtu.deadline());
-                }
-            }
-        }
-        next
+        let own = Timer::ALL.into_iter().filter_map(|timer| self.deadline(timer));
+        let of_paths = (0..self.paths.len()).flat_map(|index| {
+            PathTimer::ALL.into_iter().filter_map(move |timer| self.path_deadline(timer, index))
+        });
+        own.chain(of_paths).min()
     }
 
     /// Does everything that is due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
-        match &self.state {
-            State::CookieWait { t1, .. } | State::CookieEchoed { t1, .. }
-                if due(Some(t1.deadline)) =>
-            {
-                self.on_t1(now);
-            }
-            State::ShutdownSent { t2 } | State::ShutdownAckSent { t2 }
-                if due(Some(t2.deadline)) =>
-            {
-                self.on_t2(now);
-            }
-            _ => {}
-        }
-        if self.is_closed() {
-            return;
-        }
-        self.acknowledger.on_timeout(now);
-        if due(self.t5) {
-            self.on_t5();
-            return;
-        }
-        if due(self.sender.next_expiry()) {
-            self.expire_all_messages(now);
-        }
-        if due(self.data_stop()) {
-            self.on_data_stop(now);
-        }
-        if due(self.sender.window_deadline()) {
-            self.sender.on_window_deadline();
-        }
-        if let Some(limit) = self.config.timers.autoclose
-            && due(Some(self.last_user_data + limit))
-            && matches!(self.state, State::Established)
-        {
-            self.last_user_data = now;
-            mark!(Autoclose);
-            self.user_shutdown(now);
-        }
-        for index in 0..self.paths.len() {
-            self.sender.on_pacing_deadline(now, index);
-            if due(self.sender.t3(index)) {
-                self.time_out(now, index, Cause::Timeout);
+        for timer in Timer::ALL {
+            if due(self.deadline(timer)) {
+                self.on_timer(now, timer);
             }
             if self.is_closed() {
                 return;
             }
-            if self.state.heartbeats() {
-                self.on_heartbeat_timer(now, index);
+        }
+        for index in 0..self.paths.len() {
+            for timer in PathTimer::ALL {
+                if due(self.path_deadline(timer, index)) {
+                    self.on_path_timer(now, timer, index);
+                }
                 if self.is_closed() {
                     return;
-                }
-                let path = &mut self.paths[index];
-                if path.state == PathState::Active && due(path.mtu.deadline()) {
-                    path.mtu.on_timeout(now);
-                    self.mtu_changed(index);
                 }
             }
         }
         self.sender.begin_burst();
+    }
+
+    fn on_timer(&mut self, now: Instant, timer: Timer) {
+        match timer {
+            Timer::Repeat if self.is_established() => self.on_t2(now),
+            Timer::Repeat => self.on_t1(now),
+            Timer::Sack => self.acknowledger.on_timeout(now),
+            Timer::ShutdownGuard => self.on_t5(),
+            Timer::Expiry => self.expire_all_messages(now),
+            Timer::DataStop => self.on_data_stop(now),
+            Timer::WindowProbe => self.sender.on_window_deadline(),
+            Timer::Autoclose => {
+                self.last_user_data = now;
+                mark!(Autoclose);
+                self.user_shutdown(now);
+            }
+        }
+    }
+
+    fn on_path_timer(&mut self, now: Instant, timer: PathTimer, index: usize) {
+        match timer {
+            PathTimer::Pacing => self.sender.on_pacing_deadline(now, index),
+            PathTimer::T3 => self.time_out(now, index, Cause::Timeout),
+            PathTimer::Heartbeat => self.on_heartbeat_timer(now, index),
+            PathTimer::Mtu => {
+                self.paths[index].mtu.on_timeout(now);
+                self.mtu_changed(index);
+            }
+        }
     }
 
     /// What is in flight on a path is lost, as when T3-rtx expires (RFC 9260 section 6.3.3). An error

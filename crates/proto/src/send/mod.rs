@@ -25,7 +25,7 @@ pub(crate) use outstanding::{Outstanding, PseudoCumack, Slot, SlotState};
 pub(crate) use pacer::Pacer;
 pub use scheduler::SchedulerKind;
 pub(crate) use scheduler::{Queued, Scheduler};
-pub(crate) use sender::{Budget, Carrier, Cause, Sender};
+pub(crate) use sender::{Budget, Carrier, Cause, DataTurn, Sender};
 
 use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;
@@ -198,12 +198,7 @@ impl SendQueue {
     ///
     /// `room`: payload bytes that fit into the packet; `largest`: payload of a chunk that fills
     /// a packet on every path; `packet_empty`: no user data is in the packet yet.
-    pub(crate) fn peek(
-        &mut self,
-        room: usize,
-        largest: usize,
-        packet_empty: bool,
-    ) -> Option<usize> {
+    pub(crate) fn peek(&self, room: usize, largest: usize, packet_empty: bool) -> Option<usize> {
         let message = self.scheduler.peek()?;
         let length = message.rest.len();
         let room = room.min(largest);
@@ -219,13 +214,13 @@ impl SendQueue {
     }
 
     /// Whether a chunk of `length` bytes is not all that is left of the next message.
-    pub(crate) fn is_cut_by(&mut self, length: usize) -> bool {
+    pub(crate) fn is_cut_by(&self, length: usize) -> bool {
         self.scheduler.peek().is_some_and(|message| message.rest.len() > length)
     }
 
     /// Cuts the next chunk of exactly `length` bytes as [`peek`](Self::peek) found it.
     pub(crate) fn cut(&mut self, length: usize) -> Option<Fragment> {
-        let message = self.scheduler.peek()?;
+        let message = self.scheduler.peek_mut()?;
         let begin = !message.begun;
         if begin {
             message.begun = true;

@@ -4,7 +4,7 @@ use anabranch_wire::{HEADER_LEN, NrSack, PacketWriter, Sack, Tsn};
 
 use super::Association;
 use crate::marks::mark;
-use crate::send::{Budget, Carrier};
+use crate::send::{Budget, Carrier, DataTurn};
 use crate::time::Instant;
 
 impl Association {
@@ -41,9 +41,11 @@ impl Association {
                 first = self.finish(packet);
                 break;
             }
-            let repairs = self.sender.has_losses();
-            let sends_data =
-                self.state.sends_data() && self.sender.data_may_follow(now, path, &self.paths);
+            let data = match self.state.sends_data() {
+                true => self.sender.data_for(now, path, &self.paths),
+                false => DataTurn::default(),
+            };
+            let sends_data = data.any();
             let answers = self.sack_wanted(path, sends_data);
             let mut stamp = 0;
             if self.timestamps.in_use && (sends_data || answers) {
@@ -69,27 +71,18 @@ impl Association {
                     }
                     return (self.send_oversized(now, carrier, buf), true);
                 }
+                let budget = &mut budget;
                 // req: rfc9260 6.10 "chunks within an SCTP packet in increasing order"
-                mixed |= self.sender.write_retransmissions(
-                    now,
-                    carrier,
-                    &mut budget,
-                    &mut packet,
-                    &mut self.paths,
-                );
-                // Without repairs new data is what may follow; after them it is another question.
-                if !repairs
-                    || (self.sender.carries_new(path, &self.paths)
-                        && self.sender.may_send_new(now, path, &self.paths))
-                {
+                if data.repairs {
+                    let paths = &mut self.paths;
+                    mixed |=
+                        self.sender.write_retransmissions(now, carrier, budget, &mut packet, paths);
+                }
+                // What may follow repairs is another question than what may leave without them.
+                if data.new || self.sender.data_for(now, path, &self.paths).new {
                     budget.one_chunk = self.buggify(1);
-                    self.sender.write_new_data(
-                        now,
-                        carrier,
-                        &mut budget,
-                        &mut packet,
-                        &mut self.paths,
-                    );
+                    let paths = &mut self.paths;
+                    self.sender.write_new_data(now, carrier, budget, &mut packet, paths);
                 }
             }
             if packet.len() == bare {

@@ -36,7 +36,7 @@ impl Association {
         max_segments: usize,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        while let Some(turn) = self.next_turn(now) {
+        while let Some(turn) = self.decide(now) {
             let start = buf.len();
             let mut challenged = None;
             let (path, first, fragmentable) = match turn {
@@ -63,7 +63,8 @@ impl Association {
             let packets = len.div_ceil(first.max(1)) as u64;
             state.stats.packets_sent += packets;
             state.stats.bytes_sent += len as u64;
-            let transmit = Transmit {
+            self.sender.count_packets(path, packets);
+            return Some(Transmit {
                 local: state.local,
                 remote: state.remote,
                 remote_udp_port: challenged.unwrap_or(state.remote_udp_port),
@@ -72,13 +73,8 @@ impl Association {
                 segment_size: first,
                 dont_fragment: !fragmentable,
                 out_of_the_blue: false,
-            };
-            self.sender.count_packets(path, packets);
-            self.tell_expired();
-            return Some(transmit);
+            });
         }
-        self.tell_expired();
-        self.note_blocking(now);
         // Control chunks are rare; an idle association keeps no memory for them.
         if self.control.is_empty() {
             self.control.shrink_to(0);
@@ -88,21 +84,29 @@ impl Association {
 
     /// Whether [`poll_transmit`](Self::poll_transmit) would send something.
     pub(crate) fn wants_to_send(&mut self, now: Instant) -> bool {
-        let wants = self.next_turn(now).is_some();
+        self.decide(now).is_some()
+    }
+
+    /// What leaves next. Whatever time has brought about in the meantime is done before, and what has
+    /// to be done when nothing leaves, after.
+    fn decide(&mut self, now: Instant) -> Option<Turn> {
+        self.sender.before_turn(now, &self.paths);
         self.tell_expired();
-        if !wants {
-            self.note_blocking(now);
+        let turn = self.next_turn(now);
+        if turn.is_none() && self.is_established() {
+            self.sender.after_turns(now, self.state.sends_data(), &self.paths);
         }
-        wants
+        turn
     }
 
     /// What [`poll_transmit`](Self::poll_transmit) would send, in words.
     #[cfg(any(test, feature = "invariants"))]
-    pub(crate) fn wanted_turn(&mut self, now: Instant) -> Option<String> {
+    pub(crate) fn wanted_turn(&self, now: Instant) -> Option<String> {
         self.next_turn(now).map(|turn| format!("{turn:?}"))
     }
 
-    fn next_turn(&mut self, now: Instant) -> Option<Turn> {
+    /// The one place that says what leaves next. It changes nothing.
+    fn next_turn(&self, now: Instant) -> Option<Turn> {
         if let Some((path, _)) = self.control.front() {
             return Some(Turn::Control(usize::from(*path)));
         }
@@ -113,37 +117,34 @@ impl Association {
         if self.challenge_waits {
             return Some(Turn::Challenge);
         }
-        if self.state.heartbeats() {
-            for (index, path) in self.paths.iter_mut().enumerate() {
-                if path.heartbeat.is_due(now) {
-                    return Some(Turn::Heartbeat(index));
-                }
-                if path.is_active()
-                    && let Some(size) = path.mtu.next_probe()
-                {
-                    return Some(Turn::MtuProbe(index, size));
-                }
-            }
+        if self.state.heartbeats()
+            && let Some(probe) = self.next_probe(now)
+        {
+            return Some(probe);
         }
         if self.state.acknowledges() && self.acknowledger.due() {
             return Some(Turn::Data(self.sack_path));
         }
-        if self.sender.has_losses() {
-            self.sender.retransmit_asap(&self.paths);
-            if let Some(path) = self.sender.path_for_repairs(now) {
-                return Some(Turn::Data(path));
-            }
+        if self.sender.has_losses()
+            && let Some(path) = self.sender.path_for_repairs(now)
+        {
+            return Some(Turn::Data(path));
         }
-        let path = self.sender.path_for_new(now, &self.paths)?;
-        let may = self.state.sends_data() && self.sender.may_send_new(now, path, &self.paths);
-        may.then_some(Turn::Data(path))
+        if !self.state.sends_data() {
+            return None;
+        }
+        self.sender.path_for_new(now, &self.paths).map(Turn::Data)
     }
 
-    /// Nothing more leaves now.
-    fn note_blocking(&mut self, now: Instant) {
-        if self.is_established() {
-            self.sender.note_blocking(now, self.state.sends_data(), &self.paths);
-        }
+    /// A heartbeat or a probe of the MTU that is due.
+    fn next_probe(&self, now: Instant) -> Option<Turn> {
+        self.paths.iter().enumerate().find_map(|(index, path)| {
+            if path.heartbeat.is_due(now) {
+                return Some(Turn::Heartbeat(index));
+            }
+            let size = path.mtu.next_probe().filter(|_| path.is_active())?;
+            Some(Turn::MtuProbe(index, size))
+        })
     }
 
     pub(super) fn finish(&self, packet: PacketWriter<'_>) -> usize {

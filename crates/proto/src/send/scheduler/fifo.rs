@@ -15,7 +15,11 @@ impl Fifo {
         self.queue.push_back(message);
     }
 
-    pub(super) fn peek(&mut self) -> Option<&mut Queued> {
+    pub(super) fn peek(&self) -> Option<&Queued> {
+        self.queue.front()
+    }
+
+    pub(super) fn peek_mut(&mut self) -> Option<&mut Queued> {
         self.queue.front_mut()
     }
 

@@ -96,8 +96,13 @@ impl Scheduler {
 
     /// The message whose turn it is. The answer stays the same until it is popped once it was
     /// begun.
-    pub(crate) fn peek(&mut self) -> Option<&mut Queued> {
+    pub(crate) fn peek(&self) -> Option<&Queued> {
         each!(self, s => s.peek())
+    }
+
+    /// The same message, to be begun or cut.
+    pub(crate) fn peek_mut(&mut self) -> Option<&mut Queued> {
+        each!(self, s => s.peek_mut())
     }
 
     /// Takes out the message that [`peek`](Self::peek) shows.
@@ -208,7 +213,7 @@ mod tests {
             scheduler.set_priority(2, 7);
             scheduler.set_priority(1, 0);
             scheduler.push(message(2, "begun"));
-            scheduler.peek().unwrap().begun = true;
+            scheduler.peek_mut().unwrap().begun = true;
             scheduler.push(message(1, "more urgent"));
             assert_eq!(scheduler.peek().unwrap().stream, 2, "{kind:?}");
             assert_eq!(scheduler.pop().unwrap().stream, 2, "{kind:?}");

@@ -10,7 +10,7 @@ use super::round_robin::RoundRobin;
 pub(crate) struct Priority {
     priorities: BTreeMap<u16, u16>,
     rounds: BTreeMap<u16, RoundRobin>,
-    /// Priority of the message that was shown last and may have been begun.
+    /// Priority of the message that may have been begun last.
     current: Option<u16>,
 }
 
@@ -31,20 +31,22 @@ impl Priority {
         self.rounds.entry(priority).or_default().push(message);
     }
 
-    fn choose(&mut self) -> Option<u16> {
+    /// The priority whose turn it is: of a message that was begun, or else the first one.
+    fn choose(&self) -> Option<u16> {
         let begun = self.current.filter(|priority| {
-            self.rounds
-                .get_mut(priority)
-                .and_then(RoundRobin::peek)
-                .is_some_and(|message| message.begun)
+            let round = self.rounds.get(priority);
+            round.and_then(RoundRobin::peek).is_some_and(|message| message.begun)
         });
-        self.current = begun.or_else(|| self.rounds.keys().next().copied());
-        self.current
+        begun.or_else(|| self.rounds.keys().next().copied())
     }
 
-    pub(super) fn peek(&mut self) -> Option<&mut Queued> {
-        let priority = self.choose()?;
-        self.rounds.get_mut(&priority)?.peek()
+    pub(super) fn peek(&self) -> Option<&Queued> {
+        self.rounds.get(&self.choose()?)?.peek()
+    }
+
+    pub(super) fn peek_mut(&mut self) -> Option<&mut Queued> {
+        self.current = self.choose();
+        self.rounds.get_mut(&self.current?)?.peek_mut()
     }
 
     pub(super) fn pop(&mut self) -> Option<Queued> {

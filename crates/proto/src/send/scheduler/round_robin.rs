@@ -21,7 +21,11 @@ impl RoundRobin {
         queue.push_back(message);
     }
 
-    pub(super) fn peek(&mut self) -> Option<&mut Queued> {
+    pub(super) fn peek(&self) -> Option<&Queued> {
+        self.streams.get(self.turns.front()?)?.front()
+    }
+
+    pub(super) fn peek_mut(&mut self) -> Option<&mut Queued> {
         self.streams.get_mut(self.turns.front()?)?.front_mut()
     }
 

@@ -8,9 +8,12 @@ use crate::send::Held;
 use crate::time::Instant;
 
 impl Sender {
-    /// Nothing more leaves now; tells the instruments which full buffer is to blame, if one is.
-    /// `may_send`: the association's state lets data go.
-    pub(crate) fn note_blocking(&mut self, now: Instant, may_send: bool, paths: &Paths) {
+    /// Nothing more leaves now; tells the instruments which full buffer is to blame, if one is, and
+    /// watches a closed window. `may_send`: the association's state lets data go.
+    pub(crate) fn after_turns(&mut self, now: Instant, may_send: bool, paths: &Paths) {
+        if may_send {
+            self.watch_window(now, paths);
+        }
         let wants = !self.queue.is_empty() || self.queue.blocked;
         let held = if wants && may_send { self.held_back(now, paths) } else { Held::default() };
         let recovering = self.occupancy.in_recovery();
@@ -18,7 +21,7 @@ impl Sender {
     }
 
     /// The buffer without room for the next chunk, if a path has room for it.
-    fn held_back(&mut self, now: Instant, paths: &Paths) -> Held {
+    fn held_back(&self, now: Instant, paths: &Paths) -> Held {
         let mut shares = None;
         for path in 0..paths.len() {
             if self.carries_new(path, paths) && self.has_room(now, path) {

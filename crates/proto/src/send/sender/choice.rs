@@ -11,30 +11,53 @@ use crate::send::Held;
 use crate::time::Instant;
 
 impl Sender {
-    /// The path for the next packet of new data: the one in use, or with concurrent multipath transfer
-    /// one of those that have room.
-    pub(crate) fn path_for_new(&mut self, now: Instant, paths: &Paths) -> Option<usize> {
-        let Some(multipath) = self.config.concurrent() else { return Some(paths.active()) };
-        if self.queue.is_empty() {
-            return None;
-        }
-        let room = |path: usize| {
-            self.carries_new(path, paths)
-                && self.has_room(now, path)
-                && !self.full_shares(path, paths).any()
+    /// The path on which a packet of new data may leave: the one in use, or with concurrent multipath
+    /// transfer one of those that have room.
+    pub(crate) fn path_for_new(&self, now: Instant, paths: &Paths) -> Option<usize> {
+        let path = match self.config.concurrent() {
+            None => paths.active(),
+            Some(_) if self.queue.is_empty() => return None,
+            Some(multipath) => {
+                let room = |path| self.has_room_of_its_own(now, path, paths);
+                multipath.path_choice.path(self.last_new, paths, room)?
+            }
         };
-        let path = multipath.path_choice.path(self.last_new, paths, room)?;
-        if multipath.path_choice == PathChoice::WindowInTurn {
-            // The turn is given on when the window is full, even if nothing may leave now.
-            self.last_new = path;
+        self.may_send_new(now, path, paths).then_some(path)
+    }
+
+    /// What has to happen before it is asked what leaves: messages whose lifetime is over go, and
+    /// whoever waits for its turn gets it.
+    pub(crate) fn before_turn(&mut self, now: Instant, paths: &Paths) {
+        if self.queue.next_expiry().is_some() {
+            self.expire(now);
         }
-        Some(path)
+        if self.has_losses() {
+            self.retransmit_asap(paths);
+        }
+        if let Some(multipath) = self.config.concurrent()
+            && multipath.path_choice == PathChoice::WindowInTurn
+            && !self.queue.is_empty()
+            && self.path_for_repairs(now).is_none()
+        {
+            // The turn is given on when the window is full, even if nothing may leave now.
+            let room = |path| self.has_room_of_its_own(now, path, paths);
+            if let Some(path) = multipath.path_choice.path(self.last_new, paths, room) {
+                self.last_new = path;
+            }
+        }
     }
 
     /// Whether new data may take a path, if it has room there. While no path is active the one in use
     /// may have failed.
-    pub(crate) fn carries_new(&self, path: usize, paths: &Paths) -> bool {
+    pub(super) fn carries_new(&self, path: usize, paths: &Paths) -> bool {
         path == paths.active() || (self.config.multipath.is_on() && paths[path].is_concurrent())
+    }
+
+    /// Whether one of several paths has room for new data, and its share of the buffers is not full.
+    fn has_room_of_its_own(&self, now: Instant, path: usize, paths: &Paths) -> bool {
+        self.carries_new(path, paths)
+            && self.has_room(now, path)
+            && !self.full_shares(path, paths).any()
     }
 
     /// The buffers that are split between the paths, and of which one more packet on a path would
@@ -70,7 +93,7 @@ impl Sender {
     }
 
     /// RTX-ASAP: what waits for a path that is full goes out on one that has room.
-    pub(crate) fn retransmit_asap(&mut self, paths: &Paths) {
+    fn retransmit_asap(&mut self, paths: &Paths) {
         if self.config.paths.retransmission != RetransmissionPolicy::RtxAsap {
             return;
         }

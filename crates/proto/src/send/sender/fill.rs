@@ -208,7 +208,7 @@ impl Sender {
             // A chunk is never cut to fit into what is left of the window.
             let probes = length > self.window.left();
             if probes {
-                if in_packet || !self.may_probe_window(now, paths) {
+                if in_packet || !self.may_probe_window() {
                     break;
                 }
                 self.counts.window_probes += 1;
@@ -244,7 +244,7 @@ impl Sender {
             if self.window.is_probed() || budget.one_chunk {
                 break;
             }
-            if ends {
+            if ends && self.queue.next_expiry().is_some() {
                 self.expire(now);
             }
         }

@@ -32,6 +32,7 @@ use anabranch_wire::Tsn;
 pub(crate) use self::fill::{Budget, Carrier};
 use self::lane::Lane;
 pub(crate) use self::lose::Cause;
+pub(crate) use self::rules::DataTurn;
 use self::window::PeerWindow;
 use super::{Blocking, Occupancy, Outstanding, Queued, SendQueue};
 use crate::config::{AssociationConfig, BurstControl};

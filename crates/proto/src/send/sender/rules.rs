@@ -14,6 +14,21 @@ use crate::time::Instant;
 /// messages of a stream than their numbers tell apart.
 pub(super) const MAX_OUTSTANDING: usize = u16::MAX as usize;
 
+/// What data may leave on a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DataTurn {
+    /// What was lost.
+    pub(crate) repairs: bool,
+    /// What was not sent before, if nothing was lost.
+    pub(crate) new: bool,
+}
+
+impl DataTurn {
+    pub(crate) fn any(self) -> bool {
+        self.repairs || self.new
+    }
+}
+
 impl Sender {
     /// The first path on which a packet of retransmissions may leave.
     pub(crate) fn path_for_repairs(&self, now: Instant) -> Option<usize> {
@@ -58,19 +73,17 @@ impl Sender {
     }
 
     /// Whether a packet with new data may leave on a path.
-    pub(crate) fn may_send_new(&mut self, now: Instant, path: usize, paths: &Paths) -> bool {
+    pub(super) fn may_send_new(&self, now: Instant, path: usize, paths: &Paths) -> bool {
         if self.queue.is_empty() || !self.has_room(now, path) {
             return false;
         }
-        self.expire(now);
         let full = paths.amdcs() - Data::HEADER_LEN;
         let Some(next) = self.next_chunk(full, full, true) else { return false };
         // req: rfc9260 6.1 "MUST transmit no more DATA chunks until"
         // req: rfc9260 6.1 "that the peer has no buffer space (i.e., rwnd is smaller"
         if next > self.window.left() {
-            return self.may_probe_window(now, paths);
+            return self.may_probe_window();
         }
-        self.window.has_room();
         // A small packet waits while something is outstanding (Nagle's algorithm).
         !(self.config.sending.nagle
             && !self.outstanding.is_empty()
@@ -82,7 +95,7 @@ impl Sender {
     /// large as a packet would get nothing but probes otherwise.
     // req: rfc9260 6.1 "avoid silly window syndrome (SWS) as described"
     pub(super) fn next_chunk(
-        &mut self,
+        &self,
         room: usize,
         largest: usize,
         packet_empty: bool,
@@ -99,22 +112,29 @@ impl Sender {
     // req: rfc9260 6.1 "SHOULD only be sent when all"
     // req: rfc9260 6.1 "A zero window probe MUST only be sent"
     // req: rfc9260 6.1 "Senders MUST support zero window probing"
-    pub(super) fn may_probe_window(&mut self, now: Instant, paths: &Paths) -> bool {
-        if !self.outstanding.is_empty() {
-            return false;
-        }
-        if self.window.may_be_probed() {
-            return true;
-        }
-        // req: rfc9260 6.1 "SHOULD send the first zero window probe after 1 RTO"
-        self.window.wait(now + paths[paths.active()].rtt.rto());
-        false
+    pub(super) fn may_probe_window(&self) -> bool {
+        self.outstanding.is_empty() && self.window.may_be_probed()
     }
 
-    /// Whether data of any kind may leave on a path.
-    pub(crate) fn data_may_follow(&mut self, now: Instant, path: usize, paths: &Paths) -> bool {
-        (self.has_losses() && self.may_retransmit(now, path))
-            || (self.carries_new(path, paths) && self.may_send_new(now, path, paths))
+    /// Nothing more leaves now. If that is because the peer's window has no room, with nothing
+    /// outstanding whose acknowledgement would tell of more, it is probed after a while.
+    pub(super) fn watch_window(&mut self, now: Instant, paths: &Paths) {
+        let path = paths.active();
+        if !self.outstanding.is_empty() || self.queue.is_empty() || !self.has_room(now, path) {
+            return;
+        }
+        let full = paths.amdcs() - Data::HEADER_LEN;
+        if self.next_chunk(full, full, true).is_some_and(|next| next > self.window.left()) {
+            // req: rfc9260 6.1 "SHOULD send the first zero window probe after 1 RTO"
+            self.window.wait(now + paths[path].rtt.rto());
+        }
+    }
+
+    /// What data may leave on a path.
+    pub(crate) fn data_for(&self, now: Instant, path: usize, paths: &Paths) -> DataTurn {
+        let repairs = self.has_losses() && self.may_retransmit(now, path);
+        let new = !repairs && self.carries_new(path, paths) && self.may_send_new(now, path, paths);
+        DataTurn { repairs, new }
     }
 
     /// Whether pacing lets a packet of data go; otherwise notes when it will.

@@ -87,17 +87,10 @@ impl PeerWindow {
         self.opens
     }
 
-    /// Data waits for room, and nothing is outstanding: it may be probed from then on.
+    /// Data waits for room, and nothing is outstanding: the window may be probed from then on.
     pub(super) fn wait(&mut self, until: Instant) {
         if self.probe == Probe::None {
             self.probe = Probe::Waits(until);
-        }
-    }
-
-    /// There is room for what waits.
-    pub(super) fn has_room(&mut self) {
-        if let Probe::Waits(_) = self.probe {
-            self.probe = Probe::None;
         }
     }
 
@@ -123,7 +116,7 @@ impl PeerWindow {
     pub(super) fn on_sent(&mut self, probes: bool) {
         if probes {
             self.probe = Probe::InFlight { answered: false };
-        } else if self.probe == Probe::Due {
+        } else if !self.is_probed() {
             self.probe = Probe::None;
         }
     }
@@ -150,7 +143,9 @@ impl PeerWindow {
 
     /// Nothing is sent any more.
     pub(super) fn stop(&mut self) {
-        self.has_room();
+        if let Probe::Waits(_) = self.probe {
+            self.probe = Probe::None;
+        }
     }
 }
 
