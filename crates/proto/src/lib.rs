@@ -17,6 +17,7 @@ mod encapsulation;
 mod endpoint;
 pub mod error;
 mod event;
+mod features;
 #[cfg(feature = "marks")]
 pub mod marks;
 #[cfg(not(feature = "marks"))]
@@ -50,6 +51,7 @@ pub use endpoint::{
 };
 pub use error::{ConnectError, ListenError, NoSuchPath, SendError, SendErrorReason};
 pub use event::{AssociationId, CloseReason, Event, PathId, PathState};
+pub use features::Features;
 pub use message::{Message, OutgoingMessage, Payload};
 pub use policy::informed::padhye_throughput;
 #[cfg(fuzzing)]

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::event::PathState;
+use crate::features::Features;
 
 /// A snapshot of an association.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Statistics {
     pub blocking: Blocking,
     /// Whether both sides agreed on NR-SACKs.
     pub nr_sack: bool,
+    /// What both sides are able to and want beside RFC 9260.
+    pub features: Features,
     /// The peer's receive window as this side sees it, in bytes.
     pub peer_rwnd: u32,
     /// Receive buffer in use, in bytes.

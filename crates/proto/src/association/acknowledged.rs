@@ -54,7 +54,7 @@ impl Association {
     /// Error counters: an acknowledged chunk proves that its path works.
     fn supervise_acked(&mut self, now: Instant) {
         // req: rfc9260 8.1 "The counter used for endpoint failure detection MUST be"
-        self.error_count = 0;
+        self.watch.error_count = 0;
         for index in 0..self.paths.len() {
             let proof = self.sender.proof(index);
             // With timestamps the echo told which transmission arrived.

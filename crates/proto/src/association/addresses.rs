@@ -79,7 +79,7 @@ impl Association {
     // req: rfc6951 5.4 "UDP source port MUST be stored as the"
     // exempt: rfc6951 5.4 "UDP source port MUST be stored as the" a packet that somebody has recorded and sends again from another port must not divert a path: the port is challenged first
     pub(super) fn note_port(&mut self, now: Instant, path: usize, arrival: &Arrival) {
-        self.arrival_port = arrival.remote_udp_port;
+        self.ports.arrived_from = arrival.remote_udp_port;
         let state = &mut self.paths[path];
         if arrival.remote_udp_port == state.remote_udp_port || arrival.remote_udp_port == 0 {
             return;

@@ -102,7 +102,7 @@ impl Association {
             }
         };
         tracing::debug!(?event, "failover");
-        self.events.push_back(event);
+        self.news.events.push_back(event);
     }
 
     /// Whether the failover of the primary path is to be made permanent (caro 3.4, RFC 7829
@@ -158,6 +158,6 @@ impl Association {
         self.paths.activate(index);
         self.choose_concurrent_paths();
         let remote = self.paths[index].remote;
-        self.events.push_back(Event::ActivePathChanged { path: PathId(index as u8), remote });
+        self.news.events.push_back(Event::ActivePathChanged { path: PathId(index as u8), remote });
     }
 }

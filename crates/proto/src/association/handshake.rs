@@ -9,14 +9,18 @@ use std::time::Duration;
 use anabranch_wire::{Cause, Init, Parameter, Tsn, parameter_kind};
 
 use super::peer::{Peer, Refusal, init_value};
+use super::progress::{Account, Progress};
+use super::rebinding::Ports;
+use super::shutdown::Ending;
 use super::state::{Echo, Repeat, State};
 use super::timestamp::Timestamps;
-use super::{Association, Control, Surroundings, Watch};
+use super::{Association, Control, Identity, News, Outbox, Surroundings, Watch};
 use crate::config::AssociationConfig;
 use crate::endpoint::cookie::CookieContents;
 use crate::event::{CloseReason, Event};
+use crate::features::Features;
 use crate::marks::mark;
-use crate::path::Path;
+use crate::path::{Path, Paths};
 use crate::policy::failover::Phase;
 use crate::policy::{self, InitiationOrder};
 use crate::receive::Receiver;
@@ -105,19 +109,20 @@ impl Association {
         let mut sender = Sender::new(Arc::clone(&config), initial_tsn);
         sender.add_lanes(now, &paths, &config.of_path(surroundings.encapsulation));
         Self {
-            local_port: ports.0,
-            remote_port: ports.1,
-            local_tag: tags.0,
-            peer_tag: tags.1,
-            tie_tags: (rng.tag(), rng.tag()),
-            cookie_made: Instant::from_nanos(0),
+            identity: Identity {
+                local_port: ports.0,
+                remote_port: ports.1,
+                local_tag: tags.0,
+                peer_tag: tags.1,
+                tie_tags: (rng.tag(), rng.tag()),
+                cookie_made: Instant::ZERO,
+                incoming: false,
+                restarts: 0,
+            },
             state: State::Closed,
-            incoming: false,
-            paths: crate::path::Paths::new(paths),
-            error_count: 0,
-            adaptation: None,
+            features: Features::NONE,
+            paths: Paths::new(paths),
             watch: Watch::default(),
-            no_sctp_since: None,
             sender,
             receiver: Receiver::new(
                 tsn::first(peer_initial_tsn),
@@ -126,26 +131,16 @@ impl Association {
                 config.mtu.max,
             ),
             acknowledger: config.acknowledger(),
-            sack_path: 0,
-            control: VecDeque::new(),
-            answer_room: 0,
-            events: VecDeque::new(),
-            notify_readable: true,
-            t5: None,
-            restarts: 0,
-            wants_shutdown: false,
-            last_user_data: now,
-            progress: 0,
-            progressed_at: now,
-            accounted: 0,
-            restricted: false,
             timestamps: Timestamps::default(),
-            nr_sack: false,
+            outbox: Outbox::default(),
+            news: News { events: VecDeque::new(), wants_readable: true, adaptation: None },
+            ending: Ending::default(),
+            progress: Progress::new(now),
+            account: Account::default(),
+            ports: Ports::default(),
             rng,
             counters: Counters::default(),
             paths_changed: true,
-            arrival_port: 0,
-            challenge_waits: false,
             config,
             surroundings,
         }
@@ -239,7 +234,7 @@ impl Association {
         // The user may have chosen the primary one already.
         self.paths.choose(self.paths.phase(), self.path_of(primary.0, primary.1).unwrap_or(next));
         // Paths have other numbers now.
-        self.control.clear();
+        self.outbox.chunks.clear();
         if let State::CookieWait { t1, .. } = &mut self.state {
             t1.path = next;
             if was_turn && self.config.paths.initiation == InitiationOrder::Sequential {
@@ -258,7 +253,7 @@ impl Association {
             _ => None,
         };
         init_value(
-            self.local_tag,
+            self.identity.local_tag,
             self.sender.initial_tsn(),
             (self.config.sending.outbound_streams, self.config.receiving.inbound_streams),
             &self.config,
@@ -286,10 +281,10 @@ impl Association {
         };
         // req: rfc9260 3.3.3 "chunk with the Initiate Tag set to 0"
         if init.initiate_tag == 0 {
-            self.control.clear();
+            self.outbox.chunks.clear();
             // The tag that came with the INIT ACK, which was this side's.
             // req: rfc9260 3.3.3 "send an ABORT chunk with the T bit"
-            self.queue(path, refuse(self.local_tag, true));
+            self.queue(path, refuse(self.identity.local_tag, true));
             self.close(CloseReason::HandshakeFailed("the peer chose verification tag 0"));
             return;
         }
@@ -303,14 +298,14 @@ impl Association {
         let mut peer = match Peer::read(init, source) {
             Ok(peer) => peer,
             Err(Refusal { cause, why }) => {
-                self.peer_tag = init.initiate_tag;
+                self.identity.peer_tag = init.initiate_tag;
                 self.abort_with(path, cause, CloseReason::HandshakeFailed(why));
                 return;
             }
         };
         // req: rfc9260 3.3.3 "MUST be prepared to receive an INIT ACK"
         let Some(cookie) = peer.cookie.take() else {
-            self.peer_tag = peer.tag;
+            self.identity.peer_tag = peer.tag;
             let mut cause = Vec::new();
             let missing = parameter_kind::STATE_COOKIE.to_be_bytes();
             let list = anabranch_wire::U16List::new(&missing);
@@ -318,7 +313,7 @@ impl Association {
             self.abort_with(path, cause, CloseReason::HandshakeFailed("no State Cookie"));
             return;
         };
-        self.peer_tag = peer.tag;
+        self.identity.peer_tag = peer.tag;
         self.sender.open_window(peer.rwnd);
         // req: rfc9260 5.1.1 "the endpoint MUST use MIS outbound streams"
         // req: rfc9260 5.1.1 "outbound stream identifier range for either endpoint MUST"
@@ -331,10 +326,9 @@ impl Association {
             &self.config.receiving,
             self.config.mtu.max,
         );
-        self.timestamps = Timestamps::new(self.config.recovery.timestamps && peer.timestamps);
-        self.nr_sack = self.config.acknowledging.nr_sack && peer.nr_sack;
+        self.agree_on(Features::wanted(&self.config).agreed(peer.features));
         let path = self.learn_addresses(now, &peer.addresses, path);
-        self.adaptation = peer.adaptation;
+        self.news.adaptation = peer.adaptation;
         let mut unrecognized = Vec::new();
         if !peer.unrecognized.is_empty() {
             let mut all = Vec::new();
@@ -351,7 +345,7 @@ impl Association {
         self.paths[path].activate();
         self.paths.begin_with(path);
         let interval = self.paths[path].rtt.rto();
-        self.control.clear();
+        self.outbox.chunks.clear();
         // req: rfc9260 5.1.4 "MUST immediately send a COOKIE ECHO chunk"
         // req: rfc9260 5.1.4 "MUST also start the T1-cookie timer"
         self.queue(path, Control::CookieEcho);
@@ -410,11 +404,17 @@ impl Association {
         }
     }
 
+    /// Both sides can do this, and want it.
+    pub(super) fn agree_on(&mut self, features: Features) {
+        self.features = features;
+        self.timestamps = Timestamps::new(features.has(Features::TIMESTAMPS));
+    }
+
     /// Another association turns out to be the one with this peer: this one ends, and the peer,
     /// for which there is one only, is told nothing.
     pub(crate) fn give_way(&mut self) {
         mark!(SharedPeer);
-        self.control.clear();
+        self.outbox.chunks.clear();
         self.close(CloseReason::HandshakeFailed("there is an association with this peer"));
     }
 
@@ -435,18 +435,20 @@ impl Association {
     pub(super) fn establish(&mut self, now: Instant) {
         let was_up = self.is_established();
         self.state = State::Established;
-        self.error_count = 0;
+        self.watch.error_count = 0;
         self.paths.choose(Phase::Primary, self.paths.primary());
         self.reserve_timestamps();
-        self.last_user_data = now;
-        self.control.retain(|(_, control)| !matches!(control, Control::Init | Control::CookieEcho));
+        self.progress.last_user_data = now;
+        self.outbox
+            .chunks
+            .retain(|(_, control)| !matches!(control, Control::Init | Control::CookieEcho));
         if !was_up {
-            self.events.push_back(Event::Connected {
-                incoming: self.incoming,
+            self.news.events.push_back(Event::Connected {
+                incoming: self.identity.incoming,
                 outbound_streams: self.outbound_streams(),
                 inbound_streams: self.inbound_streams(),
             });
-            self.events.extend(self.adaptation.take().map(Event::AdaptationIndication));
+            self.news.events.extend(self.news.adaptation.take().map(Event::AdaptationIndication));
         }
         self.sender.begin_burst();
         self.start_supervision(now);
@@ -466,7 +468,7 @@ impl Association {
         let extension =
             rtt + Duration::from_micros(u64::from(staleness)).min(Duration::from_secs(1));
         let millis = u32::try_from(extension.as_millis()).unwrap_or(u32::MAX).max(1);
-        self.control.clear();
+        self.outbox.chunks.clear();
         mark!(StaleCookieRetry);
         self.enter_cookie_wait(now, Some(millis), stale);
     }
@@ -494,7 +496,9 @@ impl Association {
         // req: rfc9260 5.1 "SHOULD use all addresses of the peer similar"
         t1.again(now, self.config.timers.rto_max, next);
         self.paths.activate(next);
-        self.control.retain(|(_, queued)| !matches!(queued, Control::Init | Control::CookieEcho));
+        self.outbox
+            .chunks
+            .retain(|(_, queued)| !matches!(queued, Control::Init | Control::CookieEcho));
         match control {
             Control::Init => {
                 mark!(InitRetransmitted);
@@ -546,12 +550,11 @@ impl Association {
             surroundings,
             rng,
         );
-        association.incoming = true;
+        association.identity.incoming = true;
         association.sender.open_window(cookie.peer_rwnd);
-        association.timestamps = Timestamps::new(cookie.timestamps());
-        association.nr_sack = cookie.nr_sack();
+        association.agree_on(cookie.features);
         association.agree_on_streams(cookie.outbound_streams);
-        association.adaptation = cookie.adaptation_indication;
+        association.news.adaptation = cookie.adaptation_indication;
         let path = association.path_of(local, source).unwrap_or(0);
         association.establish(now);
         let path = association.reply_path(path);

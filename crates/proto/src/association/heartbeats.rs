@@ -172,7 +172,7 @@ impl Association {
         // A heartbeat that leaves because data timed out must not keep an association alive in which
         // heartbeats get through and data does not.
         if !self.paths[index].is_potentially_failed() || self.sender.has_all_acknowledged() {
-            self.error_count = 0;
+            self.watch.error_count = 0;
         }
         // req: rfc7829 3.2 "SHOULD clear the error counter of the destination address and transition"
         if self.paths[index].state != PathState::Active {

@@ -19,7 +19,7 @@ impl Association {
         self.paths.activate(new(self.paths.active()).unwrap_or(0));
         let in_use = self.paths.active();
         self.paths.choose(self.paths.phase(), new(self.paths.primary()).unwrap_or(in_use));
-        self.sack_path = new(self.sack_path).unwrap_or(in_use);
+        self.acknowledger.path = new(self.acknowledger.path).unwrap_or(in_use);
         if let State::CookieWait { t1: repeat, .. }
         | State::CookieEchoed { t1: repeat, .. }
         | State::ShutdownSent { t2: repeat }
@@ -28,7 +28,7 @@ impl Association {
             repeat.path = new(repeat.path).unwrap_or(in_use);
         }
         // An answer to a heartbeat says that a path works, and no other.
-        self.control.retain_mut(|(path, control)| match new(usize::from(*path)) {
+        self.outbox.chunks.retain_mut(|(path, control)| match new(usize::from(*path)) {
             Some(number) => {
                 *path = number as u8;
                 true

@@ -11,6 +11,7 @@ use super::state::State;
 use super::{Association, Control};
 use crate::config::Revision;
 use crate::event::{CloseReason, Event};
+use crate::features::Features;
 use crate::marks::mark;
 use crate::path::HeartbeatInfo;
 use crate::receive::DataOutcome;
@@ -61,7 +62,7 @@ impl Association {
             // req: rfc9260 9.1 "MUST apply the special Verification Tag check rules"
             // req: rfc9260 8.5.1 "discard the packet and take no further action"
             kind::ABORT | kind::SHUTDOWN_COMPLETE if reflected => {
-                let valid = self.peer_tag != 0 && tag == self.peer_tag;
+                let valid = self.identity.peer_tag != 0 && tag == self.identity.peer_tag;
                 return if valid { TagCheck::Reflected } else { TagCheck::Discard };
             }
             // req: rfc9260 8.5.1 "it is treated as an OOTB packet"
@@ -69,7 +70,7 @@ impl Association {
             // req: rfc9260 8.5 "matches its own tag"
             // req: rfc9260 8.5 "the receiver MUST silently discard the packet and"
             // req: rfc9260 8.5 "MUST NOT process it any further"
-            _ => tag == self.local_tag,
+            _ => tag == self.identity.local_tag,
         };
         if valid { TagCheck::Valid } else { TagCheck::Discard }
     }
@@ -87,7 +88,7 @@ impl Association {
             return;
         }
         let Some(path) = self.arrived_on(now, &arrival) else { return };
-        self.no_sctp_since = None;
+        self.watch.no_sctp_since = None;
         self.heard_of_peer();
         self.note_memory();
         self.note_port(now, path, &arrival);
@@ -104,7 +105,7 @@ impl Association {
 
         let data = |chunk: RawChunk<'_>| chunk.kind == anabranch_wire::kind::DATA;
         let sack = packet.chunks().map_while(Result::ok).any(data);
-        self.answer_room =
+        self.outbox.answer_room =
             self.paths[path].packet_size() - HEADER_LEN - if sack { SACK_ROOM } else { 0 };
         let mut data_packet = DataPacket::default();
         let received_before = self.receiver.cumulative();
@@ -148,7 +149,7 @@ impl Association {
         if data_chunks > 0 {
             data_packet.gap |= self.receiver.has_gaps();
             self.timestamps.data_received();
-            if self.t5.is_some() && self.receiver.cumulative() > received_before {
+            if self.ending.guard.is_some() && self.receiver.cumulative() > received_before {
                 self.guard(now);
             }
             self.after_data(now, path, data_packet);
@@ -230,7 +231,7 @@ impl Association {
         }
         match self.receiver.on_data(data, piece, u32::try_from(share).unwrap_or(u32::MAX)) {
             DataOutcome::New => {
-                self.last_user_data = now;
+                self.progress.last_user_data = now;
                 self.watch.on_data(now, data.payload.len());
                 true
             }
@@ -265,7 +266,7 @@ impl Association {
     fn after_data(&mut self, now: Instant, path: usize, mut seen: DataPacket) {
         // req: rfc9260 6.7 "same destination address from which the"
         // req: rfc9260 6.4 "SHOULD NOT vary the destination transport address"
-        self.sack_path = self.reply_path(path);
+        self.acknowledger.path = self.reply_path(path);
         self.paths[path].proven = true;
         seen.shutdown_sent = matches!(self.state, State::ShutdownSent { .. });
         seen.immediate |= self.buggify(1);
@@ -275,9 +276,9 @@ impl Association {
             // A SHUTDOWN does not say how much room is left.
             self.repeat_shutdown(now, gaps || self.receiver.is_narrower_than_announced());
         }
-        if self.notify_readable && self.receiver.readable() {
-            self.notify_readable = false;
-            self.events.push_back(Event::Readable);
+        if self.news.wants_readable && self.receiver.readable() {
+            self.news.wants_readable = false;
+            self.news.events.push_back(Event::Readable);
         }
     }
 
@@ -299,7 +300,7 @@ impl Association {
                 self.timestamps.received(timestamp);
             }
             Chunk::Sack(sack) => self.on_sack(now, path, &sack.into(), &raw),
-            Chunk::NrSack(sack) if self.nr_sack => {
+            Chunk::NrSack(sack) if self.features.has(Features::NR_SACK) => {
                 self.counters.nr_sacks_received += 1;
                 self.on_sack(now, path, &sack, &raw);
             }
@@ -404,20 +405,22 @@ impl Association {
                 }
                 continue;
             }
-            if self.events.len() < 64 {
+            if self.news.events.len() < 64 {
                 let cause = Bytes::copy_from_slice(raw.bytes());
-                self.events.push_back(Event::PeerError { code: raw.kind, cause });
+                self.news.events.push_back(Event::PeerError { code: raw.kind, cause });
             }
         }
     }
 
     /// Sends an ABORT with `cause` and ends the association.
     pub(super) fn abort_with(&mut self, path: usize, cause: Vec<u8>, reason: CloseReason) {
-        self.control.clear();
-        let abort = match self.peer_tag {
+        self.outbox.chunks.clear();
+        let abort = match self.identity.peer_tag {
             // The peer has not told its tag: the one that its packet came with goes back.
             // req: rfc9260 8.5.1 "MUST always fill in the Verification Tag"
-            0 => Control::Refuse { tag: self.local_tag, tag_reflected: true, causes: cause },
+            0 => {
+                Control::Refuse { tag: self.identity.local_tag, tag_reflected: true, causes: cause }
+            }
             // req: rfc9260 9.1 "it MUST send an ABORT chunk to its"
             _ => Control::Abort(cause),
         };

@@ -14,8 +14,8 @@ impl Association {
         }
         self.sender.check_invariants(self.state.sends_data(), &self.paths)?;
         self.receiver.check_invariants()?;
-        if self.control.len() > MAX_CONTROL {
-            return Err(format!("{} control chunks wait", self.control.len()));
+        if self.outbox.chunks.len() > MAX_CONTROL {
+            return Err(format!("{} control chunks wait", self.outbox.chunks.len()));
         }
         if self.paths.active() >= self.paths.len() || self.paths.primary() >= self.paths.len() {
             return Err("a path in use that does not exist".into());

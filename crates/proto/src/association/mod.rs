@@ -41,8 +41,11 @@ pub(crate) use control::Control;
 pub(crate) use handshake::Initiation;
 pub(crate) use input::{Arrival, TagCheck};
 pub(crate) use peer::{Peer, Refusal, address_parameters, init_value};
+use progress::{Account, Progress};
+use rebinding::Ports;
 pub(crate) use rebinding::Rebinding;
 pub(crate) use restart::InitAnswer;
+use shutdown::Ending;
 pub(crate) use state::State;
 use timestamp::Timestamps;
 pub(crate) use vigilance::Refused;
@@ -52,6 +55,7 @@ use crate::config::{AssociationConfig, Encapsulation, Routes};
 use crate::endpoint::memory::Memory;
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, PathId, PathState};
+use crate::features::Features;
 use crate::marks::mark;
 use crate::message::{Message, OutgoingMessage};
 use crate::path::{Path, Paths, address};
@@ -109,62 +113,65 @@ impl Surroundings {
 pub struct Association {
     config: Arc<AssociationConfig>,
     surroundings: Surroundings,
-    pub(crate) local_port: u16,
-    pub(crate) remote_port: u16,
-    pub(crate) local_tag: u32,
-    pub(crate) peer_tag: u32,
-    /// Nonces that stand for both tags in the cookies of a peer that restarts.
-    tie_tags: (u32, u32),
-    /// When the cookie was made that the association was set up with, if the peer echoed one in a
-    /// collision.
-    cookie_made: Instant,
+    identity: Identity,
     state: State,
-    incoming: bool,
+    /// What both sides are able to and want.
+    features: Features,
     paths: Paths,
-    /// Errors in a row, whatever the path (RFC 9260 section 8.1).
-    error_count: u32,
-    /// The adaptation layer that the peer announced, until the user has been told.
-    adaptation: Option<u32>,
     watch: Watch,
-    /// Since when ICMP has said, and no packet of the peer has denied, that it has no SCTP.
-    no_sctp_since: Option<Instant>,
     sender: Sender,
     receiver: Receiver,
     acknowledger: Acknowledger,
-    /// Path on which data came last, and SACKs go.
-    sack_path: usize,
-    control: VecDeque<(u8, Control)>,
-    /// Bytes that may still be answered to the packet at hand, so that one packet is enough.
-    answer_room: usize,
-    events: VecDeque<Event>,
-    /// A [`Event::Readable`] is wanted when the next message comes.
-    notify_readable: bool,
-    /// T5-shutdown-guard.
-    t5: Option<Instant>,
-    /// How often the peer has restarted.
-    restarts: u32,
-    /// The user wants the association shut down, also when the peer restarts meanwhile.
-    wants_shutdown: bool,
-    last_user_data: Instant,
-    /// Changes when something moves, and when it last did.
-    progress: u64,
-    progressed_at: Instant,
-    /// Bytes that the endpoint's account of memory has for it.
-    accounted: usize,
-    /// It gets no memory beyond its floor.
-    restricted: bool,
     timestamps: Timestamps,
-    /// Both sides want acknowledgements in NR-SACK chunks.
-    nr_sack: bool,
+    outbox: Outbox,
+    news: News,
+    ending: Ending,
+    progress: Progress,
+    account: Account,
+    ports: Ports,
     rng: Rng,
     counters: Counters,
     /// What finds an association changed since the endpoint looked last: the addresses that are
     /// known to be the peer's, its UDP ports, or the tag.
     paths_changed: bool,
-    /// UDP port that the packet at hand came from.
-    arrival_port: u16,
-    /// A UDP port that a path's packets come from is to be challenged.
-    challenge_waits: bool,
+}
+
+/// What tells an association from all others.
+#[derive(Debug)]
+struct Identity {
+    local_port: u16,
+    remote_port: u16,
+    /// The tags of packets to this side, and to the peer; 0 as long as the peer has not told its own.
+    local_tag: u32,
+    peer_tag: u32,
+    /// Nonces that stand for both tags in the cookies of a peer that restarts.
+    tie_tags: (u32, u32),
+    /// When the cookie was made that the association was set up with, if the peer echoed one in a
+    /// collision.
+    cookie_made: Instant,
+    /// The peer took the first step.
+    incoming: bool,
+    /// How often the peer has restarted.
+    restarts: u32,
+}
+
+/// Control chunks that wait for a packet.
+#[derive(Debug, Default)]
+struct Outbox {
+    /// With the path of each.
+    chunks: VecDeque<(u8, Control)>,
+    /// Bytes that may still be answered to the packet at hand, so that one packet is enough.
+    answer_room: usize,
+}
+
+/// What the user is going to be told.
+#[derive(Debug)]
+struct News {
+    events: VecDeque<Event>,
+    /// An [`Event::Readable`] is wanted when the next message comes.
+    wants_readable: bool,
+    /// The adaptation layer that the peer announced, until the user has been told.
+    adaptation: Option<u32>,
 }
 
 impl Association {
@@ -188,7 +195,7 @@ impl Association {
         match self.sender.push(now, message) {
             Ok(()) => {
                 self.counters.messages_sent += 1;
-                self.last_user_data = now;
+                self.progress.last_user_data = now;
                 self.sender.begin_burst();
                 Ok(())
             }
@@ -200,13 +207,13 @@ impl Association {
     /// until [`release`](Self::release) is called with its charge.
     pub fn receive(&mut self) -> Option<Message> {
         let message = self.receiver.poll_message();
-        self.notify_readable |= message.is_none();
+        self.news.wants_readable |= message.is_none();
         message
     }
 
     /// How often the peer has restarted.
     pub fn restarts(&self) -> u32 {
-        self.restarts
+        self.identity.restarts
     }
 
     /// Whether the message that [`receive`](Self::receive) gives next came before the last restart
@@ -251,7 +258,7 @@ impl Association {
     /// association with its next incarnation is shut down. A peer that is there and whose receive
     /// window stays closed is waited for.
     pub fn shutdown(&mut self, now: Instant) {
-        self.wants_shutdown |= self.is_established() && !self.is_closed();
+        self.ending.wanted |= self.is_established() && !self.is_closed();
         self.user_shutdown(now);
     }
 
@@ -271,7 +278,8 @@ impl Association {
             outstanding_chunks: 0,
             retransmission_queue: RetransmissionQueue::default(),
             blocking: stats::Blocking::default(),
-            nr_sack: self.nr_sack,
+            nr_sack: self.features.has(Features::NR_SACK),
+            features: self.features,
             peer_rwnd: 0,
             receive_buffer_used: self.receiver.used(),
             counters: self.counters,
@@ -284,7 +292,7 @@ impl Association {
 
     /// Whether these are the verification tags of both sides.
     pub(crate) fn has_tags(&self, local: u32, peer: u32) -> bool {
-        (self.local_tag, self.peer_tag) == (local, peer)
+        (self.identity.local_tag, self.identity.peer_tag) == (local, peer)
     }
 
     /// Whether the handshake is done and the association not yet closed.
@@ -304,7 +312,7 @@ impl Association {
 
     /// Whether the peer took the first step.
     pub fn is_incoming(&self) -> bool {
-        self.incoming
+        self.identity.incoming
     }
 
     /// Streams that this side may send on.
@@ -317,31 +325,36 @@ impl Association {
         self.receiver.inbound_streams()
     }
 
+    /// The tag of packets to the peer; 0 as long as it has not told.
+    pub(crate) fn peer_tag(&self) -> u32 {
+        self.identity.peer_tag
+    }
+
     /// SCTP port of this side.
     pub fn local_port(&self) -> u16 {
-        self.local_port
+        self.identity.local_port
     }
 
     /// SCTP port of the peer.
     pub fn remote_port(&self) -> u16 {
-        self.remote_port
+        self.identity.remote_port
     }
 
     /// The tag of packets to this side (RFC 9260 section 3.1); a restart changes it.
     pub fn verification_tag(&self) -> u32 {
-        self.local_tag
+        self.identity.local_tag
     }
 
     /// How a packet of this association begins, as a host or a router quotes it; an INIT as long as
     /// the peer has not told its tag. For harnesses that report errors of packets.
     pub fn start_of_packet(&self) -> [u8; 20] {
         let mut start = [0; 20];
-        start[..2].copy_from_slice(&self.local_port.to_be_bytes());
-        start[2..4].copy_from_slice(&self.remote_port.to_be_bytes());
-        start[4..8].copy_from_slice(&self.peer_tag.to_be_bytes());
-        if self.peer_tag == 0 {
+        start[..2].copy_from_slice(&self.identity.local_port.to_be_bytes());
+        start[2..4].copy_from_slice(&self.identity.remote_port.to_be_bytes());
+        start[4..8].copy_from_slice(&self.identity.peer_tag.to_be_bytes());
+        if self.identity.peer_tag == 0 {
             start[12] = anabranch_wire::kind::INIT;
-            start[16..].copy_from_slice(&self.local_tag.to_be_bytes());
+            start[16..].copy_from_slice(&self.identity.local_tag.to_be_bytes());
         }
         start
     }
@@ -406,9 +419,9 @@ impl Association {
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        let event = self.events.pop_front();
-        if self.events.is_empty() {
-            self.events.shrink_to(2);
+        let event = self.news.events.pop_front();
+        if self.news.events.is_empty() {
+            self.news.events.shrink_to(2);
         }
         event
     }
@@ -417,9 +430,9 @@ impl Association {
     /// finds out that there is room for a send that was refused.
     pub(crate) fn has_events(&mut self) -> bool {
         if self.sender.take_writable() && !self.is_closed() {
-            self.events.push_back(Event::Writable);
+            self.news.events.push_back(Event::Writable);
         }
-        !self.events.is_empty()
+        !self.news.events.is_empty()
     }
 
     /// Whether what finds the association has changed since the last call.
@@ -446,9 +459,9 @@ impl Association {
     // req: rfc9260 9.1 "MUST fill in the peer's Verification Tag"
     fn header(&self) -> Header {
         Header {
-            source_port: self.local_port,
-            destination_port: self.remote_port,
-            verification_tag: self.peer_tag,
+            source_port: self.identity.local_port,
+            destination_port: self.identity.remote_port,
+            verification_tag: self.identity.peer_tag,
         }
     }
 
@@ -457,10 +470,10 @@ impl Association {
     fn queue(&mut self, path: usize, control: Control) {
         // Before the peer has told its tag only INIT has one, which is 0.
         // req: rfc9260 8.5 "MUST fill in the Verification Tag field of"
-        let has_tag =
-            self.peer_tag != 0 || matches!(control, Control::Init | Control::Refuse { .. });
-        if has_tag && self.control.len() < MAX_CONTROL {
-            self.control.push_back((path as u8, control));
+        let has_tag = self.identity.peer_tag != 0
+            || matches!(control, Control::Init | Control::Refuse { .. });
+        if has_tag && self.outbox.chunks.len() < MAX_CONTROL {
+            self.outbox.chunks.push_back((path as u8, control));
         }
     }
 
@@ -469,8 +482,8 @@ impl Association {
     // req: rfc9260 12.4 "MUST NOT send more than one packet containing"
     fn answer(&mut self, path: usize, control: Control, length: usize) {
         let length = length.next_multiple_of(4);
-        if length <= self.answer_room {
-            self.answer_room -= length;
+        if length <= self.outbox.answer_room {
+            self.outbox.answer_room -= length;
             self.queue(path, control);
         }
     }
@@ -490,16 +503,16 @@ impl Association {
         self.state = State::Closed;
         self.sender.stop();
         self.paths.iter_mut().for_each(|path| path.heartbeat.schedule(None));
-        self.t5 = None;
+        self.ending.guard = None;
         self.fail_everything();
         tracing::debug!(%reason, "association closed");
-        self.events.push_back(Event::Closed(reason));
+        self.news.events.push_back(Event::Closed(reason));
     }
 
     /// Gives every message back to the user that the peer has not acknowledged.
     fn fail_everything(&mut self) {
         self.tell_expired();
-        let events = &mut self.events;
+        let events = &mut self.news.events;
         self.sender.take_unsent(|message, sent| {
             events.push_back(Event::SendFailed { message: Box::new(message), sent });
         });
@@ -509,7 +522,7 @@ impl Association {
     fn fail_queued(&mut self, message: Queued) {
         let sent = message.begun;
         let message = Box::new(message.into_message());
-        self.events.push_back(Event::SendFailed { message, sent });
+        self.news.events.push_back(Event::SendFailed { message, sent });
     }
 
     /// Tells the user of messages whose lifetime ended before they were sent.

@@ -149,14 +149,14 @@ impl Association {
         let believed = match self.config.paths.protocol_unreachable {
             ProtocolUnreachable::Aborts => true,
             ProtocolUnreachable::AbortsWhenRepeated => {
-                let since = *self.no_sctp_since.get_or_insert(now);
+                let since = *self.watch.no_sctp_since.get_or_insert(now);
                 now >= since + self.paths[self.paths.active()].rtt.rto()
             }
         };
         if !believed {
             return;
         }
-        self.control.clear();
+        self.outbox.chunks.clear();
         self.close(CloseReason::NoSctp);
     }
 
@@ -164,7 +164,7 @@ impl Association {
     fn refused(&mut self, now: Instant, (local, remote): (IpAddr, IpAddr), reason: CloseReason) {
         let Some(index) = self.path_between(local, remote) else { return };
         if matches!(self.state, State::CookieWait { .. }) && !self.drop_candidate(now, index) {
-            self.control.clear();
+            self.outbox.chunks.clear();
             self.close(reason);
         }
     }

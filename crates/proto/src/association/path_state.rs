@@ -55,15 +55,15 @@ impl Association {
     // req: rfc9260 8.1 "SHOULD keep a counter on the total"
     // exempt: rfc9260 8.1 "SHOULD consider the peer endpoint unreachable" with vigilance not before the timeouts of one path would have come to the limit, since the errors of several paths come faster
     pub(super) fn count_association_error(&mut self, now: Instant) {
-        if self.error_count == 0 {
+        if self.watch.error_count == 0 {
             self.watch.silence_begins(now);
         }
-        self.error_count = self.error_count.saturating_add(1);
+        self.watch.error_count = self.watch.error_count.saturating_add(1);
         // req: rfc9260 8.1 "SHOULD consider the peer endpoint unreachable"
-        if self.error_count > self.config.paths.association_max_retrans
+        if self.watch.error_count > self.config.paths.association_max_retrans
             && self.has_been_patient(now)
         {
-            self.control.clear();
+            self.outbox.chunks.clear();
             // req: rfc9260 8.1 "SHALL stop transmitting any more data to"
             // req: rfc9260 8.1 "SHOULD report the failure to the upper"
             mark!(Unreachable);
@@ -111,7 +111,7 @@ impl Association {
         // req: rfc7829 3.2 "as well as provide the means to notify the ULP of state transitions"
         // req: rfc7829 3.2 "notify the Upper Layer Protocol (ULP) about this state transition"
         // req: rfc9260 8.2 "a notification SHOULD be sent to the upper layer"
-        self.events.push_back(Event::PathChanged {
+        self.news.events.push_back(Event::PathChanged {
             path: PathId(index as u8),
             local,
             remote,

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anabranch_wire::{Cause, Init, Parameter, Parameters, Tsn, kind, parameter_kind};
+use anabranch_wire::{Cause, Init, Parameter, Parameters, Tsn, parameter_kind};
 use bytes::Bytes;
 
 use super::Surroundings;
 use crate::config::AssociationConfig;
+use crate::features::Features;
 use crate::path::address;
 
 /// Addresses of a peer that are taken at the most; the rest is ignored, so that a list of
@@ -26,10 +27,8 @@ pub(crate) struct Peer {
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) adaptation: Option<u32>,
     pub(crate) cookie: Option<Bytes>,
-    /// It wants timestamps.
-    pub(crate) timestamps: bool,
-    /// It wants NR-SACKs.
-    pub(crate) nr_sack: bool,
+    /// What it is able to and wants.
+    pub(crate) features: Features,
     /// Parameters to report as unrecognized, as they were received.
     pub(crate) unrecognized: Vec<Bytes>,
     /// Cookie lifetime that the peer asks for in addition.
@@ -119,8 +118,7 @@ impl Peer {
                 }
                 Parameter::AdaptationLayerIndication(code) => peer.adaptation = Some(code),
                 Parameter::SupportedExtensions(kinds) => {
-                    peer.timestamps = kinds.contains(&kind::TIMESTAMP);
-                    peer.nr_sack = kinds.contains(&kind::NR_SACK);
+                    peer.features = Features::announced(kinds);
                 }
                 // req: rfc9260 5.1.2 "the endpoint MUST immediately send an"
                 // req: rfc9260 3.3.2 "Host Name Address parameter MUST send an ABORT"
@@ -195,12 +193,7 @@ pub(crate) fn init_value(
     if let Some(code) = config.adaptation_indication {
         Parameter::AdaptationLayerIndication(code).encode(&mut value);
     }
-    let extensions = [
-        (config.acknowledging.nr_sack, kind::NR_SACK),
-        (config.recovery.timestamps, kind::TIMESTAMP),
-    ];
-    let extensions: Vec<u8> =
-        extensions.iter().filter_map(|(wanted, kind)| wanted.then_some(*kind)).collect();
+    let extensions = Features::wanted(config).chunks();
     if !extensions.is_empty() {
         Parameter::SupportedExtensions(&extensions).encode(&mut value);
     }

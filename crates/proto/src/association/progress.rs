@@ -7,6 +7,7 @@ use anabranch_wire::Cause;
 
 use super::Association;
 use crate::event::CloseReason;
+use crate::features::Features;
 use crate::marks::mark;
 use crate::time::Instant;
 
@@ -19,6 +20,31 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 /// Nor for longer than this: the RTO doubles also while a closed window is probed.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
 
+/// When something moved last.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// Changes when something moves, and when it last did.
+    pub(super) mark: u64,
+    pub(super) at: Instant,
+    /// When the user sent something last, or something came for the user.
+    pub(super) last_user_data: Instant,
+}
+
+impl Progress {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { mark: 0, at: now, last_user_data: now }
+    }
+}
+
+/// The part of the endpoint's memory that an association has.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    /// Bytes that the endpoint has accounted for.
+    pub(super) accounted: usize,
+    /// It gets no memory beyond its floor.
+    pub(super) restricted: bool,
+}
+
 impl Association {
     /// Notes whether the peer has acknowledged something, has sent something that others waited for,
     /// or the user has read.
@@ -26,15 +52,15 @@ impl Association {
         let progress = (self.sender.base())
             .wrapping_add(self.receiver.cumulative())
             .wrapping_add(self.receiver.bytes_read());
-        if progress != self.progress {
-            self.progress = progress;
-            self.progressed_at = now;
+        if progress != self.progress.mark {
+            self.progress.mark = progress;
+            self.progress.at = now;
         }
     }
 
     /// For how long nothing has moved.
     pub(crate) fn quiet_for(&self, now: Instant) -> Duration {
-        now.saturating_since(self.progressed_at.max(self.last_user_data))
+        now.saturating_since(self.progress.at.max(self.progress.last_user_data))
     }
 
     /// Whether nothing moves: for longer than a path that has trouble takes to recover.
@@ -59,7 +85,7 @@ impl Association {
     // req: rfc9260 6.2 "the data receiver MAY drop DATA chunks that"
     // req: rfc9260 6.2 "It MAY drop these DATA chunks even though"
     pub(crate) fn give_back(&mut self) -> usize {
-        let freed = self.receiver.give_back(self.nr_sack);
+        let freed = self.receiver.give_back(self.features.has(Features::NR_SACK));
         // The peer is to learn of it before it frees what it keeps.
         if freed > 0 && self.state.acknowledges() {
             mark!(GivenBack);
@@ -71,7 +97,7 @@ impl Association {
     /// May hold no more than its floor from now on, because the peer's address has more than its
     /// share; or may again.
     pub(crate) fn restrict(&mut self, restricted: bool) {
-        self.restricted = restricted;
+        self.account.restricted = restricted;
     }
 
     /// Ends the association, on which nothing moves, because the endpoint is full.
@@ -84,16 +110,16 @@ impl Association {
 
     /// The endpoint has accounted for so many bytes of this association.
     pub(crate) fn on_accounted(&mut self, bytes: usize) {
-        self.accounted = bytes;
+        self.account.accounted = bytes;
     }
 
     /// Bytes of the endpoint's memory that are left to this association.
     pub(super) fn memory_left(&self) -> usize {
         let memory = &self.surroundings.common.memory;
         let held = self.memory();
-        match self.restricted {
+        match self.account.restricted {
             true => memory.left_of_floor(held),
-            false => memory.left(held, held.saturating_sub(self.accounted)),
+            false => memory.left(held, held.saturating_sub(self.account.accounted)),
         }
     }
 
@@ -101,9 +127,9 @@ impl Association {
     pub(super) fn memory_has_room(&self, bytes: usize) -> bool {
         let memory = &self.surroundings.common.memory;
         let held = self.memory();
-        match self.restricted {
+        match self.account.restricted {
             true => bytes <= memory.left_of_floor(held) || held == 0,
-            false => memory.has_room(held, held.saturating_sub(self.accounted), bytes),
+            false => memory.has_room(held, held.saturating_sub(self.account.accounted), bytes),
         }
     }
 }

@@ -52,6 +52,15 @@ pub(crate) struct Rebinding {
     answer: Option<Bytes>,
 }
 
+/// The peer's UDP ports, as packets come in.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    /// UDP port that the packet at hand came from.
+    pub(super) arrived_from: u16,
+    /// A UDP port that a path's packets come from is to be challenged.
+    pub(super) challenge_waits: bool,
+}
+
 impl Association {
     /// A packet with the right tag came on a path in use, and from another UDP port.
     pub(super) fn on_new_port(&mut self, now: Instant, path: usize, port: u16) {
@@ -72,7 +81,7 @@ impl Association {
                 known.challenges += 1;
                 known.at = now;
                 (known.ask_new, known.ask_old) = (true, true);
-                self.challenge_waits = true;
+                self.ports.challenge_waits = true;
                 return;
             }
         }
@@ -88,12 +97,12 @@ impl Association {
             ask_old: true,
             answer: None,
         }));
-        self.challenge_waits = true;
+        self.ports.challenge_waits = true;
     }
 
     /// Whether the HEARTBEAT at hand is answered together with a challenge to the port it came from.
     pub(super) fn answer_at_new_port(&mut self, path: usize, value: &Bytes) -> bool {
-        let port = self.arrival_port;
+        let port = self.ports.arrived_from;
         let state = &mut self.paths[path];
         let room = HEADER_LEN + super::transmit::HEARTBEAT_LEN + 4 + value.len();
         let fits = room <= state.packet_size();
@@ -115,7 +124,7 @@ impl Association {
             path.rebinding.as_deref_mut().filter(|known| waits(known)).map(|known| (index, known))
         });
         let Some((path, known)) = next else {
-            self.challenge_waits = false;
+            self.ports.challenge_waits = false;
             return (self.paths.active(), 0, 0);
         };
         let (port, nonce, answer) = if std::mem::take(&mut known.ask_new) {
@@ -141,7 +150,7 @@ impl Association {
 
     /// Whether a HEARTBEAT ACK answers a challenge, which decides about the port.
     pub(super) fn on_challenge_answer(&mut self, now: Instant, info: HeartbeatInfo) -> bool {
-        let from = self.arrival_port;
+        let from = self.ports.arrived_from;
         let path = usize::from(info.path);
         let Some(state) = self.paths.get_mut(path) else { return false };
         let Some(known) = &mut state.rebinding else { return false };
@@ -184,7 +193,7 @@ impl Association {
             state.rtt.on_measurement(rtt);
         }
         self.paths_changed = true;
-        self.error_count = 0;
+        self.watch.error_count = 0;
         self.path_works(now, path);
         self.sender.resend(path, Cause::WrongAddress, path, &mut self.paths);
         if self.state.acknowledges() {

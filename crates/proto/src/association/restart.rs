@@ -8,7 +8,6 @@ use anabranch_wire::{Cause, Tsn};
 use super::Watch;
 use super::peer::Peer;
 use super::state::State;
-use super::timestamp::Timestamps;
 use super::{Association, Control};
 use crate::endpoint::cookie::CookieContents;
 use crate::event::Event;
@@ -26,9 +25,9 @@ impl Association {
         cookie: &CookieContents,
         arrived: (IpAddr, IpAddr, u16),
     ) -> bool {
-        let local_matches = cookie.local_tag == self.local_tag;
-        let peer_matches = cookie.peer_tag == self.peer_tag;
-        let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.tie_tags;
+        let local_matches = cookie.local_tag == self.identity.local_tag;
+        let peer_matches = cookie.peer_tag == self.identity.peer_tag;
+        let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.identity.tie_tags;
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.paths.active());
         match (local_matches, peer_matches) {
             // Action B: both sides started at about the same time.
@@ -40,7 +39,7 @@ impl Association {
             // This side is up: the INIT came while its handshake with what the peer was before was
             // under way, and was answered with the same tag. The peer has lost its state since, or
             // did so before, if a later cookie came first.
-            (true, false) if cookie.created >= self.cookie_made => {
+            (true, false) if cookie.created >= self.identity.cookie_made => {
                 mark!(CookieCollisionLate);
                 self.restart(now, cookie, arrived)
             }
@@ -79,11 +78,10 @@ impl Association {
 
     /// Takes the peer's part from a cookie while this side's own handshake is under way.
     fn adopt(&mut self, now: Instant, cookie: &CookieContents, path: usize) {
-        self.cookie_made = cookie.created;
-        self.peer_tag = cookie.peer_tag;
+        self.identity.cookie_made = cookie.created;
+        self.identity.peer_tag = cookie.peer_tag;
         self.sender.open_window(cookie.peer_rwnd);
-        self.timestamps = Timestamps::new(cookie.timestamps());
-        self.nr_sack = cookie.nr_sack();
+        self.agree_on(cookie.features);
         self.agree_on_streams(cookie.outbound_streams);
         self.receiver = Receiver::new(
             tsn::first(cookie.peer_initial_tsn),
@@ -120,12 +118,11 @@ impl Association {
         // req: rfc9260 5.2.4 "Any SCTP DATA chunks MAY be retained"
         self.fail_everything();
         self.sender.restart_streams();
-        self.cookie_made = cookie.created;
-        self.local_tag = cookie.local_tag;
+        self.identity.cookie_made = cookie.created;
+        self.identity.local_tag = cookie.local_tag;
         // req: rfc9260 5.2.4 "MUST update its peer's Verification Tag"
-        self.peer_tag = cookie.peer_tag;
-        self.timestamps = Timestamps::new(cookie.timestamps());
-        self.nr_sack = cookie.nr_sack();
+        self.identity.peer_tag = cookie.peer_tag;
+        self.agree_on(cookie.features);
         self.agree_on_streams(cookie.outbound_streams);
         // An address that the new incarnation does not name is not one of its own: whoever is there
         // must not learn its tag.
@@ -134,16 +131,16 @@ impl Association {
         };
         self.retain_paths(|path| named(path.remote));
         self.paths_changed = true;
-        self.challenge_waits = false;
+        self.ports.challenge_waits = false;
         // What was received before stays receivable.
         self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);
         self.acknowledger = self.config.acknowledger();
-        self.control.clear();
-        self.tie_tags = (self.rng.tag(), self.rng.tag());
+        self.outbox.chunks.clear();
+        self.identity.tie_tags = (self.rng.tag(), self.rng.tag());
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(0);
         let encapsulation = self.surroundings.encapsulation;
         self.paths.begin_with(path);
-        self.sack_path = path;
+        self.acknowledger.path = path;
         for index in 0..self.paths.len() {
             let path_state = &mut self.paths[index];
             path_state.restart(now, &self.config.of_path(encapsulation));
@@ -167,13 +164,13 @@ impl Association {
         let setup = self.config.of_path(encapsulation);
         let first = Tsn(cookie.local_initial_tsn);
         self.sender.restart(now, first, cookie.peer_rwnd, &self.paths, &setup);
-        self.t5 = None;
-        self.restarts = self.restarts.wrapping_add(1);
+        self.ending.guard = None;
+        self.identity.restarts = self.identity.restarts.wrapping_add(1);
         self.watch = Watch::default();
-        self.events.push_back(Event::Restarted);
+        self.news.events.push_back(Event::Restarted);
         self.establish(now);
         self.queue(self.reply_path(path), Control::CookieAck);
-        if self.wants_shutdown {
+        if self.ending.wanted {
             // The restart took the association back to ESTABLISHED, and not the user's wish.
             mark!(ShutdownAfterRestart);
             self.user_shutdown(now);
@@ -207,7 +204,7 @@ impl Association {
             // req: rfc9260 5.2.1 "MUST NOT change its state, the T1-init timer"
             // req: rfc9260 5.2.1 "T1-init timer MUST be left running"
             State::CookieWait { .. } => InitAnswer::Collision {
-                tag: self.local_tag,
+                tag: self.identity.local_tag,
                 initial_tsn: self.sender.initial_tsn(),
                 tie_tags: (0, 0),
             },
@@ -226,15 +223,15 @@ impl Association {
             // req: rfc9260 5.2.1 "MUST populate its Tie-Tags within both the"
             // req: rfc9260 5.2.1 "COOKIE-ECHOED state, an endpoint MUST respond"
             State::CookieEchoed { .. } => InitAnswer::Collision {
-                tag: self.local_tag,
+                tag: self.identity.local_tag,
                 initial_tsn: self.sender.initial_tsn(),
-                tie_tags: self.tie_tags,
+                tie_tags: self.identity.tie_tags,
             },
             // req: rfc9260 5.2.2 "MUST generate an INIT ACK chunk with"
             // req: rfc9260 5.2.2 "MUST copy its current Tie-Tags to a"
             // req: rfc9260 5.2.2 "the corresponding TCB MUST NOT be changed"
             // req: rfc9260 5.2.2 "the endpoint MUST take no further actions"
-            _ => InitAnswer::Restart { tie_tags: self.tie_tags },
+            _ => InitAnswer::Restart { tie_tags: self.identity.tie_tags },
         }
     }
 }

@@ -11,6 +11,15 @@ use crate::time::Instant;
 /// T5-shutdown-guard, in RTO.Max.
 const GUARD: u32 = 5;
 
+/// How an association is to end.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    /// When T5-shutdown-guard expires.
+    pub(super) guard: Option<Instant>,
+    /// The user wants it shut down, also when the peer restarts meanwhile.
+    pub(super) wanted: bool,
+}
+
 impl Association {
     pub(super) fn user_shutdown(&mut self, now: Instant) {
         match self.state {
@@ -36,8 +45,8 @@ impl Association {
         if self.is_closed() {
             return;
         }
-        if self.peer_tag == 0 {
-            self.control.clear();
+        if self.identity.peer_tag == 0 {
+            self.outbox.chunks.clear();
             self.close(CloseReason::LocalAbort);
             return;
         }
@@ -53,7 +62,7 @@ impl Association {
     // req: rfc9260 9.2 "sender of the SHUTDOWN chunk MAY also start"
     // req: rfc9260 9.2 "SHOULD be set to the RECOMMENDED value of"
     pub(super) fn guard(&mut self, now: Instant) {
-        self.t5 = Some(now + self.config.timers.rto_max * GUARD);
+        self.ending.guard = Some(now + self.config.timers.rto_max * GUARD);
     }
 
     /// Takes the next step once nothing is left to be sent or acknowledged.
@@ -81,8 +90,8 @@ impl Association {
                 self.state = State::ShutdownAckSent { t2: self.t2(now) };
                 // req: rfc9260 3.3.9 "MUST be used to acknowledge the receipt"
                 // req: rfc9260 6.4 "destination transport address from which it received the"
-                let answer = if self.paths[self.sack_path].is_active() {
-                    self.sack_path
+                let answer = if self.paths[self.acknowledger.path].is_active() {
+                    self.acknowledger.path
                 } else {
                     self.paths.active()
                 };
@@ -104,8 +113,8 @@ impl Association {
             mark!(ShutdownRepeatedForData);
             t2.deadline = now + t2.interval;
         }
-        if !self.control.iter().any(|(_, control)| matches!(control, Control::Shutdown)) {
-            self.queue(self.sack_path, Control::Shutdown);
+        if !self.outbox.chunks.iter().any(|(_, control)| matches!(control, Control::Shutdown)) {
+            self.queue(self.acknowledger.path, Control::Shutdown);
         }
         // req: rfc9260 9.2 "then a SACK chunk MUST also be sent"
         if !with_sack {
@@ -123,20 +132,20 @@ impl Association {
                 if let State::ShutdownPending = self.state {
                     mark!(ShutdownReceivedPending);
                 }
-                self.sack_path = self.reply_path(path);
+                self.acknowledger.path = self.reply_path(path);
                 self.on_shutdown_ack_point(now, path, cumulative);
                 if self.is_closed() {
                     return;
                 }
                 // RFC 9260 section 9.2: no new data of the user from here on.
                 self.state = State::ShutdownReceived;
-                self.events.push_back(Event::PeerShutdown);
+                self.news.events.push_back(Event::PeerShutdown);
             }
             State::ShutdownReceived => self.on_shutdown_ack_point(now, path, cumulative),
             // req: rfc9260 9.2 "respond immediately with a"
             State::ShutdownSent { .. } => {
                 mark!(ShutdownCollision);
-                self.control.retain(|(_, control)| !matches!(control, Control::Shutdown));
+                self.outbox.chunks.retain(|(_, control)| !matches!(control, Control::Shutdown));
                 self.state = State::ShutdownAckSent { t2: self.t2(now) };
                 self.queue(self.reply_path(path), Control::ShutdownAck);
                 return;
@@ -172,7 +181,7 @@ impl Association {
         // req: rfc9260 9.2 "sender of the SHUTDOWN chunk"
         // req: rfc9260 9.2 "receives a SHUTDOWN ACK, it MUST stop the"
         if let State::ShutdownSent { .. } | State::ShutdownAckSent { .. } = self.state {
-            self.control.clear();
+            self.outbox.chunks.clear();
             self.queue(self.reply_path(path), Control::ShutdownComplete);
             self.close(CloseReason::Shutdown);
         }
@@ -184,7 +193,7 @@ impl Association {
         // req: rfc9260 9.2 "if it is not, the chunk SHOULD"
         // req: rfc9260 9.2 "SHOULD stop the T2-shutdown timer and"
         if let State::ShutdownAckSent { .. } = self.state {
-            self.control.clear();
+            self.outbox.chunks.clear();
             self.close(CloseReason::Shutdown);
         }
     }
@@ -214,7 +223,8 @@ impl Association {
         // req: rfc9260 9.2 "MUST resend the SHUTDOWN ACK chunk"
         // req: rfc9260 9.2 "MUST be followed to determine the proper"
         t2.again(now, self.config.timers.rto_max, next);
-        self.control
+        self.outbox
+            .chunks
             .retain(|(_, queued)| !matches!(queued, Control::Shutdown | Control::ShutdownAck));
         self.queue(next, control);
         self.count_path_error(now, failed);

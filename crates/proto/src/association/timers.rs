@@ -68,13 +68,13 @@ impl Association {
                 _ => None,
             },
             Timer::Sack => self.acknowledger.deadline(),
-            Timer::ShutdownGuard => self.t5,
+            Timer::ShutdownGuard => self.ending.guard,
             Timer::Expiry => self.sender.next_expiry(),
             Timer::DataStop => self.data_stop(),
             Timer::WindowProbe => self.sender.window_deadline(),
             Timer::Autoclose => (self.config.timers.autoclose)
                 .filter(|_| matches!(self.state, State::Established))
-                .map(|limit| self.last_user_data + limit),
+                .map(|limit| self.progress.last_user_data + limit),
         }
     }
 
@@ -136,7 +136,7 @@ impl Association {
             Timer::DataStop => self.on_data_stop(now),
             Timer::WindowProbe => self.sender.on_window_deadline(),
             Timer::Autoclose => {
-                self.last_user_data = now;
+                self.progress.last_user_data = now;
                 mark!(Autoclose);
                 self.user_shutdown(now);
             }

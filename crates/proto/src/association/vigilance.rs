@@ -29,6 +29,10 @@ const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 /// What is known of trouble.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
+    /// Errors in a row, whatever the path (RFC 9260 section 8.1).
+    pub(super) error_count: u32,
+    /// Since when ICMP has said, and no packet of the peer has denied, that it has no SCTP.
+    pub(super) no_sctp_since: Option<Instant>,
     /// When user data came last.
     data_at: Instant,
     /// Bytes of it since this side asked last whether there is more.
@@ -91,7 +95,7 @@ impl Association {
             return None;
         }
         // The sender's first retransmission has its chance before.
-        let wait = self.paths[self.sack_path].rtt.fresh() * 2;
+        let wait = self.paths[self.acknowledger.path].rtt.fresh() * 2;
         let doublings = if flowed { 0 } else { self.watch.asked.min(MOST_DOUBLINGS) };
         Some(self.watch.data_at + wait * (1 << doublings))
     }
@@ -186,7 +190,7 @@ impl Association {
         let works = |path: &&Path| path.is_verified() && path.state != PathState::Inactive;
         if self.paths.iter().filter(works).all(gone) && gone(&self.paths[index]) {
             mark!(PeerRefused);
-            self.control.clear();
+            self.outbox.chunks.clear();
             self.close(CloseReason::PortUnreachable);
             return true;
         }

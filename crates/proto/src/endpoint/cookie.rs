@@ -11,6 +11,7 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 use crate::config::EndpointConfig;
+use crate::features::Features;
 use crate::time::{Instant, nanos};
 
 /// Bytes of the MAC that travel: half of the hash, the least that RFC 2104 recommends.
@@ -44,8 +45,8 @@ pub(crate) struct CookieContents {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     pub(crate) remote_udp_port: u16,
-    /// What both sides are able to and want, one bit each.
-    pub(crate) features: u32,
+    /// What both sides are able to and want.
+    pub(crate) features: Features,
     pub(crate) adaptation_indication: Option<u32>,
     /// The addresses that the peer listed, [`MAX_ADDRESSES`] at the most.
     pub(crate) addresses: Vec<IpAddr>,
@@ -187,22 +188,6 @@ impl CookieJar {
 }
 
 impl CookieContents {
-    /// Feature: packets carry timestamps.
-    pub(crate) const TIMESTAMPS: u32 = 1;
-
-    /// Feature: acknowledgements travel in NR-SACK chunks.
-    pub(crate) const NR_SACK: u32 = 2;
-
-    /// Whether acknowledgements travel in NR-SACK chunks.
-    pub(crate) fn nr_sack(&self) -> bool {
-        self.features & Self::NR_SACK != 0
-    }
-
-    /// Whether packets carry timestamps.
-    pub(crate) fn timestamps(&self) -> bool {
-        self.features & Self::TIMESTAMPS != 0
-    }
-
     // req: rfc9260 5.1.3 "it MUST NOT contain information that is"
     fn write(&self, out: &mut Vec<u8>) {
         let lifetime = u32::try_from(self.lifetime.as_millis()).unwrap_or(u32::MAX);
@@ -216,7 +201,7 @@ impl CookieContents {
             self.peer_rwnd,
             self.local_tie_tag,
             self.peer_tie_tag,
-            self.features,
+            self.features.bits(),
         ] {
             out.extend_from_slice(&value.to_be_bytes());
         }
@@ -251,7 +236,7 @@ impl CookieContents {
             peer_rwnd: reader.u32()?,
             local_tie_tag: reader.u32()?,
             peer_tie_tag: reader.u32()?,
-            features: reader.u32()?,
+            features: Features::from_bits(reader.u32()?),
             local_port: reader.u16()?,
             remote_port: reader.u16()?,
             outbound_streams: reader.u16()?,
@@ -350,7 +335,7 @@ mod tests {
             local: IpAddr::from([10, 0, 0, 1]),
             remote: "2001:db8::7".parse().unwrap(),
             remote_udp_port: 9899,
-            features: 0b101,
+            features: Features::NR_SACK,
             adaptation_indication: Some(4),
             addresses: vec![IpAddr::from([10, 0, 0, 2]), "2001:db8::8".parse().unwrap()],
         }

@@ -104,7 +104,7 @@ mod tests {
             local: nowhere,
             remote: nowhere,
             remote_udp_port: 0,
-            features: 0,
+            features: crate::features::Features::NONE,
             adaptation_indication: None,
             addresses: Vec::new(),
         }

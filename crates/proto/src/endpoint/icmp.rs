@@ -100,9 +100,9 @@ impl Endpoint {
         // req: rfc8899 4.6.1 "The validation SHOULD utilize information that is not"
         let valid = |association: &Association| {
             if tag == 0 {
-                is_init && initiate_tag == Some(association.local_tag)
+                is_init && initiate_tag == Some(association.verification_tag())
             } else {
-                tag == association.peer_tag
+                tag == association.peer_tag()
             }
         };
         let mut candidates = self.demux.between(remote, remote_port, local_port);

@@ -41,8 +41,8 @@ impl Endpoint {
     /// unless they are another one's; by no others.
     fn check_entries(&self, id: AssociationId) -> Result<(), String> {
         let Some(association) = self.association(id) else { return Ok(()) };
-        let (remote_port, local_port) = (association.remote_port, association.local_port);
-        let tag = Tag { tag: association.local_tag, remote_port, local_port };
+        let (remote_port, local_port) = (association.remote_port(), association.local_port());
+        let tag = Tag { tag: association.verification_tag(), remote_port, local_port };
         let by_tag = self.demux.find_tag(&tag);
         if association.is_closed() {
             return if by_tag == Some(id) { Err("closed, and found".into()) } else { Ok(()) };

@@ -20,6 +20,7 @@ use crate::association::{
 };
 use crate::config::{AssociationConfig, OutOfTheBlue};
 use crate::event::AssociationId;
+use crate::features::Features;
 use crate::marks::mark;
 use crate::path::address;
 use crate::tag_mark;
@@ -174,12 +175,7 @@ impl Endpoint {
             local: arrival.local,
             remote: arrival.remote,
             remote_udp_port: arrival.remote_udp_port,
-            features: [
-                (config.recovery.timestamps && peer.timestamps, CookieContents::TIMESTAMPS),
-                (config.acknowledging.nr_sack && peer.nr_sack, CookieContents::NR_SACK),
-            ]
-            .into_iter()
-            .fold(0, |all, (agreed, feature)| if agreed { all | feature } else { all }),
+            features: Features::wanted(config).agreed(peer.features),
             adaptation_indication: peer.adaptation,
             addresses: std::mem::take(&mut peer.addresses),
         };

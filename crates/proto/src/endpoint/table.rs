@@ -151,8 +151,8 @@ impl Endpoint {
         for key in slot.keys.drain(..) {
             self.demux.remove(&key, id);
         }
-        let (remote_port, local_port) = (association.remote_port, association.local_port);
-        let tag = Tag { tag: association.local_tag, remote_port, local_port };
+        let (remote_port, local_port) = (association.remote_port(), association.local_port());
+        let tag = Tag { tag: association.verification_tag(), remote_port, local_port };
         let wanted = (!association.is_closed()).then_some(tag);
         // The cookies of a tag that is given up are used up.
         if let Some(old) = slot.tag.filter(|old| Some(*old) != wanted) {

@@ -23,6 +23,8 @@ pub(crate) struct DataPacket {
 /// Decides when to acknowledge. It only says that a SACK is due; packets of one batch share it.
 #[derive(Debug)]
 pub(crate) struct Acknowledger {
+    /// Path on which data came last, and SACKs go.
+    pub(crate) path: usize,
     delay: Duration,
     frequency: u32,
     /// Packets with data since the last SACK.
@@ -47,6 +49,7 @@ impl Acknowledger {
     /// acknowledgements.
     pub(crate) fn new(config: &AckConfig, counts: bool) -> Self {
         Self {
+            path: 0,
             delay: config.sack_delay,
             frequency: config.sack_frequency,
             packets: 0,

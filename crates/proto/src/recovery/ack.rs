@@ -200,7 +200,7 @@ impl Acknowledged {
             (true, false) => reported_to.max(cumulative + 1),
             (true, true) => u64::MAX,
         };
-        self.compare(cumulative, reported_to, out, summary, &mut timed);
+        self.compare(now, cumulative, reported_to, out, summary, &mut timed);
         if summary.reneged.len() > FEW {
             self.reneged_at = Some(now);
         }
@@ -226,6 +226,7 @@ impl Acknowledged {
     /// acknowledged, what only the known ones have was reneged, if it is not above `reported_to`.
     fn compare(
         &mut self,
+        now: Instant,
         cumulative: u64,
         reported_to: u64,
         out: &mut Outstanding,
@@ -276,7 +277,7 @@ impl Acknowledged {
         std::mem::swap(&mut self.ranges, &mut self.scratch);
         ranges::unite(&mut self.ranges, &kept_above);
         for tsn in &summary.reneged {
-            out.renege(*tsn);
+            out.renege(now, *tsn);
         }
         if self.ranges.is_empty() {
             self.ranges = Vec::new();
@@ -337,7 +338,7 @@ fn note(
     summary.lowest_packet = Some(summary.lowest_packet.map_or(slot.packet, |p| p.min(slot.packet)));
     summary.highest_tsn = summary.highest_tsn.max(Some(tsn));
     if slot.state == SlotState::InFlight {
-        let retransmitted_at = out.retransmission(tsn).and_then(|retransmission| retransmission.at);
+        let retransmitted_at = out.retransmission(tsn).and_then(|_| out.sent_at(tsn));
         summary.retransmitted_at = summary.retransmitted_at.max(retransmitted_at);
     }
     ack.highest_packet = ack.highest_packet.max(Some(slot.packet));

@@ -32,7 +32,9 @@ impl RecoveryExit {
     pub(crate) fn is_reached(self, path: usize, out: &Outstanding) -> bool {
         match self {
             Self::Tsn(tsn) => out.base() > tsn,
-            Self::Packet(number) => out.oldest_packet(path).is_none_or(|oldest| oldest >= number),
+            Self::Packet(number) => {
+                out.oldest_packet(path).is_none_or(|(oldest, _)| oldest >= number)
+            }
         }
     }
 }

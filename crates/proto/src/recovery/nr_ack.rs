@@ -84,7 +84,7 @@ mod tests {
                 context: 0,
                 payload: Bytes::from_static(&[7; 10]),
             };
-            out.push(fragment, 0, tsn, false);
+            out.push(crate::time::Instant::ZERO, fragment, 0, tsn, false);
             out.gap_ack(tsn);
         }
         out

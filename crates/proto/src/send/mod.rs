@@ -8,6 +8,7 @@ mod invariants;
 mod occupancy;
 mod outstanding;
 mod pacer;
+mod packets;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod ring_model;
 mod scheduler;

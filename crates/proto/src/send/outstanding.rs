@@ -7,6 +7,8 @@
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod split;
+#[cfg(any(test, fuzzing))]
+mod take_back;
 
 pub(crate) use split::PseudoCumack;
 
@@ -15,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use anabranch_wire::{Data, DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
+use super::packets::SentPackets;
 use super::{Cause, Fragment};
 use crate::time::Instant;
 use crate::tsn;
@@ -94,6 +97,7 @@ pub(crate) struct Flight {
     uncounted: List,
     /// TSNs to be retransmitted on this path.
     lost: BTreeSet<u64>,
+    packets: SentPackets,
 }
 
 /// All outstanding chunks of an association.
@@ -122,10 +126,11 @@ pub(crate) struct Retransmission {
     /// Highest TSN that was outstanding when missing reports last proved the chunk lost: only
     /// what is above it tells about the retransmission (caro 2.4.3).
     pub(crate) recover: Option<u64>,
-    /// When it was retransmitted last.
-    pub(crate) at: Option<Instant>,
-    /// Path that carried it when it was last held to be lost.
+    /// Path that carried it when it was last held to be lost, and when it had left then.
     pub(crate) from: u8,
+    sent: Option<Instant>,
+    /// It was sent more than once.
+    again: bool,
 }
 
 const _: () = assert!(size_of::<Slot>() <= 64);
@@ -238,12 +243,12 @@ impl Outstanding {
         }
     }
 
-    fn link_front(&mut self, path: usize, tsn: u64) {
-        let list = self.list(path, false);
+    fn link_front(&mut self, path: usize, held: bool, tsn: u64) {
+        let list = self.list(path, held);
         let following = list.ends;
         list.ends = Some((tsn, following.map_or(tsn, |(_, tail)| tail)));
         let slot = self.slot(tsn);
-        slot.held = false;
+        slot.held = held;
         slot.prev = tsn as u32;
         slot.next = following.map_or(tsn, |(head, _)| head) as u32;
         if let Some((head, _)) = following {
@@ -283,20 +288,27 @@ impl Outstanding {
         self.unlink(tsn);
         let slot = self.slot(tsn);
         let (path, size, payload) = (usize::from(slot.path), slot.size(), slot.payload.len());
-        self.flights[path].bytes -= size;
+        let packet = self.slot(tsn).packet;
+        let flight = &mut self.flights[path];
+        flight.bytes -= size;
+        flight.packets.remove(packet, size);
         self.payload_in_flight -= payload;
     }
 
-    fn put_on(&mut self, tsn: u64) {
+    fn put_on(&mut self, at: Instant, tsn: u64) {
         let slot = self.slot(tsn);
         let (path, size, payload) = (usize::from(slot.path), slot.size(), slot.payload.len());
-        self.flights[path].bytes += size;
+        let packet = slot.packet;
+        let flight = &mut self.flights[path];
+        flight.bytes += size;
+        flight.packets.add(packet, at, size);
         self.payload_in_flight += payload;
     }
 
     /// Appends a new chunk that was just put into packet `packet` on `path`; returns its TSN.
     pub(crate) fn push(
         &mut self,
+        now: Instant,
         fragment: Fragment,
         path: usize,
         packet: u64,
@@ -326,7 +338,7 @@ impl Outstanding {
             held: false,
         });
         self.link_back(path, false, tsn);
-        self.put_on(tsn);
+        self.put_on(now, tsn);
         tsn
     }
 
@@ -357,21 +369,22 @@ impl Outstanding {
         slot.large = large;
         slot.missing_reports = 0;
         let held = slot.fast_retransmitted && !again;
-        self.retransmissions.entry(tsn).or_default().at = Some(now);
+        self.retransmissions.entry(tsn).or_default().again = true;
         self.flights[waited_on].lost.remove(&tsn);
         self.move_held(length, waited_on, path);
         self.lost -= 1;
         self.link_back(path, held, tsn);
-        self.put_on(tsn);
+        self.put_on(now, tsn);
     }
 
     /// A chunk in flight is held to be lost and will go out again on path `to`.
     pub(crate) fn lose(&mut self, tsn: u64, cause: Cause, to: usize) {
+        let sent = self.sent_at(tsn);
         self.take_off(tsn);
         let highest = self.next_tsn() - 1;
         let from = self.slot(tsn).path;
         let known = self.retransmissions.entry(tsn).or_default();
-        known.from = from;
+        (known.from, known.sent) = (from, sent);
         if cause.is_reported() {
             known.recover = Some(highest);
         }
@@ -449,15 +462,32 @@ impl Outstanding {
 
     /// The peer no longer acknowledges a chunk that it did acknowledge by a gap ack block
     /// (it reneged): the chunk is in flight again, as the oldest one.
-    pub(crate) fn renege(&mut self, tsn: u64) {
+    pub(crate) fn renege(&mut self, now: Instant, tsn: u64) {
         let slot = self.slot(tsn);
         if slot.state == SlotState::Acked {
             slot.state = SlotState::InFlight;
             let (path, length) = (usize::from(slot.path), slot.payload.len());
             self.held_acked -= length;
-            self.link_front(path, tsn);
-            self.put_on(tsn);
+            self.link_front(path, false, tsn);
+            self.put_on(now, tsn);
         }
+    }
+
+    /// When the packet left that carried a chunk in flight last.
+    pub(crate) fn sent_at(&self, tsn: u64) -> Option<Instant> {
+        let slot = self.get(tsn).filter(|slot| slot.state == SlotState::InFlight)?;
+        self.flights[usize::from(slot.path)].packets.sent_at(slot.packet)
+    }
+
+    /// Packets in flight on a path.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn packets(&self, path: usize) -> usize {
+        self.flights[path].packets.len()
+    }
+
+    /// Number of the packet in flight on a path that left first, and when.
+    pub(crate) fn oldest_packet(&self, path: usize) -> Option<(u64, Instant)> {
+        self.flights[path].packets.oldest()
     }
 
     /// What is known of a chunk's retransmissions; `None` if it was sent once and is not held to
@@ -557,7 +587,7 @@ mod tests {
         let mut ring = Outstanding::new(first);
         ring.set_paths(2);
         for i in 0..count {
-            let tsn = ring.push(fragment(100), 0, i, false);
+            let tsn = ring.push(Instant::ZERO, fragment(100), 0, i, false);
             assert_eq!(tsn, first + i);
         }
         ring
@@ -586,7 +616,7 @@ mod tests {
         ring.retransmitted(Instant::ZERO, first + 1, 1, 9, true, false);
         assert_eq!(order(&ring, 1), [first + 1]);
         assert!(ring.get(first + 1).unwrap().ambiguous);
-        ring.renege(first + 4);
+        ring.renege(Instant::ZERO, first + 4);
         assert_eq!(order(&ring, 0), [first + 4, first, first + 2, first + 3, first + 5]);
         for expected in first..first + 6 {
             assert_eq!(ring.base(), expected);

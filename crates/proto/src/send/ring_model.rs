@@ -2,6 +2,8 @@
 //!
 //! Operations come from bytes: a fuzzer's, or those of the tests below.
 
+use std::collections::BTreeSet;
+
 use anabranch_wire::{DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
@@ -23,6 +25,10 @@ struct Entry {
     state: SlotState,
     fast_retransmitted: bool,
     missing_reports: u8,
+    packet: u64,
+    /// Path and list that it was lost from, and whether it was sent more than once.
+    lost_from: (usize, bool),
+    again: bool,
 }
 
 #[derive(Debug, Default)]
@@ -92,15 +98,17 @@ fn step(
             model.entries.iter().filter(|e| e.state == state).map(|e| e.tsn).collect();
         all.get(choice % all.len().max(1)).copied()
     };
-    match operation % 9 {
+    match operation % 10 {
         0 | 1 if model.entries.len() < MAX_CHUNKS => push(ring, model, path, choice, *packet),
         2 => {
             if let Some(tsn) = pick(model, SlotState::InFlight) {
                 let to = operation / 9 % PATHS;
                 let cause = if operation > 127 { Cause::MissingReports } else { Cause::Timeout };
                 ring.lose(tsn, cause, to);
+                let held = model.held.iter().any(|list| list.contains(&tsn));
                 model.take_off(tsn);
                 let entry = model.entry(tsn);
+                entry.lost_from = (entry.path, held);
                 (entry.state, entry.path) = (SlotState::Lost, to);
                 entry.fast_retransmitted |= cause.is_reported();
             }
@@ -112,6 +120,7 @@ fn step(
                 ring.retransmitted(Instant::ZERO, tsn, to, *packet, again, false);
                 let entry = model.entry(tsn);
                 (entry.state, entry.path, entry.missing_reports) = (SlotState::InFlight, to, 0);
+                (entry.packet, entry.again) = (*packet, true);
                 let held = entry.fast_retransmitted && !again;
                 let lists = if held { &mut model.held } else { &mut model.order };
                 lists[to].push(tsn);
@@ -132,10 +141,10 @@ fn step(
                 let entry = model.entry(tsn);
                 assert_eq!(ring.free(tsn), entry.payload);
                 assert_eq!(ring.free(tsn), 0, "it is gone");
-                ring.renege(tsn);
+                ring.renege(Instant::ZERO, tsn);
                 (entry.state, entry.payload) = (SlotState::NrAcked, 0);
             } else if let Some(tsn) = acked {
-                ring.renege(tsn);
+                ring.renege(Instant::ZERO, tsn);
                 let entry = model.entry(tsn);
                 entry.state = SlotState::InFlight;
                 let path = entry.path;
@@ -149,6 +158,11 @@ fn step(
                 if entry.state == SlotState::Lost && entry.path == path {
                     entry.path = to;
                 }
+            }
+        }
+        8 => {
+            if let Some(tsn) = pick(model, SlotState::Lost) {
+                take_back(ring, model, tsn);
             }
         }
         _ => {
@@ -173,7 +187,7 @@ fn push(ring: &mut Outstanding, model: &mut Model, path: usize, len: usize, pack
         context: 0,
         payload: Bytes::from(vec![0; payload]),
     };
-    let tsn = ring.push(fragment, path, packet, false);
+    let tsn = ring.push(Instant::ZERO, fragment, path, packet, false);
     model.order[path].push(tsn);
     model.entries.push(Entry {
         tsn,
@@ -183,7 +197,26 @@ fn push(ring: &mut Outstanding, model: &mut Model, path: usize, len: usize, pack
         state: SlotState::InFlight,
         fast_retransmitted: false,
         missing_reports: 0,
+        packet,
+        lost_from: (path, false),
+        again: false,
     });
+}
+
+fn take_back(ring: &mut Outstanding, model: &mut Model, tsn: u64) {
+    assert!(ring.take_back(Instant::ZERO, tsn));
+    assert!(!ring.take_back(Instant::ZERO, tsn), "it is in flight");
+    let entry = model.entry(tsn);
+    let ((path, held), packet) = (entry.lost_from, entry.packet);
+    (entry.state, entry.path, entry.missing_reports) = (SlotState::InFlight, path, 0);
+    entry.fast_retransmitted &= entry.again;
+    let lists = if held { &model.held } else { &model.order };
+    let later = |other: &u64| {
+        model.entries.iter().any(|entry| entry.tsn == *other && entry.packet >= packet)
+    };
+    let place = lists[path].iter().position(later).unwrap_or(lists[path].len());
+    let lists = if held { &mut model.held } else { &mut model.order };
+    lists[path].insert(place, tsn);
 }
 
 fn pop(ring: &mut Outstanding, model: &mut Model) {
@@ -221,6 +254,10 @@ fn compare(first: u64, ring: &Outstanding, model: &Model) {
         let flight: usize = in_flight().filter(|e| e.path == path).map(|e| e.size).sum();
         assert_eq!(ring.flight(path), flight);
         assert_eq!(ring.in_flight(path), flight > 0);
+        let packets: BTreeSet<u64> =
+            in_flight().filter(|e| e.path == path).map(|e| e.packet).collect();
+        assert_eq!(ring.packets(path), packets.len());
+        assert_eq!(ring.oldest_packet(path).map(|(oldest, _)| oldest), packets.first().copied());
         assert_eq!(ring.first_lost(path), lost().find(|e| e.path == path).map(|e| e.tsn));
         let mut order = Vec::new();
         let mut at = ring.oldest_counted(path);

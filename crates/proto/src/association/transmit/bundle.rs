@@ -3,6 +3,7 @@
 use anabranch_wire::{HEADER_LEN, NrSack, PacketWriter, Sack, Tsn};
 
 use super::Association;
+use crate::features::Features;
 use crate::marks::mark;
 use crate::send::{Budget, Carrier, DataTurn};
 use crate::time::Instant;
@@ -31,11 +32,13 @@ impl Association {
             // req: rfc9260 6 "Control chunks MUST come before DATA chunks"
             // req: rfc9260 6.10 "MUST place control chunks first in the"
             self.write_control(path, &mut packet);
-            if !self.control.is_empty() && self.control.iter().any(|(p, _)| *p as usize == path) {
+            if !self.outbox.chunks.is_empty()
+                && self.outbox.chunks.iter().any(|(p, _)| *p as usize == path)
+            {
                 // What did not fit comes in the next packet, before any data.
                 if packet.is_empty() {
                     packet.cancel();
-                    self.control.pop_front();
+                    self.outbox.chunks.pop_front();
                     break;
                 }
                 first = self.finish(packet);
@@ -122,7 +125,7 @@ impl Association {
     fn sack_wanted(&mut self, path: usize, with_data: bool) -> bool {
         let wanted = self.acknowledger.due() || (with_data && self.acknowledger.pending());
         wanted
-            && path == self.sack_path
+            && path == self.acknowledger.path
             && self.state.acknowledges()
             && (self.acknowledger.due() || !self.buggify(1))
     }
@@ -131,10 +134,15 @@ impl Association {
         // req: rfc9260 6.2 "MUST report as many Gap Ack Blocks as"
         // req: rfc9260 6.7 "the endpoint MUST send only one SACK chunk"
         // req: rfc9260 6.2 "MUST fill in the Cumulative TSN Ack field"
-        let header = if self.nr_sack { NrSack::HEADER_LEN } else { Sack::HEADER_LEN };
+        let header = if self.features.has(Features::NR_SACK) {
+            NrSack::HEADER_LEN
+        } else {
+            Sack::HEADER_LEN
+        };
         let room = packet.remaining().saturating_sub(header) / 4;
         // req: rfc9260 6.7 "This single SACK chunk MUST report the Gap"
-        let (gaps, nr_gaps) = match (self.receiver.has_gaps(), self.nr_sack) {
+        let (gaps, nr_gaps) = match (self.receiver.has_gaps(), self.features.has(Features::NR_SACK))
+        {
             (false, _) => (Vec::new(), Vec::new()),
             (true, false) => (self.receiver.gap_blocks(room).collect(), Vec::new()),
             (true, true) => self.receiver.nr_gap_blocks(room),
@@ -146,14 +154,14 @@ impl Association {
         let a_rwnd = self.receiver.a_rwnd();
         let cumulative = self.cumulative();
         let at = packet.len();
-        let written = if self.nr_sack {
+        let written = if self.features.has(Features::NR_SACK) {
             packet.nr_sack(cumulative, a_rwnd, &gaps, &nr_gaps, &duplicates)
         } else {
             packet.sack(cumulative, a_rwnd, &gaps, &duplicates)
         };
         if written.is_ok() {
             packet.set_flags(at, self.acknowledger.flags());
-            if self.nr_sack {
+            if self.features.has(Features::NR_SACK) {
                 self.counters.nr_sacks_sent += 1;
                 if !gaps.is_empty() {
                     mark!(NrSackRenegable);

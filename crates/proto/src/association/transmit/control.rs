@@ -19,12 +19,12 @@ impl Association {
         max_segments: usize,
         buf: &mut Vec<u8>,
     ) -> (usize, usize, bool) {
-        let Some((_, control)) = self.control.front() else { return (path, 0, false) };
+        let Some((_, control)) = self.outbox.chunks.front() else { return (path, 0, false) };
         if !control.stands_alone() && !matches!(control, Control::CookieEcho) {
             let (first, fragmentable) = self.send_data(now, path, max_segments, buf);
             return (path, first, fragmentable);
         }
-        let Some((_, control)) = self.control.pop_front() else { return (path, 0, false) };
+        let Some((_, control)) = self.outbox.chunks.pop_front() else { return (path, 0, false) };
         let mut header = self.header();
         let normal = self.paths[path].packet_size();
         let limit = normal.max(MAX_HANDSHAKE);
@@ -74,11 +74,11 @@ impl Association {
         let cumulative = self.cumulative();
         // A chunk that must be the first one is moved there.
         let first =
-            self.control.iter().position(|(p, c)| usize::from(*p) == path && c.goes_first());
-        if let Some(chunk) = first.and_then(|at| self.control.remove(at)) {
-            self.control.push_front(chunk);
+            self.outbox.chunks.iter().position(|(p, c)| usize::from(*p) == path && c.goes_first());
+        if let Some(chunk) = first.and_then(|at| self.outbox.chunks.remove(at)) {
+            self.outbox.chunks.push_front(chunk);
         }
-        while let Some((target, control)) = self.control.front() {
+        while let Some((target, control)) = self.outbox.chunks.front() {
             if usize::from(*target) != path
                 || control.stands_alone()
                 || matches!(control, Control::CookieEcho)
@@ -86,7 +86,7 @@ impl Association {
             {
                 break;
             }
-            self.control.pop_front();
+            self.outbox.chunks.pop_front();
         }
     }
 }

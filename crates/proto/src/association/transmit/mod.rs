@@ -76,8 +76,8 @@ impl Association {
             });
         }
         // Control chunks are rare; an idle association keeps no memory for them.
-        if self.control.is_empty() {
-            self.control.shrink_to(0);
+        if self.outbox.chunks.is_empty() {
+            self.outbox.chunks.shrink_to(0);
         }
         None
     }
@@ -107,14 +107,14 @@ impl Association {
 
     /// The one place that says what leaves next. It changes nothing.
     fn next_turn(&self, now: Instant) -> Option<Turn> {
-        if let Some((path, _)) = self.control.front() {
+        if let Some((path, _)) = self.outbox.chunks.front() {
             return Some(Turn::Control(usize::from(*path)));
         }
         // req: rfc9260 5.1 "any other packets to the peer"
         if !self.is_established() {
             return None;
         }
-        if self.challenge_waits {
+        if self.ports.challenge_waits {
             return Some(Turn::Challenge);
         }
         if self.state.heartbeats()
@@ -123,7 +123,7 @@ impl Association {
             return Some(probe);
         }
         if self.state.acknowledges() && self.acknowledger.due() {
-            return Some(Turn::Data(self.sack_path));
+            return Some(Turn::Data(self.acknowledger.path));
         }
         if self.sender.has_losses()
             && let Some(path) = self.sender.path_for_repairs(now)

@@ -40,6 +40,7 @@ impl Outstanding {
                     bytes, flight.bytes
                 ));
             }
+            flight.packets.check_invariants(bytes)?;
             if held != flight.held {
                 return Err(format!("path {path}: {held} bytes held, kept {}", flight.held));
             }

@@ -231,7 +231,7 @@ impl Sender {
                 debug_assert!(false, "a fragment larger than its room");
             }
             let large = Carrier::is_large(&paths[path], packet);
-            self.outstanding.push(fragment, path, number, large);
+            self.outstanding.push(now, fragment, path, number, large);
             self.window.take(length);
             let stats = &mut paths[path].stats;
             stats.data_chunks_sent += 1;

@@ -1,0 +1,166 @@
+//! What the two ends of an association can do beside RFC 9260, and agree on in the handshake.
+//!
+//! [`TABLE`] has one row for each such feature: what announces it, who wants it, and what it needs.
+//! From it follow what INIT and INIT ACK say, what is agreed, what the cookie keeps, and the names in
+//! statistics and events. What a feature does is elsewhere; `Association` asks
+//! [`Features::has`].
+
+use std::fmt;
+use std::ops::BitOr;
+
+use anabranch_wire::kind;
+
+use crate::config::AssociationConfig;
+
+/// A set of features. As text, their names with a comma between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Features(u32);
+
+/// A feature that is negotiated.
+struct Row {
+    feature: Features,
+    name: &'static str,
+    /// Chunks that announce it in the Supported Extensions parameter (RFC 5061 section 4.2.7): all of
+    /// them have to be there.
+    chunks: &'static [u8],
+    wanted: fn(&AssociationConfig) -> bool,
+    /// What has to be agreed on, too.
+    needs: Features,
+}
+
+/// All features, in the order in which they are announced. Their bits are in cookies.
+const TABLE: [Row; 2] = [
+    // draft-natarajan-tsvwg-sctp-nrsack.
+    Row {
+        feature: Features::NR_SACK,
+        name: "nr-sack",
+        chunks: &[kind::NR_SACK],
+        wanted: |config| config.acknowledging.nr_sack,
+        needs: Features::NONE,
+    },
+    // caro 2.4.2.
+    Row {
+        feature: Features::TIMESTAMPS,
+        name: "timestamps",
+        chunks: &[kind::TIMESTAMP],
+        wanted: |config| config.recovery.timestamps,
+        needs: Features::NONE,
+    },
+];
+
+impl Features {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Packets carry timestamps (caro 2.4.2).
+    pub const TIMESTAMPS: Self = Self(1);
+    /// Acknowledgements travel in NR-SACK chunks (draft-natarajan-tsvwg-sctp-nrsack).
+    pub const NR_SACK: Self = Self(2);
+
+    /// Whether all of `other` are in the set.
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Names of the features in the set.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        TABLE.iter().filter(move |row| self.has(row.feature)).map(|row| row.name)
+    }
+
+    /// What the options ask for.
+    pub(crate) fn wanted(config: &AssociationConfig) -> Self {
+        Self::of(|row| (row.wanted)(config))
+    }
+
+    /// What a peer announces with this list of chunk types.
+    pub(crate) fn announced(chunks: &[u8]) -> Self {
+        Self::of(|row| row.chunks.iter().all(|kind| chunks.contains(kind)))
+    }
+
+    /// Chunk types that announce the set.
+    pub(crate) fn chunks(self) -> Vec<u8> {
+        let rows = TABLE.iter().filter(|row| self.has(row.feature));
+        rows.flat_map(|row| row.chunks.iter().copied()).collect()
+    }
+
+    /// What both sides want, as far as they also have what it needs.
+    pub(crate) fn agreed(self, peer: Self) -> Self {
+        let mut agreed = Self(self.0 & peer.0);
+        loop {
+            let before = agreed;
+            agreed = Self::of(|row| before.has(row.feature) && before.has(row.needs));
+            if agreed == before {
+                return agreed;
+            }
+        }
+    }
+
+    /// As a cookie keeps them.
+    pub(crate) fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// From a cookie.
+    pub(crate) fn from_bits(bits: u32) -> Self {
+        Self::of(|row| bits & row.feature.0 != 0)
+    }
+
+    fn of(which: impl Fn(&Row) -> bool) -> Self {
+        TABLE.iter().filter(|row| which(row)).fold(Self::NONE, |all, row| all | row.feature)
+    }
+}
+
+impl BitOr for Features {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl fmt::Display for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, name) in self.names().enumerate() {
+            write!(f, "{}{name}", if at > 0 { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// As a list of names.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Features {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.names())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_feature_has_a_bit_and_a_name_of_its_own() {
+        for (at, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.feature.0.count_ones(), 1, "{}", row.name);
+            for other in &TABLE[at + 1..] {
+                assert!(!row.feature.has(other.feature) && row.name != other.name);
+            }
+            assert_eq!(row.feature.chunks(), row.chunks);
+            assert!(row.needs == Features::NONE || !row.needs.has(row.feature), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn what_both_want_is_agreed_on() {
+        let mut config = AssociationConfig::default();
+        config.recovery.timestamps = true;
+        config.acknowledging.nr_sack = true;
+        let ours = Features::wanted(&config);
+        assert_eq!(ours.chunks(), [kind::NR_SACK, kind::TIMESTAMP]);
+        let theirs = Features::announced(&[kind::TIMESTAMP, 99]);
+        assert_eq!(ours.agreed(theirs), Features::TIMESTAMPS);
+        assert_eq!(Features::NONE.agreed(theirs), Features::NONE);
+        assert_eq!(Features::from_bits(ours.bits() | 1 << 31), ours);
+        assert_eq!(ours.to_string(), "nr-sack,timestamps");
+    }
+}

@@ -1,0 +1,57 @@
+//! A verdict is withdrawn: a chunk that was held to be lost and has not left again is in flight as it
+//! was before.
+
+use super::{Outstanding, SlotState};
+use crate::time::Instant;
+
+impl Outstanding {
+    /// Puts a chunk that waits for its retransmission back to where it was, at its place in the order
+    /// of sending. `false` if it does not wait.
+    pub(crate) fn take_back(&mut self, now: Instant, tsn: u64) -> bool {
+        let Some(known) = self.retransmission(tsn) else { return false };
+        if self.get(tsn).is_none_or(|slot| slot.state != SlotState::Lost) {
+            return false;
+        }
+        let path = usize::from(known.from);
+        let slot = self.slot(tsn);
+        slot.state = SlotState::InFlight;
+        slot.missing_reports = 0;
+        if !known.again {
+            // Its loss was the first that was held against it.
+            slot.fast_retransmitted = false;
+            slot.ambiguous = false;
+        }
+        let (waited_on, length) = (usize::from(slot.path), slot.payload.len());
+        slot.path = known.from;
+        if !known.again {
+            self.retransmissions.remove(&tsn);
+        }
+        self.flights[waited_on].lost.remove(&tsn);
+        self.move_held(length, waited_on, path);
+        self.lost -= 1;
+        self.link_by_packet(path, tsn);
+        self.put_on(known.sent.unwrap_or(now), tsn);
+        true
+    }
+
+    /// What was lost left before most of what is in flight: its place is near the front.
+    fn link_by_packet(&mut self, path: usize, tsn: u64) {
+        let (held, packet) = (self.slot(tsn).held, self.slot(tsn).packet);
+        let mut before = None;
+        let mut at = self.list(path, held).ends.map(|(head, _)| head);
+        while let Some(other) = at.filter(|other| self.slot(*other).packet < packet) {
+            before = Some(other);
+            at = self.sent_after(other);
+        }
+        match (before, at) {
+            (_, None) => self.link_back(path, held, tsn),
+            (None, Some(_)) => self.link_front(path, held, tsn),
+            (Some(before), Some(after)) => {
+                let slot = self.slot(tsn);
+                (slot.prev, slot.next) = (before as u32, after as u32);
+                self.slot(before).next = tsn as u32;
+                self.slot(after).prev = tsn as u32;
+            }
+        }
+    }
+}
