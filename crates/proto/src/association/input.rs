@@ -232,7 +232,7 @@ impl Association {
         match self.receiver.on_data(data, piece, u32::try_from(share).unwrap_or(u32::MAX)) {
             DataOutcome::New => {
                 self.progress.last_user_data = now;
-                self.watch.on_data(now, data.payload.len());
+                self.watch_data(now, data.payload.len());
                 true
             }
             DataOutcome::Duplicate => {

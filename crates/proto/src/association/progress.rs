@@ -116,6 +116,9 @@ impl Association {
     /// Bytes of the endpoint's memory that are left to this association.
     pub(super) fn memory_left(&self) -> usize {
         let memory = &self.surroundings.common.memory;
+        if let Some(plenty) = memory.plenty().filter(|_| !self.account.restricted) {
+            return plenty;
+        }
         let held = self.memory();
         match self.account.restricted {
             true => memory.left_of_floor(held),
@@ -126,6 +129,9 @@ impl Association {
     /// Whether the endpoint has memory for a message of so many bytes.
     pub(super) fn memory_has_room(&self, bytes: usize) -> bool {
         let memory = &self.surroundings.common.memory;
+        if !self.account.restricted && memory.plenty().is_some_and(|plenty| bytes <= plenty) {
+            return true;
+        }
         let held = self.memory();
         match self.account.restricted {
             true => bytes <= memory.left_of_floor(held) || held == 0,

@@ -70,7 +70,7 @@ impl Association {
             Timer::Sack => self.acknowledger.deadline(),
             Timer::ShutdownGuard => self.ending.guard,
             Timer::Expiry => self.sender.next_expiry(),
-            Timer::DataStop => self.data_stop(),
+            Timer::DataStop => self.watch.look_at(),
             Timer::WindowProbe => self.sender.window_deadline(),
             Timer::Autoclose => (self.config.timers.autoclose)
                 .filter(|_| matches!(self.state, State::Established))
@@ -133,7 +133,7 @@ impl Association {
             Timer::Sack => self.acknowledger.on_timeout(now),
             Timer::ShutdownGuard => self.on_t5(),
             Timer::Expiry => self.expire_all_messages(now),
-            Timer::DataStop => self.on_data_stop(now),
+            Timer::DataStop => self.look_at_data(now),
             Timer::WindowProbe => self.sender.on_window_deadline(),
             Timer::Autoclose => {
                 self.progress.last_user_data = now;

@@ -35,6 +35,9 @@ pub(super) struct Watch {
     pub(super) no_sctp_since: Option<Instant>,
     /// When user data came last.
     data_at: Instant,
+    /// When to look whether it has stopped; a timer that moved with each packet would cost each of
+    /// them.
+    look_at: Option<Instant>,
     /// Bytes of it since this side asked last whether there is more.
     flow: u32,
     /// Questions in a row for want of little data. Each doubles the time until the next one, so that a
@@ -50,9 +53,14 @@ pub(super) struct Watch {
 
 impl Watch {
     /// User data came.
-    pub(super) fn on_data(&mut self, now: Instant, length: usize) {
+    fn on_data(&mut self, now: Instant, length: usize) {
         self.data_at = now;
         self.flow = self.flow.saturating_add(u32::try_from(length).unwrap_or(u32::MAX));
+    }
+
+    /// When to look whether data has stopped.
+    pub(super) fn look_at(&self) -> Option<Instant> {
+        self.look_at
     }
 
     /// The first of several errors in a row is counted.
@@ -87,23 +95,45 @@ impl Association {
         (stuck || interrupted).then_some(vigilance.interval)
     }
 
+    /// User data came.
+    pub(super) fn watch_data(&mut self, now: Instant, length: usize) {
+        self.watch.on_data(now, length);
+        if self.watch.look_at.is_none() {
+            self.watch.look_at = self.data_stop().map(|_| now + self.patience_for_data());
+        }
+    }
+
+    /// The time has come to look whether data that was coming has stopped.
+    pub(super) fn look_at_data(&mut self, now: Instant) {
+        let stop = self.data_stop();
+        // The wait may become shorter meanwhile, when little data becomes much.
+        self.watch.look_at = stop.map(|stop| stop.min(now + self.patience_for_data()));
+        if stop.is_some_and(|stop| stop <= now) {
+            self.watch.look_at = None;
+            self.on_data_stop(now);
+        }
+    }
+
+    /// The sender's first retransmission has its chance before data is said to have stopped.
+    fn patience_for_data(&self) -> Duration {
+        self.paths[self.acknowledger.path].rtt.fresh() * 2
+    }
+
     /// When to ask whether there is more data, if there is none by then.
-    pub(super) fn data_stop(&self) -> Option<Instant> {
+    fn data_stop(&self) -> Option<Instant> {
         let flowed = self.watch.flow >= FLOW;
         let amid = self.watch.flow > 0 && self.receiver.is_amid();
         if !(flowed || amid) || self.vigilance().is_none() {
             return None;
         }
-        // The sender's first retransmission has its chance before.
-        let wait = self.paths[self.acknowledger.path].rtt.fresh() * 2;
         let doublings = if flowed { 0 } else { self.watch.asked.min(MOST_DOUBLINGS) };
-        Some(self.watch.data_at + wait * (1 << doublings))
+        Some(self.watch.data_at + self.patience_for_data() * (1 << doublings))
     }
 
     /// Data was coming and has stopped: every path is asked once. The question opens a new mapping in
     /// a translator that forgot the old one, and a peer that has no association any more answers it
     /// with an ABORT.
-    pub(super) fn on_data_stop(&mut self, now: Instant) {
+    fn on_data_stop(&mut self, now: Instant) {
         mark!(DataStopped);
         let flowed = self.watch.flow >= FLOW;
         self.watch.asked = if flowed { 0 } else { self.watch.asked.saturating_add(1) };

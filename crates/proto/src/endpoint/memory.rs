@@ -86,6 +86,15 @@ impl Memory {
         if own < LEAST.min(self.floor) { 0 } else { own }
     }
 
+    /// Half of the limit, if that is left for anybody and it need not be looked at closer: the short
+    /// way that every packet takes while there is plenty.
+    pub(crate) fn plenty(&self) -> Option<usize> {
+        let quarter = self.limit / 4;
+        let plentiful =
+            self.used.load(Relaxed) < quarter && self.unused_floors.load(Relaxed) < quarter;
+        plentiful.then_some(self.limit / 2)
+    }
+
     /// Bytes left for an association that holds so many, `fresh` of which have not been accounted
     /// for yet. With few of them left, the associations are told when there are more again.
     pub(crate) fn left(&self, held: usize, fresh: usize) -> usize {
