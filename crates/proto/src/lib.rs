@@ -12,7 +12,7 @@
 
 mod association;
 pub mod config;
-mod congestion;
+pub mod congestion;
 mod encapsulation;
 mod endpoint;
 pub mod error;

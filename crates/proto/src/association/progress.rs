@@ -116,7 +116,11 @@ impl Association {
     /// Bytes of the endpoint's memory that are left to this association.
     pub(super) fn memory_left(&self) -> usize {
         let memory = &self.surroundings.common.memory;
-        if let Some(plenty) = memory.plenty().filter(|_| !self.account.restricted) {
+        // More than its buffers have room for is as good as all.
+        let most = self.config.receiving.receive_buffer.max(self.config.sending.send_buffer);
+        if !self.account.restricted
+            && let Some(plenty) = memory.plenty().filter(|plenty| *plenty >= most)
+        {
             return plenty;
         }
         let held = self.memory();

@@ -12,6 +12,7 @@ use std::fmt;
 
 pub use anabranch_units as units;
 
+use crate::congestion::ControllerChoice;
 use crate::path;
 use crate::receive::acknowledge::Acknowledger;
 pub use by_name::{OptionInfo, SetError};
@@ -49,6 +50,8 @@ pub struct AssociationConfig {
     pub paths: PathConfig,
     /// How much may be in flight, and how it leaves.
     pub congestion: CongestionConfig,
+    /// The congestion controllers of its paths; RFC 9260's if the user brings none.
+    pub controller: ControllerChoice,
     /// What makes data lost.
     pub recovery: RecoveryConfig,
     /// New data on several paths at once.
@@ -97,6 +100,7 @@ impl AssociationConfig {
             revision: self.revision,
             timers: &self.timers,
             congestion: &self.congestion,
+            controller: &self.controller,
             mtu: &self.mtu,
         }
     }

@@ -1,7 +1,7 @@
 //! Sets of options: what the RFCs recommend, and what two decades have taught.
 
 use super::{AssociationConfig, BurstControl, HeartbeatRetry, InitialCwnd, ProtocolUnreachable};
-use crate::congestion::IdleCwnd;
+use crate::congestion::{ControllerChoice, IdleCwnd};
 use crate::path::RtoFloor;
 use crate::policy::RetransmissionPolicy;
 use crate::recovery::LossDetection;
@@ -26,6 +26,7 @@ impl AssociationConfig {
         Self {
             revision: Revision::Rfc9260,
             adaptation_indication: None,
+            controller: ControllerChoice::default(),
             timers: Default::default(),
             paths: Default::default(),
             congestion: Default::default(),

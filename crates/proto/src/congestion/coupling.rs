@@ -82,7 +82,7 @@ impl PathView {
 
 /// One path whose window is about to change, among all of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Coupled<'a> {
+pub struct Coupled<'a> {
     coupling: Coupling,
     paths: &'a [PathView],
     own: PathView,
@@ -90,7 +90,7 @@ pub(crate) struct Coupled<'a> {
 
 impl<'a> Coupled<'a> {
     /// A path whose window depends on no other.
-    pub(crate) const ALONE: Coupled<'static> = Coupled {
+    pub const ALONE: Coupled<'static> = Coupled {
         coupling: Coupling::Uncoupled,
         paths: &[],
         own: PathView { window: 0, ssthresh: 0, pmdcs: 0, rtt: Duration::ZERO, loss_interval: 0 },
@@ -106,7 +106,7 @@ impl<'a> Coupled<'a> {
 
     /// What the window grows by in slow start when it would grow by `bytes` without other paths; it
     /// has `left` bytes to go to the threshold.
-    pub(crate) fn slow_start(&self, bytes: usize, left: usize) -> usize {
+    pub fn slow_start(&self, bytes: usize, left: usize) -> usize {
         let share = match self.coupling {
             Coupling::Uncoupled => return bytes,
             // RFC 6356 section 3, and the others with it: slow start is that of one path.
@@ -122,7 +122,7 @@ impl<'a> Coupled<'a> {
 
     /// By what the window changes in congestion avoidance once as many bytes were acknowledged as it
     /// has; one PMDCS without other paths, and never more.
-    pub(crate) fn avoidance(&self, pmdcs: usize) -> isize {
+    pub fn avoidance(&self, pmdcs: usize) -> isize {
         let packets = match self.coupling {
             Coupling::Uncoupled => return pmdcs as isize,
             Coupling::Lia => lia::increase(&self.own, self.paths),
@@ -138,7 +138,7 @@ impl<'a> Coupled<'a> {
 
     /// The slow-start threshold after a loss in a window of `cwnd` bytes; `floor` is the least that
     /// it is without other paths.
-    pub(crate) fn threshold(&self, cwnd: usize, floor: usize) -> usize {
+    pub fn threshold(&self, cwnd: usize, floor: usize) -> usize {
         let halved = (cwnd / 2).max(floor);
         let threshold = match self.coupling {
             Coupling::Uncoupled | Coupling::Lia | Coupling::Olia => return halved,

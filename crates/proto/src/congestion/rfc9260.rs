@@ -3,18 +3,33 @@
 //! The standard's controller, and the one to compare others with. Over long fat paths it needs
 //! many round trips to fill them again after a loss.
 
-use crate::congestion::coupling::{Coupled, LossIntervals};
-use crate::congestion::{AckInfo, CongestionConfig, IdleCwnd, InitialCwnd};
+use super::coupling::LossIntervals;
+use super::{
+    Acked, CongestionConfig, Controller, ControllerFactory, Coupled, IdleCwnd, InitialCwnd, Loss,
+    NewPath,
+};
 use crate::revision::Revision;
 
 /// What RFC 9260 has for IPv4, three full packets of Ethernet, and for IPv6.
 const THREE_PACKETS: (u32, u32) = (4404, 4344);
 
+/// Makes controllers of RFC 9260.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rfc9260Factory;
+
+impl ControllerFactory for Rfc9260Factory {
+    fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
+        Box::new(Rfc9260::new(path.options, path.revision, path.pmdcs, path.ipv6))
+    }
+}
+
 /// State of one path.
 #[derive(Clone, Debug)]
-pub(crate) struct Rfc9260 {
+struct Rfc9260 {
     cwnd: usize,
     ssthresh: usize,
+    /// Both before the last loss.
+    before_loss: Option<(usize, usize)>,
     partial_bytes_acked: usize,
     /// Bytes by which congestion avoidance has to change the window, less than a packet.
     change_due: isize,
@@ -29,12 +44,7 @@ pub(crate) struct Rfc9260 {
 }
 
 impl Rfc9260 {
-    pub(crate) fn new(
-        config: &CongestionConfig,
-        revision: Revision,
-        pmdcs: usize,
-        ipv6: bool,
-    ) -> Self {
+    fn new(config: &CongestionConfig, revision: Revision, pmdcs: usize, ipv6: bool) -> Self {
         let initial = match config.initial_cwnd {
             InitialCwnd::Bytes(bytes) if ipv6 && bytes == THREE_PACKETS.0 => {
                 InitialCwnd::Bytes(THREE_PACKETS.1)
@@ -44,6 +54,7 @@ impl Rfc9260 {
         let mut controller = Self {
             cwnd: 0,
             ssthresh: 0,
+            before_loss: None,
             partial_bytes_acked: 0,
             change_due: 0,
             pmdcs,
@@ -56,51 +67,6 @@ impl Rfc9260 {
         };
         controller.reinitialize();
         controller
-    }
-
-    pub(crate) fn cwnd(&self) -> usize {
-        self.cwnd
-    }
-
-    pub(crate) fn ssthresh(&self) -> usize {
-        self.ssthresh
-    }
-
-    pub(crate) fn loss_interval(&self) -> u64 {
-        self.losses.longest()
-    }
-
-    // req: rfc9260 7.2.2 "SHOULD be incremented by PMDCS per RTT"
-    pub(crate) fn on_ack(&mut self, ack: &AckInfo, coupled: &Coupled<'_>) {
-        self.losses.on_ack(ack.bytes_acked);
-        let full = ack.flight_before >= self.cwnd;
-        // RFC 2960 and RFC 4960 sections 7.2.1, 7.2.2: acknowledgements that do not advance the
-        // Cumulative TSN Ack Point change no window.
-        if self.revision < Revision::Rfc9260 && !ack.cumulative_advanced {
-            return;
-        }
-        if self.cwnd <= self.ssthresh {
-            // req: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
-            // req: rfc9260 7.2.1 "otherwise, the cwnd MUST NOT be increased"
-            if full && !ack.in_fast_recovery {
-                // req: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
-                let bytes = ack.bytes_acked.min(self.limit_mtus * self.pmdcs);
-                self.cwnd += coupled.slow_start(bytes, self.ssthresh - self.cwnd);
-            }
-        } else {
-            // req: rfc9260 7.2.2 "SCTP SHOULD increment cwnd by PMDCS once per"
-            // req: rfc9260 7.2.2 "MUST NOT increment cwnd by more than PMDCS"
-            self.partial_bytes_acked += ack.bytes_acked;
-            if full && self.partial_bytes_acked >= self.cwnd {
-                self.partial_bytes_acked -= self.cwnd;
-                self.change(coupled.avoidance(self.pmdcs));
-            } else if !full {
-                self.partial_bytes_acked = self.partial_bytes_acked.min(self.cwnd);
-            }
-        }
-        if ack.all_acked {
-            self.partial_bytes_acked = 0;
-        }
     }
 
     /// A step of congestion avoidance by so many bytes, carried out in whole packets as RFC 6356
@@ -119,36 +85,89 @@ impl Rfc9260 {
         }
     }
 
-    pub(crate) fn on_fast_retransmit(&mut self, coupled: &Coupled<'_>) {
-        // req: rfc9260 7.2.3 "an endpoint SHOULD do the following"
-        self.reduce_threshold(coupled);
-        self.cwnd = self.ssthresh;
-    }
-
-    pub(crate) fn on_timeout(&mut self, coupled: &Coupled<'_>) {
-        // req: rfc9260 7.2.3 "SCTP SHOULD perform slow start by"
-        // req: rfc9260 7.2.1 "MUST be no more than PMDCS"
-        self.reduce_threshold(coupled);
-        self.cwnd = self.pmdcs;
-    }
-
     fn reduce_threshold(&mut self, coupled: &Coupled<'_>) {
         self.losses.on_loss();
         self.change_due = 0;
         self.ssthresh = coupled.threshold(self.cwnd, self.min_ssthresh_mtus * self.pmdcs);
         self.partial_bytes_acked = 0;
     }
+}
 
-    pub(crate) fn on_recovered(&mut self, packets: u32) {
+impl Controller for Rfc9260 {
+    fn cwnd(&self) -> usize {
+        self.cwnd
+    }
+
+    fn ssthresh(&self) -> usize {
+        self.ssthresh
+    }
+
+    fn loss_interval(&self) -> u64 {
+        self.losses.longest()
+    }
+
+    // req: rfc9260 7.2.2 "SHOULD be incremented by PMDCS per RTT"
+    fn on_acked(&mut self, ack: &Acked, coupled: &Coupled<'_>) {
+        self.losses.on_ack(ack.bytes);
+        let full = ack.flight_before >= self.cwnd;
+        // RFC 2960 and RFC 4960 sections 7.2.1, 7.2.2: acknowledgements that do not advance the
+        // Cumulative TSN Ack Point change no window.
+        if self.revision < Revision::Rfc9260 && !ack.cumulative_advanced {
+            return;
+        }
+        if self.cwnd <= self.ssthresh {
+            // req: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
+            // req: rfc9260 7.2.1 "otherwise, the cwnd MUST NOT be increased"
+            if full && !ack.in_fast_recovery {
+                // req: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
+                let bytes = ack.bytes.min(self.limit_mtus * self.pmdcs);
+                self.cwnd += coupled.slow_start(bytes, self.ssthresh - self.cwnd);
+            }
+        } else {
+            // req: rfc9260 7.2.2 "SCTP SHOULD increment cwnd by PMDCS once per"
+            // req: rfc9260 7.2.2 "MUST NOT increment cwnd by more than PMDCS"
+            self.partial_bytes_acked += ack.bytes;
+            if full && self.partial_bytes_acked >= self.cwnd {
+                self.partial_bytes_acked -= self.cwnd;
+                self.change(coupled.avoidance(self.pmdcs));
+            } else if !full {
+                self.partial_bytes_acked = self.partial_bytes_acked.min(self.cwnd);
+            }
+        }
+        if ack.all {
+            self.partial_bytes_acked = 0;
+        }
+    }
+
+    fn on_lost(&mut self, loss: Loss, coupled: &Coupled<'_>) {
+        self.before_loss = Some((self.cwnd, self.ssthresh));
+        self.reduce_threshold(coupled);
+        self.cwnd = match loss {
+            // req: rfc9260 7.2.3 "an endpoint SHOULD do the following"
+            Loss::Reported => self.ssthresh,
+            // req: rfc9260 7.2.3 "SCTP SHOULD perform slow start by"
+            // req: rfc9260 7.2.1 "MUST be no more than PMDCS"
+            Loss::Timeout => self.pmdcs,
+        };
+    }
+
+    fn undo(&mut self) {
+        if let Some((cwnd, ssthresh)) = self.before_loss.take() {
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+        }
+    }
+
+    fn on_recovered(&mut self, packets: u32) {
         self.cwnd = self.cwnd.max(self.pmdcs.saturating_mul(packets as usize));
     }
 
-    pub(crate) fn on_burst_limit(&mut self, flight: usize, packets: u32) {
+    fn on_burst_limit(&mut self, flight: usize, packets: u32) {
         let limit = self.pmdcs.saturating_mul(packets as usize);
         self.cwnd = self.cwnd.min(flight.saturating_add(limit));
     }
 
-    pub(crate) fn on_idle(&mut self, rtos: u32) {
+    fn on_idle(&mut self, rtos: u32) {
         let floor = match self.idle {
             IdleCwnd::HalvePerRto => 4 * self.pmdcs,
             IdleCwnd::HalvePerRtoToTwo => 2 * self.pmdcs,
@@ -167,12 +186,12 @@ impl Rfc9260 {
         self.cwnd = self.cwnd.checked_shr(rtos).unwrap_or(0).max(floor);
     }
 
-    pub(crate) fn on_pmdcs_change(&mut self, pmdcs: usize) {
+    fn on_pmdcs_change(&mut self, pmdcs: usize) {
         self.pmdcs = pmdcs;
         self.cwnd = self.cwnd.max(pmdcs);
     }
 
-    pub(crate) fn reinitialize(&mut self) {
+    fn reinitialize(&mut self) {
         // req: rfc9260 7.2.1 "initial cwnd before data transmission MUST be set"
         self.cwnd = match self.initial {
             InitialCwnd::Mtus(packets) => self.pmdcs * packets as usize,
@@ -183,6 +202,7 @@ impl Rfc9260 {
         self.partial_bytes_acked = 0;
         self.change_due = 0;
         self.losses = LossIntervals::default();
+        self.before_loss = None;
     }
 }
 
@@ -192,7 +212,7 @@ mod tests {
 
     use super::*;
     use crate::config::AssociationConfig;
-    use crate::congestion::{Controller, Coupling, PathView};
+    use crate::congestion::{ControllerChoice, Coupling, PathView};
 
     const PMDCS: usize = 1460;
 
@@ -216,11 +236,11 @@ mod tests {
     }
 
     /// Acknowledges `bytes` of a full window.
-    fn ack(bytes: usize, c: &Rfc9260) -> AckInfo {
-        AckInfo {
-            bytes_acked: bytes,
+    fn ack(bytes: usize, c: &Rfc9260) -> Acked {
+        Acked {
+            bytes,
             flight_before: c.cwnd,
-            all_acked: false,
+            all: false,
             cumulative_advanced: true,
             in_fast_recovery: false,
         }
@@ -231,7 +251,9 @@ mod tests {
     // test: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
     fn initial_windows() {
         let cwnd = |config: &AssociationConfig, pmdcs, ipv6| {
-            let c = Controller::new(&config.congestion, config.revision, pmdcs, ipv6);
+            let (options, revision) = (&config.congestion, config.revision);
+            let path = NewPath { options, revision, pmdcs, ipv6 };
+            let c = ControllerChoice::default().build(&path);
             assert!(c.ssthresh() > 1 << 31);
             c.cwnd()
         };
@@ -251,18 +273,18 @@ mod tests {
     // test: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
     fn slow_start() {
         let mut c = controller();
-        c.on_ack(&ack(1000, &c), &ALONE);
+        c.on_acked(&ack(1000, &c), &ALONE);
         assert_eq!(c.cwnd(), 5404, "by what was acknowledged");
-        c.on_ack(&ack(3000, &c), &ALONE);
+        c.on_acked(&ack(3000, &c), &ALONE);
         assert_eq!(c.cwnd(), 5404 + PMDCS, "by one PMDCS at the most");
         let before = c.cwnd();
-        c.on_ack(&AckInfo { flight_before: before - 1, ..ack(1000, &c) }, &ALONE);
-        c.on_ack(&AckInfo { in_fast_recovery: true, ..ack(1000, &c) }, &ALONE);
+        c.on_acked(&Acked { flight_before: before - 1, ..ack(1000, &c) }, &ALONE);
+        c.on_acked(&Acked { in_fast_recovery: true, ..ack(1000, &c) }, &ALONE);
         assert_eq!(c.cwnd(), before);
         let mut config = AssociationConfig::rfc9260();
         config.congestion.slow_start_limit_mtus = 8;
         let mut c = of(&config);
-        c.on_ack(&ack(4000, &c), &ALONE);
+        c.on_acked(&ack(4000, &c), &ALONE);
         assert_eq!(c.cwnd(), 8404);
     }
 
@@ -273,12 +295,12 @@ mod tests {
     fn congestion_avoidance_adds_one_packet_per_window() {
         let mut c = avoiding(10);
         for _ in 0..4 {
-            c.on_ack(&ack(2 * PMDCS, &c), &ALONE);
+            c.on_acked(&ack(2 * PMDCS, &c), &ALONE);
             assert_eq!(c.cwnd(), 10 * PMDCS);
         }
-        c.on_ack(&ack(3 * PMDCS, &c), &ALONE);
+        c.on_acked(&ack(3 * PMDCS, &c), &ALONE);
         assert_eq!((c.cwnd(), c.partial_bytes_acked), (11 * PMDCS, PMDCS), "the rest is carried");
-        c.on_ack(&ack(40 * PMDCS, &c), &ALONE);
+        c.on_acked(&ack(40 * PMDCS, &c), &ALONE);
         assert_eq!(c.cwnd(), 12 * PMDCS, "one packet for one acknowledgement");
     }
 
@@ -291,10 +313,10 @@ mod tests {
         ] {
             let mut c = of(&config);
             let before = c.cwnd;
-            c.on_ack(&AckInfo { cumulative_advanced: false, ..ack(1000, &c) }, &ALONE);
+            c.on_acked(&Acked { cumulative_advanced: false, ..ack(1000, &c) }, &ALONE);
             assert_eq!(c.cwnd > before, grows, "{:?}", config.revision);
             c.ssthresh = c.cwnd - 1;
-            c.on_ack(&AckInfo { cumulative_advanced: false, ..ack(1000, &c) }, &ALONE);
+            c.on_acked(&Acked { cumulative_advanced: false, ..ack(1000, &c) }, &ALONE);
             assert_eq!(c.partial_bytes_acked > 0, grows, "{:?}", config.revision);
         }
     }
@@ -303,12 +325,12 @@ mod tests {
     fn acks_of_an_unused_window_count_up_to_the_window() {
         let mut c = avoiding(10);
         for _ in 0..20 {
-            c.on_ack(&AckInfo { flight_before: 5 * PMDCS, ..ack(PMDCS, &c) }, &ALONE);
+            c.on_acked(&Acked { flight_before: 5 * PMDCS, ..ack(PMDCS, &c) }, &ALONE);
         }
         assert_eq!((c.cwnd(), c.partial_bytes_acked), (10 * PMDCS, 10 * PMDCS));
-        c.on_ack(&ack(PMDCS, &c), &ALONE);
+        c.on_acked(&ack(PMDCS, &c), &ALONE);
         assert_eq!((c.cwnd(), c.partial_bytes_acked), (11 * PMDCS, PMDCS));
-        c.on_ack(&AckInfo { all_acked: true, ..ack(PMDCS, &c) }, &ALONE);
+        c.on_acked(&Acked { all: true, ..ack(PMDCS, &c) }, &ALONE);
         assert_eq!(c.partial_bytes_acked, 0);
     }
 
@@ -316,11 +338,11 @@ mod tests {
     // test: rfc9260 7.2.3 "an endpoint SHOULD do the following"
     fn a_fast_retransmit_halves() {
         let mut c = avoiding(20);
-        c.on_ack(&ack(PMDCS, &c), &ALONE);
-        c.on_fast_retransmit(&ALONE);
+        c.on_acked(&ack(PMDCS, &c), &ALONE);
+        c.on_lost(Loss::Reported, &ALONE);
         assert_eq!((c.cwnd(), c.ssthresh(), c.partial_bytes_acked), (10 * PMDCS, 10 * PMDCS, 0));
-        c.on_fast_retransmit(&ALONE);
-        c.on_fast_retransmit(&ALONE);
+        c.on_lost(Loss::Reported, &ALONE);
+        c.on_lost(Loss::Reported, &ALONE);
         assert_eq!((c.cwnd(), c.ssthresh()), (4 * PMDCS, 4 * PMDCS));
     }
 
@@ -329,14 +351,14 @@ mod tests {
     // test: rfc9260 7.2.1 "MUST be no more than PMDCS"
     fn a_timeout_starts_over() {
         let mut c = avoiding(20);
-        c.on_timeout(&ALONE);
+        c.on_lost(Loss::Timeout, &ALONE);
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 10 * PMDCS));
-        c.on_ack(&ack(PMDCS, &c), &ALONE);
+        c.on_acked(&ack(PMDCS, &c), &ALONE);
         assert_eq!(c.cwnd(), 2 * PMDCS);
-        c.on_timeout(&ALONE);
+        c.on_lost(Loss::Timeout, &ALONE);
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 4 * PMDCS));
         let mut c = of(&AssociationConfig::rfc2960());
-        c.on_timeout(&ALONE);
+        c.on_lost(Loss::Timeout, &ALONE);
         assert_eq!(c.ssthresh(), 2 * PMDCS);
     }
 
@@ -361,7 +383,7 @@ mod tests {
         assert_eq!((c.cwnd(), c.ssthresh()), (10 * PMDCS, 40 * PMDCS));
         c.on_idle(1000);
         assert_eq!((c.cwnd(), c.ssthresh()), (4 * PMDCS, 10 * PMDCS));
-        c.on_timeout(&ALONE);
+        c.on_lost(Loss::Timeout, &ALONE);
         c.on_idle(5);
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 4 * PMDCS), "never raised");
         let mut config = AssociationConfig::default();
@@ -387,24 +409,24 @@ mod tests {
         let mut c = avoiding(20);
         let paths = beside_its_like(&c, 100);
         let lia = Coupled::new(Coupling::Lia, &paths, 0);
-        c.on_ack(&ack(19 * PMDCS, &c), &lia);
+        c.on_acked(&ack(19 * PMDCS, &c), &lia);
         assert_eq!(c.cwnd(), 20 * PMDCS);
-        c.on_ack(&ack(PMDCS, &c), &lia);
+        c.on_acked(&ack(PMDCS, &c), &lia);
         assert_eq!((c.cwnd(), c.change_due), (20 * PMDCS, PMDCS as isize / 4));
         assert_eq!(c.loss_interval(), 20 * PMDCS as u64);
         for _ in 0..3 {
             assert_eq!((c.cwnd(), c.partial_bytes_acked), (20 * PMDCS, 0));
-            c.on_ack(&ack(20 * PMDCS, &c), &lia);
+            c.on_acked(&ack(20 * PMDCS, &c), &lia);
         }
         assert_eq!((c.cwnd(), c.change_due), (21 * PMDCS, 0), "whole packets");
         let rp = Coupled::new(Coupling::CmtRpV2, &paths, 0);
-        c.on_fast_retransmit(&rp);
+        c.on_lost(Loss::Reported, &rp);
         assert_eq!((c.cwnd(), c.ssthresh()), (2 * PMDCS, 2 * PMDCS));
-        c.on_ack(&ack(PMDCS, &c), &rp);
+        c.on_acked(&ack(PMDCS, &c), &rp);
         assert_eq!(c.cwnd(), 2 * PMDCS + 1, "slow start ends at the threshold");
-        c.on_timeout(&rp);
+        c.on_lost(Loss::Timeout, &rp);
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 2 * PMDCS));
-        c.on_ack(&ack(PMDCS, &c), &rp);
+        c.on_acked(&ack(PMDCS, &c), &rp);
         assert_eq!(c.cwnd(), PMDCS + PMDCS / 2, "slow start by its share");
     }
 
@@ -418,12 +440,12 @@ mod tests {
         for cwnd in [10, 10, 10, 9] {
             assert_eq!(c.cwnd(), cwnd * PMDCS);
             let due = c.change_due;
-            c.on_ack(&ack(c.cwnd, &c), &Coupled::new(Coupling::Olia, &paths, 0));
+            c.on_acked(&ack(c.cwnd, &c), &Coupled::new(Coupling::Olia, &paths, 0));
             assert!(c.change_due != due && c.ssthresh() < c.cwnd());
         }
         (c.cwnd, c.ssthresh, c.change_due) = (PMDCS + 1, PMDCS, 1 - PMDCS as isize);
         (paths[0].window, paths[1].window) = (c.cwnd, PMDCS);
-        c.on_ack(&ack(2 * PMDCS, &c), &Coupled::new(Coupling::Olia, &paths, 0));
+        c.on_acked(&ack(2 * PMDCS, &c), &Coupled::new(Coupling::Olia, &paths, 0));
         assert_eq!(c.cwnd(), PMDCS, "there is room for a packet");
     }
 
@@ -442,7 +464,7 @@ mod tests {
     // exempt: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion" a window smaller than one packet grows to one, since nothing could be sent otherwise
     fn other_packet_sizes_and_fresh_starts() {
         let mut c = controller();
-        c.on_timeout(&ALONE);
+        c.on_lost(Loss::Timeout, &ALONE);
         c.on_pmdcs_change(8900);
         assert_eq!(c.cwnd(), 8900, "room for one packet");
         c.on_pmdcs_change(PMDCS);
@@ -450,5 +472,19 @@ mod tests {
         let mut c = avoiding(30);
         c.reinitialize();
         assert_eq!((c.cwnd(), c.ssthresh()), (4404, usize::MAX));
+    }
+
+    #[test]
+    fn a_loss_that_was_none_is_undone() {
+        for loss in [Loss::Reported, Loss::Timeout] {
+            let mut c = avoiding(20);
+            let before = (c.cwnd(), c.ssthresh());
+            c.on_lost(loss, &ALONE);
+            assert!(c.cwnd() < before.0);
+            c.undo();
+            assert_eq!((c.cwnd(), c.ssthresh()), before);
+            c.undo();
+            assert_eq!((c.cwnd(), c.ssthresh()), before, "once");
+        }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) use table::Paths;
 pub(crate) use timeouts::TimeoutRuns;
 
 use crate::association::{Rebinding, Refused};
-use crate::congestion::CongestionConfig;
+use crate::congestion::{CongestionConfig, ControllerChoice};
 use crate::encapsulation::Encapsulation;
 use crate::event::PathState;
 use crate::revision::Revision;
@@ -101,6 +101,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) revision: Revision,
     pub(crate) timers: &'a TimerConfig,
     pub(crate) congestion: &'a CongestionConfig,
+    pub(crate) controller: &'a ControllerChoice,
     pub(crate) mtu: &'a MtuConfig,
 }
 

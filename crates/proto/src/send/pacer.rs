@@ -26,14 +26,15 @@ impl Pacer {
 
     /// Bytes that may leave now; `Err` is when at least half a quantum may leave.
     ///
-    /// `cwnd` in bytes, `packet` the size of a full packet. Without an RTT measurement nothing
-    /// is paced.
+    /// `cwnd` in bytes, `rate` in bytes a second if the controller has one, `packet` the size of a full
+    /// packet. Without an RTT measurement nothing is paced.
     pub(crate) fn allowance(
         &mut self,
         now: Instant,
         srtt: Option<Duration>,
         cwnd: usize,
         slow_start: bool,
+        rate: Option<u64>,
         packet: usize,
     ) -> Result<usize, Instant> {
         let Some(rtt) = srtt.map(nanos).filter(|rtt| *rtt > 0) else {
@@ -42,7 +43,11 @@ impl Pacer {
         // Twice cwnd per RTT while cwnd doubles per RTT, 5/4 of it later, so that pacing itself
         // never limits the window's growth.
         let (numerator, denominator) = if slow_start { (2, 1) } else { (5, 4) };
-        let per_rtt = (cwnd as u64).saturating_mul(numerator) / denominator;
+        let per_rtt = match rate {
+            Some(rate) => (u128::from(rate) * u128::from(rtt) / 1_000_000_000) as u64,
+            None => (cwnd as u64).saturating_mul(numerator) / denominator,
+        }
+        .max(1);
         let packet = packet as u64;
         let timely = u128::from(per_rtt) * u128::from(BURST_TIME) / u128::from(rtt);
         let capacity = u64::try_from(timely).unwrap_or(u64::MAX).clamp(
@@ -85,7 +90,7 @@ mod tests {
         let end = now + Duration::from_millis(100);
         let mut sent = 0;
         while now < end {
-            match pacer.allowance(now, RTT, 100_000, false, 1000) {
+            match pacer.allowance(now, RTT, 100_000, false, None, 1000) {
                 Ok(bytes) => {
                     // A millisecond at 12.5 MB/s.
                     assert!(bytes <= 12_500);
@@ -105,7 +110,7 @@ mod tests {
     #[test]
     fn nothing_is_paced_before_the_first_measurement() {
         let mut pacer = Pacer::new(4);
-        assert_eq!(pacer.allowance(Instant::ZERO, None, 10, true, 1000), Ok(usize::MAX));
+        assert_eq!(pacer.allowance(Instant::ZERO, None, 10, true, None, 1000), Ok(usize::MAX));
     }
 
     #[test]
@@ -113,15 +118,15 @@ mod tests {
         let mut pacer = Pacer::new(16);
         let now = Instant::from_nanos(5_000_000_000);
         // The quantum, at a low rate.
-        assert_eq!(pacer.allowance(now, RTT, 10_000, false, 1000), Ok(16_000));
+        assert_eq!(pacer.allowance(now, RTT, 10_000, false, None, 1000), Ok(16_000));
         pacer.sent(13_000);
-        assert_eq!(pacer.allowance(now, RTT, 10_000, false, 1000), Ok(3000));
+        assert_eq!(pacer.allowance(now, RTT, 10_000, false, None, 1000), Ok(3000));
         pacer.sent(1500);
-        assert!(pacer.allowance(now, RTT, 10_000, false, 1000).is_err(), "under an eighth");
+        assert!(pacer.allowance(now, RTT, 10_000, false, None, 1000).is_err(), "under an eighth");
         // It is not lost: half a quantum is there that much earlier, at 1.25 bytes a microsecond.
-        let until = pacer.allowance(now, RTT, 10_000, false, 1000).unwrap_err();
+        let until = pacer.allowance(now, RTT, 10_000, false, None, 1000).unwrap_err();
         assert_eq!(until, now + Duration::from_micros(5200));
-        assert_eq!(pacer.allowance(until, RTT, 10_000, false, 1000), Ok(8000));
+        assert_eq!(pacer.allowance(until, RTT, 10_000, false, None, 1000), Ok(8000));
     }
 
     #[test]
@@ -129,9 +134,9 @@ mod tests {
         let mut pacer = Pacer::new(4);
         pacer.sent(usize::MAX);
         let now = Instant::from_nanos(5_000_000_000);
-        assert_eq!(pacer.allowance(now, RTT, 100_000, true, 1000), Ok(20_000));
+        assert_eq!(pacer.allowance(now, RTT, 100_000, true, None, 1000), Ok(20_000));
         pacer.sent(usize::MAX);
         let now = now + Duration::from_secs(1);
-        assert_eq!(pacer.allowance(now, RTT, 10_000, true, 1000), Ok(4000), "the quantum");
+        assert_eq!(pacer.allowance(now, RTT, 10_000, true, None, 1000), Ok(4000), "the quantum");
     }
 }

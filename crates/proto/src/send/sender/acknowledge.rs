@@ -3,7 +3,7 @@
 use anabranch_wire::{NrSack, Tsn};
 
 use super::{Cause, Sender};
-use crate::congestion::{AckInfo, Coupled};
+use crate::congestion::{Acked, Coupled};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::recovery::ack::{AckError, Freed, Reported};
@@ -124,6 +124,7 @@ impl Sender {
             let ack = &self.summary.paths[index];
             if let Some(rtt) = ack.rtt {
                 path.rtt.on_measurement(rtt);
+                lane.congestion.tell(|c| c.on_rtt(rtt));
             }
             if ack.bytes == 0 {
                 continue;
@@ -138,10 +139,10 @@ impl Sender {
             if lane.flight_before.0 != now {
                 lane.flight_before = (now, flight_before);
             }
-            let info = AckInfo {
-                bytes_acked: ack.bytes,
+            let acked = Acked {
+                bytes: ack.bytes,
                 flight_before: lane.flight_before.1.max(flight_before),
-                all_acked: !self.outstanding.in_flight(index),
+                all: !self.outstanding.in_flight(index),
                 cumulative_advanced: if self.summary.split {
                     ack.pseudo_cumack_advanced
                 } else {
@@ -152,7 +153,8 @@ impl Sender {
                     .recovery_exit
                     .is_some_and(|exit| !exit.is_reached(index, &self.outstanding)),
             };
-            lane.congestion.on_ack(&info, &Coupled::new(coupling, &self.views, index));
+            let coupled = Coupled::new(coupling, &self.views, index);
+            lane.congestion.tell(|c| c.on_acked(&acked, &coupled));
             if ack.large {
                 path.mtu.on_full_size_acked();
             }

@@ -1,7 +1,7 @@
 //! What an acknowledgement proves lost (RFC 9260 section 7.2.4), and fast recovery.
 
 use super::{Cause, Sender};
-use crate::congestion::Coupled;
+use crate::congestion::{Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::recovery::{RecoveryExit, loss};
@@ -84,7 +84,7 @@ impl Sender {
             sender.summary.paths[path].flight_before
         });
         let coupled = Coupled::new(coupling, &self.views, from);
-        self.lanes[from].congestion.on_fast_retransmit(&coupled);
+        self.lanes[from].congestion.tell(|c| c.on_lost(Loss::Reported, &coupled));
         self.counts.fast_recoveries += 1;
         mark!(FastRecovery);
     }

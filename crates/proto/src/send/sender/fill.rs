@@ -254,7 +254,13 @@ impl Sender {
     /// A call of [`write_new_data`](Self::write_new_data) and its like is over, and its packets
     /// leave.
     pub(crate) fn end_batch(&mut self, path: usize, budget: &Budget) {
-        if let (Some(pacer), true) = (&mut self.lanes[path].pacer, budget.bytes > 0) {
+        if budget.bytes == 0 {
+            return;
+        }
+        let in_flight = self.outstanding.flight(path);
+        let lane = &mut self.lanes[path];
+        lane.congestion.tell(|c| c.on_sent(budget.bytes, in_flight));
+        if let Some(pacer) = &mut lane.pacer {
             pacer.sent(budget.bytes);
         }
     }

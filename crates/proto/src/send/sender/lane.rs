@@ -1,15 +1,57 @@
 //! What the sender keeps for each path.
 
-use crate::congestion::{BurstControl, Controller};
+use crate::congestion::{BurstControl, Controller, NewPath};
 use crate::path::{Path, Setup};
 use crate::recovery::RecoveryExit;
 use crate::send::Pacer;
 use crate::time::Instant;
 
+/// A path's congestion controller, and the windows that it said it has.
+#[derive(Debug)]
+pub(super) struct Congestion {
+    controller: Box<dyn Controller>,
+    cwnd: usize,
+    ssthresh: usize,
+}
+
+impl Congestion {
+    fn new(controller: Box<dyn Controller>) -> Self {
+        let (cwnd, ssthresh) = (controller.cwnd(), controller.ssthresh());
+        Self { controller, cwnd, ssthresh }
+    }
+
+    /// Congestion window in bytes.
+    pub(super) fn cwnd(&self) -> usize {
+        self.cwnd
+    }
+
+    /// Slow-start threshold in bytes.
+    pub(super) fn ssthresh(&self) -> usize {
+        self.ssthresh
+    }
+
+    /// Bytes a second, if the controller wants a rate of its own.
+    pub(super) fn pacing_rate(&self) -> Option<u64> {
+        self.controller.pacing_rate()
+    }
+
+    /// Bytes acknowledged between two losses.
+    pub(super) fn loss_interval(&self) -> u64 {
+        self.controller.loss_interval()
+    }
+
+    /// Tells the controller something, and asks for its windows.
+    pub(super) fn tell(&mut self, what: impl FnOnce(&mut dyn Controller)) {
+        what(&mut *self.controller);
+        self.cwnd = self.controller.cwnd();
+        self.ssthresh = self.controller.ssthresh();
+    }
+}
+
 /// The sender's state of one path: its congestion window, its timer, and how it recovers.
 #[derive(Debug)]
 pub(super) struct Lane {
-    pub(super) congestion: Controller,
+    pub(super) congestion: Congestion,
     pub(super) pacer: Option<Pacer>,
     /// Pacing holds data back until then.
     pub(super) paced_until: Option<Instant>,
@@ -50,10 +92,15 @@ fn pacer(burst: BurstControl) -> Option<Pacer> {
 impl Lane {
     // req: rfc9260 7.2 "sender MUST keep a set of the control"
     pub(super) fn new(now: Instant, path: &Path, setup: &Setup<'_>) -> Self {
-        let (congestion, revision) = (setup.congestion, setup.revision);
+        let new = NewPath {
+            options: setup.congestion,
+            revision: setup.revision,
+            pmdcs: path.pmdcs(),
+            ipv6: path.remote.is_ipv6(),
+        };
         Self {
-            congestion: Controller::new(congestion, revision, path.pmdcs(), path.remote.is_ipv6()),
-            pacer: pacer(congestion.burst),
+            congestion: Congestion::new(setup.controller.build(&new)),
+            pacer: pacer(setup.congestion.burst),
             paced_until: None,
             burst_left: u32::MAX,
             t3: None,

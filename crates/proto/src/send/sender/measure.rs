@@ -15,6 +15,7 @@ impl Sender {
         let takes = sent >= lane.measured_to;
         if takes {
             lane.measured_to = now;
+            lane.congestion.tell(|c| c.on_rtt(now.saturating_since(sent)));
         }
         takes
     }
@@ -32,16 +33,16 @@ impl Sender {
 
     /// The packets of a path have another size now.
     pub(crate) fn on_pmdcs_change(&mut self, index: usize, path: &Path) {
-        self.lanes[index].congestion.on_pmdcs_change(path.pmdcs());
+        self.lanes[index].congestion.tell(|c| c.on_pmdcs_change(path.pmdcs()));
     }
 
     /// Nothing is known any more about the network that a path leads through.
     pub(crate) fn forget_network(&mut self, path: usize) {
-        self.lanes[path].congestion.reinitialize();
+        self.lanes[path].congestion.tell(|c| c.reinitialize());
     }
 
     /// A path was potentially failed and answers again: its window is at least so many packets.
     pub(crate) fn on_recovered(&mut self, path: usize, packets: u32) {
-        self.lanes[path].congestion.on_recovered(packets);
+        self.lanes[path].congestion.tell(|c| c.on_recovered(packets));
     }
 }

@@ -151,7 +151,9 @@ impl Sender {
         let cwnd = lane.congestion.cwnd();
         let slow_start = cwnd < lane.congestion.ssthresh();
         if budget.allowance.is_none() {
-            match pacer.allowance(now, paths[path].rtt.srtt(), cwnd, slow_start, full) {
+            let srtt = paths[path].rtt.srtt();
+            let rate = lane.congestion.pacing_rate();
+            match pacer.allowance(now, srtt, cwnd, slow_start, rate, full) {
                 Ok(bytes) => budget.allowance = Some(bytes),
                 Err(until) => {
                     lane.paced_until = Some(until);
@@ -176,7 +178,7 @@ impl Sender {
         if idle >= rto {
             let rtos = (idle.as_nanos() / rto.as_nanos().max(1)).min(64) as u32;
             mark!(IdleWindow);
-            lane.congestion.on_idle(rtos);
+            lane.congestion.tell(|c| c.on_idle(rtos));
             lane.last_data = now;
         }
     }
@@ -185,7 +187,7 @@ impl Sender {
     pub(super) fn cut_cwnd_to_burst(&mut self, path: usize) {
         if let BurstControl::MaxBurstCutsCwnd(packets) = self.config.congestion.burst {
             let flight = self.outstanding.flight(path);
-            self.lanes[path].congestion.on_burst_limit(flight, packets);
+            self.lanes[path].congestion.tell(|c| c.on_burst_limit(flight, packets));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! T3-rtx (RFC 9260 sections 6.3.2 and 6.3.3), and what it does to windows.
 
 use super::{Cause, Sender};
-use crate::congestion::Coupled;
+use crate::congestion::{Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::time::Instant;
@@ -62,7 +62,7 @@ impl Sender {
             let coupling = self
                 .view_paths_at_loss(index, paths, |sender, path| sender.outstanding.flight(path));
             let coupled = Coupled::new(coupling, &self.views, index);
-            self.lanes[index].congestion.on_timeout(&coupled);
+            self.lanes[index].congestion.tell(|c| c.on_lost(Loss::Timeout, &coupled));
             self.lanes[index].lowered_at = number;
             paths[index].stats.timeout_runs.on_timeout();
             self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
