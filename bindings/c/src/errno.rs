@@ -69,9 +69,8 @@ impl From<BindError> for Errno {
 
 impl From<ListenError> for Errno {
     fn from(error: ListenError) -> Self {
-        use anabranch_proto::ListenError as Listen;
         match error {
-            ListenError::Refused { reason: Listen::InUse, .. } => Self::EADDRINUSE,
+            ListenError::InUse(_) => Self::EADDRINUSE,
             _ => Self::EINVAL,
         }
     }
@@ -79,21 +78,17 @@ impl From<ListenError> for Errno {
 
 impl From<ConnectError> for Errno {
     fn from(error: ConnectError) -> Self {
-        use anabranch_proto::ConnectError as Connect;
         match error {
-            ConnectError::Refused(reason) => match reason {
-                Connect::Unreachable(_) => Self::EHOSTUNREACH,
-                Connect::TooManyAssociations => Self::ENOBUFS,
-                Connect::AlreadyConnected => Self::EADDRINUSE,
-                _ => Self::EINVAL,
-            },
+            ConnectError::Unreachable(_) => Self::EHOSTUNREACH,
+            ConnectError::TooManyAssociations | ConnectError::OutOfMemory => Self::ENOBUFS,
+            ConnectError::AlreadyConnected => Self::EADDRINUSE,
             ConnectError::Failed { reason, .. } => match reason {
                 CloseReason::ConnectTimeout | CloseReason::Unreachable => Self::ETIMEDOUT,
                 CloseReason::LocalAbort => Self::ECONNABORTED,
                 _ => Self::ECONNREFUSED,
             },
-            ConnectError::PortsDiffer(..) => Self::EINVAL,
-            _ => Self::ECONNABORTED,
+            ConnectError::EndpointClosed => Self::ECONNABORTED,
+            _ => Self::EINVAL,
         }
     }
 }

@@ -43,11 +43,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
             println!("stream {}: {}", message.stream, String::from_utf8_lossy(&bytes));
         }
     }
-    if let Some(statistics) = association.statistics() {
-        for path in statistics.paths {
-            let (local, remote) = (path.local, path.remote);
-            println!("{local} -> {remote}: {} packets sent, {}", path.packets_sent, path.state);
-        }
+    for path in association.statistics().paths {
+        let (local, remote) = (path.local, path.remote);
+        println!("{local} -> {remote}: {} packets sent, {}", path.packets_sent, path.state);
     }
     association.close().await?;
     client.close().await;

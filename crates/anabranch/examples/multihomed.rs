@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A path carries data once a heartbeat has shown that it leads to the peer.
     near.request_heartbeat(addresses[1])?;
     loop {
-        let statistics = near.statistics().ok_or("it is gone")?;
+        let statistics = near.statistics();
         if statistics.paths.iter().all(|path| path.state == PathState::Active) {
             break;
         }
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     near.set_primary(addresses[1])?;
     near.send(OutgoingMessage::new(0, Ppid(0), "over the second path")).await?;
     far.recv().await?.ok_or("no message came")?;
-    for path in near.statistics().ok_or("it is gone")?.paths {
+    for path in near.statistics().paths {
         println!(
             "{} -> {}: {}, {} bytes of data",
             path.local, path.remote, path.state, path.data_bytes_sent

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Notification::Up { outbound_streams, .. } => {
                     println!("up, with {outbound_streams} streams to send on");
                 }
-                Notification::PathChanged { local, remote, state } => {
+                Notification::PathChanged { local, remote, state, .. } => {
                     println!("the path {local} -> {remote} is {state}");
                 }
                 Notification::SendFailed { message, sent } => {

@@ -35,6 +35,20 @@ use crate::state::{AssociationState, Phase};
 ///
 /// The receive window is shared by all streams, as in every SCTP: messages that nobody takes on
 /// one stream hold up the others of the association, though never those of another association.
+///
+/// ```
+/// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
+/// use anabranch::{OutgoingMessage, Ppid};
+///
+/// association.send(OutgoingMessage::new(0, Ppid(0), "in order")).await?;
+/// association.send(OutgoingMessage::new(1, Ppid(0), "at any time").with_unordered()).await?;
+/// while let Some(message) = association.recv().await? {
+///     println!("stream {}: {:?}", message.stream, message.payload.into_bytes());
+/// }
+/// association.close().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Association {
     inner: Arc<AssociationRef>,
@@ -202,18 +216,26 @@ impl Association {
         Events::new(self.inner.clone())
     }
 
-    /// A snapshot of counters and paths; after the end, of the last moment. `None` if the
-    /// endpoint was closed before.
-    pub fn statistics(&self) -> Option<Statistics> {
+    /// A snapshot of counters and paths; after the end, of the last moment.
+    ///
+    /// ```
+    /// # async fn example(association: anabranch::Association) -> Result<(), anabranch::CloseError> {
+    /// association.close().await?;
+    /// let statistics = association.statistics();
+    /// assert_eq!(statistics.state, anabranch::AssociationState::Closed);
+    /// println!("{} messages, {} paths", statistics.counters.messages_sent, statistics.paths.len());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn statistics(&self) -> Statistics {
         let guard = self.inner.shared.lock();
-        let live = guard.engine.association(self.inner.id).map(|a| a.statistics());
-        live.or_else(|| guard.associations.get(&self.inner.id)?.last_statistics.clone())
+        guard.known(self.inner.id, Engine::statistics, |last| last.statistics.clone())
     }
 
-    /// Its options as they are now; `None` after the end.
-    pub fn config(&self) -> Option<AssociationConfig> {
+    /// Its options as they are now; after the end, as they were at last.
+    pub fn config(&self) -> AssociationConfig {
         let guard = self.inner.shared.lock();
-        Some(guard.engine.association(self.inner.id)?.config().clone())
+        guard.known(self.inner.id, |live| live.config().clone(), |last| last.config.clone())
     }
 
     /// Changes options: those that [`AssociationConfig::adjusted`] names, while others stay as they
@@ -248,17 +270,15 @@ impl Association {
         self.inner.with(|state| matches!(state.phase, Phase::Closed(_)))
     }
 
-    /// SCTP ports of this side and of the peer; after the end, those that it had. `None` if the
-    /// endpoint was closed before.
-    pub fn ports(&self) -> Option<(u16, u16)> {
+    /// SCTP ports of this side and of the peer; after the end, those that it had.
+    pub fn ports(&self) -> (u16, u16) {
         let guard = self.inner.shared.lock();
-        let live = guard.engine.association(self.inner.id);
-        live.map(|association| (association.local_port(), association.remote_port()))
-            .or_else(|| guard.associations.get(&self.inner.id)?.last_ports)
+        let of = |live: &Engine| (live.local_port(), live.remote_port());
+        guard.known(self.inner.id, of, |last| last.ports)
     }
 
     /// The peer's addresses with its SCTP port, the primary one first; after the end, those that
-    /// it had. None if the endpoint was closed before.
+    /// it had.
     ///
     /// ```
     /// # async fn example(association: anabranch::Association) {
@@ -267,20 +287,20 @@ impl Association {
     /// # }
     /// ```
     pub fn peer_addresses(&self) -> Vec<SocketAddr> {
-        let Some((_, port)) = self.ports() else { return Vec::new() };
+        let (_, port) = self.ports();
         self.addresses(|path| SocketAddr::new(path.remote, port))
     }
 
     /// The local addresses of its paths with its SCTP port, that of the primary path first; after
-    /// the end, those that it had. None if the endpoint was closed before.
+    /// the end, those that it had.
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
-        let Some((port, _)) = self.ports() else { return Vec::new() };
+        let (port, _) = self.ports();
         self.addresses(|path| SocketAddr::new(path.local, port))
     }
 
     /// Each address of the paths once, the primary path's first.
     fn addresses(&self, of: impl Fn(&PathStatistics) -> SocketAddr) -> Vec<SocketAddr> {
-        let Some(known) = self.statistics() else { return Vec::new() };
+        let known = self.statistics();
         let mut addresses: Vec<_> = known.paths.get(known.primary).iter().map(|p| of(p)).collect();
         for address in known.paths.iter().map(of) {
             if !addresses.contains(&address) {

@@ -16,6 +16,19 @@ use crate::shared::Shared;
 use crate::sockets::{SocketSet, Wanted, WantedAddress};
 
 /// Chooses what an [`Endpoint`] is bound to.
+///
+/// ```
+/// # async fn example() -> Result<(), anabranch::BindError> {
+/// use anabranch::{Endpoint, EndpointConfig, SCTP_UDP_PORT};
+///
+/// let endpoint = Endpoint::builder()
+///     .local_addresses([[192, 0, 2, 1].into(), [198, 51, 100, 1].into()])
+///     .udp_port(SCTP_UDP_PORT)
+///     .config(EndpointConfig::default().with(|config| config.max_associations = 1000))
+///     .bind()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     local_addresses: Vec<WantedAddress>,

@@ -27,6 +27,21 @@ const EPHEMERAL: u16 = 0xc000;
 /// [shards](Builder::shards), runs it until all handles of it, its listeners and its associations
 /// are dropped, or until it is [closed](Self::close). Nothing is shared between endpoints, and a
 /// process may have any number of them.
+///
+/// ```
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use anabranch::{AssociationConfig, ConnectOptions, Endpoint};
+///
+/// let endpoint = Endpoint::builder().bind()?;
+/// // It listens and connects, both over its one UDP port.
+/// let listener = endpoint.listen(5000, AssociationConfig::default())?;
+/// let peer: std::net::IpAddr = "192.0.2.1".parse()?;
+/// let association = endpoint.connect((peer, 5000), ConnectOptions::default()).await?;
+/// association.close().await?;
+/// endpoint.close().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     inner: Arc<EndpointRef>,
@@ -97,14 +112,13 @@ impl Endpoint {
             return Err(ListenError::EndpointClosed);
         }
         if guards.iter().any(|guard| guard.listeners.contains_key(&port)) {
-            let reason = anabranch_proto::ListenError::InUse;
-            return Err(ListenError::Refused { port, reason });
+            return Err(ListenError::InUse(port));
         }
         for guard in &mut guards {
             guard
                 .engine
                 .listen(port, config.clone())
-                .map_err(|reason| ListenError::Refused { port, reason })?;
+                .map_err(|reason| ListenError::refused(port, reason))?;
             let listener = ListenerState {
                 backlog: VecDeque::new(),
                 limit: options.backlog.div_ceil(shards.len()),
@@ -163,7 +177,7 @@ impl Endpoint {
                     {
                         request.local_port = self.inner.next_port_of(shared, port);
                     }
-                    result => break result.map_err(ConnectError::Refused)?,
+                    result => break result.map_err(ConnectError::refused)?,
                 }
             };
             guard.associations.insert(id, AssociationState::new(options.linger));

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use anabranch_proto::config::ConfigError;
 use anabranch_proto::{CloseReason, OutgoingMessage};
 
 /// Out of Resource (RFC 9260 section 3.3.10.4): the peer's endpoint has no room.
@@ -57,7 +58,7 @@ pub enum BindError {
         reason: &'static str,
     },
     /// An option of the endpoint is out of range.
-    Config(anabranch_proto::config::ConfigError),
+    Config(ConfigError),
     /// Called outside of a tokio runtime, and no other runtime was given.
     NoRuntime,
 }
@@ -140,23 +141,39 @@ impl std::error::Error for BindError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// The engine refused.
-    Refused {
-        /// The SCTP port.
-        port: u16,
-        /// Why.
-        reason: anabranch_proto::ListenError,
-    },
+    /// Port 0 is no SCTP port (RFC 9260 section 3.1).
+    InvalidPort,
+    /// This SCTP port is listened on already.
+    InUse(u16),
+    /// An option is out of range.
+    Config(ConfigError),
     /// The endpoint was closed.
     EndpointClosed,
+}
+
+impl ListenError {
+    /// As the engine refused to listen on a port.
+    pub(crate) fn refused(port: u16, reason: anabranch_proto::ListenError) -> Self {
+        use anabranch_proto::ListenError as Refused;
+        match reason {
+            Refused::Config(error) => Self::Config(error),
+            Refused::InUse => Self::InUse(port),
+            // The engine knows no other reason; its list may grow.
+            _ => Self::InvalidPort,
+        }
+    }
 }
 
 impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused { port, reason } => {
-                write!(f, "cannot listen on SCTP port {port}: {reason}")
+            Self::InvalidPort => {
+                f.write_str("cannot listen on SCTP port 0: 0 is not a valid SCTP port")
             }
+            Self::InUse(port) => {
+                write!(f, "cannot listen on SCTP port {port}: the SCTP port is in use")
+            }
+            Self::Config(error) => write!(f, "cannot listen: {error}"),
             Self::EndpointClosed => f.write_str(ENDPOINT_CLOSED),
         }
     }
@@ -165,13 +182,37 @@ impl fmt::Display for ListenError {
 impl std::error::Error for ListenError {}
 
 /// Why no association came to be.
+///
+/// ```
+/// # async fn example(endpoint: anabranch::Endpoint, peer: std::net::SocketAddr) {
+/// use anabranch::{CloseReason, ConnectError, ConnectOptions};
+///
+/// match endpoint.connect(peer, ConnectOptions::default()).await {
+///     Err(ConnectError::Failed { reason: CloseReason::ConnectTimeout, .. }) => println!("silence"),
+///     Err(error) => println!("{error}"),
+///     Ok(association) => drop(association),
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The remote addresses carry different SCTP ports: an association has one.
     PortsDiffer(u16, u16),
-    /// The engine refused.
-    Refused(anabranch_proto::ConnectError),
+    /// No remote address was given.
+    NoAddress,
+    /// No local address reaches this remote one, nor any other that was given.
+    Unreachable(IpAddr),
+    /// Port 0 is no SCTP port (RFC 9260 section 3.1).
+    InvalidPort,
+    /// The endpoint has as many associations as it may have.
+    TooManyAssociations,
+    /// The buffers of the endpoint's associations take all the memory that they may take.
+    OutOfMemory,
+    /// An association with these ports and addresses exists.
+    AlreadyConnected,
+    /// An option is out of range.
+    Config(ConfigError),
     /// The peer did not answer, or not as it should.
     Failed {
         /// The addresses tried.
@@ -192,57 +233,87 @@ impl fmt::Display for ConnectError {
                 f,
                 "the remote addresses must have one SCTP port, not {a} and {b}: connect to each peer apart"
             ),
-            Self::Refused(reason) => {
-                use anabranch_proto::ConnectError as Refused;
-                write!(f, "cannot connect: {reason}")?;
-                f.write_str(match reason {
-                    Refused::Unreachable(_) => {
-                        ": bind to a local address of its family and scope, or to none for all"
-                    }
-                    Refused::TooManyAssociations => ": close some, or raise max_associations",
-                    Refused::AlreadyConnected => ": use it, or choose another local port",
-                    _ => "",
-                })
+            Self::NoAddress => f.write_str("cannot connect: no remote address given"),
+            Self::Unreachable(remote) => write!(
+                f,
+                "cannot connect: no local address reaches {remote}: bind to a local address of its \
+                 family and scope, or to none for all"
+            ),
+            Self::InvalidPort => f.write_str("cannot connect: 0 is not a valid SCTP port"),
+            Self::TooManyAssociations => f.write_str(
+                "cannot connect: too many associations: close some, or raise max_associations",
+            ),
+            Self::OutOfMemory => {
+                f.write_str("cannot connect: the endpoint's memory_limit is used up")
             }
-            Self::Failed { remotes, udp_port, reason } => {
-                f.write_str("cannot connect to ")?;
-                for (index, remote) in remotes.iter().enumerate() {
-                    write!(f, "{}{remote}", if index == 0 { "" } else { ", " })?;
-                }
-                let carrier = if *udp_port == 0 { "IP protocol 132" } else { "UDP" };
-                match udp_port {
-                    0 => write!(f, " over {carrier}: {reason}")?,
-                    port => write!(f, " over {carrier} port {port}: {reason}")?,
-                }
-                match reason {
-                    CloseReason::ConnectTimeout => write!(
-                        f,
-                        ": check that a server listens there and that no firewall stops {carrier}"
-                    ),
-                    // Restart of an association with new encapsulation port.
-                    CloseReason::PeerAbort { code: Some(14), .. } => f.write_str(
-                        ": it began an association itself with a host at this address, \
-                         maybe behind the same NAT: choose another local port",
-                    ),
-                    CloseReason::PeerAbort { code: Some(OUT_OF_RESOURCE), .. } => {
-                        f.write_str(": the server is full, try again later")
-                    }
-                    CloseReason::PeerAbort { .. } => {
-                        f.write_str(": check that a server listens on this SCTP port")
-                    }
-                    CloseReason::PortUnreachable => {
-                        f.write_str(": check that a server runs there, and its UDP port")
-                    }
-                    CloseReason::NoSctp => f.write_str(": start a server there"),
-                    _ => Ok(()),
-                }
-            }
+            Self::AlreadyConnected => f.write_str(
+                "cannot connect: an association with this peer's ports exists: use it, or choose \
+                 another local port",
+            ),
+            Self::Config(error) => write!(f, "cannot connect: {error}"),
+            Self::Failed { remotes, udp_port, reason } => failed(f, remotes, *udp_port, reason),
             Self::EndpointClosed => f.write_str(ENDPOINT_CLOSED),
         }
     }
 }
 
 impl std::error::Error for ConnectError {}
+
+/// Why a peer could not be reached, and what to look at.
+fn failed(
+    f: &mut fmt::Formatter<'_>,
+    remotes: &[SocketAddr],
+    udp_port: u16,
+    reason: &CloseReason,
+) -> fmt::Result {
+    f.write_str("cannot connect to ")?;
+    for (index, remote) in remotes.iter().enumerate() {
+        write!(f, "{}{remote}", if index == 0 { "" } else { ", " })?;
+    }
+    let carrier = if udp_port == 0 { "IP protocol 132" } else { "UDP" };
+    match udp_port {
+        0 => write!(f, " over {carrier}: {reason}")?,
+        port => write!(f, " over {carrier} port {port}: {reason}")?,
+    }
+    match reason {
+        CloseReason::ConnectTimeout => {
+            write!(f, ": check that a server listens there and that no firewall stops {carrier}")
+        }
+        // Restart of an association with new encapsulation port.
+        CloseReason::PeerAbort { code: Some(14), .. } => f.write_str(
+            ": it began an association itself with a host at this address, \
+             maybe behind the same NAT: choose another local port",
+        ),
+        CloseReason::PeerAbort { code: Some(OUT_OF_RESOURCE), .. } => {
+            f.write_str(": the server is full, try again later")
+        }
+        CloseReason::PeerAbort { .. } => {
+            f.write_str(": check that a server listens on this SCTP port")
+        }
+        CloseReason::PortUnreachable => {
+            f.write_str(": check that a server runs there, and its UDP port")
+        }
+        CloseReason::NoSctp => f.write_str(": start a server there"),
+        _ => Ok(()),
+    }
+}
+
+impl ConnectError {
+    /// As the engine refused.
+    pub(crate) fn refused(reason: anabranch_proto::ConnectError) -> Self {
+        use anabranch_proto::ConnectError as Refused;
+        match reason {
+            Refused::NoAddress => Self::NoAddress,
+            Refused::Unreachable(remote) => Self::Unreachable(remote),
+            Refused::InvalidPort => Self::InvalidPort,
+            Refused::OutOfMemory => Self::OutOfMemory,
+            Refused::AlreadyConnected => Self::AlreadyConnected,
+            Refused::Config(error) => Self::Config(error),
+            // The engine's list may grow: what else it may say is that there is no place.
+            _ => Self::TooManyAssociations,
+        }
+    }
+}
 
 /// The association is no more, or no longer does what was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -293,6 +364,20 @@ impl From<AssociationError> for io::Error {
 }
 
 /// Why a message was not taken; it comes back unchanged.
+///
+/// ```
+/// # fn example(association: anabranch::Association, message: anabranch::OutgoingMessage) {
+/// use anabranch::SendErrorReason;
+///
+/// match association.try_send(message) {
+///     Err(error) if error.reason == SendErrorReason::Blocked => {
+///         println!("no room for {} bytes yet", error.message.data.len());
+///     }
+///     Err(error) => println!("{error}"),
+///     Ok(()) => {}
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct SendError {
     /// The reason.

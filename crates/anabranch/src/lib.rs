@@ -46,6 +46,7 @@ mod buffers;
 mod builder;
 pub mod byte_mode;
 mod capture;
+pub mod congestion;
 mod driver;
 mod endpoint;
 mod error;
@@ -66,16 +67,19 @@ mod state;
 mod strangers;
 mod wakers;
 
+#[cfg(feature = "impair")]
+pub use anabranch_impair as impair;
 pub use anabranch_proto::config;
 #[doc(no_inline)]
 pub use anabranch_proto::config::{
-    AssociationConfig, Coupling, DormantBehaviour, Encapsulation, EndpointConfig, InitiationOrder,
-    MultipathConfig, MultipathMode, OutOfTheBlue, PathChoice, ProtocolUnreachable,
+    AssociationConfig, ConfigError, Coupling, DormantBehaviour, Encapsulation, EndpointConfig,
+    InitiationOrder, MultipathConfig, MultipathMode, OutOfTheBlue, PathChoice, ProtocolUnreachable,
     RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, Vigilance,
 };
 pub use anabranch_proto::{
-    Blocked, Blocking, CloseReason, Counters, Message, OutgoingMessage, PathState, PathStatistics,
-    Payload, Ppid, RetransmissionQueue, Statistics,
+    AssociationState, Blocked, Blocking, CloseReason, Counters, Message, NoSuchPath,
+    OutgoingMessage, PathId, PathState, PathStatistics, Payload, Ppid, RetransmissionQueue,
+    Statistics,
 };
 pub use association::Association;
 pub use builder::Builder;
@@ -90,3 +94,8 @@ pub use options::{ConnectOptions, ListenOptions, Remotes, SCTP_UDP_PORT};
 pub use recv_stream::{RecvError, RecvStream};
 pub use send_stream::SendStream;
 pub use snapshot::{AssociationSnapshot, EndpointSnapshot};
+
+/// The programs of the guides.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides.md")]
+mod guides {}

@@ -11,6 +11,20 @@ use crate::wakers::Key;
 
 /// Accepts associations on one SCTP port of an endpoint. When it is dropped the port is free
 /// again, and associations that were not accepted are aborted.
+///
+/// ```
+/// # async fn example(endpoint: anabranch::Endpoint) -> Result<(), Box<dyn std::error::Error>> {
+/// let listener = endpoint.listen(5000, anabranch::ListenOptions::default())?;
+/// while let Some(association) = listener.accept().await {
+///     tokio::spawn(async move {
+///         while let Ok(Some(message)) = association.recv().await {
+///             println!("stream {}: {} bytes", message.stream, message.payload.len());
+///         }
+///     });
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Listener {
     shards: Arc<[Arc<Shared>]>,

@@ -7,13 +7,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use anabranch_proto::{CloseReason, Event, OutgoingMessage, PathState};
+use anabranch_proto::{CloseReason, Event, OutgoingMessage, PathId, PathState};
 use bytes::Bytes;
 
 use crate::handle::AssociationRef;
 use crate::wakers::{Key, WakerSet};
 
-/// Something that happened to an association.
+/// Something that happened to an association, from [`Events`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Notification {
@@ -29,6 +29,8 @@ pub enum Notification {
     },
     /// A path changed its state.
     PathChanged {
+        /// The path.
+        path: PathId,
         /// Its local address.
         local: IpAddr,
         /// Its remote address.
@@ -38,12 +40,18 @@ pub enum Notification {
     },
     /// New data goes to another address from now on.
     ActivePathChanged {
-        /// The remote address.
+        /// The path.
+        path: PathId,
+        /// Its remote address.
         remote: IpAddr,
     },
     /// The path in use failed, or its failover became permanent.
     FailedOver {
-        /// The remote address of the path that has the data from now on.
+        /// The path that new data leaves.
+        from: PathId,
+        /// The path that has it from now on.
+        to: PathId,
+        /// Its remote address.
         remote: IpAddr,
         /// It is the primary path from now on; otherwise data returns when the primary answers.
         permanent: bool,
@@ -52,7 +60,9 @@ pub enum Notification {
     Dormant,
     /// A path that had failed answers, and data returns to it.
     Recovered {
-        /// The remote address.
+        /// The path.
+        path: PathId,
+        /// Its remote address.
         remote: IpAddr,
     },
     /// The peer lost its state and set the association up anew.
@@ -88,13 +98,15 @@ impl Notification {
             Event::Connected { incoming, outbound_streams, inbound_streams } => {
                 Self::Up { incoming, outbound_streams, inbound_streams }
             }
-            Event::PathChanged { local, remote, state, .. } => {
-                Self::PathChanged { local, remote, state }
+            Event::PathChanged { path, local, remote, state } => {
+                Self::PathChanged { path, local, remote, state }
             }
-            Event::ActivePathChanged { remote, .. } => Self::ActivePathChanged { remote },
-            Event::FailedOver { remote, permanent, .. } => Self::FailedOver { remote, permanent },
+            Event::ActivePathChanged { path, remote } => Self::ActivePathChanged { path, remote },
+            Event::FailedOver { from, to, remote, permanent } => {
+                Self::FailedOver { from, to, remote, permanent }
+            }
             Event::Dormant => Self::Dormant,
-            Event::Recovered { remote, .. } => Self::Recovered { remote },
+            Event::Recovered { path, remote } => Self::Recovered { path, remote },
             Event::Restarted => Self::Restarted,
             Event::SendFailed { message, sent } => Self::SendFailed { message, sent },
             Event::PeerError { code, cause } => Self::PeerError { code, cause },
@@ -164,6 +176,26 @@ impl NotificationLog {
 /// The notifications of an association, from [`Association::events`](crate::Association::events).
 ///
 /// A `Stream`. Keeps the association open as any handle does.
+///
+/// ```
+/// # async fn example(association: anabranch::Association) {
+/// use anabranch::Notification;
+///
+/// let mut events = association.events();
+/// while let Some(event) = events.next().await {
+///     match event {
+///         Notification::PathChanged { path, remote, state, .. } => {
+///             println!("path {} to {remote} is {state}", path.index());
+///         }
+///         Notification::SendFailed { message, .. } => {
+///             println!("message {} did not arrive", message.context);
+///         }
+///         Notification::Closed(reason) => println!("{reason}"),
+///         _ => {}
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Events {
     association: Arc<AssociationRef>,

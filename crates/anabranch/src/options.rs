@@ -11,7 +11,19 @@ pub const SCTP_UDP_PORT: u16 = 9899;
 /// How long dropped associations that are shut down may deliver nothing, unless told otherwise.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
-/// Options of [`Endpoint::connect`](crate::Endpoint::connect).
+/// Options of [`Endpoint::connect`](crate::Endpoint::connect), as fields or with methods.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use anabranch::ConnectOptions;
+///
+/// let options = ConnectOptions::default()
+///     .with_remote_udp_port(7000)
+///     .with_linger(Duration::from_secs(1))
+///     .with_config(|config| config.timers.rto_min = Duration::from_millis(200));
+/// assert_eq!(options.config.timers.rto_min.as_millis(), 200);
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectOptions {
@@ -38,7 +50,46 @@ impl From<AssociationConfig> for ConnectOptions {
     }
 }
 
-/// Options of [`Endpoint::listen`](crate::Endpoint::listen).
+impl ConnectOptions {
+    /// Changes options of the association.
+    #[must_use]
+    pub fn with_config(mut self, change: impl FnOnce(&mut AssociationConfig)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Sets [`remote_udp_port`](Self::remote_udp_port).
+    #[must_use]
+    pub fn with_remote_udp_port(mut self, port: u16) -> Self {
+        self.remote_udp_port = port;
+        self
+    }
+
+    /// Sets [`local_port`](Self::local_port).
+    #[must_use]
+    pub fn with_local_port(mut self, port: u16) -> Self {
+        self.local_port = Some(port);
+        self
+    }
+
+    /// Sets [`linger`](Self::linger).
+    #[must_use]
+    pub fn with_linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+}
+
+/// Options of [`Endpoint::listen`](crate::Endpoint::listen), as fields or with methods.
+///
+/// ```
+/// use anabranch::ListenOptions;
+///
+/// let options = ListenOptions::default()
+///     .with_backlog(16)
+///     .with_config(|config| config.receiving.inbound_streams = 100);
+/// assert_eq!((options.backlog, options.config.receiving.inbound_streams), (16, 100));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ListenOptions {
@@ -62,10 +113,44 @@ impl From<AssociationConfig> for ListenOptions {
     }
 }
 
+impl ListenOptions {
+    /// Changes options of the associations.
+    #[must_use]
+    pub fn with_config(mut self, change: impl FnOnce(&mut AssociationConfig)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Sets [`backlog`](Self::backlog).
+    #[must_use]
+    pub fn with_backlog(mut self, backlog: usize) -> Self {
+        self.backlog = backlog;
+        self
+    }
+
+    /// Sets [`linger`](Self::linger).
+    #[must_use]
+    pub fn with_linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+}
+
 /// Addresses of one peer: IP addresses with its SCTP port.
 ///
 /// Made from one address or a list of them; all must have the same port. Names are resolved by
 /// the caller, for instance with `tokio::net::lookup_host`.
+///
+/// ```
+/// use std::net::{IpAddr, SocketAddr};
+///
+/// use anabranch::Remotes;
+///
+/// let ips: [IpAddr; 2] = [[192, 0, 2, 1].into(), [198, 51, 100, 1].into()];
+/// let remotes: Remotes = ips.iter().map(|ip| SocketAddr::new(*ip, 5000)).collect();
+/// assert_eq!(remotes.iter().count(), 2);
+/// assert_eq!(Remotes::from((ips[0], 5000)).into_iter().next(), remotes.iter().next().copied());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remotes(pub(crate) Vec<SocketAddr>);
 
@@ -102,5 +187,30 @@ impl<const N: usize> From<[SocketAddr; N]> for Remotes {
 impl FromIterator<SocketAddr> for Remotes {
     fn from_iter<T: IntoIterator<Item = SocketAddr>>(addresses: T) -> Self {
         Self(addresses.into_iter().collect())
+    }
+}
+
+impl Remotes {
+    /// The addresses in the order in which they were given.
+    pub fn iter(&self) -> std::slice::Iter<'_, SocketAddr> {
+        self.0.iter()
+    }
+}
+
+impl IntoIterator for Remotes {
+    type Item = SocketAddr;
+    type IntoIter = std::vec::IntoIter<SocketAddr>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Remotes {
+    type Item = &'a SocketAddr;
+    type IntoIter = std::slice::Iter<'a, SocketAddr>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }

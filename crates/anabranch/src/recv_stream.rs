@@ -23,6 +23,19 @@ use crate::handle::StreamOf;
 /// [`Association::recv`](crate::Association::recv)'s and
 /// [`accept_stream`](crate::Association::accept_stream)'s again. Once bytes were read, though,
 /// the rest up to the mark is thrown away, as [`stop`](Self::stop) does.
+///
+/// ```
+/// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
+/// use tokio::io::AsyncReadExt;
+///
+/// while let Some((_send, mut recv)) = association.accept_stream().await? {
+///     let mut bytes = Vec::new();
+///     recv.read_to_end(&mut bytes).await?;
+///     println!("stream {}: {} bytes", recv.id(), bytes.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct RecvStream {
     of: StreamOf,

@@ -21,6 +21,19 @@ use crate::wakers::Key;
 /// [`MARK`](crate::byte_mode::MARK), at which the peer's reader comes to its end. A stream that
 /// is dropped after bytes were written and before `shutdown` tells the peer that the rest is
 /// missing.
+///
+/// ```
+/// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
+/// use tokio::io::AsyncWriteExt;
+///
+/// let (mut send, _) = association.open_stream().await?;
+/// send.write_all(b"bytes without boundaries").await?;
+/// send.shutdown().await?;
+/// let (send, _) = association.open_stream().await?;
+/// send.send(anabranch::Ppid(0), "a message").await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct SendStream {
     of: StreamOf,

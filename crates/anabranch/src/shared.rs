@@ -19,7 +19,7 @@ use crate::notification::Notification;
 use crate::numbers::NumberMap;
 use crate::runtime::{LocalAddress, Runtime};
 use crate::shards::Handed;
-use crate::state::{AssociationState, Phase};
+use crate::state::{AssociationState, Last, Phase};
 use crate::wakers::WakerSet;
 
 /// The endpoint as its driver and all its handles see it.
@@ -59,6 +59,17 @@ pub(crate) struct State {
     /// The driver has been woken and has not looked since.
     driver_woken: bool,
     wakes: Vec<Waker>,
+}
+
+impl Last {
+    /// Of an association that is about to be forgotten.
+    fn of(association: &anabranch_proto::Association) -> Self {
+        Self {
+            statistics: association.statistics(),
+            ports: (association.local_port(), association.remote_port()),
+            config: association.config().clone(),
+        }
+    }
 }
 
 /// Associations that wait to be accepted on one SCTP port.
@@ -195,6 +206,22 @@ impl State {
     pub(crate) fn totals(&self) -> EndpointStatistics {
         let memory_used = self.engine.memory_used();
         EndpointStatistics { associations: self.live, memory_used, ..self.statistics }
+    }
+
+    /// What the engine knows of an association, or what was kept of it when it ended.
+    pub(crate) fn known<T>(
+        &self,
+        id: AssociationId,
+        live: impl FnOnce(&anabranch_proto::Association) -> T,
+        ended: impl FnOnce(&Last) -> T,
+    ) -> T {
+        match self.engine.association(id) {
+            Some(association) => live(association),
+            None => {
+                let last = self.associations.get(&id).and_then(|state| state.last.as_deref());
+                ended(last.expect("kept at the end, while there are handles"))
+            }
+        }
     }
 
     /// Whether the driver has nothing to do any more.
@@ -370,16 +397,15 @@ impl State {
     fn end(&mut self, now: Instant, id: AssociationId, reason: CloseReason) {
         tracing::debug!(name: "connectivity:association_closed", association = %id, %reason);
         self.take_in(now, id);
-        let ended = self.engine.association(id);
-        let statistics = ended.map(|association| association.statistics());
-        let ports = ended.map(|association| (association.local_port(), association.remote_port()));
-        self.engine.remove(id);
-        let Self { associations, wakes, live, .. } = self;
+        let Self { engine, associations, wakes, live, .. } = self;
         let Some(state) = associations.get_mut(&id) else {
+            engine.remove(id);
             return;
         };
-        state.last_statistics = statistics;
-        state.last_ports = ports;
+        if !state.orphaned {
+            state.last = engine.association(id).map(|ended| Box::new(Last::of(ended)));
+        }
+        engine.remove(id);
         wakes.extend(state.notifications.push(Notification::Closed(reason.clone())));
         *live -= 1;
         let orphaned = state.orphaned;

@@ -8,6 +8,15 @@ use crate::endpoint::{Endpoint, EndpointStatistics};
 use crate::shared::State;
 
 /// An endpoint at one moment, from [`Endpoint::snapshot`]. Serialisable with the feature `serde`.
+///
+/// ```
+/// # fn example(endpoint: anabranch::Endpoint) {
+/// for association in endpoint.snapshot().associations {
+///     let statistics = association.statistics;
+///     println!("{}: {}, {} paths", association.id, statistics.state, statistics.paths.len());
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

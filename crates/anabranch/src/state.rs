@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
-use anabranch_proto::{Message, OutgoingMessage, Statistics};
+use anabranch_proto::{AssociationConfig, Message, OutgoingMessage, Statistics};
 
 use crate::error::AssociationError;
 use crate::inbound::Inbound;
@@ -66,9 +66,16 @@ pub(crate) struct AssociationState {
     pub(crate) openers: WakerSet,
     pub(crate) closers: WakerSet,
     pub(crate) notifications: NotificationLog,
-    /// As they were when the association ended, with its ports.
-    pub(crate) last_statistics: Option<Statistics>,
-    pub(crate) last_ports: Option<(u16, u16)>,
+    /// What was known of the association when it ended.
+    pub(crate) last: Option<Box<Last>>,
+}
+
+/// What is kept of an association that has ended, for those who still have a handle of it.
+#[derive(Debug)]
+pub(crate) struct Last {
+    pub(crate) statistics: Statistics,
+    pub(crate) ports: (u16, u16),
+    pub(crate) config: AssociationConfig,
 }
 
 impl AssociationState {
@@ -99,8 +106,7 @@ impl AssociationState {
             openers: WakerSet::default(),
             closers: WakerSet::default(),
             notifications: NotificationLog::default(),
-            last_statistics: None,
-            last_ports: None,
+            last: None,
         }
     }
 

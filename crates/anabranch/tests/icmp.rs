@@ -118,7 +118,7 @@ fn forged_icmp_is_ignored() {
             .await
             .unwrap();
         assert!(far.recv().await.unwrap().is_some());
-        let paths = near.statistics().unwrap().paths;
+        let paths = near.statistics().paths;
         assert_eq!((paths[0].state, paths[0].error_count), (PathState::Active, 0));
         // With the right tag it counts.
         let mut events = near.events();

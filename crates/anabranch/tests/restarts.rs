@@ -104,7 +104,7 @@ async fn streams_end_and_new_ones_begin_with_what_is_new() {
         let (mut other, _back) = first.near.open_stream().await.unwrap();
         other.write_all(b"GET /half").await.unwrap();
         // Acknowledged, so that the server has it.
-        while first.near.statistics().unwrap().outstanding_chunks > 0 {
+        while first.near.statistics().outstanding_chunks > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let events = far.events();

@@ -98,7 +98,7 @@ impl AssociationView {
         Self {
             id: association.id.clone(),
             incoming: association.incoming,
-            state: statistics.state.to_owned(),
+            state: statistics.state.to_string(),
             local_port: association.local_port,
             remote_port: association.remote_port,
             outbound_streams: association.outbound_streams,

@@ -245,7 +245,7 @@ pub(crate) async fn end(association: &Association) -> Result<(), String> {
         let now = progress(association);
         if now == before {
             association.abort(b"the shutdown stands still");
-            let (unsent, _) = now.unwrap_or_default();
+            let (unsent, _) = now;
             return Err(match unsent {
                 0 => "the peer did not complete the shutdown".to_owned(),
                 bytes => format!("{bytes} bytes were not delivered: nothing moved for {GRACE:?}"),
@@ -256,10 +256,10 @@ pub(crate) async fn end(association: &Association) -> Result<(), String> {
 }
 
 /// Bytes that are not delivered, and chunks that have come.
-fn progress(association: &Association) -> Option<(usize, u64)> {
-    let now = association.statistics()?;
+fn progress(association: &Association) -> (usize, u64) {
+    let now = association.statistics();
     let unsent = now.send_queue_bytes + now.retransmission_queue.bytes;
-    Some((unsent, now.counters.data_chunks_received))
+    (unsent, now.counters.data_chunks_received)
 }
 
 /// Ends what is left and closes the sockets; a capture is complete then.
@@ -286,23 +286,23 @@ impl Watch {
             while let Some(notification) = notifications.next().await {
                 let mut ordinary = false;
                 let event = match notification {
-                    Notification::PathChanged { local, remote, state } => {
+                    Notification::PathChanged { local, remote, state, .. } => {
                         // The first news of a path is that it was verified, if all is well.
                         let new = known.insert((local, remote));
                         ordinary = new && state == PathState::Active;
                         format!("{local} -> {remote} is {state}")
                     }
-                    Notification::ActivePathChanged { remote } => {
+                    Notification::ActivePathChanged { remote, .. } => {
                         format!("new data goes to {remote}")
                     }
-                    Notification::FailedOver { remote, permanent: false } => {
+                    Notification::FailedOver { remote, permanent: false, .. } => {
                         format!("failover to {remote}")
                     }
-                    Notification::FailedOver { remote, permanent: true } => {
+                    Notification::FailedOver { remote, permanent: true, .. } => {
                         format!("{remote} is the primary path from now on")
                     }
                     Notification::Dormant => "no path is active".to_owned(),
-                    Notification::Recovered { remote } => format!("{remote} answers again"),
+                    Notification::Recovered { remote, .. } => format!("{remote} answers again"),
                     Notification::Restarted => "the peer restarted".to_owned(),
                     _ => continue,
                 };

@@ -134,7 +134,7 @@ async fn tell_ended(
 ) {
     let ended = end(association).await.err();
     let error = served.error.clone().or(ended);
-    let paths = association.statistics().as_ref().map(paths).unwrap_or_default();
+    let paths = paths(&association.statistics());
     let traffic = Traffic { paths, streams: Vec::new(), events };
     let peer = traffic.peer().unwrap_or_else(|| "a client".to_owned());
     let time = rfc3339(SystemTime::now());

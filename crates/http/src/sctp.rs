@@ -31,7 +31,7 @@ impl AcceptStreams for Association {
         let association = self.clone();
         Some(Arc::new(move || {
             let statistics = association.statistics();
-            statistics.map_or(0, |s| (s.send_queue_bytes + s.outstanding_bytes) as u64)
+            (statistics.send_queue_bytes + statistics.outstanding_bytes) as u64
         }))
     }
 }

@@ -148,6 +148,57 @@ impl fmt::Display for PathState {
     }
 }
 
+/// State of an association, by RFC 9260's names (section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AssociationState {
+    /// INIT was sent.
+    CookieWait,
+    /// COOKIE ECHO was sent.
+    CookieEchoed,
+    /// Data flows in both directions.
+    Established,
+    /// This side wants to end it and waits for its data to be acknowledged.
+    ShutdownPending,
+    /// SHUTDOWN was sent.
+    ShutdownSent,
+    /// The peer wants to end it, and what is outstanding of this side is still delivered.
+    ShutdownReceived,
+    /// SHUTDOWN ACK was sent.
+    ShutdownAckSent,
+    /// It has ended.
+    Closed,
+}
+
+impl AssociationState {
+    /// The RFC's word for it, as in `SHUTDOWN-SENT`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CookieWait => "COOKIE-WAIT",
+            Self::CookieEchoed => "COOKIE-ECHOED",
+            Self::Established => "ESTABLISHED",
+            Self::ShutdownPending => "SHUTDOWN-PENDING",
+            Self::ShutdownSent => "SHUTDOWN-SENT",
+            Self::ShutdownReceived => "SHUTDOWN-RECEIVED",
+            Self::ShutdownAckSent => "SHUTDOWN-ACK-SENT",
+            Self::Closed => "CLOSED",
+        }
+    }
+}
+
+impl fmt::Display for AssociationState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for AssociationState {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 /// Why an association ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -50,7 +50,7 @@ pub use endpoint::{
     AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Received, Transmit,
 };
 pub use error::{ConnectError, ListenError, NoSuchPath, SendError, SendErrorReason};
-pub use event::{AssociationId, CloseReason, Event, PathId, PathState};
+pub use event::{AssociationId, AssociationState, CloseReason, Event, PathId, PathState};
 pub use features::Features;
 pub use message::{Message, OutgoingMessage, Payload};
 pub use policy::informed::padhye_throughput;

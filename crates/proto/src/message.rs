@@ -37,6 +37,46 @@ impl OutgoingMessage {
             data: data.into(),
         }
     }
+
+    /// Delivered without waiting for earlier messages of the stream.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use anabranch_proto::{OutgoingMessage, Ppid};
+    ///
+    /// let message = OutgoingMessage::new(3, Ppid(0), "soon or never")
+    ///     .with_unordered()
+    ///     .with_lifetime(Duration::from_millis(500))
+    ///     .with_context(7);
+    /// assert!(message.unordered && message.context == 7);
+    /// ```
+    #[must_use]
+    pub fn with_unordered(mut self) -> Self {
+        self.unordered = true;
+        self
+    }
+
+    /// Asks the peer to acknowledge at once.
+    #[must_use]
+    pub fn with_sack_immediately(mut self) -> Self {
+        self.sack_immediately = true;
+        self
+    }
+
+    /// Given up if not one byte of it has been sent after this time.
+    #[must_use]
+    pub fn with_lifetime(mut self, lifetime: Duration) -> Self {
+        self.lifetime = Some(lifetime);
+        self
+    }
+
+    /// Sets what comes back with it if it fails.
+    #[must_use]
+    pub fn with_context(mut self, context: u64) -> Self {
+        self.context = context;
+        self
+    }
 }
 
 /// A received user message, or a part of one (RFC 9260 section 6.9, partial delivery).

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::event::PathState;
+use crate::event::{AssociationState, PathState};
 use crate::features::Features;
 
 /// A snapshot of an association.
@@ -11,8 +11,8 @@ use crate::features::Features;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Statistics {
-    /// State of the association, in RFC 9260's words.
-    pub state: &'static str,
+    /// State of the association.
+    pub state: AssociationState,
     /// Index of the primary path.
     pub primary: usize,
     /// Index of the path that new data takes.

@@ -265,7 +265,7 @@ fn a_shutdown_of_the_peer_is_over_when_it_restarts() {
     restarting.come_again();
     assert!(restarting.pair.run_until(Duration::from_secs(20), |pair| pair.both_up()));
     restarting.pair.run(Duration::from_secs(1));
-    assert_eq!(restarting.pair.statistics(1).state, "ESTABLISHED");
+    assert_eq!(restarting.pair.statistics(1).state.name(), "ESTABLISHED");
     assert!(restarting.pair.send(1, 0, "hello"));
     restarting.pair.run(Duration::from_secs(1));
     assert_eq!(restarting.pair.received_bytes(0), b"hello");

@@ -63,7 +63,7 @@ pub(crate) async fn state(
     let remote = net::far(lane.family, link);
     let wait = async {
         loop {
-            let statistics = association.statistics().ok_or("the endpoint closed")?;
+            let statistics = association.statistics();
             let mut paths = statistics.paths.iter();
             match paths.find(|path| path.remote == remote) {
                 Some(path) if path.state == wanted => return Ok(()),

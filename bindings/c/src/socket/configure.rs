@@ -64,6 +64,9 @@ impl Socket {
         if self.style == Style::OneToOne || (FUTURE_ASSOC..=ALL_ASSOC).contains(&id) {
             return Ok(self.with(|state| state.options.config.clone()));
         }
-        self.with_association(id, anabranch::Association::config)?.ok_or(Errno::ENOTCONN)
+        let live = |association: &anabranch::Association| {
+            (!association.is_closed()).then(|| association.config())
+        };
+        self.with_association(id, live)?.ok_or(Errno::ENOTCONN)
     }
 }

@@ -320,9 +320,9 @@ impl Peer {
         if let Some(remote) = primary(&association) {
             self.remote = remote;
         }
-        self.local_port = association.ports().map_or(0, |(local, _)| local);
+        self.local_port = association.ports().0;
         // Those that the user named or the handshake used are confirmed already.
-        for path in association.statistics().iter().flat_map(|known| &known.paths) {
+        for path in &association.statistics().paths {
             if path.state == PathState::Active {
                 self.reachable.insert(path.remote, Reach::Active);
             }
@@ -397,7 +397,7 @@ impl State {
                 let Some(change) = Reach::change(before, reach) else { return };
                 self.tell(id, notify::path(id, shown(*remote, port, mapped), change));
             }
-            Notification::FailedOver { remote, permanent: true } => {
+            Notification::FailedOver { remote, permanent: true, .. } => {
                 let address = shown(*remote, port, mapped);
                 self.tell(id, notify::path(id, address, PathChange::MadePrimary));
             }

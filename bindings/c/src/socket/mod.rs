@@ -324,7 +324,7 @@ impl Peer {
 
     /// Counters and paths.
     fn statistics(&self) -> Option<Statistics> {
-        self.association.as_ref()?.statistics()
+        Some(self.association.as_ref()?.statistics())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use anabranch::{PathState, PathStatistics, Statistics};
+use anabranch::{AssociationState, PathState, PathStatistics, Statistics};
 
 use super::{Peer, Socket, State, Style};
 use crate::abi::{Paddrinfo, Status};
@@ -254,15 +254,15 @@ pub(super) fn largest_fragment(path: &PathStatistics, raw: bool) -> u32 {
 }
 
 /// `enum sctp_sstat_state`.
-fn number_of(state: &str) -> i32 {
+fn number_of(state: AssociationState) -> i32 {
     match state {
-        "COOKIE-WAIT" => 2,
-        "COOKIE-ECHOED" => 3,
-        "ESTABLISHED" => 4,
-        "SHUTDOWN-PENDING" => 5,
-        "SHUTDOWN-SENT" => 6,
-        "SHUTDOWN-RECEIVED" => 7,
-        "SHUTDOWN-ACK-SENT" => 8,
+        AssociationState::CookieWait => 2,
+        AssociationState::CookieEchoed => 3,
+        AssociationState::Established => 4,
+        AssociationState::ShutdownPending => 5,
+        AssociationState::ShutdownSent => 6,
+        AssociationState::ShutdownReceived => 7,
+        AssociationState::ShutdownAckSent => 8,
         _ => 1,
     }
 }

@@ -47,7 +47,7 @@ impl Load {
             let (near, far) =
                 tokio::join!(client.connect(remotes(&server), options), listener.accept());
             let (near, far) = (near.unwrap(), far.unwrap());
-            peer_port = near.ports().unwrap().0;
+            peer_port = near.ports().0;
             let (sending, receiving) = if to_server { (near, far) } else { (far, near) };
             from.push(sending);
             to.push(receiving);

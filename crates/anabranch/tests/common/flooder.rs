@@ -70,7 +70,7 @@ impl Flooder {
     /// Floods the server of a pair; returns when a good part is under way.
     pub(crate) fn start(flood: Flood, pair: &Pair) -> Self {
         let to = (pair.server.local_addresses()[0], pair.server.udp_port());
-        let flooder = Self::towards(flood, to, pair.near.ports().unwrap().0, None);
+        let flooder = Self::towards(flood, to, pair.near.ports().0, None);
         while flooder.sent.load(Ordering::Relaxed) < 20_000 {
             std::thread::yield_now();
         }

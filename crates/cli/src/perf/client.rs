@@ -280,7 +280,7 @@ impl Measurement {
             longest_gap_seconds: Some(member.counts.longest_gap_seconds()),
             cpu_seconds: None,
         });
-        let sender = member.association.statistics().map(|s| Instruments::of(&s));
+        let sender = Some(Instruments::of(&member.association.statistics()));
         let events = member.watch.stop();
         AssociationReport { sent, received, seconds, error, sender, events }
     }
@@ -291,7 +291,7 @@ async fn silence(member: &Member, longest: Option<Duration>) -> String {
     let Some(longest) = longest else { return std::future::pending().await };
     let moved = || {
         let waiting = member.association.statistics();
-        let waiting = waiting.map(|s| (s.send_queue_bytes, s.outstanding_bytes));
+        let waiting = (waiting.send_queue_bytes, waiting.outstanding_bytes);
         let totals = member.counts.totals();
         (totals.bytes_sent, totals.bytes_received, waiting)
     };

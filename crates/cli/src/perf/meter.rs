@@ -286,7 +286,7 @@ impl Meter {
         drop(members);
         last.gone.totals.add(member.counts.totals());
         let statistics = member.association.statistics();
-        for path in statistics.iter().flat_map(|statistics| &statistics.paths) {
+        for path in &statistics.paths {
             let key = (path.local, path.remote);
             last.gone.counters.entry(key).or_default().add(Counters::of(path));
         }
@@ -329,15 +329,14 @@ impl Meter {
         look.associations = members.len();
         for member in &*members {
             let mut totals = member.counts.totals();
-            if let Some(statistics) = member.association.statistics() {
-                let waiting = statistics.send_queue_bytes + statistics.outstanding_bytes;
-                totals.bytes_sent = totals.bytes_sent.saturating_sub(waiting as u64);
-                for (index, path) in statistics.paths.iter().enumerate() {
-                    let key = (path.local, path.remote);
-                    look.counters.entry(key).or_default().add(Counters::of(path));
-                    let gauge = look.gauges.entry(key).or_insert_with(|| gauge(path));
-                    add_gauges(gauge, path, index == statistics.active);
-                }
+            let statistics = member.association.statistics();
+            let waiting = statistics.send_queue_bytes + statistics.outstanding_bytes;
+            totals.bytes_sent = totals.bytes_sent.saturating_sub(waiting as u64);
+            for (index, path) in statistics.paths.iter().enumerate() {
+                let key = (path.local, path.remote);
+                look.counters.entry(key).or_default().add(Counters::of(path));
+                let gauge = look.gauges.entry(key).or_insert_with(|| gauge(path));
+                add_gauges(gauge, path, index == statistics.active);
             }
             look.totals.add(totals);
         }

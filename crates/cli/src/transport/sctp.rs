@@ -55,7 +55,7 @@ async fn answer(service: Service, http: ServerOptions, association: Association)
 
 /// Where the peer is; `None` if it has gone already.
 fn primary_address(association: &Association) -> Option<String> {
-    let statistics = association.statistics()?;
+    let statistics = association.statistics();
     let path = statistics.paths.get(statistics.primary)?;
     Some(path.remote.to_string())
 }
@@ -129,7 +129,7 @@ impl Client {
 fn traffic(association: &Association, streams: &[StreamTotals], events: Vec<PathEvent>) -> Traffic {
     let statistics = association.statistics();
     Traffic {
-        paths: statistics.as_ref().map(paths).unwrap_or_default(),
+        paths: paths(&statistics),
         streams: streams.iter().copied().map(Into::into).collect(),
         events,
     }

@@ -26,7 +26,7 @@ fn harmed(target: &mut Target, id: AssociationId) -> u64 {
         .count();
     let statistics = target.association(id).statistics();
     let remotes: Vec<_> = statistics.paths.iter().map(|path| path.remote).collect();
-    let changed = remotes != [Target::THERE] || statistics.state != "ESTABLISHED";
+    let changed = remotes != [Target::THERE] || statistics.state.name() != "ESTABLISHED";
     restarted as u64 + u64::from(changed) + (target.associations() as u64 - 1)
 }
 

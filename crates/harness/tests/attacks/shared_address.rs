@@ -39,7 +39,7 @@ fn harmed(target: &mut Target, id: AssociationId) -> u64 {
     let statistics = target.association(id).statistics();
     let path = &statistics.paths[0];
     let moved = (path.remote, path.remote_udp_port) != (Target::THERE, 9899);
-    told as u64 + u64::from(moved || statistics.state != "ESTABLISHED")
+    told as u64 + u64::from(moved || statistics.state.name() != "ESTABLISHED")
 }
 
 /// Asks for an association and takes its cookie back, with what stands behind it.

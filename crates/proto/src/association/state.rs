@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::event::AssociationState;
 use crate::time::Instant;
 
 /// T1-init, T1-cookie or T2-shutdown: a control chunk that is repeated until it is answered.
@@ -71,17 +72,17 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// The RFC's word for it.
-    pub(crate) fn name(&self) -> &'static str {
+    /// Which one it is, without what belongs to it.
+    pub(crate) fn name(&self) -> AssociationState {
         match self {
-            Self::CookieWait { .. } => "COOKIE-WAIT",
-            Self::CookieEchoed { .. } => "COOKIE-ECHOED",
-            Self::Established => "ESTABLISHED",
-            Self::ShutdownPending => "SHUTDOWN-PENDING",
-            Self::ShutdownSent { .. } => "SHUTDOWN-SENT",
-            Self::ShutdownReceived => "SHUTDOWN-RECEIVED",
-            Self::ShutdownAckSent { .. } => "SHUTDOWN-ACK-SENT",
-            Self::Closed => "CLOSED",
+            Self::CookieWait { .. } => AssociationState::CookieWait,
+            Self::CookieEchoed { .. } => AssociationState::CookieEchoed,
+            Self::Established => AssociationState::Established,
+            Self::ShutdownPending => AssociationState::ShutdownPending,
+            Self::ShutdownSent { .. } => AssociationState::ShutdownSent,
+            Self::ShutdownReceived => AssociationState::ShutdownReceived,
+            Self::ShutdownAckSent { .. } => AssociationState::ShutdownAckSent,
+            Self::Closed => AssociationState::Closed,
         }
     }
 

@@ -218,6 +218,26 @@ impl AssociationConfig {
         Ok(())
     }
 
+    /// These options with the option of this name set, as [`set`](Self::set) does.
+    ///
+    /// ```
+    /// use anabranch_proto::config::AssociationConfig;
+    ///
+    /// let config = AssociationConfig::default()
+    ///     .with_option("rto-min", "200 ms")?
+    ///     .with_option("scheduler", "round-robin")?;
+    /// assert_eq!(config.timers.rto_min.as_millis(), 200);
+    /// assert!(config.with_option("rto-min", "tomorrow").is_err());
+    /// # Ok::<(), anabranch_proto::config::SetError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`set`](Self::set).
+    pub fn with_option(mut self, name: &str, text: &str) -> Result<Self, SetError> {
+        self.set(name, text)?;
+        Ok(self)
+    }
+
     /// The value of the option of this name, as [`set`](Self::set) reads it.
     pub fn get(&self, name: &str) -> Option<String> {
         Some(Self::option(name)?.get(self))

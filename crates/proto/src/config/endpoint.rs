@@ -77,6 +77,20 @@ impl Default for EndpointConfig {
 }
 
 impl EndpointConfig {
+    /// These options, changed: for expressions, where an assignment to a field does not fit.
+    ///
+    /// ```
+    /// use anabranch_proto::config::EndpointConfig;
+    ///
+    /// let config = EndpointConfig::default().with(|config| config.max_associations = 100);
+    /// assert!(config.validate().is_ok());
+    /// ```
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
     /// Checks every option against its range.
     ///
     /// # Errors

@@ -36,7 +36,8 @@ pub use crate::send::{SchedulerKind, SendConfig};
 /// RFCs' own values are [`rfc9260`](Self::rfc9260), [`rfc4960`](Self::rfc4960) and
 /// [`rfc2960`](Self::rfc2960).
 ///
-/// Fields carry the protocol parameter's name of RFC 9260 section 16 where there is one.
+/// Fields carry the protocol parameter's name of RFC 9260 section 16 where there is one. They are set
+/// one by one, in an expression ([`with`](Self::with)), or by name ([`set`](Self::set)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AssociationConfig {
@@ -67,6 +68,25 @@ pub struct AssociationConfig {
 }
 
 impl AssociationConfig {
+    /// These options, changed: for expressions, where an assignment to a field does not fit.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use anabranch_proto::config::{AssociationConfig, SchedulerKind};
+    ///
+    /// let config = AssociationConfig::rfc9260().with(|config| {
+    ///     config.timers.rto_min = Duration::from_millis(200);
+    ///     config.sending.scheduler = SchedulerKind::RoundRobin;
+    /// });
+    /// assert!(config.validate().is_ok());
+    /// ```
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
     /// These options with concurrent multipath transfer and what belongs to it: retransmissions take
     /// the path with the largest slow-start threshold (RTX-SSTHRESH), what waits on one path does
     /// not hold up the others, and for CMT-PF a path is potentially failed at its first timeout; CMT

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anabranch_harness::odometer::Odometer;
 use anabranch_harness::{Pair, Verdict};
-use anabranch_proto::{AssociationConfig, CloseReason, ConnectRequest, Event, PathState};
+use anabranch_proto::{
+    AssociationConfig, AssociationState, CloseReason, ConnectRequest, Event, PathState,
+};
 
 mod multihomed;
 
@@ -127,7 +129,8 @@ fn works(pair: &mut Pair) {
     });
     assert!(done, "no data passes: {:?}", pair.statistics(0));
     let [a, b] = [0, 1].map(|node| pair.statistics(node));
-    assert_eq!((a.state, b.state), ("ESTABLISHED", "ESTABLISHED"));
+    let established = AssociationState::Established;
+    assert_eq!((a.state, b.state), (established, established));
 }
 
 /// Both ends close, and no timer is left.

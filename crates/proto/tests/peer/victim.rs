@@ -142,7 +142,7 @@ impl Victim {
     }
 
     pub(crate) fn state(&self, id: AssociationId) -> &'static str {
-        self.endpoint.association(id).unwrap().statistics().state
+        self.endpoint.association(id).unwrap().statistics().state.name()
     }
 
     /// A SACK of the first `count` chunks of the victim.

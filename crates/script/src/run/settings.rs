@@ -161,7 +161,7 @@ impl World {
                 };
                 let statistics = association.statistics();
                 let number = |number: u64| Argument::Number(number as i64);
-                let state = format!("SCTP_{}", statistics.state.replace('-', "_"));
+                let state = format!("SCTP_{}", statistics.state.name().replace('-', "_"));
                 vec![
                     ("sstat_state", Argument::Words(vec![state])),
                     ("sstat_rwnd", number(u64::from(statistics.peer_rwnd))),

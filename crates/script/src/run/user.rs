@@ -26,7 +26,7 @@ impl World {
             }
             "state" => {
                 let id = self.association(call)?;
-                let state = self.endpoint.association(id).map(|a| a.statistics().state);
+                let state = self.endpoint.association(id).map(|a| a.statistics().state.name());
                 Ok(Answer::word(&state.unwrap_or("NONE").replace('-', "_")))
             }
             "event" => {

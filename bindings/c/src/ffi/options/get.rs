@@ -41,7 +41,7 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
         option::ASSOCINFO => {
             let assoc_id = parse::<Assocparams>(given)?.assoc_id;
             let known = socket.with_association(assoc_id, anabranch::Association::statistics);
-            let known = known.ok().flatten();
+            let known = known.ok();
             abi::to_bytes(&Assocparams {
                 assoc_id,
                 asocmaxrxt: u16::try_from(config.paths.association_max_retrans).unwrap_or(u16::MAX),
@@ -114,7 +114,7 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
             let AssocValue { assoc_id, .. } = parse(given)?;
             // Of one that is up: what was agreed on.
             let known = socket.with_association(assoc_id, anabranch::Association::statistics);
-            let known = known.ok().flatten();
+            let known = known.ok();
             let value = known.map_or(config.acknowledging.nr_sack, |statistics| statistics.nr_sack);
             abi::to_bytes(&AssocValue { assoc_id, value: value.into() })
         }

@@ -1,0 +1,22 @@
+//! Options of congestion control: how much may be in flight on a path, and how it leaves.
+//!
+//! They stand in [`AssociationConfig::congestion`](crate::AssociationConfig::congestion), but for
+//! [`Coupling`], which says what the windows of several paths have to do with each other and stands
+//! in [`MultipathConfig::coupling`](crate::config::MultipathConfig::coupling).
+//!
+//! ```
+//! use anabranch::AssociationConfig;
+//! use anabranch::congestion::{BurstControl, IdleCwnd, InitialCwnd};
+//!
+//! let config = AssociationConfig::default().with(|config| {
+//!     config.congestion.initial_cwnd = InitialCwnd::Mtus(10);
+//!     config.congestion.burst = BurstControl::Pacing { quantum: 4 };
+//!     config.congestion.idle_cwnd = IdleCwnd::Keep;
+//! });
+//! assert!(config.validate().is_ok());
+//! ```
+
+#[doc(no_inline)]
+pub use anabranch_proto::config::{
+    BurstControl, CongestionConfig, Coupling, IdleCwnd, InitialCwnd,
+};

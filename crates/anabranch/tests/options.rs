@@ -1,0 +1,182 @@
+//! Every option can be set by who has nothing but this crate, and everything that public items
+//! mention has a name here. Nothing but `anabranch` is used.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anabranch::config::{
+    AckConfig, AssociationConfig, BurstControl, ConfigError, CongestionConfig, Coupling,
+    DormantBehaviour, Encapsulation, EndpointConfig, HeartbeatRetry, IdleCwnd, InitialCwnd,
+    InitiationOrder, Kind, LossDetection, MtuConfig, MultipathConfig, MultipathMode, OptionInfo,
+    OutOfTheBlue, PathChoice, PathConfig, ProtocolUnreachable, ReceiveConfig, RecoveryConfig,
+    RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes, RtoFloor, SchedulerKind,
+    SendConfig, SetError, TimerConfig, UnknownName, Vigilance, units,
+};
+use anabranch::{
+    Association, AssociationState, Builder, ConnectError, Counters, Endpoint, ListenError,
+    NoSuchPath, Notification, PathId, PathStatistics, Payload, Ppid, Statistics,
+};
+
+/// Names of fields, each with a function that gives it a value that no profile has.
+macro_rules! settings {
+    ($config:ty: $($($field:ident).+ = $value:expr;)*) => {
+        [$((
+            stringify!($($field).+),
+            (|config: &mut $config| config.$($field).+ = $value) as fn(&mut $config),
+        )),*]
+    };
+}
+
+const ODD: Duration = Duration::from_millis(321);
+
+#[test]
+fn every_option_of_associations_is_a_field() {
+    let settings = settings! { AssociationConfig:
+        revision = Revision::Rfc2960;
+        adaptation_indication = Some(7);
+        timers.rto_initial = ODD;
+        timers.rto_min = ODD;
+        timers.rto_floor = RtoFloor::Rto;
+        timers.rto_max = ODD;
+        timers.heartbeat_interval = Some(ODD);
+        timers.autoclose = Some(ODD);
+        paths.path_max_retrans = 77;
+        paths.potentially_failed_max_retrans = Some(7);
+        paths.association_max_retrans = 77;
+        paths.max_init_retransmits = 77;
+        paths.retransmission = RetransmissionPolicy::RtxAsap;
+        paths.retransmission_precedence = RetransmissionPrecedence::SamePath;
+        paths.heartbeat_after_rto = true;
+        paths.heartbeat_retry = HeartbeatRetry::Interval;
+        paths.vigilance = Some(ODD);
+        paths.refused_after = ODD;
+        paths.hb_max_burst = 77;
+        paths.change_primary_threshold = Some(77);
+        paths.informed_failover = true;
+        paths.loss_probe_interval = ODD;
+        paths.dormant = DormantBehaviour::Primary;
+        paths.protocol_unreachable = ProtocolUnreachable::Aborts;
+        paths.initiation = InitiationOrder::Parallel;
+        congestion.burst = BurstControl::Unlimited;
+        congestion.initial_cwnd = InitialCwnd::Mtus(77);
+        congestion.min_ssthresh_mtus = 77;
+        congestion.slow_start_limit_mtus = 77;
+        congestion.idle_cwnd = IdleCwnd::Keep;
+        recovery.loss_detection = LossDetection::MissingReports;
+        recovery.missing_reports = 77;
+        recovery.multiple_fast_retransmit = false;
+        recovery.one_packet_after_timeout = true;
+        recovery.timestamps = true;
+        recovery.credit_retransmissions = true;
+        multipath.mode = MultipathMode::Cmt;
+        multipath.path_choice = PathChoice::LowestRtt;
+        multipath.coupling = Coupling::Olia;
+        multipath.buffer_split = false;
+        multipath.delayed_acks = false;
+        multipath.recovered_cwnd_mtus = 7;
+        acknowledging.sack_delay = ODD;
+        acknowledging.sack_frequency = 77;
+        acknowledging.nr_sack = true;
+        receiving.inbound_streams = 77;
+        receiving.receive_buffer = 77_777;
+        receiving.partial_delivery_point = 77;
+        receiving.never_renege = false;
+        sending.outbound_streams = 77;
+        sending.scheduler = SchedulerKind::Priority;
+        sending.send_buffer = 77_777;
+        sending.stream_send_buffer = 77;
+        sending.max_message_size = 77;
+        sending.fill_packets = false;
+        sending.nagle = true;
+        mtu.discovery = false;
+        mtu.base = 777;
+        mtu.max = 7777;
+        mtu.raise_interval = ODD;
+    };
+    let default = AssociationConfig::default();
+    let mut covered = BTreeSet::new();
+    for (field, set) in settings {
+        let changed = default.clone().with(set);
+        let differs = |option: &OptionInfo| option.get(&changed) != option.get(&default);
+        let names: Vec<_> = AssociationConfig::options().filter(differs).map(|o| o.name).collect();
+        let [name] = names[..] else { panic!("{field} sets {names:?}") };
+        assert!(covered.insert(name), "{name} is set twice");
+        // By name it comes to the same.
+        let text = changed.get(name).unwrap();
+        let option = AssociationConfig::option(name).unwrap();
+        let mut by_name = default.clone();
+        option.set(&mut by_name, &text).unwrap();
+        assert_eq!(by_name, changed, "{name} = {text}");
+    }
+    let missing: Vec<_> = AssociationConfig::options()
+        .map(|o| o.name)
+        .filter(|name| !covered.contains(name))
+        .collect();
+    assert!(missing.is_empty(), "set these here, too: {missing:?}");
+    assert_eq!(covered.len(), AssociationConfig::options().count());
+}
+
+#[test]
+fn every_option_of_endpoints_is_a_field() {
+    let local: IpAddr = [192, 0, 2, 1].into();
+    assert_eq!(Routes::Pairs(vec![(local, local)]), Routes::Pairs(vec![(local, local)]));
+    let settings = settings! { EndpointConfig:
+        encapsulation = Encapsulation::Ip;
+        valid_cookie_life = ODD;
+        cookie_secret_lifetime = ODD;
+        max_associations = 77;
+        memory_limit = 77_777;
+        max_stateless_replies = 77;
+        out_of_the_blue = OutOfTheBlue::Silent;
+        checksum = false;
+        routes = Routes::Pairs(Vec::new());
+        initial_tsn = Some(77);
+        tag_mark = Some(anabranch::runtime::TagMark::from_seed(&[7; 32]));
+        quantum = 77;
+    };
+    // A line of `{:#?}` for each field: there is no table of these.
+    let lines = |config: &EndpointConfig| -> BTreeSet<String> {
+        let text = format!("{config:#?}");
+        let fields = text.lines().filter(|l| l.starts_with("    ") && !l.starts_with("     "));
+        fields.filter(|line| line.contains(": ")).map(str::to_owned).collect()
+    };
+    let default = lines(&EndpointConfig::default());
+    let mut covered = BTreeSet::new();
+    for (field, set) in settings {
+        let changed = lines(&EndpointConfig::default().with(set));
+        let differing: Vec<_> = default.difference(&changed).collect();
+        let [line] = differing[..] else { panic!("{field} sets {differing:?}") };
+        assert!(line.trim_start().starts_with(&format!("{field}: ")), "{field} sets {line}");
+        covered.insert(line.clone());
+    }
+    // Simulators have one more, which is there with the engine's feature `invariants`.
+    let missing: Vec<_> =
+        default.difference(&covered).filter(|line| !line.contains("buggify")).collect();
+    assert!(missing.is_empty(), "set these here, too: {missing:?}");
+}
+
+/// Never called: it compiles if all these can be named, and what they mention as well.
+#[allow(dead_code)]
+fn everything_has_a_name(association: &Association, statistics: &Statistics) {
+    type Sections = (
+        (TimerConfig, PathConfig, CongestionConfig, RecoveryConfig, MultipathConfig),
+        (AckConfig, ReceiveConfig, SendConfig, MtuConfig),
+    );
+    let _: Option<(Sections, Vigilance, Kind, Payload, Ppid, Counters, Builder)> = None;
+    let _: Option<(ConnectError, ListenError, SetError, UnknownName)> = None;
+    let _: Result<(), NoSuchPath> = association.set_primary([127, 0, 0, 1].into());
+    let _: Result<(), ConfigError> = association.reconfigure(|config| config.sending.nagle = true);
+    let _: AssociationState = statistics.state;
+    let _: fn(&str) -> Option<Duration> = units::parse_time;
+    let path: fn(Notification) -> Option<PathId> = |notification| match notification {
+        Notification::PathChanged { path, .. }
+        | Notification::ActivePathChanged { path, .. }
+        | Notification::Recovered { path, .. }
+        | Notification::FailedOver { to: path, .. } => Some(path),
+        _ => None,
+    };
+    let _: Option<&PathStatistics> =
+        path(Notification::Dormant).and_then(|path| statistics.paths.get(path.index()));
+    let _ = Endpoint::builder().config(EndpointConfig::default());
+}
