@@ -77,7 +77,7 @@ pub use anabranch_proto::config::{
     RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, Vigilance,
 };
 pub use anabranch_proto::{
-    AssociationState, Blocked, Blocking, CloseReason, Counters, Message, NoSuchPath,
+    AssociationState, Blocked, Blocking, CloseReason, Counters, Features, Message, NoSuchPath,
     OutgoingMessage, PathId, PathState, PathStatistics, Payload, Ppid, RetransmissionQueue,
     Statistics,
 };

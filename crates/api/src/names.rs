@@ -8,10 +8,23 @@ use std::collections::BTreeSet;
 ///
 /// An item is a line, and a re-export `pub use library::Name`. That of a module, or of the crate
 /// `anabranch_x` as `x`, names all that is in it.
-pub(crate) fn unnamed(api: &str) -> BTreeSet<String> {
-    let named: BTreeSet<&str> = api.lines().filter_map(re_exported).collect();
-    let mentions = api.lines().filter(|line| re_exported(line).is_none()).flat_map(paths);
-    let foreign = mentions.filter(|path| path.starts_with("anabranch_"));
+/// What is re-exported mentions things as well: it stands in the API `engine`.
+pub(crate) fn unnamed(api: &str, engine: &str) -> BTreeSet<String> {
+    let mut named: BTreeSet<&str> = api.lines().filter_map(re_exported).collect();
+    // What a re-exported module has in it, wherever else it may stand.
+    for path in engine.lines().filter_map(|line| paths(line).next()) {
+        let mut parts = path.split("::").skip(1);
+        if parts.next().is_some_and(|module| named.contains(module)) {
+            named.extend(parts.next());
+        }
+    }
+    let own = api.lines().filter(|line| re_exported(line).is_none());
+    let is_re_exported = |line: &&str| {
+        let subject = paths(line).find(|path| path.starts_with("anabranch_"));
+        subject.is_some_and(|path| path.split("::").skip(1).any(|part| named.contains(part)))
+    };
+    let theirs = engine.lines().filter(is_re_exported);
+    let foreign = own.chain(theirs).flat_map(paths).filter(|path| path.starts_with("anabranch_"));
     let library = library(api);
     foreign
         .filter(|path| path.split("::").next() != Some(library))
@@ -77,7 +90,13 @@ mod tests {
                    pub fn anabranch::g(a: anabranch_proto::config::Any)\n\
                    pub fn anabranch::f(a: &anabranch_proto::x::Known) -> core::result::Result<(), anabranch_proto::e::Lost>\n";
         let expected = BTreeSet::from(["anabranch_proto::e::Lost".to_owned()]);
-        assert_eq!(unnamed(api), expected);
+        assert_eq!(unnamed(api, ""), expected);
+        let other = "pub mod anabranch_proto\n\
+                     pub anabranch_proto::x::Known::field: anabranch_proto::y::Hidden\n\
+                     pub anabranch_proto::Private::field: anabranch_proto::y::Private\n";
+        let expected = BTreeSet::from(["anabranch_proto::y::Hidden".to_owned()]);
+        let api = "pub mod anabranch\npub use anabranch::Known\n";
+        assert_eq!(unnamed(api, other), expected);
     }
     #[test]
     fn other_crates_keep_their_things_where_they_like() {
