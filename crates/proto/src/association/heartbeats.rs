@@ -46,7 +46,7 @@ impl Association {
         }
         let path = &self.paths[index];
         let rto = path.rtt.rto();
-        let rarer = path.verification_back_off(self.config.paths.path_max_retrans);
+        let rarer = path.heartbeat_back_off(self.config.paths.path_max_retrans);
         let mut due = self
             .config
             .timers

@@ -15,7 +15,7 @@ use crate::features::Features;
 use crate::marks::mark;
 use crate::path::HeartbeatInfo;
 use crate::receive::DataOutcome;
-use crate::receive::acknowledge::{self, DataPacket};
+use crate::receive::delayed_ack::{self, DataPacket};
 use crate::time::Instant;
 
 /// Bytes of a chunk header.
@@ -359,7 +359,7 @@ impl Association {
         // A list this short was not cut for want of room in the packet.
         let complete = raw.value.len() < 400;
         let delays = self.config.concurrent().is_some_and(|multipath| multipath.delayed_acks);
-        let covered = if delays { acknowledge::covered_packets(raw.flags) } else { 0 };
+        let covered = if delays { delayed_ack::covered_packets(raw.flags) } else { 0 };
         self.on_acknowledgement(now, path, sack, complete, covered);
     }
 

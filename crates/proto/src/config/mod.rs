@@ -14,7 +14,7 @@ pub use anabranch_units as units;
 
 use crate::congestion::ControllerChoice;
 use crate::path;
-use crate::receive::acknowledge::Acknowledger;
+use crate::receive::delayed_ack::Acknowledger;
 pub use by_name::{OptionInfo, SetError};
 pub use endpoint::{EndpointConfig, OutOfTheBlue, Routes};
 

@@ -3,9 +3,10 @@
 pub(crate) mod address;
 mod config;
 pub(crate) mod heartbeat;
+mod heartbeat_back_off;
 mod loss;
 mod mtu;
-mod rtt;
+mod rto;
 mod table;
 mod timeouts;
 
@@ -15,7 +16,7 @@ pub use config::{MtuConfig, RtoFloor, TimerConfig};
 pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
 pub(crate) use loss::LossEstimator;
 pub(crate) use mtu::MtuSearch;
-pub(crate) use rtt::RttEstimator;
+pub(crate) use rto::RttEstimator;
 pub(crate) use table::Paths;
 pub(crate) use timeouts::TimeoutRuns;
 
@@ -197,14 +198,10 @@ impl Path {
         self.verified
     }
 
-    /// How many times the usual time lies between heartbeats. Whoever is at an address that could
-    /// not be verified is asked more and more rarely, down to an eighth of the usual rate: the peer may
-    /// have listed a stranger, or an interface that is down.
-    pub(crate) fn verification_back_off(&self, path_max_retrans: u32) -> u32 {
-        if self.verified || self.state != PathState::Inactive {
-            return 1;
-        }
-        1 << self.error_count.saturating_sub(path_max_retrans).saturating_sub(1).min(3)
+    /// How many times the usual time lies between heartbeats.
+    pub(crate) fn heartbeat_back_off(&self, path_max_retrans: u32) -> u32 {
+        let failed = !self.verified && self.state == PathState::Inactive;
+        heartbeat_back_off::factor(failed, self.error_count, path_max_retrans)
     }
 
     /// It leads to the peer, and works.

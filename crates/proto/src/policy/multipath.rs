@@ -2,7 +2,7 @@
 //!
 //! What that asks of each part of the sender is in a file of its own: which path carries new data in
 //! `path_choice`, and a retransmission in `rtx`; what an acknowledgement tells of one path in
-//! `recovery/split.rs`; how the windows of the paths depend on each other in `congestion/coupling.rs`.
+//! `recovery/split_fast_retransmit.rs`; how the windows of the paths depend on each other in `congestion/coupling.rs`.
 
 use super::PathChoice;
 use crate::congestion::Coupling;

@@ -23,8 +23,8 @@
 //! the share of user data in the memory that recent chunks took, so that a peer that fills its
 //! window does not overrun the buffer.
 
-pub(crate) mod acknowledge;
 mod config;
+pub(crate) mod delayed_ack;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod reassembly;

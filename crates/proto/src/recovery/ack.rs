@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::nr_ack::NonRenegable;
+use super::nr_sack::NonRenegable;
 use super::ranges;
 use crate::send::{Outstanding, PseudoCumack, SlotState};
 use crate::time::Instant;

@@ -1,7 +1,7 @@
 //! Loss detection from acknowledgements: which chunks in flight are held to be lost.
 
 use super::ack::{AckSummary, Acknowledged};
-use super::{RecoveryConfig, split};
+use super::{RecoveryConfig, mfr, split_fast_retransmit};
 use crate::marks::mark;
 use crate::named::named;
 use crate::options::words;
@@ -57,7 +57,7 @@ pub(crate) fn detect(
     let (highest, highest_tsn) =
         (summary.highest_packet.unwrap_or(0), summary.highest_tsn.unwrap_or(0));
     for path in 0..summary.paths.len() {
-        let report = split::report(summary, path);
+        let report = split_fast_retransmit::report(summary, path);
         // req: rfc9260 7.2.4 "Miss indications SHOULD follow the Highest TSN"
         let (limit, tsn_limit) = match report {
             Some(report) if summary.split => (report.packet, report.tsn),
@@ -80,7 +80,7 @@ pub(crate) fn detect(
                 LossDetection::MissingReports => {
                     let recover = out.retransmission(tsn).and_then(|known| known.recover);
                     let known_to = if summary.split { tsn_limit } else { highest_tsn };
-                    if tsn > tsn_limit || recover.is_some_and(|recover| known_to <= recover) {
+                    if tsn > tsn_limit || !mfr::is_report(recover, known_to) {
                         continue;
                     }
                     let extra = report

@@ -1,16 +1,17 @@
 //! What is lost, and when.
 //!
 //! An acknowledgement is digested once ([`ack`]); loss detection ([`loss`]) reads the digest.
-//! What is acknowledged for good is freed at once ([`nr_ack`]).
+//! What is acknowledged for good is freed at once ([`nr_sack`]).
 //! Turning verdicts into retransmissions, windows and counters is the association's part
 //! (`association/acknowledged.rs`).
 
 pub(crate) mod ack;
 mod config;
 pub(crate) mod loss;
-mod nr_ack;
+pub(crate) mod mfr;
+mod nr_sack;
 mod ranges;
-mod split;
+mod split_fast_retransmit;
 
 pub use config::RecoveryConfig;
 pub use loss::LossDetection;

@@ -4,13 +4,13 @@
 //! found without looking at the whole window: the work for an acknowledgement is proportional
 //! to what it newly acknowledges, not to what is outstanding.
 
+mod cuc;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
-mod split;
 #[cfg(any(test, fuzzing))]
 mod take_back;
 
-pub(crate) use split::PseudoCumack;
+pub(crate) use cuc::PseudoCumack;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -347,15 +347,15 @@ impl Outstanding {
         self.flights[path].lost.first().copied()
     }
 
-    /// A lost chunk was put into packet `packet` on `path`. With `again` missing reports count
-    /// for it once more.
+    /// A lost chunk was put into packet `packet` on `path`. Missing reports count for it if it is
+    /// `counted`.
     pub(crate) fn retransmitted(
         &mut self,
         now: Instant,
         tsn: u64,
         path: usize,
         packet: u64,
-        again: bool,
+        counted: bool,
         large: bool,
     ) {
         let slot = self.slot(tsn);
@@ -368,7 +368,7 @@ impl Outstanding {
         slot.packet = packet;
         slot.large = large;
         slot.missing_reports = 0;
-        let held = slot.fast_retransmitted && !again;
+        let held = !counted;
         self.retransmissions.entry(tsn).or_default().again = true;
         self.flights[waited_on].lost.remove(&tsn);
         self.move_held(length, waited_on, path);

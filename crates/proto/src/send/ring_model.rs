@@ -114,14 +114,14 @@ fn step(
             }
         }
         3 => {
-            let again = operation > 127;
             if let Some(tsn) = ring.first_lost(path) {
                 let to = operation / 9 % PATHS;
-                ring.retransmitted(Instant::ZERO, tsn, to, *packet, again, false);
+                let counted = operation > 127 || !model.entry(tsn).fast_retransmitted;
+                ring.retransmitted(Instant::ZERO, tsn, to, *packet, counted, false);
                 let entry = model.entry(tsn);
                 (entry.state, entry.path, entry.missing_reports) = (SlotState::InFlight, to, 0);
                 (entry.packet, entry.again) = (*packet, true);
-                let held = entry.fast_retransmitted && !again;
+                let held = !counted;
                 let lists = if held { &mut model.held } else { &mut model.order };
                 lists[to].push(tsn);
             }

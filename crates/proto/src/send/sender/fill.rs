@@ -6,6 +6,7 @@ use super::Sender;
 use super::rules::MAX_OUTSTANDING;
 use crate::marks::mark;
 use crate::path::{Path, Paths};
+use crate::recovery::mfr;
 use crate::time::Instant;
 
 /// Data that leaves in one call.
@@ -116,9 +117,9 @@ impl Sender {
         }
         let length = slot.payload.len();
         let is_earliest = self.outstanding.earliest(path).is_none_or(|earliest| tsn < earliest);
-        let again = self.config.recovery.multiple_fast_retransmit;
+        let counted = mfr::counts_again(&self.config.recovery, slot.fast_retransmitted);
         let large = Carrier::is_large(&paths[path], packet);
-        self.outstanding.retransmitted(now, tsn, path, number, again, large);
+        self.outstanding.retransmitted(now, tsn, path, number, counted, large);
         self.window.take(length);
         for other in &mut self.lanes {
             // req: rfc9260 6.3.1 "RTT measurements SHOULD only be made using a"

@@ -4,7 +4,7 @@
 //! The way of data: [`Sender::push`] takes a message; `rules` and `choice` say whether data may
 //! leave, and on which path; `fill` puts it into packets. `acknowledge` reads what the peer has,
 //! `detect` what that proves lost, and `lose` is the one place where a verdict becomes a
-//! retransmission, a lower window and a counter. `timeout` has T3-rtx. What is kept for each path is
+//! retransmission, a lower window and a counter. `t3` has T3-rtx. What is kept for each path is
 //! in `lane`, the peer's receive window in `window`.
 //!
 //! The sender knows nothing of the association's state. What a loss or an acknowledgement says of
@@ -22,7 +22,7 @@ mod lane;
 mod lose;
 mod measure;
 mod rules;
-mod timeout;
+mod t3;
 mod window;
 
 use std::sync::Arc;

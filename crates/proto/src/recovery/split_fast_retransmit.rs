@@ -9,7 +9,7 @@
 //!   missing, and says how many packets an acknowledgement covers. If they all came by one path, each
 //!   is a report.
 //!
-//! The update of cwnd (section 5) is `PseudoCumack` in `send/outstanding/split.rs`: what advances the
+//! The update of cwnd (section 5) is `PseudoCumack` in `send/outstanding/cuc.rs`: what advances the
 //! earliest outstanding TSN of a path does for its window what the Cumulative TSN Ack Point does for
 //! one path.
 

@@ -1,0 +1,27 @@
+//! How heartbeats to a path become rarer when it does not answer.
+//!
+//! A path that has worked is asked at the usual rate for as long as the association lasts, with the
+//! RTO that doubles at each error (RFC 9260 section 8.3). Whoever is at an address that could not be
+//! verified is asked more and more rarely, down to an eighth of that: the peer may have listed a
+//! stranger, or an interface that is down.
+
+/// How many times the usual time lies between heartbeats to a path. `never_verified`: it has failed
+/// and never worked; `errors` in a row, more than `path_max_retrans` of which made it fail.
+pub(super) fn factor(never_verified: bool, errors: u32, path_max_retrans: u32) -> u32 {
+    if !never_verified {
+        return 1;
+    }
+    1 << errors.saturating_sub(path_max_retrans).saturating_sub(1).min(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_never_answered_is_asked_ever_more_rarely() {
+        let factors: Vec<u32> = (5..12).map(|errors| factor(true, errors, 5)).collect();
+        assert_eq!(factors, [1, 1, 2, 4, 8, 8, 8]);
+        assert_eq!(factor(false, 100, 5), 1, "what has worked may work again");
+    }
+}

@@ -1,0 +1,37 @@
+//! Multiple fast retransmit (caro 2.4.3): whether missing reports count for a chunk that was fast
+//! retransmitted before.
+//!
+//! RFC 4960 retransmits a chunk fast once; when that is lost, too, T3-rtx has to expire. With MFR
+//! reports count once more, but only of TSNs above all that was outstanding at the time of the
+//! retransmission: what was sent before it says nothing about it.
+
+use super::RecoveryConfig;
+
+/// Whether missing reports count for a chunk that leaves again; `fast_retransmitted`: they led to its
+/// retransmission, now or before.
+pub(crate) fn counts_again(config: &RecoveryConfig, fast_retransmitted: bool) -> bool {
+    config.multiple_fast_retransmit || !fast_retransmitted
+}
+
+/// Whether an acknowledgement up to the TSN `known_to` reports a chunk as missing; `recover` is the
+/// highest TSN that was outstanding when it was last proved lost.
+pub(crate) fn is_report(recover: Option<u64>, known_to: u64) -> bool {
+    recover.is_none_or(|recover| known_to > recover)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_count_again_if_they_are_of_what_left_later() {
+        let mut config = RecoveryConfig::default();
+        for mfr in [false, true] {
+            config.multiple_fast_retransmit = mfr;
+            assert!(counts_again(&config, false));
+            assert_eq!(counts_again(&config, true), mfr);
+        }
+        assert!(is_report(None, 1));
+        assert!(!is_report(Some(9), 9) && is_report(Some(9), 10));
+    }
+}

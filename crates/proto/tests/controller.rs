@@ -1,0 +1,107 @@
+//! A congestion controller that a user brings.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use anabranch_harness::{Pair, Verdict};
+use anabranch_proto::AssociationConfig;
+use anabranch_proto::congestion::{
+    Acked, Controller, ControllerChoice, ControllerFactory, Coupled, Loss, NewPath,
+};
+use anabranch_wire::kind;
+
+const PACKETS: usize = 3;
+
+/// How often a controller was told what.
+#[derive(Debug, Default)]
+struct Calls {
+    acked: AtomicUsize,
+    lost: AtomicUsize,
+    sent: AtomicUsize,
+    rtt: AtomicUsize,
+}
+
+/// A window that is always the same.
+#[derive(Debug)]
+struct Fixed {
+    pmdcs: usize,
+    calls: Arc<Calls>,
+}
+
+impl Controller for Fixed {
+    fn cwnd(&self) -> usize {
+        PACKETS * self.pmdcs
+    }
+
+    fn on_acked(&mut self, acked: &Acked, _: &Coupled<'_>) {
+        assert!(acked.bytes > 0);
+        self.calls.acked.fetch_add(1, Relaxed);
+    }
+
+    fn on_lost(&mut self, _: Loss, _: &Coupled<'_>) {
+        self.calls.lost.fetch_add(1, Relaxed);
+    }
+
+    fn on_sent(&mut self, bytes: usize, in_flight: usize) {
+        assert!(bytes <= in_flight);
+        self.calls.sent.fetch_add(1, Relaxed);
+    }
+
+    fn on_rtt(&mut self, rtt: Duration) {
+        assert!(rtt > Duration::ZERO);
+        self.calls.rtt.fetch_add(1, Relaxed);
+    }
+
+    fn on_pmdcs_change(&mut self, pmdcs: usize) {
+        self.pmdcs = pmdcs;
+    }
+
+    fn reinitialize(&mut self) {}
+}
+
+#[derive(Debug)]
+struct Factory(Arc<Calls>);
+
+impl ControllerFactory for Factory {
+    fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
+        Box::new(Fixed { pmdcs: path.pmdcs, calls: Arc::clone(&self.0) })
+    }
+}
+
+#[test]
+fn it_bounds_what_is_in_flight_and_is_told_once_an_acknowledgement() {
+    let mut config = AssociationConfig::rfc9260();
+    config.timers.heartbeat_interval = None;
+    config.mtu.discovery = false;
+    let calls = Arc::new(Calls::default());
+    let mut client = config.clone();
+    client.controller = ControllerChoice::new(Factory(Arc::clone(&calls)));
+    assert_ne!(client, config, "it is an option like others");
+    let mut pair = Pair::new(1, config);
+    pair.connect(client);
+    assert!(pair.run_until(Duration::from_secs(5), |pair| pair.both_up()));
+    // One packet of the middle is lost.
+    let mut packets = 0;
+    pair.net.script(move |sight| {
+        packets += usize::from(sight.node == 0 && sight.has(kind::DATA));
+        let drop = packets == 20 && sight.has(kind::DATA);
+        packets += usize::from(drop);
+        if drop { Verdict::Drop } else { Verdict::Pass }
+    });
+    assert!(pair.send(0, 0, vec![5; 100_000]));
+    let mut most = 0;
+    while pair.received_len(1) < 100_000 {
+        pair.run(Duration::from_millis(1));
+        most = most.max(pair.statistics(0).paths[0].flight);
+        assert!(pair.net.now().as_nanos() < 60_000_000_000, "{}", pair.received_len(1));
+    }
+    let path = &pair.statistics(0).paths[0];
+    assert_eq!((path.cwnd, path.ssthresh), (most, usize::MAX), "a full window, and no more");
+    let sacks = pair.statistics(0).counters.sacks_received as usize;
+    let acked = calls.acked.load(Relaxed);
+    assert!((10..=sacks).contains(&acked), "{acked} times for {sacks} SACKs");
+    assert_eq!(calls.lost.load(Relaxed), 1);
+    assert!(calls.sent.load(Relaxed) <= path.data_packets_sent as usize);
+    assert!(calls.rtt.load(Relaxed) >= 10, "{calls:?}");
+}
