@@ -1,6 +1,10 @@
-//! Options of congestion control: how much may be in flight on a path, and how it leaves.
+//! Congestion control: how much may be in flight on a path, and how it leaves.
 //!
-//! They stand in [`AssociationConfig::congestion`](crate::AssociationConfig::congestion), but for
+//! A program can bring a [`Controller`] of its own:
+//! [`AssociationConfig::controller`](crate::AssociationConfig::controller) takes its factory, and
+//! `examples/own-controller` has one.
+//!
+//! The options stand in [`AssociationConfig::congestion`](crate::AssociationConfig::congestion), but for
 //! [`Coupling`], which says what the windows of several paths have to do with each other and stands
 //! in [`MultipathConfig::coupling`](crate::config::MultipathConfig::coupling).
 //!
@@ -19,4 +23,8 @@
 #[doc(no_inline)]
 pub use anabranch_proto::config::{
     BurstControl, CongestionConfig, Coupling, IdleCwnd, InitialCwnd,
+};
+#[doc(no_inline)]
+pub use anabranch_proto::congestion::{
+    Acked, Controller, ControllerChoice, ControllerFactory, Coupled, Loss, NewPath,
 };

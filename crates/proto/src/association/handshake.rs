@@ -14,7 +14,7 @@ use super::rebinding::Ports;
 use super::shutdown::Ending;
 use super::state::{Echo, Repeat, State};
 use super::timestamp::Timestamps;
-use super::{Association, Control, Identity, News, Outbox, Surroundings, Watch};
+use super::{Association, Control, Counts, Identity, News, Outbox, Surroundings, Watch};
 use crate::config::AssociationConfig;
 use crate::endpoint::cookie::CookieContents;
 use crate::event::{CloseReason, Event};
@@ -26,7 +26,6 @@ use crate::policy::{self, InitiationOrder};
 use crate::receive::Receiver;
 use crate::rng::Rng;
 use crate::send::Sender;
-use crate::stats::Counters;
 use crate::tag_mark;
 use crate::time::Instant;
 use crate::tsn;
@@ -139,7 +138,7 @@ impl Association {
             account: Account::default(),
             ports: Ports::default(),
             rng,
-            counters: Counters::default(),
+            counts: Counts::default(),
             paths_changed: true,
             config,
             surroundings,

@@ -117,7 +117,7 @@ impl Association {
             // A chunk that is not whole ends the packet; what came before it counts.
             // req: rfc9260 6.10 "it MUST drop the chunk"
             let Ok(raw) = chunk else {
-                self.counters.packets_discarded += 1;
+                self.counts.packets_discarded += 1;
                 break;
             };
             if stands_alone(raw.kind) && packet.chunks().nth(1).is_some() {
@@ -301,7 +301,7 @@ impl Association {
             }
             Chunk::Sack(sack) => self.on_sack(now, path, &sack.into(), &raw),
             Chunk::NrSack(sack) if self.features.has(Features::NR_SACK) => {
-                self.counters.nr_sacks_received += 1;
+                self.counts.nr_sacks_received += 1;
                 self.on_sack(now, path, &sack, &raw);
             }
             // req: rfc8899 3 "PL endpoint is REQUIRED to provide a feedback"
@@ -355,7 +355,7 @@ impl Association {
         if !self.state.takes_sack() {
             return;
         }
-        self.counters.sacks_received += 1;
+        self.counts.sacks_received += 1;
         // A list this short was not cut for want of room in the packet.
         let complete = raw.value.len() < 400;
         let delays = self.config.concurrent().is_some_and(|multipath| multipath.delayed_acks);

@@ -130,7 +130,7 @@ pub struct Association {
     account: Account,
     ports: Ports,
     rng: Rng,
-    counters: Counters,
+    counts: Counts,
     /// What finds an association changed since the endpoint looked last: the addresses that are
     /// known to be the peer's, its UDP ports, or the tag.
     paths_changed: bool,
@@ -164,6 +164,31 @@ struct Outbox {
     answer_room: usize,
 }
 
+/// What an association counts itself; the rest is counted by its parts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    messages_sent: u64,
+    sacks_sent: u64,
+    sacks_received: u64,
+    nr_sacks_sent: u64,
+    nr_sacks_received: u64,
+    packets_discarded: u64,
+}
+
+impl Counts {
+    fn counters(&self) -> Counters {
+        Counters {
+            messages_sent: self.messages_sent,
+            sacks_sent: self.sacks_sent,
+            sacks_received: self.sacks_received,
+            nr_sacks_sent: self.nr_sacks_sent,
+            nr_sacks_received: self.nr_sacks_received,
+            packets_discarded: self.packets_discarded,
+            ..Counters::default()
+        }
+    }
+}
+
 /// What the user is going to be told.
 #[derive(Debug)]
 struct News {
@@ -194,7 +219,7 @@ impl Association {
         }
         match self.sender.push(now, message) {
             Ok(()) => {
-                self.counters.messages_sent += 1;
+                self.counts.messages_sent += 1;
                 self.progress.last_user_data = now;
                 self.sender.begin_burst();
                 Ok(())
@@ -282,7 +307,7 @@ impl Association {
             features: self.features,
             peer_rwnd: 0,
             receive_buffer_used: self.receiver.used(),
-            counters: self.counters,
+            counters: self.counts.counters(),
             paths: self.paths.iter().map(Path::statistics).collect(),
         };
         self.receiver.count(&mut statistics.counters);

@@ -77,7 +77,7 @@ impl Association {
 
     /// Whether a user ever had anything of it.
     pub(crate) fn carried_data(&self) -> bool {
-        self.counters.messages_sent > 0 || self.receiver.has_received()
+        self.counts.messages_sent > 0 || self.receiver.has_received()
     }
 
     /// Drops what was received behind a hole and only reported in gap ack blocks, to make room for

@@ -40,6 +40,13 @@ enum PathTimer {
     Mtu,
 }
 
+fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 impl Timer {
     const ALL: [Self; 7] = [
         Self::Repeat,
@@ -58,6 +65,7 @@ impl PathTimer {
 
 impl Association {
     /// When a timer runs out, if it runs.
+    #[inline]
     fn deadline(&self, timer: Timer) -> Option<Instant> {
         match timer {
             Timer::Repeat => match &self.state {
@@ -79,6 +87,7 @@ impl Association {
     }
 
     /// The same for a timer of a path.
+    #[inline]
     fn path_deadline(&self, timer: PathTimer, index: usize) -> Option<Instant> {
         let path = &self.paths[index];
         match timer {
@@ -95,11 +104,16 @@ impl Association {
         if self.is_closed() {
             return None;
         }
-        let own = Timer::ALL.into_iter().filter_map(|timer| self.deadline(timer));
-        let of_paths = (0..self.paths.len()).flat_map(|index| {
-            PathTimer::ALL.into_iter().filter_map(move |timer| self.path_deadline(timer, index))
-        });
-        own.chain(of_paths).min()
+        let mut next = None;
+        for timer in Timer::ALL {
+            next = earliest(next, self.deadline(timer));
+        }
+        for index in 0..self.paths.len() {
+            for timer in PathTimer::ALL {
+                next = earliest(next, self.path_deadline(timer, index));
+            }
+        }
+        next
     }
 
     /// Does everything that is due.

@@ -288,10 +288,10 @@ impl Outstanding {
         self.unlink(tsn);
         let slot = self.slot(tsn);
         let (path, size, payload) = (usize::from(slot.path), slot.size(), slot.payload.len());
-        let packet = self.slot(tsn).packet;
+        let packet = slot.packet;
         let flight = &mut self.flights[path];
         flight.bytes -= size;
-        flight.packets.remove(packet, size);
+        flight.packets.remove(packet);
         self.payload_in_flight -= payload;
     }
 
@@ -301,7 +301,7 @@ impl Outstanding {
         let packet = slot.packet;
         let flight = &mut self.flights[path];
         flight.bytes += size;
-        flight.packets.add(packet, at, size);
+        flight.packets.add(packet, at);
         self.payload_in_flight += payload;
     }
 

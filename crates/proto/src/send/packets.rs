@@ -8,9 +8,7 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug)]
 struct Record {
     at: Instant,
-    /// Bytes of its chunks that are in flight, headers and padding included.
-    bytes: u32,
-    /// How many those are; 0: all were acknowledged or lost, or the packet left on another path.
+    /// Chunks that are in flight; 0: all were acknowledged or lost, or the packet left on another path.
     chunks: u16,
 }
 
@@ -20,17 +18,27 @@ pub(super) struct SentPackets {
     records: VecDeque<Record>,
     /// Number of the first one.
     first: u64,
-    /// Records that are not empty.
-    outstanding: usize,
 }
 
 impl SentPackets {
-    /// A chunk of `bytes` is in flight in packet `number`, which left at `at`.
-    pub(super) fn add(&mut self, number: u64, at: Instant, bytes: usize) {
+    /// A chunk is in flight in packet `number`, which left at `at`.
+    #[inline]
+    pub(super) fn add(&mut self, number: u64, at: Instant) {
+        let next = self.first + self.records.len() as u64;
+        if number == next && !self.records.is_empty() {
+            self.records.push_back(Record { at, chunks: 1 });
+        } else if let Some(last) = self.records.back_mut().filter(|_| number + 1 == next) {
+            last.chunks += 1;
+        } else {
+            self.add_elsewhere(number, at);
+        }
+    }
+
+    fn add_elsewhere(&mut self, number: u64, at: Instant) {
         if self.records.is_empty() {
             self.first = number;
         }
-        let empty = Record { at, bytes: 0, chunks: 0 };
+        let empty = Record { at, chunks: 0 };
         // One that the peer has taken back may be older than all that are known.
         while number < self.first {
             self.records.push_front(empty);
@@ -43,25 +51,25 @@ impl SentPackets {
         let record = &mut self.records[index];
         if record.chunks == 0 {
             record.at = at;
-            self.outstanding += 1;
         }
         record.chunks += 1;
-        record.bytes += bytes as u32;
     }
 
-    /// A chunk of `bytes` is no longer in flight.
-    pub(super) fn remove(&mut self, number: u64, bytes: usize) {
-        let index = number.checked_sub(self.first).map_or(usize::MAX, |index| index as usize);
+    /// A chunk of packet `number` is no longer in flight.
+    #[inline]
+    pub(super) fn remove(&mut self, number: u64) {
+        let index = number.wrapping_sub(self.first) as usize;
         let Some(record) = self.records.get_mut(index) else {
             debug_assert!(false, "packet {number} is not known");
             return;
         };
         record.chunks -= 1;
-        record.bytes -= bytes as u32;
-        if record.chunks > 0 {
-            return;
+        if record.chunks == 0 {
+            self.trim();
         }
-        self.outstanding -= 1;
+    }
+
+    fn trim(&mut self) {
         while self.records.front().is_some_and(|record| record.chunks == 0) {
             self.records.pop_front();
             self.first += 1;
@@ -89,21 +97,20 @@ impl SentPackets {
     /// Packets of which something is in flight.
     #[cfg(any(test, fuzzing))]
     pub(super) fn len(&self) -> usize {
-        self.outstanding
+        self.records.iter().filter(|record| record.chunks > 0).count()
     }
 
-    /// Recomputes what is kept beside the records.
+    /// Checks the records against so many chunks in flight.
     ///
     /// # Errors
-    /// What does not agree with so many `bytes` in flight.
+    /// What does not agree.
     #[cfg(any(test, feature = "invariants"))]
-    pub(super) fn check_invariants(&self, bytes: usize) -> Result<(), String> {
-        let sum: usize = self.records.iter().map(|record| record.bytes as usize).sum();
-        let outstanding = self.records.iter().filter(|record| record.chunks > 0).count();
-        let ends = [self.records.front(), self.records.back()];
-        if sum != bytes || outstanding != self.outstanding {
-            return Err(format!("{bytes} bytes in flight, by packets {sum} in {outstanding}"));
+    pub(super) fn check_invariants(&self, chunks: usize) -> Result<(), String> {
+        let sum: usize = self.records.iter().map(|record| usize::from(record.chunks)).sum();
+        if sum != chunks {
+            return Err(format!("{chunks} chunks in flight, by packets {sum}"));
         }
+        let ends = [self.records.front(), self.records.back()];
         if ends.into_iter().flatten().any(|record| record.chunks == 0) {
             return Err("the ring of packets ends with one that is not in flight".into());
         }
@@ -127,28 +134,28 @@ mod tests {
         assert_eq!((packets.oldest(), packets.len()), (None, 0));
         // Two chunks in packet 7; packet 8 leaves on another path.
         for (number, time) in [(7, 1), (7, 1), (9, 3), (10, 4)] {
-            packets.add(number, at(time), 100);
+            packets.add(number, at(time));
         }
         assert_eq!((packets.oldest(), packets.len()), (Some((7, at(1))), 3));
         assert_eq!((packets.sent_at(8), packets.sent_at(9)), (None, Some(at(3))));
-        packets.check_invariants(400).unwrap();
-        packets.remove(9, 100);
-        packets.remove(7, 100);
+        packets.check_invariants(4).unwrap();
+        packets.remove(9);
+        packets.remove(7);
         assert_eq!(packets.oldest(), Some((7, at(1))), "one of its chunks is in flight");
-        packets.remove(7, 100);
+        packets.remove(7);
         assert_eq!((packets.oldest(), packets.len()), (Some((10, at(4))), 1));
-        packets.remove(10, 100);
+        packets.remove(10);
         assert_eq!((packets.oldest(), packets.sent_at(10)), (None, None));
     }
 
     #[test]
     fn what_is_taken_back_may_be_older_than_all_others() {
         let mut packets = SentPackets::default();
-        packets.add(20, at(5), 100);
-        packets.add(17, at(9), 50);
+        packets.add(20, at(5));
+        packets.add(17, at(9));
         assert_eq!((packets.oldest(), packets.len()), (Some((17, at(9))), 2));
-        packets.check_invariants(150).unwrap();
-        packets.remove(17, 50);
+        packets.check_invariants(2).unwrap();
+        packets.remove(17);
         assert_eq!(packets.oldest(), Some((20, at(5))));
     }
 }

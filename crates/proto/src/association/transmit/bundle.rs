@@ -162,7 +162,7 @@ impl Association {
         if written.is_ok() {
             packet.set_flags(at, self.acknowledger.flags());
             if self.features.has(Features::NR_SACK) {
-                self.counters.nr_sacks_sent += 1;
+                self.counts.nr_sacks_sent += 1;
                 if !gaps.is_empty() {
                     mark!(NrSackRenegable);
                 }
@@ -170,7 +170,7 @@ impl Association {
             self.receiver.on_sack_sent(a_rwnd);
             // req: rfc9260 6.2 "Acknowledgements MUST be sent in SACK chunks"
             self.acknowledger.sent();
-            self.counters.sacks_sent += 1;
+            self.counts.sacks_sent += 1;
         }
     }
 }

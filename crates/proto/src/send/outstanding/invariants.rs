@@ -40,7 +40,7 @@ impl Outstanding {
                     bytes, flight.bytes
                 ));
             }
-            flight.packets.check_invariants(bytes)?;
+            flight.packets.check_invariants(in_flight.len())?;
             if held != flight.held {
                 return Err(format!("path {path}: {held} bytes held, kept {}", flight.held));
             }

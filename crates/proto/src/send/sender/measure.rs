@@ -27,7 +27,7 @@ impl Sender {
         let one = self.summary.lowest_packet == self.summary.highest_packet;
         let needless =
             one && self.summary.retransmitted_at.is_some_and(|again| sent + resolution < again);
-        self.counts.spurious += u64::from(needless);
+        self.counts.spurious += u32::from(needless);
         needless
     }
 

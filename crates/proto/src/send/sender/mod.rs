@@ -49,10 +49,10 @@ use crate::tsn;
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     taken_back: u64,
-    spurious: u64,
-    fast_recoveries: u64,
-    t3_timeouts: u64,
-    window_probes: u64,
+    spurious: u32,
+    fast_recoveries: u32,
+    t3_timeouts: u32,
+    window_probes: u32,
     lost: lose::Lost,
 }
 
@@ -377,10 +377,10 @@ impl Sender {
     pub(crate) fn count(&self, counters: &mut Counters) {
         let counts = &self.counts;
         counters.taken_back_chunks += counts.taken_back;
-        counters.spurious_retransmissions += counts.spurious;
-        counters.fast_recoveries += counts.fast_recoveries;
-        counters.t3_timeouts += counts.t3_timeouts;
-        counters.zero_window_probes += counts.window_probes;
+        counters.spurious_retransmissions += u64::from(counts.spurious);
+        counters.fast_recoveries += u64::from(counts.fast_recoveries);
+        counters.t3_timeouts += u64::from(counts.t3_timeouts);
+        counters.zero_window_probes += u64::from(counts.window_probes);
         counts.lost.count(counters);
     }
 
