@@ -24,4 +24,5 @@ pub mod stats;
 pub mod summary;
 pub mod timeout_model;
 pub mod tree;
-pub mod units;
+/// Quantities with their unit, as scenario files write them: `90 ms`, `10 Mb/s`, `4 MiB`, `3 %`.
+pub use anabranch_units as units;

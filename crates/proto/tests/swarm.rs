@@ -11,7 +11,15 @@ fn seed(seed: u64) -> Report {
 #[test]
 fn a_few_hundred_seeds() {
     let mut total = Report::default();
-    (0..300).for_each(|number| total.add(&seed(number)));
+    let mut reconnects = 0;
+    for number in 0..300 {
+        let report = seed(number);
+        reconnects = reconnects.max(report.reconnects);
+        total.add(&report);
+    }
+    // Both nodes connect again what fails; once they did so for each other's ends, too, so that there
+    // were twice as many associations each time, without end.
+    assert!((1..100).contains(&reconnects), "one run connected again {reconnects} times");
     println!("{total}");
     // The swarm is worth its time only if the faults and their remedies really occur.
     let occurred = [
@@ -53,37 +61,4 @@ fn the_same_seed_gives_the_same_bytes() {
         assert_eq!(first, second);
     }
     assert_ne!(seed(3).hash, seed(17).hash);
-}
-
-/// Seeds that failed once for what the judge had not thought of, and not the engine.
-#[test]
-fn seeds_that_were_judged_too_harshly() {
-    // A late cookie made an association without heartbeats, which looks for its path MTU for ever.
-    seed(1_016_428);
-    // A node begins a second association from the same port: its peer may not have noticed the
-    // first one's end.
-    seed(2_068_800);
-    // Both incarnations of a host began near the wrap of the TSNs, with equal ones.
-    seed(2_147_762);
-    // An ABORT for what came out of the blue overtook the SHUTDOWN COMPLETE.
-    seed(3_086_769);
-}
-
-/// Both nodes connect again what fails; once they did so for each other's ends, too, so that there
-/// were twice as many associations each time, without end.
-#[test]
-fn connecting_again_does_not_make_ever_more_associations() {
-    let report = seed(1_032_777);
-    assert!((1..100).contains(&report.reconnects), "{} connected again", report.reconnects);
-}
-
-/// Seeds that found faults of the engine.
-#[test]
-fn seeds_that_found_something() {
-    // A peer that lost its state in a collision: tests/peer, `setup`.
-    for number in [2_001_257, 2_007_794, 2_016_655, 2_035_649, 2_084_454, 2_097_059, 7_927, 3_402] {
-        seed(number);
-    }
-    // A SHUTDOWN ACK repeated on one dead path: tests/shutdown.
-    seed(2_000_671);
 }

@@ -51,6 +51,9 @@ fn what_there_is_not_is_named() {
     let cases = [
         ("--colour=blue", "t.pkt:1:1: no option --colour=blue"),
         ("--set=rto_min=5", "t.pkt:1:1: rto_min must be a time from 1 ns to 1 h, not '5'"),
+        // What FreeBSD calls otherwise is refused in the same words.
+        ("--sysctl=rto_min=0", "t.pkt:1:1: rto_min must be a time from 1 ns to 1 h, not '0 ms'"),
+        ("--sysctl=maxburst=5000000000", "'5000000000' is no number from 0 to 4294967295"),
         ("--profile=rfc1", "t.pkt:1:1: no profile rfc1"),
         ("+0 fork(3) = 0", "t.pkt:1:4: no call fork is known here"),
         ("+0 close(7) = 0", "t.pkt:1:4: there is no socket 7"),

@@ -1,5 +1,6 @@
 //! What a seed stands for.
 
+mod by_kind;
 mod policies;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -234,10 +235,8 @@ impl Options {
             }
             config
         });
-        let mut configs = [(); 2].map(|()| policies::association(d));
-        policies::potentially_failed(&mut Draw(Rng::stream(seed, 7829)), &mut configs);
+        let mut configs = [0, 1].map(|end| policies::association(seed, end));
         policies::multipath(&mut Draw(Rng::stream(seed, 6356)), &mut configs);
-        policies::acknowledgements(&mut Draw(Rng::stream(seed, 79)), &mut configs);
         let harsh = d.of(&[0, 1, 1, 2, 3]);
         let faults = Duration::from_millis(d.scale(500, 100_000));
         let links = pairs.iter().map(|pair| (*pair, link(d, harsh, faults))).collect();

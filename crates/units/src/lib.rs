@@ -6,6 +6,10 @@
 
 mod exact;
 mod instant;
+mod kind;
+mod quantity;
 
 pub use exact::{parse_size, parse_time, write_size, write_time};
 pub use instant::{Instant, nanos};
+pub use kind::Kind;
+pub use quantity::{Quantity, duration, write};

@@ -1,9 +1,8 @@
 //! What packetdrill and its scripts set: the flags of the interface, and lines of sysctl.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
 
-use anabranch_proto::{AssociationConfig, BurstControl, InitialCwnd, MtuConfig};
+use anabranch_proto::{AssociationConfig, MtuConfig};
 
 /// packetdrill's own address for IPv4.
 const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
@@ -48,9 +47,9 @@ pub(super) fn apply(config: &mut AssociationConfig, text: &str) {
         let Ok(value) = value.trim().trim_matches('"').parse::<u32>() else { continue };
         let name = name.trim();
         let before = config.clone();
-        set(config, name.rsplit('.').next().unwrap_or(name), value);
+        let known = config.set_sysctl(name.rsplit('.').next().unwrap_or(name), value);
         // Lines come in any order; one alone may be out of range until the next one.
-        if config.validate().is_err() && !name.contains("rto_") {
+        if known.is_err() || (config.validate().is_err() && !name.contains("rto_")) {
             *config = before;
         }
     }
@@ -59,27 +58,12 @@ pub(super) fn apply(config: &mut AssociationConfig, text: &str) {
         config.timers.rto_initial.clamp(config.timers.rto_min, config.timers.rto_max);
 }
 
-fn set(config: &mut AssociationConfig, name: &str, value: u32) {
-    let milliseconds = Duration::from_millis(value.into());
-    match name {
-        "rto_min" => config.timers.rto_min = milliseconds,
-        "rto_max" => config.timers.rto_max = milliseconds,
-        "rto_initial" => config.timers.rto_initial = milliseconds,
-        "delayed_sack_time" => config.acknowledging.sack_delay = milliseconds,
-        "sack_freq" => config.acknowledging.sack_frequency = value,
-        "heartbeat_interval" => config.timers.heartbeat_interval = Some(milliseconds),
-        "initial_cwnd" => config.congestion.initial_cwnd = InitialCwnd::Mtus(value),
-        "maxburst" if value == 0 => config.congestion.burst = BurstControl::Unlimited,
-        "maxburst" => config.congestion.burst = BurstControl::MaxBurst(value),
-        "init_rtx_max" => config.paths.max_init_retransmits = value,
-        "assoc_rtx_max" => config.paths.association_max_retrans = value,
-        "path_rtx_max" => config.paths.path_max_retrans = value,
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use anabranch_proto::BurstControl;
+
     use super::*;
 
     #[test]

@@ -45,8 +45,13 @@
 //! | `cut_at_s`, `repair_at_s` | when the link goes down and comes back; without repair for ever |
 //! | `cuts` | several of these: `[{ cut_at_s = 1, repair_at_s = 2 }, { cut_at_s = 9 }]` |
 //!
+//! `rate`, `queue`, `overhead`, `mtu`, `delay`, `jitter`, `loss`, `duplicate`, `reorder`, `reorder_delay`,
+//! `corrupt`, `cut_at` and `repair_at` stand for the keys with a unit in their names, and have it in their
+//! values: `rate = "2.5 Mb/s"`, `queue = "50 packets"` or `"64 KiB"`, `delay = "40 ms"`, `loss = "1 %"`.
+//!
 //! Percentages may have fractions. Times of cuts count from the start of the driver's clock.
 
+mod quantities;
 mod schema;
 
 use std::net::IpAddr;

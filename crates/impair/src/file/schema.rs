@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::quantities::Text;
 use super::{Direction, FileError, ImpairmentFile, PathEntry};
 use crate::{Cut, Discipline, GilbertElliott, LinkConfig, Loss, Pattern, Probability, QueueLimit};
 
@@ -30,34 +31,48 @@ struct RawFile {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawPath {
+pub(super) struct RawPath {
     name: Option<String>,
     local: Option<IpAddr>,
     remote: Option<IpAddr>,
     direction: Option<Direction>,
-    rate_kbit: Option<Spanned<f64>>,
-    rate_mbit: Option<Spanned<f64>>,
-    queue_packets: Option<Spanned<u64>>,
-    queue_bytes: Option<Spanned<u64>>,
-    overhead_bytes: Option<Spanned<u64>>,
-    mtu_bytes: Option<Spanned<u64>>,
+    pub(super) rate_kbit: Option<Spanned<f64>>,
+    pub(super) rate_mbit: Option<Spanned<f64>>,
+    pub(super) queue_packets: Option<Spanned<u64>>,
+    pub(super) queue_bytes: Option<Spanned<u64>>,
+    pub(super) overhead_bytes: Option<Spanned<u64>>,
+    pub(super) mtu_bytes: Option<Spanned<u64>>,
     mtu_blackhole: Option<Spanned<bool>>,
-    delay_ms: Option<Spanned<f64>>,
-    jitter_ms: Option<Spanned<f64>>,
+    pub(super) delay_ms: Option<Spanned<f64>>,
+    pub(super) jitter_ms: Option<Spanned<f64>>,
     keep_order: Option<Spanned<bool>>,
-    loss_percent: Option<Spanned<f64>>,
+    pub(super) loss_percent: Option<Spanned<f64>>,
     loss_burst_packets: Option<Spanned<f64>>,
     gilbert_elliott: Option<Spanned<RawGilbertElliott>>,
     lose_packets: Option<Spanned<Vec<u64>>>,
     loss_pattern: Option<Spanned<String>>,
     loss_pattern_repeat: Option<Spanned<bool>>,
-    duplicate_percent: Option<Spanned<f64>>,
-    reorder_percent: Option<Spanned<f64>>,
-    reorder_delay_ms: Option<Spanned<f64>>,
-    corrupt_percent: Option<Spanned<f64>>,
-    cut_at_s: Option<Spanned<f64>>,
-    repair_at_s: Option<Spanned<f64>>,
+    pub(super) duplicate_percent: Option<Spanned<f64>>,
+    pub(super) reorder_percent: Option<Spanned<f64>>,
+    pub(super) reorder_delay_ms: Option<Spanned<f64>>,
+    pub(super) corrupt_percent: Option<Spanned<f64>>,
+    pub(super) cut_at_s: Option<Spanned<f64>>,
+    pub(super) repair_at_s: Option<Spanned<f64>>,
     cuts: Option<Spanned<Vec<Spanned<RawCut>>>>,
+    // The same with their units as texts.
+    pub(super) rate: Text,
+    pub(super) queue: Text,
+    pub(super) overhead: Text,
+    pub(super) mtu: Text,
+    pub(super) delay: Text,
+    pub(super) jitter: Text,
+    pub(super) loss: Text,
+    pub(super) duplicate: Text,
+    pub(super) reorder: Text,
+    pub(super) reorder_delay: Text,
+    pub(super) corrupt: Text,
+    pub(super) cut_at: Text,
+    pub(super) repair_at: Text,
 }
 
 #[derive(Deserialize)]
@@ -77,14 +92,14 @@ struct RawCut {
 }
 
 /// What is wrong, and with which bytes of the text.
-struct Problem {
+pub(super) struct Problem {
     span: Range<usize>,
     reason: String,
 }
 
-type Checked<V> = Result<V, Problem>;
+pub(super) type Checked<V> = Result<V, Problem>;
 
-fn problem<V>(span: Range<usize>, reason: impl Into<String>) -> Checked<V> {
+pub(super) fn problem<V>(span: Range<usize>, reason: impl Into<String>) -> Checked<V> {
     let reason = reason.into();
     Err(Problem { span, reason })
 }
@@ -123,7 +138,8 @@ fn line_of(text: &str, offset: usize) -> usize {
 }
 
 impl RawPath {
-    fn check(self, span: &Range<usize>) -> Checked<PathEntry> {
+    fn check(mut self, span: &Range<usize>) -> Checked<PathEntry> {
+        self.take_quantities()?;
         let (share, delay) = (&self.reorder_percent, &self.reorder_delay_ms);
         needs("reorder_percent", share, "reorder_delay_ms", delay.is_some())?;
         needs("reorder_delay_ms", delay, "reorder_percent", share.is_some())?;
@@ -340,7 +356,7 @@ fn is_true(value: &Option<Spanned<bool>>) -> bool {
 }
 
 /// Refuses two keys of which only one may be given.
-fn exclusive<A, B>(
+pub(super) fn exclusive<A, B>(
     first: &str,
     a: &Option<Spanned<A>>,
     second: &str,

@@ -17,6 +17,43 @@ fn config(keys: &str) -> LinkConfig {
 }
 
 #[test]
+fn a_value_may_have_its_unit() {
+    let with_units = r#"
+        rate = "2.5 Mb/s"
+        queue = "64 kB"
+        overhead = "28 B"
+        mtu = "1500 B"
+        delay = "250us"
+        jitter = "5 ms"
+        loss = "0.1 %"
+        duplicate = "2 %"
+        reorder = "3%"
+        reorder_delay = "0.01 s"
+        corrupt = "4 %"
+        cut_at = "1500 ms"
+        repair_at = "1 min"
+        "#;
+    let plain = r#"
+        rate_kbit = 2500
+        queue_bytes = 64_000
+        overhead_bytes = 28
+        mtu_bytes = 1500
+        delay_ms = 0.25
+        jitter_ms = 5
+        loss_percent = 0.1
+        duplicate_percent = 2
+        reorder_percent = 3
+        reorder_delay_ms = 10
+        corrupt_percent = 4
+        cut_at_s = 1.5
+        repair_at_s = 60
+        "#;
+    assert_eq!(config(with_units), config(plain));
+    let packets = config("rate = '1 Gb/s'\nqueue = '50 packets'");
+    assert_eq!(packets, config("rate_mbit = 1000\nqueue_packets = 50"));
+}
+
+#[test]
 fn every_key_is_read() {
     let file = read(
         r#"
@@ -142,6 +179,14 @@ fn mistakes_are_refused_with_line_and_reason() {
         ("#\n[[path]]\nmtu_bytes = 68\noverhead_bytes = 68", 2, "leaves no room"),
         ("[[path]]\ndelay_ms = -1", 2, "delay_ms = -1 is outside 0 to 3600000"),
         ("[[path]]\ndelay_ms = 3600001", 2, "outside 0 to 3600000"),
+        ("[[path]]\ndelay = '2 h'", 2, "delay is \"2 h\", outside 0 ns to 1 h"),
+        ("[[path]]\ndelay = '5'", 2, "and not a time with its unit"),
+        ("[[path]]\ndelay = 5", 2, "invalid type"),
+        ("[[path]]\nloss = '101 %'", 2, "loss is \"101 %\", outside 0 % to 100 %"),
+        ("[[path]]\nmtu = '0.5 kB'\nmtu_bytes = 7", 2, "give only one"),
+        ("[[path]]\noverhead = '1.5 B'", 2, "overhead is no whole number"),
+        ("[[path]]\nrate = '1 Mb/s'\nqueue = '1.5 packets'", 3, "queue is no whole number"),
+        ("[[path]]\nqueue = '1 packet'", 2, "without a rate"),
         ("[[path]]\ndelay_ms = nan", 2, "delay_ms = NaN"),
         ("[[path]]\njitter_ms = inf", 2, "jitter_ms = inf"),
         ("[[path]]\ndelay_ms = '5'", 2, "invalid type"),

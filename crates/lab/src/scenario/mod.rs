@@ -405,6 +405,18 @@ series = "policy"
         }
     }
 
+    /// The engine's sentence, as on the command line and in packet scripts.
+    #[test]
+    fn options_out_of_range_are_refused_in_the_engines_words() {
+        for (key, value, sentence) in [
+            ("association.rto_min", "0 s", "rto_min must be a time from 1 ns to 1 h, not '0 s'"),
+            ("association.har", "maybe", "heartbeat_after_rto must be on or off, not 'maybe'"),
+        ] {
+            let error = read(&text(), &[(key, value)]).unwrap_err();
+            assert!(error.reason.contains(sentence), "{error:?}");
+        }
+    }
+
     #[test]
     fn mistakes_are_refused_with_line_and_reason() {
         let cases = [

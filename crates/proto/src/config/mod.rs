@@ -7,6 +7,7 @@
 mod by_name;
 mod endpoint;
 mod profiles;
+mod sysctl;
 
 use std::fmt;
 

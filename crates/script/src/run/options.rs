@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use anabranch_proto::config::{InitialCwnd, OutOfTheBlue, Routes, units};
-use anabranch_proto::{AssociationConfig, BurstControl, Encapsulation, EndpointConfig, MtuConfig};
+use anabranch_proto::config::{OutOfTheBlue, Routes, SetError, units};
+use anabranch_proto::{AssociationConfig, Encapsulation, EndpointConfig, MtuConfig};
 
 use crate::failure::{Failure, Place};
 use crate::read::{Action, Script, ScriptOption};
@@ -131,30 +131,20 @@ impl Options {
 
     /// A setting of the hosts for which the public suites are written.
     fn sysctl(&mut self, place: &Place, name: &str, value: &str) -> Result<(), Failure> {
-        let milliseconds = || number(place, value).map(Duration::from_millis);
-        let config = &mut self.association;
-        match name {
-            "rto_min" => config.timers.rto_min = milliseconds()?,
-            "rto_max" => config.timers.rto_max = milliseconds()?,
-            "rto_initial" => config.timers.rto_initial = milliseconds()?,
-            "delayed_sack_time" => config.acknowledging.sack_delay = milliseconds()?,
-            "sack_freq" => config.acknowledging.sack_frequency = number(place, value)? as u32,
-            "maxburst" if value == "0" => config.congestion.burst = BurstControl::Unlimited,
-            "maxburst" => {
-                config.congestion.burst = BurstControl::MaxBurst(number(place, value)? as u32);
-            }
-            "initial_cwnd" => {
-                config.congestion.initial_cwnd = InitialCwnd::Mtus(number(place, value)? as u32);
-            }
-            "heartbeat_interval" => config.timers.heartbeat_interval = Some(milliseconds()?),
-            // What is switched off is not there to be switched off.
-            name if name.ends_with("_enable") && value == "0" => {}
-            _ => {
-                let message = format!("the setting {name}={value} has no meaning here");
-                return Err(Failure::script(place, message));
-            }
+        // What is switched off is not there to be switched off.
+        if name.ends_with("_enable") && value == "0" {
+            return Ok(());
         }
-        Ok(())
+        let number = value.parse().map_err(|_| {
+            Failure::script(place, format!("'{value}' is no number from 0 to {}", u32::MAX))
+        })?;
+        self.association.set_sysctl(name, number).map_err(|error| {
+            let message = match error {
+                SetError::Unknown(_) => format!("the setting {name}={value} has no meaning here"),
+                error => error.to_string(),
+            };
+            Failure::script(place, message)
+        })
     }
 }
 
