@@ -20,7 +20,7 @@ use crate::failure::{Failure, complain};
 use crate::impairment;
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, refuse};
-use crate::report::{PathEvent, PathReport, SctpPath};
+use crate::report::{Figures, PathEvent, PathReport, SctpPath};
 use crate::zone;
 
 /// How long a graceful end may stand still before the association is aborted.
@@ -323,30 +323,11 @@ impl Watch {
 /// The paths of an association, for a report.
 pub(crate) fn paths(statistics: &Statistics) -> Vec<PathReport> {
     let report = statistics.paths.iter().enumerate().map(|(index, path)| PathReport {
-        local: path.local,
-        remote: path.remote,
-        state: path.state.to_string(),
         primary: index == statistics.primary,
-        bytes_received: path.bytes_received,
-        bytes_sent: path.bytes_sent,
-        sctp: Some(SctpPath {
-            packets_received: path.packets_received,
-            packets_sent: path.packets_sent,
-            data_bytes_received: path.data_bytes_received,
-            data_bytes_sent: path.data_bytes_sent,
-            data_packets_sent: path.data_packets_sent,
-            data_chunks_sent: path.data_chunks_sent,
-            retransmitted_chunks: path.retransmitted_chunks,
-            t3_timeouts: path.t3_timeouts,
-            timeout_runs: path.timeout_runs,
-            error_count: path.error_count,
-            loss: path.loss,
-            srtt_seconds: path.srtt.map(|srtt| srtt.as_secs_f64()),
-            rto_seconds: path.rto.as_secs_f64(),
-            cwnd: path.cwnd,
-            mtu: path.mtu,
+        figures: Figures::Sctp(Box::new(SctpPath {
+            statistics: *path,
             unverified: unverified(path).map(str::to_owned),
-        }),
+        })),
     });
     report.collect()
 }

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::control::{AssociationView, View};
+use anabranch::PathState;
+
 use crate::report::PathReport;
 
 /// One metric: its name, its kind, what it means, and its samples with their labels.
@@ -98,8 +100,8 @@ fn paths(views: &[View]) -> Vec<Metric> {
                         "{},association=\"{}\",local=\"{}\",remote=\"{}\"",
                         of_endpoint(view),
                         association.id,
-                        path.local,
-                        path.remote
+                        path.ends().0,
+                        path.ends().1
                     );
                     samples.extend(of(path).map(|value| (labels, value)));
                 }
@@ -109,31 +111,31 @@ fn paths(views: &[View]) -> Vec<Metric> {
     };
     vec![
         metric("anabranch_path_active", "gauge", "1 if the path is active, else 0.", |path| {
-            Some(f64::from(u8::from(path.state == "active")))
+            Some(f64::from(u8::from(path.state() == PathState::Active)))
         }),
         metric("anabranch_path_bytes_sent_total", "counter", "Bytes of packets sent.", |path| {
-            Some(path.bytes_sent as f64)
+            Some(path.bytes().1 as f64)
         }),
         metric(
             "anabranch_path_bytes_received_total",
             "counter",
             "Bytes of packets received.",
-            |p| Some(p.bytes_received as f64),
+            |p| Some(p.bytes().0 as f64),
         ),
         metric(
             "anabranch_path_retransmitted_chunks_total",
             "counter",
             "DATA chunks sent again.",
-            |p| Some(p.sctp.as_ref()?.retransmitted_chunks as f64),
+            |p| Some(p.sctp()?.retransmitted_chunks as f64),
         ),
         metric("anabranch_path_t3_timeouts_total", "counter", "Expiries of T3-rtx.", |path| {
-            Some(path.sctp.as_ref()?.t3_timeouts as f64)
+            Some(path.sctp()?.t3_timeouts as f64)
         }),
         metric("anabranch_path_srtt_seconds", "gauge", "Smoothed round-trip time.", |path| {
-            path.sctp.as_ref()?.srtt_seconds
+            Some(path.sctp()?.srtt?.as_secs_f64())
         }),
         metric("anabranch_path_cwnd_bytes", "gauge", "Congestion window.", |path| {
-            Some(path.sctp.as_ref()?.cwnd as f64)
+            Some(path.sctp()?.cwnd as f64)
         }),
     ]
 }
@@ -141,6 +143,7 @@ fn paths(views: &[View]) -> Vec<Metric> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Figures;
 
     /// As the format has it: a name, labels in braces with quotes, a number.
     fn is_sample(line: &str) -> bool {
@@ -159,6 +162,10 @@ mod tests {
 
     #[test]
     fn every_line_is_of_the_format() {
+        let mut path = PathReport::tcp([10, 0, 0, 1].into(), "2001:db8::1".parse().unwrap());
+        if let Figures::Tcp(tcp) = &mut path.figures {
+            (tcp.bytes_received, tcp.bytes_sent) = (8, 9);
+        }
         let view = View {
             process: 7,
             udp_port: 9899,
@@ -183,15 +190,7 @@ mod tests {
                 receive_buffer_used: 0,
                 nr_sack: false,
                 sender: Default::default(),
-                paths: vec![PathReport {
-                    local: [10, 0, 0, 1].into(),
-                    remote: "2001:db8::1".parse().unwrap(),
-                    state: "active".into(),
-                    primary: true,
-                    bytes_received: 8,
-                    bytes_sent: 9,
-                    sctp: None,
-                }],
+                paths: vec![path],
             }],
         };
         let text = text(&[view]);

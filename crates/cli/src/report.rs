@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use anabranch::{PathState, PathStatistics};
 use anabranch_http::StreamTotals;
 use serde::{Deserialize, Serialize};
 
@@ -14,44 +15,40 @@ const SHOWN: usize = 32;
 /// One path: a pair of addresses.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct PathReport {
-    pub(crate) local: IpAddr,
-    pub(crate) remote: IpAddr,
-    /// `unconfirmed`, `active`, `potentially-failed` or `inactive`; TCP knows `active` only.
-    pub(crate) state: String,
     /// New data goes here.
     pub(crate) primary: bool,
-    /// SCTP: bytes of packets, from the common header on. TCP: bytes of the streams.
-    pub(crate) bytes_received: u64,
-    pub(crate) bytes_sent: u64,
-    /// What only SCTP tells.
     #[serde(flatten)]
-    pub(crate) sctp: Option<SctpPath>,
+    pub(crate) figures: Figures,
 }
 
-/// What SCTP knows about a path.
+/// What a transport knows about a path.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Figures {
+    Sctp(Box<SctpPath>),
+    Tcp(TcpPath),
+}
+
+/// What SCTP knows: all that the engine tells, by its names.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct SctpPath {
-    pub(crate) packets_received: u64,
-    pub(crate) packets_sent: u64,
-    pub(crate) data_bytes_received: u64,
-    pub(crate) data_bytes_sent: u64,
-    pub(crate) data_packets_sent: u64,
-    pub(crate) data_chunks_sent: u64,
-    pub(crate) retransmitted_chunks: u64,
-    pub(crate) t3_timeouts: u64,
-    /// Second, third, fourth and fifth expiries in a row.
-    pub(crate) timeout_runs: [u16; 4],
-    /// Errors in a row now.
-    pub(crate) error_count: u32,
-    /// Estimated share of packets lost on the way to the peer.
-    pub(crate) loss: Option<f64>,
-    pub(crate) srtt_seconds: Option<f64>,
-    pub(crate) rto_seconds: f64,
-    pub(crate) cwnd: usize,
-    pub(crate) mtu: u16,
+    #[serde(flatten)]
+    pub(crate) statistics: PathStatistics,
     /// Why nobody knows whether the path leads to the peer; `None` once the peer has answered on it.
     #[serde(default)]
     pub(crate) unverified: Option<String>,
+}
+
+/// What TCP knows.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct TcpPath {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+    /// Always active.
+    pub(crate) state: PathState,
+    /// Bytes of the streams.
+    pub(crate) bytes_received: u64,
+    pub(crate) bytes_sent: u64,
 }
 
 /// One stream.
@@ -187,7 +184,7 @@ impl Traffic {
     }
 
     fn table_of_paths(&self) -> String {
-        let sctp = self.paths.iter().any(|path| path.sctp.is_some());
+        let sctp = self.paths.iter().any(|path| path.sctp().is_some());
         let (received, sent) = self.totals();
         // Acknowledgements alone are no direction of their own.
         let shown = [received >= sent / 16, sent >= received / 16, sctp, sctp];
@@ -196,7 +193,7 @@ impl Traffic {
         let mut rows = vec![["path", "state"].map(str::to_owned).to_vec()];
         rows[0].extend(pick(heading.map(str::to_owned)).map(|(cell, _)| cell));
         rows.extend(self.paths.iter().map(|path| {
-            let mut row = vec![format!("{} -> {}", path.local, path.remote), path.short_state()];
+            let mut row = vec![path.name(), path.short_state()];
             row.extend(pick(path.figures()).map(|(cell, _)| cell));
             row
         }));
@@ -217,42 +214,89 @@ impl Traffic {
     /// The peer's primary address.
     pub(crate) fn peer(&self) -> Option<String> {
         let primary = self.paths.iter().find(|path| path.primary).or(self.paths.first());
-        primary.map(|path| path.remote.to_string())
+        primary.map(|path| path.ends().1.to_string())
     }
 
     /// Bytes received and sent on all paths.
     pub(crate) fn totals(&self) -> (u64, u64) {
-        self.paths.iter().fold((0, 0), |(received, sent), path| {
-            (received + path.bytes_received, sent + path.bytes_sent)
-        })
+        self.paths
+            .iter()
+            .map(PathReport::bytes)
+            .fold((0, 0), |sum, (received, sent)| (sum.0 + received, sum.1 + sent))
     }
 }
 
 impl PathReport {
+    /// A path over which nothing has gone yet, of TCP.
+    pub(crate) fn tcp(local: IpAddr, remote: IpAddr) -> Self {
+        let (state, bytes_received, bytes_sent) = (PathState::Active, 0, 0);
+        let tcp = TcpPath { local, remote, state, bytes_received, bytes_sent };
+        Self { primary: false, figures: Figures::Tcp(tcp) }
+    }
+
+    /// What SCTP knows about it.
+    pub(crate) fn sctp(&self) -> Option<&PathStatistics> {
+        match &self.figures {
+            Figures::Sctp(path) => Some(&path.statistics),
+            Figures::Tcp(_) => None,
+        }
+    }
+
+    /// Local and remote address.
+    pub(crate) fn ends(&self) -> (IpAddr, IpAddr) {
+        match &self.figures {
+            Figures::Sctp(path) => (path.statistics.local, path.statistics.remote),
+            Figures::Tcp(path) => (path.local, path.remote),
+        }
+    }
+
+    /// Its addresses, for a person.
+    pub(crate) fn name(&self) -> String {
+        let (local, remote) = self.ends();
+        format!("{local} -> {remote}")
+    }
+
+    pub(crate) fn state(&self) -> PathState {
+        match &self.figures {
+            Figures::Sctp(path) => path.statistics.state,
+            Figures::Tcp(path) => path.state,
+        }
+    }
+
+    /// Bytes received and sent. SCTP: of packets, from the common header on. TCP: of the streams.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        match &self.figures {
+            Figures::Sctp(path) => (path.statistics.bytes_received, path.statistics.bytes_sent),
+            Figures::Tcp(path) => (path.bytes_received, path.bytes_sent),
+        }
+    }
+
     /// The path and why it could not be verified.
     fn unverified(&self) -> Option<String> {
-        let why = self.sctp.as_ref()?.unverified.as_ref()?;
-        Some(format!("{} -> {} ({why})", self.local, self.remote))
+        match &self.figures {
+            Figures::Sctp(path) => Some(format!("{} ({})", self.name(), path.unverified.as_ref()?)),
+            Figures::Tcp(_) => None,
+        }
     }
 
     /// The state, in which 'active' goes without saying of the primary path.
     pub(crate) fn short_state(&self) -> String {
-        match (self.primary, self.state.as_str()) {
-            (true, "active") => "primary".to_owned(),
+        match (self.primary, self.state()) {
+            (true, PathState::Active) => "primary".to_owned(),
             (true, state) => format!("{state}, primary"),
-            (false, state) => state.to_owned(),
+            (false, state) => state.to_string(),
         }
     }
 
     /// Bytes in and out, what was retransmitted, and the round-trip time.
     fn figures(&self) -> [String; 4] {
-        let sctp = self.sctp.as_ref();
-        let rtt = sctp.and_then(|sctp| sctp.srtt_seconds);
+        let (received, sent) = self.bytes();
+        let rtt = self.sctp().and_then(|sctp| sctp.srtt);
         [
-            grouped(self.bytes_received),
-            grouped(self.bytes_sent),
-            sctp.map_or(String::new(), |sctp| grouped(sctp.retransmitted_chunks)),
-            rtt.map_or("-".to_owned(), |s| format!("{:.2} ms", s * 1e3)),
+            grouped(received),
+            grouped(sent),
+            self.sctp().map_or(String::new(), |sctp| grouped(sctp.retransmitted_chunks)),
+            rtt.map_or("-".to_owned(), |rtt| format!("{:.2} ms", rtt.as_secs_f64() * 1e3)),
         ]
     }
 }
@@ -281,17 +325,36 @@ mod tests {
         StreamReport { id, transactions: 1, bytes_received: 2000, bytes_sent: 30 }
     }
 
+    /// What 'inspect' reads of another process, and what whoever reads JSON may rely on.
+    #[test]
+    fn a_path_of_sctp_is_what_the_engine_tells_and_comes_back_whole() {
+        let json = serde_json::json!({
+            "local": "10.0.0.1", "remote": "10.0.0.2", "remote_udp_port": 9899,
+            "state": "potentially-failed", "primary": true, "verified": false, "disowned": false,
+            "unverified": "no answer yet", "srtt_seconds": 0.25, "rttvar_seconds": 0.125,
+            "rto_seconds": 1.0, "cwnd": 4404, "ssthresh": 65536, "flight": 1200, "mtu": 1500,
+            "error_count": 2, "loss": 0.5, "packets_sent": 7, "bytes_sent": 9000,
+            "packets_received": 6, "bytes_received": 300, "data_packets_sent": 5,
+            "data_chunks_sent": 5, "data_bytes_sent": 6000, "data_bytes_received": 0,
+            "retransmitted_chunks": 1, "t3_timeouts": 1, "longest_timeout_run": 1,
+            "timeout_runs": [1, 0, 0, 0], "heartbeats_sent": 3, "heartbeats_acked": 2,
+            "ecn_ce_received": 0,
+        });
+        let path: PathReport = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(path.short_state(), "potentially-failed, primary");
+        assert_eq!(path.unverified().unwrap(), "10.0.0.1 -> 10.0.0.2 (no answer yet)");
+        assert_eq!(path.sctp().unwrap().srtt.unwrap().as_millis(), 250);
+        assert_eq!((path.bytes(), path.figures()[3].as_str()), ((300, 9000), "250.00 ms"));
+        assert_eq!(serde_json::to_value(&path).unwrap(), json);
+    }
+
     #[test]
     fn tables_name_paths_and_streams() {
-        let path = PathReport {
-            local: [127, 0, 0, 1].into(),
-            remote: [127, 0, 0, 2].into(),
-            state: "active".into(),
-            primary: true,
-            bytes_received: 2000,
-            bytes_sent: 30,
-            sctp: None,
-        };
+        let mut path = PathReport::tcp([127, 0, 0, 1].into(), [127, 0, 0, 2].into());
+        path.primary = true;
+        if let Figures::Tcp(tcp) = &mut path.figures {
+            (tcp.bytes_received, tcp.bytes_sent) = (2000, 30);
+        }
         let event =
             |seconds, event: &str, ordinary| PathEvent { seconds, event: event.into(), ordinary };
         let traffic = Traffic {

@@ -57,6 +57,8 @@ pub use policy::informed::padhye_throughput;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use send::ring_model::check as check_ring;
-pub use stats::{Blocked, Blocking, Counters, PathStatistics, RetransmissionQueue, Statistics};
+pub use stats::{
+    Blocked, Blocking, Counters, PathStatistics, PathTotals, RetransmissionQueue, Statistics,
+};
 pub use tag_mark::TagMark;
 pub use time::Instant;

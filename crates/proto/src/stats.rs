@@ -1,7 +1,13 @@
 //! Counters and gauges that a driver may read at any time.
 
+#[cfg(feature = "serde")]
+mod seconds;
+mod totals;
+
 use std::net::IpAddr;
 use std::time::Duration;
+
+pub use totals::PathTotals;
 
 use crate::event::{AssociationState, PathState};
 use crate::features::Features;
@@ -57,6 +63,7 @@ pub struct RetransmissionQueue {
     /// only.
     pub acknowledged_share: f64,
     /// The time with something in it, until it changed last.
+    #[cfg_attr(feature = "serde", serde(rename = "time_seconds", with = "seconds"))]
     pub time: Duration,
     /// RtxQ_Util (nat 3.4.2): the mean over that time of the share of the queue that is necessary,
     /// 0 to 1. What the peer has acknowledged by gap ack blocks counts as not necessary, as it is
@@ -65,6 +72,7 @@ pub struct RetransmissionQueue {
     /// The part of `time` in loss recovery (nat 3.4.3): from an acknowledgement with gap ack blocks
     /// to one without that moves the cumulative TSN. Where the network reorders, as several paths
     /// at once do, that is no loss recovery.
+    #[cfg_attr(feature = "serde", serde(rename = "recovery_time_seconds", with = "seconds"))]
     pub recovery_time: Duration,
     /// RtxQ_Util_L (nat 3.4.3): `utilization` over `recovery_time`; `None` without any.
     pub recovery_utilization: Option<f64>,
@@ -90,12 +98,15 @@ pub struct Blocked {
     /// How often.
     pub times: u64,
     /// For how long in sum.
+    #[cfg_attr(feature = "serde", serde(rename = "time_seconds", with = "seconds"))]
     pub time: Duration,
     /// For how long of it losses were being recovered from, as
     /// [`recovery_time`](RetransmissionQueue::recovery_time) tells it: p of nrsack 5.2.
+    #[cfg_attr(feature = "serde", serde(rename = "in_recovery_seconds", with = "seconds"))]
     pub in_recovery: Duration,
     /// The sum of those times into which an expiry of T3-rtx fell, or which began before all that
     /// was outstanding at one was acknowledged (nat figure 4.16).
+    #[cfg_attr(feature = "serde", serde(rename = "with_timeouts_seconds", with = "seconds"))]
     pub with_timeouts: Duration,
 }
 
@@ -151,7 +162,7 @@ pub struct Counters {
 
 /// One path.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct PathStatistics {
     /// Local address.
@@ -168,10 +179,13 @@ pub struct PathStatistics {
     /// (NAT) on the way shows the peer another address than it was told.
     pub disowned: bool,
     /// Smoothed round-trip time; `None` before the first measurement.
+    #[cfg_attr(feature = "serde", serde(rename = "srtt_seconds", with = "seconds::option"))]
     pub srtt: Option<Duration>,
     /// Its variation.
+    #[cfg_attr(feature = "serde", serde(rename = "rttvar_seconds", with = "seconds"))]
     pub rttvar: Duration,
     /// Retransmission timeout.
+    #[cfg_attr(feature = "serde", serde(rename = "rto_seconds", with = "seconds"))]
     pub rto: Duration,
     /// Congestion window in bytes.
     pub cwnd: usize,

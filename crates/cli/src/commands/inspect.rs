@@ -220,10 +220,10 @@ fn paths_text(paths: &[PathReport], wide: bool) -> String {
     };
     let mut rows = vec![heading.iter().map(ToString::to_string).collect()];
     rows.extend(paths.iter().map(|path| {
-        let mut row = vec![format!("{} -> {}", path.local, path.remote), path.short_state()];
-        if let Some(sctp) = &path.sctp {
-            let rtt = sctp.srtt_seconds.map_or("-".to_owned(), time);
-            let (received, sent) = (grouped(path.bytes_received), grouped(path.bytes_sent));
+        let mut row = vec![path.name(), path.short_state()];
+        if let Some(sctp) = path.sctp() {
+            let rtt = sctp.srtt.map_or("-".to_owned(), |srtt| time(srtt.as_secs_f64()));
+            let (received, sent) = (grouped(sctp.bytes_received), grouped(sctp.bytes_sent));
             if wide {
                 row.extend([
                     grouped(sctp.error_count.into()),

@@ -92,7 +92,7 @@ impl Lines {
                 text.push_str(&format!("{:>12}{rate:>11.1}", short(bytes)));
             }
         }
-        let resent: u64 = interval.paths.iter().map(|path| path.retransmitted_chunks).sum();
+        let resent: u64 = interval.paths.iter().map(|path| path.totals.retransmitted_chunks).sum();
         text.push_str(&format!("{resent:>9}"));
         text
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anabranch::Association;
+use anabranch::{Association, PathTotals};
 use serde::Serialize;
 
 use super::latency::{Latency, LatencyReport};
@@ -142,21 +142,9 @@ pub(crate) struct PathInterval {
     pub(crate) potentially_failed: u64,
     /// Of these, those that send new data to it.
     pub(crate) primary: u64,
-    /// Bytes of packets in the interval, from the common header on.
-    pub(crate) bytes_sent: u64,
-    pub(crate) bytes_received: u64,
-    /// User bytes in the interval, those sent again included.
-    pub(crate) data_bytes_sent: u64,
-    pub(crate) data_bytes_received: u64,
-    /// Packets with data and DATA chunks sent in the interval, those sent again included.
-    pub(crate) data_packets_sent: u64,
-    pub(crate) data_chunks_sent: u64,
-    /// DATA chunks sent again in the interval.
-    pub(crate) retransmitted_chunks: u64,
-    /// Expiries of T3-rtx in the interval.
-    pub(crate) t3_timeouts: u64,
-    /// Second, third, fourth and fifth expiries in a row in the interval.
-    pub(crate) timeout_runs: [u64; 4],
+    /// What was counted in the interval.
+    #[serde(flatten)]
+    pub(crate) totals: PathTotals,
     /// Congestion window and bytes in flight at the interval's end, added up.
     pub(crate) cwnd: u64,
     pub(crate) flight: u64,
@@ -202,7 +190,7 @@ struct Look {
     seconds: f64,
     associations: usize,
     totals: Totals,
-    counters: BTreeMap<(IpAddr, IpAddr), Counters>,
+    counters: BTreeMap<(IpAddr, IpAddr), PathTotals>,
     /// Paths of the open associations, as they are.
     gauges: BTreeMap<(IpAddr, IpAddr), PathInterval>,
 }
@@ -213,50 +201,6 @@ struct Last {
     look: Look,
     /// What went over the associations that have left.
     gone: Look,
-}
-
-/// Counters of a path, which only grow.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    bytes_sent: u64,
-    bytes_received: u64,
-    data_bytes_sent: u64,
-    data_bytes_received: u64,
-    data_packets_sent: u64,
-    data_chunks_sent: u64,
-    retransmitted_chunks: u64,
-    t3_timeouts: u64,
-    timeout_runs: [u64; 4],
-}
-
-impl Counters {
-    fn of(path: &anabranch::PathStatistics) -> Self {
-        Self {
-            bytes_sent: path.bytes_sent,
-            bytes_received: path.bytes_received,
-            data_bytes_sent: path.data_bytes_sent,
-            data_bytes_received: path.data_bytes_received,
-            data_packets_sent: path.data_packets_sent,
-            data_chunks_sent: path.data_chunks_sent,
-            retransmitted_chunks: path.retransmitted_chunks,
-            t3_timeouts: path.t3_timeouts,
-            timeout_runs: path.timeout_runs.map(u64::from),
-        }
-    }
-
-    fn add(&mut self, other: Self) {
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.data_bytes_sent += other.data_bytes_sent;
-        self.data_bytes_received += other.data_bytes_received;
-        self.data_packets_sent += other.data_packets_sent;
-        self.data_chunks_sent += other.data_chunks_sent;
-        self.retransmitted_chunks += other.retransmitted_chunks;
-        self.t3_timeouts += other.t3_timeouts;
-        for (sum, runs) in self.timeout_runs.iter_mut().zip(other.timeout_runs) {
-            *sum += runs;
-        }
-    }
 }
 
 impl Meter {
@@ -288,7 +232,7 @@ impl Meter {
         let statistics = member.association.statistics();
         for path in &statistics.paths {
             let key = (path.local, path.remote);
-            last.gone.counters.entry(key).or_default().add(Counters::of(path));
+            *last.gone.counters.entry(key).or_default() += path.into();
         }
     }
 
@@ -334,7 +278,7 @@ impl Meter {
             totals.bytes_sent = totals.bytes_sent.saturating_sub(waiting as u64);
             for (index, path) in statistics.paths.iter().enumerate() {
                 let key = (path.local, path.remote);
-                look.counters.entry(key).or_default().add(Counters::of(path));
+                *look.counters.entry(key).or_default() += path.into();
                 let gauge = look.gauges.entry(key).or_insert_with(|| gauge(path));
                 add_gauges(gauge, path, index == statistics.active);
             }
@@ -349,21 +293,7 @@ impl Look {
         let paths = self.gauges.iter().map(|(key, gauge)| {
             let now = self.counters.get(key).copied().unwrap_or_default();
             let then = before.counters.get(key).copied().unwrap_or_default();
-            let grown = |of: fn(&Counters) -> u64| of(&now).saturating_sub(of(&then));
-            PathInterval {
-                bytes_sent: grown(|c| c.bytes_sent),
-                bytes_received: grown(|c| c.bytes_received),
-                data_bytes_sent: grown(|c| c.data_bytes_sent),
-                data_bytes_received: grown(|c| c.data_bytes_received),
-                data_packets_sent: grown(|c| c.data_packets_sent),
-                data_chunks_sent: grown(|c| c.data_chunks_sent),
-                retransmitted_chunks: grown(|c| c.retransmitted_chunks),
-                t3_timeouts: grown(|c| c.t3_timeouts),
-                timeout_runs: std::array::from_fn(|run| {
-                    now.timeout_runs[run].saturating_sub(then.timeout_runs[run])
-                }),
-                ..gauge.clone()
-            }
+            PathInterval { totals: now - then, ..gauge.clone() }
         });
         Interval {
             from_seconds: before.seconds,
@@ -385,15 +315,7 @@ fn gauge(path: &anabranch::PathStatistics) -> PathInterval {
         active: 0,
         potentially_failed: 0,
         primary: 0,
-        bytes_sent: 0,
-        bytes_received: 0,
-        data_bytes_sent: 0,
-        data_bytes_received: 0,
-        data_packets_sent: 0,
-        data_chunks_sent: 0,
-        retransmitted_chunks: 0,
-        t3_timeouts: 0,
-        timeout_runs: [0; 4],
+        totals: PathTotals::default(),
         cwnd: 0,
         flight: 0,
         srtt_seconds: None,

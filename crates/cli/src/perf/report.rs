@@ -122,7 +122,8 @@ pub(crate) fn paths_text(paths: &[PathInterval], seconds: f64) -> String {
         return String::new();
     }
     let sum = |of: fn(&PathInterval) -> u64| paths.iter().map(of).sum::<u64>();
-    let (sent, received) = (sum(|p| p.data_bytes_sent), sum(|p| p.data_bytes_received));
+    let (sent, received) =
+        (sum(|p| p.totals.data_bytes_sent), sum(|p| p.totals.data_bytes_received));
     let shown = [sent >= received / 16, received >= sent / 16, true, true, true];
     let rate = |bytes| format!("{:.1}", megabits(bytes, seconds));
     let row = |first: [String; 2], cells: [String; 5]| {
@@ -133,10 +134,10 @@ pub(crate) fn paths_text(paths: &[PathInterval], seconds: f64) -> String {
     let mut rows = vec![row(["path", "state"].map(str::to_owned), heading)];
     rows.extend(paths.iter().map(|path| {
         let cells = [
-            rate(path.data_bytes_sent),
-            rate(path.data_bytes_received),
-            grouped(path.retransmitted_chunks),
-            grouped(path.t3_timeouts),
+            rate(path.totals.data_bytes_sent),
+            rate(path.totals.data_bytes_received),
+            grouped(path.totals.retransmitted_chunks),
+            grouped(path.totals.t3_timeouts),
             path.srtt_seconds.map_or("-".to_owned(), time),
         ];
         row([format!("{} -> {}", path.local, path.remote), state(path)], cells)
@@ -238,6 +239,9 @@ pub(super) mod tests {
     }
 
     pub(crate) fn path() -> PathInterval {
+        let mut totals = anabranch::PathTotals::default();
+        totals.data_bytes_sent = 1_000_000;
+        totals.retransmitted_chunks = 20;
         PathInterval {
             local: [10, 0, 0, 1].into(),
             remote: [10, 0, 0, 2].into(),
@@ -245,15 +249,7 @@ pub(super) mod tests {
             active: 3,
             potentially_failed: 0,
             primary: 3,
-            bytes_sent: 1_100_000,
-            bytes_received: 30_000,
-            data_bytes_sent: 1_000_000,
-            data_bytes_received: 0,
-            data_packets_sent: 700,
-            data_chunks_sent: 720,
-            retransmitted_chunks: 20,
-            t3_timeouts: 0,
-            timeout_runs: [0; 4],
+            totals,
             cwnd: 40_000,
             flight: 0,
             srtt_seconds: Some(0.02),
@@ -269,7 +265,8 @@ pub(super) mod tests {
         let expected = ["10.0.0.1", "->", "10.0.0.2", "active,", "primary", "4.0", "20", "0"];
         assert_eq!(row[..8], expected, "one direction only: {text}");
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
-        let both = PathInterval { data_bytes_received: 500_000, ..path() };
+        let mut both = path();
+        both.totals.data_bytes_received = 500_000;
         assert!(paths_text(&[both], 2.0).contains("Mb/s in"));
         for (active, potentially_failed, expected) in [
             (3, 0, "active"),

@@ -119,7 +119,7 @@ impl Service {
             let transactions = traffic.streams.iter().map(|s| s.transactions).sum::<u64>();
             let sent = traffic.totals().1;
             let how = error.map(|error| format!(", {error}")).unwrap_or_default();
-            let tables = if traffic.paths.iter().any(|path| path.sctp.is_some()) {
+            let tables = if traffic.paths.iter().any(|path| path.sctp().is_some()) {
                 traffic.text(self.paths)
             } else {
                 String::new()

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use super::{Delivery, Order, Service};
 use crate::failure::Failure;
 use crate::options::Transport;
-use crate::report::{PathReport, Traffic};
+use crate::report::{Figures, PathReport, Traffic};
 
 /// Serves until the user stops it.
 pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
@@ -118,17 +118,12 @@ fn traffic(
         let Some((local, remote)) = addresses(totals.id) else {
             continue;
         };
-        let path = paths.entry((local.ip(), remote.ip())).or_insert_with(|| PathReport {
-            local: local.ip(),
-            remote: remote.ip(),
-            state: "active".to_owned(),
-            primary: false,
-            bytes_received: 0,
-            bytes_sent: 0,
-            sctp: None,
-        });
-        path.bytes_received += totals.bytes_received;
-        path.bytes_sent += totals.bytes_sent;
+        let ends = (local.ip(), remote.ip());
+        let path = paths.entry(ends).or_insert_with(|| PathReport::tcp(ends.0, ends.1));
+        if let Figures::Tcp(path) = &mut path.figures {
+            path.bytes_received += totals.bytes_received;
+            path.bytes_sent += totals.bytes_sent;
+        }
     }
     Traffic {
         paths: paths.into_values().collect(),
