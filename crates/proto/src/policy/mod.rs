@@ -4,8 +4,8 @@
 mod config;
 pub(crate) mod disjoint;
 mod dormant;
-mod errors;
 pub(crate) mod failover;
+mod fewest_errors;
 pub(crate) mod informed;
 mod initiation;
 mod multipath;
@@ -15,7 +15,7 @@ mod rtx;
 
 pub use config::{HeartbeatRetry, PathConfig, ProtocolUnreachable, Vigilance};
 pub use dormant::DormantBehaviour;
-pub(crate) use errors::fewest_errors;
+pub(crate) use fewest_errors::fewest_errors;
 pub use initiation::InitiationOrder;
 pub use multipath::{MultipathConfig, MultipathMode};
 pub use path_choice::PathChoice;
