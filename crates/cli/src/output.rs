@@ -136,6 +136,7 @@ pub(crate) fn count(number: u64, name: &str) -> String {
     format!("{} {name}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
+#[cfg(any(unix, test))]
 /// Words behind each other, with commas, in lines of at most 80 columns that begin with `indent`.
 pub(crate) fn list(indent: &str, words: &[String]) -> String {
     let mut text = String::new();

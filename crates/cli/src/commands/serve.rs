@@ -94,10 +94,12 @@ impl Serve {
 /// quarter more requests.
 fn most_requests() -> usize {
     const MOST: u64 = 256;
-    const OTHERS: u64 = 32;
     #[cfg(unix)]
-    let files = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)
-        .map_or(MOST, |(soft, _)| soft.saturating_sub(OTHERS) / 2);
+    let files = {
+        const OTHERS: u64 = 32;
+        nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)
+            .map_or(MOST, |(soft, _)| soft.saturating_sub(OTHERS) / 2)
+    };
     #[cfg(not(unix))]
     let files = MOST;
     usize::try_from(files.clamp(1, MOST)).unwrap_or(1)

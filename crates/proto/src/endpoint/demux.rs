@@ -6,12 +6,14 @@
 //! not verified may be anybody's. What comes from there, or from a port that a NAT has changed, is found
 //! by its verification tag.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
 
+use anabranch_wire::Header;
 use siphasher::sip::SipHasher13;
 
+use crate::association::Association;
 use crate::event::AssociationId;
 
 /// UDP port of the keys of associations that this side began, and of those without encapsulation:
@@ -48,8 +50,21 @@ impl Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tag {
     pub(super) tag: u32,
-    pub(super) remote_port: u16,
-    pub(super) local_port: u16,
+    remote_port: u16,
+    local_port: u16,
+}
+
+impl Tag {
+    /// An association's.
+    pub(super) fn of(association: &Association) -> Self {
+        let (remote_port, local_port) = (association.remote_port(), association.local_port());
+        Self { tag: association.verification_tag(), remote_port, local_port }
+    }
+
+    /// What an arriving packet with this header would have, were `tag` its verification tag.
+    pub(super) fn arriving(tag: u32, header: Header) -> Self {
+        Self { tag, remote_port: header.source_port, local_port: header.destination_port }
+    }
 }
 
 /// Keyed, so that peers cannot choose addresses that collide.
@@ -64,11 +79,14 @@ impl BuildHasher for Keyed {
     }
 }
 
+#[expect(clippy::disallowed_types, reason = "keyed from the seed, and never iterated")]
+type Table<K> = std::collections::HashMap<K, AssociationId, Keyed>;
+
 /// The table of associations by [`Key`] and by [`Tag`]. It is never iterated in hash order.
 #[derive(Debug)]
 pub(super) struct Demux {
-    by_key: HashMap<Key, AssociationId, Keyed>,
-    by_tag: HashMap<Tag, AssociationId, Keyed>,
+    by_key: Table<Key>,
+    by_tag: Table<Tag>,
     /// By remote address, verified or not, and ports: for what the network says of an address.
     by_remote: BTreeSet<(IpAddr, u16, u16, AssociationId)>,
     /// The key that was looked up last: packets come in trains.
@@ -80,8 +98,8 @@ impl Demux {
         // The hasher's quality matters, so it is exercised once where a failure would be seen.
         debug_assert_ne!(Keyed(key).build_hasher().finish(), 0);
         Self {
-            by_key: HashMap::with_hasher(Keyed(key)),
-            by_tag: HashMap::with_hasher(Keyed(key)),
+            by_key: Table::with_hasher(Keyed(key)),
+            by_tag: Table::with_hasher(Keyed(key)),
             by_remote: BTreeSet::new(),
             last: None,
         }

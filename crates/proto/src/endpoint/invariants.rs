@@ -42,8 +42,7 @@ impl Endpoint {
     fn check_entries(&self, id: AssociationId) -> Result<(), String> {
         let Some(association) = self.association(id) else { return Ok(()) };
         let (remote_port, local_port) = (association.remote_port(), association.local_port());
-        let tag = Tag { tag: association.verification_tag(), remote_port, local_port };
-        let by_tag = self.demux.find_tag(&tag);
+        let by_tag = self.demux.find_tag(&Tag::of(association));
         if association.is_closed() {
             return if by_tag == Some(id) { Err("closed, and found".into()) } else { Ok(()) };
         }

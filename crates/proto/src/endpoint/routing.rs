@@ -53,6 +53,10 @@ impl Endpoint {
 
     /// One packet; returns the association that it changed. `last` is the association of the
     /// packet before, most likely the same.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the order of questions, as section 8.4 of RFC 9260 has it"
+    )]
     fn handle_packet(
         &mut self,
         now: Instant,
@@ -148,11 +152,7 @@ impl Endpoint {
     /// and the peer must not hear that there is no association.
     // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
     fn is_late_init_ack(&self, header: Header) -> bool {
-        let own = Tag {
-            tag: header.verification_tag,
-            remote_port: header.source_port,
-            local_port: header.destination_port,
-        };
+        let own = Tag::arriving(header.verification_tag, header);
         let association = self.demux.find_tag(&own).and_then(|id| self.association(id));
         association.is_some_and(|association| !association.awaits_init_ack())
     }
@@ -167,11 +167,7 @@ impl Endpoint {
         first: RawChunk<'_>,
     ) -> Option<AssociationId> {
         let header = packet.header();
-        let tag = Tag {
-            tag: header.verification_tag,
-            remote_port: header.source_port,
-            local_port: header.destination_port,
-        };
+        let tag = Tag::arriving(header.verification_tag, header);
         let id = self.demux.find_tag(&tag)?;
         let association = self.association(id)?;
         let known = association.path_of(arrival.local, arrival.remote).is_some()

@@ -152,7 +152,7 @@ impl Endpoint {
             self.demux.remove(&key, id);
         }
         let (remote_port, local_port) = (association.remote_port(), association.local_port());
-        let tag = Tag { tag: association.verification_tag(), remote_port, local_port };
+        let tag = Tag::of(association);
         let wanted = (!association.is_closed()).then_some(tag);
         // The cookies of a tag that is given up are used up.
         if let Some(old) = slot.tag.filter(|old| Some(*old) != wanted) {

@@ -50,11 +50,7 @@ impl Endpoint {
         header: Header,
         cookie: &CookieContents,
     ) -> About {
-        let tag = Tag {
-            tag: cookie.local_tag,
-            remote_port: header.source_port,
-            local_port: header.destination_port,
-        };
+        let tag = Tag::arriving(cookie.local_tag, header);
         // A cookie with its own tag is an association's wherever it comes from.
         if let Some(id) = self.demux.find_tag(&tag)
             && let Some(association) = self.association(id)
