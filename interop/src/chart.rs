@@ -20,6 +20,7 @@ const SERIES: [(&str, &str, &str); 4] = [
 ];
 
 /// One panel a run, one below the other, with the times of the cuts shaded.
+#[expect(clippy::too_many_lines, reason = "a drawing from top to bottom")]
 pub(crate) fn draw(title: &str, runs: &[Run]) -> String {
     let values = runs.iter().flat_map(|run| run.samples.iter().flatten());
     let most = values.copied().fold(1.0, f64::max).ceil();

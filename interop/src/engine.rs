@@ -67,6 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     serve(options).map_err(|e| format!("engine: {e}"))
 }
 
+#[expect(clippy::too_many_lines, reason = "one loop, from the socket to the engine and back")]
 fn serve(options: &Options) -> io::Result<()> {
     let config = Config {
         receive_window: options.window,

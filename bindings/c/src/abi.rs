@@ -230,6 +230,7 @@ mod tests {
     use super::*;
 
     /// Statements that the C compiler checks: sizes, and where fields are.
+    #[expect(clippy::too_many_lines, reason = "one statement for each structure")]
     fn statements() -> Vec<String> {
         let mut all = Vec::new();
         macro_rules! same {

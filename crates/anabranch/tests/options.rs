@@ -31,6 +31,7 @@ macro_rules! settings {
 const ODD: Duration = Duration::from_millis(321);
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one line for each option")]
 fn every_option_of_associations_is_a_field() {
     let settings = settings! { AssociationConfig:
         revision = Revision::Rfc2960;

@@ -165,6 +165,7 @@ impl World {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each operation")]
     pub(crate) fn apply(&mut self, operation: &Operation) {
         if self.trace {
             println!("{:?} {operation:?}", self.now);

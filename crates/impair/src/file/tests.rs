@@ -158,6 +158,7 @@ fn bursts_keep_the_share_of_losses() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of mistakes")]
 fn mistakes_are_refused_with_line_and_reason() {
     let cases = [
         ("[[path]]\n\nrate_mbits = 3", 3, "unknown field `rate_mbits`"),

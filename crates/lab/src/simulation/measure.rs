@@ -30,6 +30,7 @@ impl Gauges {
 }
 
 /// Times, delays and counters of the first transfer; it is complete if all are.
+#[expect(clippy::too_many_lines, reason = "one line for each metric")]
 pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
     let mut metrics = Metrics::default();
     let net = &built.net;

@@ -44,6 +44,7 @@ pub(crate) struct Refusal {
 
 impl Peer {
     /// Reads an INIT or INIT ACK from `source`.
+    #[expect(clippy::too_many_lines, reason = "one arm for each parameter")]
     pub(crate) fn read(init: &Init<'_>, source: IpAddr) -> Result<Self, Refusal> {
         let mut peer = Self {
             tag: init.initiate_tag,

@@ -17,7 +17,7 @@
 //! for the benefit of addresses with fewer.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl Endpoint {
 
     fn relieve(&mut self, now: Instant) {
         let mut holders = self.holders(now);
-        let mut by_address: HashMap<IpAddr, usize> = HashMap::new();
+        let mut by_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for holder in &holders {
             *by_address.entry(holder.address).or_default() += holder.held;
         }
@@ -229,7 +229,7 @@ impl Endpoint {
         {
             self.pressure.looks += self.slots.len() as u64;
         }
-        let mut by_address: HashMap<IpAddr, usize> = HashMap::new();
+        let mut by_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
         let all = || self.associations().filter_map(|id| Some((id, self.association(id)?)));
         for (_, association) in all() {
             if let Some(address) = association.remotes().next() {

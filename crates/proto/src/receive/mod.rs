@@ -171,6 +171,7 @@ impl Receiver {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "what becomes of a DATA chunk, case by case")]
     fn accept(
         &mut self,
         data: &Data<'_>,

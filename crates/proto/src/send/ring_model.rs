@@ -83,6 +83,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 /// One operation; `None` when there are no more bytes.
+#[expect(clippy::too_many_lines, reason = "one arm for each operation")]
 fn step(
     input: &mut Input<'_>,
     ring: &mut Outstanding,

@@ -63,6 +63,7 @@ fn bytes(node: &Node, key: &str, header: usize, default: usize) -> Vec<u8> {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each chunk")]
 fn chunk_value(
     node: &Node,
     kind: u8,

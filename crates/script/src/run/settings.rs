@@ -40,6 +40,7 @@ fn named(call: &Call) -> Result<(&str, &Argument), Failure> {
 }
 
 impl World {
+    #[expect(clippy::too_many_lines, reason = "one arm for each socket option")]
     pub(crate) fn set_option(&mut self, call: &Call) -> Result<Answer, Failure> {
         let (name, value) = named(call)?;
         let (_, socket) = self.socket(call)?;
@@ -139,6 +140,7 @@ impl World {
         Ok(Answer::DONE)
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each socket option")]
     pub(crate) fn get_option(&mut self, call: &Call) -> Result<Answer, Failure> {
         let (name, expected) = named(call)?;
         let actual: Vec<(&str, Argument)> = match name {

@@ -281,6 +281,7 @@ impl Run {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn event(&mut self, node: usize, id: AssociationId, event: Event) {
         if self.is_rude(node, id, &event) {
             return;

@@ -17,6 +17,7 @@ use crate::oracle::Oracle;
 const STRANGER: u64 = 98;
 
 impl Run {
+    #[expect(clippy::too_many_lines, reason = "all that a run is made of, part by part")]
     pub(super) fn new(options: Options, print: bool) -> Self {
         let fallback = anabranch_impair::LinkConfig::new()
             .loss(anabranch_impair::Loss::Uniform(anabranch_impair::Probability::ONE));

@@ -159,6 +159,7 @@ fn correlated<'a>(reader: &mut Reader<'a>) -> Option<(u32, Parameters<'a>)> {
 }
 
 impl<'a> Parameter<'a> {
+    #[expect(clippy::too_many_lines, reason = "one arm for each parameter")]
     pub(super) fn decode(raw: RawParameter<'a>) -> Result<Self, ParameterError> {
         let value = raw.value;
         Ok(match raw.kind {

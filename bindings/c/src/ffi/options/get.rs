@@ -17,6 +17,7 @@ use crate::errno::Errno;
 use crate::socket::Socket;
 use crate::socket::configure::FUTURE_ASSOC;
 
+#[expect(clippy::too_many_lines, reason = "one arm for each socket option")]
 pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let options = socket.with(|state| state.options.clone());
     // Those that associations of a one-to-many socket have for themselves.

@@ -55,6 +55,7 @@ pub(in crate::ffi) fn init(socket: &Socket, init: Initmsg) -> Result<(), Errno> 
     })
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each socket option")]
 pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errno> {
     match name {
         option::RTOINFO => {

@@ -11,6 +11,7 @@ use crate::time::Instant;
 impl Association {
     /// Fills packets with control chunks, acknowledgements and data for one path. Returns the
     /// size of the first, and whether the network may fragment it.
+    #[expect(clippy::too_many_lines, reason = "the order of chunks in a packet, in one place")]
     pub(super) fn send_data(
         &mut self,
         now: Instant,

@@ -9,6 +9,7 @@ impl Outstanding {
     ///
     /// # Errors
     /// What does not agree.
+    #[expect(clippy::too_many_lines, reason = "one check behind the other")]
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let mut payload = 0;
         let mut lost_chunks = 0;
