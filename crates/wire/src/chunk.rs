@@ -41,6 +41,7 @@ pub use i_data::IData;
 pub use i_forward_tsn::{IForwardTsn, SkippedMessage};
 pub use init::{Init, InitAck};
 pub use nr_sack::NrSack;
+pub(crate) use nr_sack::put_fixed;
 pub use pad::Pad;
 pub use raw::{RawChunk, UnknownAction};
 pub use re_config::ReConfig;

@@ -4,7 +4,7 @@ use core::fmt;
 
 use alloc::vec::Vec;
 
-use crate::chunk::{Chunk, Data, SkippedMessage, SkippedStream, kind};
+use crate::chunk::{Chunk, Data, SkippedMessage, SkippedStream, kind, put_fixed};
 use crate::list::{Element, GapBlock};
 use crate::packet::{HEADER_LEN, Header};
 use crate::serial::Tsn;
@@ -123,8 +123,7 @@ impl<'b> PacketWriter<'b> {
     ) -> Result<(), NoRoom> {
         let length = 16 + 4 * (gaps.len() + duplicates.len());
         self.start_chunk(kind::SACK, length)?;
-        self.words(&[cumulative_tsn_ack.0, a_rwnd]);
-        self.halves(&[gaps.len(), duplicates.len()]);
+        put_fixed(self.buf, cumulative_tsn_ack, a_rwnd, (gaps.len(), None, duplicates.len()));
         self.list(gaps);
         self.list(duplicates);
         Ok(())
@@ -154,8 +153,8 @@ impl<'b> PacketWriter<'b> {
     ) -> Result<(), NoRoom> {
         let length = 20 + 4 * (gaps.len() + nr_gaps.len() + duplicates.len());
         self.start_chunk(kind::NR_SACK, length)?;
-        self.words(&[cumulative_tsn_ack.0, a_rwnd]);
-        self.halves(&[gaps.len(), nr_gaps.len(), duplicates.len(), 0]);
+        let counts = (gaps.len(), Some(nr_gaps.len()), duplicates.len());
+        put_fixed(self.buf, cumulative_tsn_ack, a_rwnd, counts);
         self.list(gaps);
         self.list(nr_gaps);
         self.list(duplicates);
@@ -174,7 +173,7 @@ impl<'b> PacketWriter<'b> {
         streams: &[SkippedStream],
     ) -> Result<(), NoRoom> {
         self.start_chunk(kind::FORWARD_TSN, 8 + 4 * streams.len())?;
-        self.words(&[new_cumulative_tsn.0]);
+        self.buf.extend_from_slice(&new_cumulative_tsn.0.to_be_bytes());
         self.list(streams);
         Ok(())
     }
@@ -191,7 +190,7 @@ impl<'b> PacketWriter<'b> {
         streams: &[SkippedMessage],
     ) -> Result<(), NoRoom> {
         self.start_chunk(kind::I_FORWARD_TSN, 8 + 8 * streams.len())?;
-        self.words(&[new_cumulative_tsn.0]);
+        self.buf.extend_from_slice(&new_cumulative_tsn.0.to_be_bytes());
         self.list(streams);
         Ok(())
     }
@@ -267,19 +266,6 @@ impl<'b> PacketWriter<'b> {
         let [a, b] = (length as u16).to_be_bytes();
         self.buf.extend_from_slice(&[kind, 0, a, b]);
         Ok(())
-    }
-
-    fn words(&mut self, words: &[u32]) {
-        for word in words {
-            self.buf.extend_from_slice(&word.to_be_bytes());
-        }
-    }
-
-    /// Counts, each known to fit because the list it counts does.
-    fn halves(&mut self, counts: &[usize]) {
-        for count in counts {
-            self.buf.extend_from_slice(&(*count as u16).to_be_bytes());
-        }
     }
 
     fn list<T: Element>(&mut self, items: &[T]) {

@@ -84,24 +84,37 @@ impl<'a> NrSack<'a> {
     /// Appends the value of an NR-SACK, or that of a SACK, which leaves out the non-renegable
     /// blocks.
     pub(super) fn write(&self, out: &mut Vec<u8>, non_renegable: bool) {
-        let half = |out: &mut Vec<u8>, count: usize| {
-            out.extend_from_slice(&(count as u16).to_be_bytes());
-        };
-        out.extend_from_slice(&self.cumulative_tsn_ack.0.to_be_bytes());
-        out.extend_from_slice(&self.a_rwnd.to_be_bytes());
-        half(out, self.gap_blocks.len());
-        if non_renegable {
-            half(out, self.nr_gap_blocks.len());
-        }
-        half(out, self.duplicate_tsns.len());
-        if non_renegable {
-            half(out, 0);
-        }
+        let nr_gaps = non_renegable.then_some(self.nr_gap_blocks.len());
+        let counts = (self.gap_blocks.len(), nr_gaps, self.duplicate_tsns.len());
+        put_fixed(out, self.cumulative_tsn_ack, self.a_rwnd, counts);
         out.extend_from_slice(self.gap_blocks.bytes());
         if non_renegable {
             out.extend_from_slice(self.nr_gap_blocks.bytes());
         }
         out.extend_from_slice(self.duplicate_tsns.bytes());
+    }
+}
+
+/// Appends what stands before the lists of an NR-SACK, or of a SACK, which has no number of
+/// non-renegable blocks. The numbers are those of gap blocks, of non-renegable ones, and of
+/// duplicates, each known to fit because its list does.
+pub(crate) fn put_fixed(
+    out: &mut Vec<u8>,
+    cumulative_tsn_ack: Tsn,
+    a_rwnd: u32,
+    (gaps, nr_gaps, duplicates): (usize, Option<usize>, usize),
+) {
+    let half = |count: usize| (count as u16).to_be_bytes();
+    out.extend_from_slice(&cumulative_tsn_ack.0.to_be_bytes());
+    out.extend_from_slice(&a_rwnd.to_be_bytes());
+    out.extend_from_slice(&half(gaps));
+    match nr_gaps {
+        Some(nr_gaps) => {
+            out.extend_from_slice(&half(nr_gaps));
+            out.extend_from_slice(&half(duplicates));
+            out.extend_from_slice(&half(0));
+        }
+        None => out.extend_from_slice(&half(duplicates)),
     }
 }
 
