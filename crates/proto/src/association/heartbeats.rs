@@ -201,7 +201,6 @@ impl Association {
         path.last_probe = now;
         path.stats.heartbeats_sent += 1;
         self.receiver.trim();
-        self.sender.trim();
         if !unconfirmed {
             self.schedule_heartbeat(now, index);
             if let Some(interval) = urgent {

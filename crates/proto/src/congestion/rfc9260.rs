@@ -29,7 +29,7 @@ struct Rfc9260 {
     cwnd: usize,
     ssthresh: usize,
     /// Both before the last loss.
-    before_loss: Option<(usize, usize)>,
+    before_loss: Option<Box<(usize, usize)>>,
     partial_bytes_acked: usize,
     /// Bytes by which congestion avoidance has to change the window, less than a packet.
     change_due: isize,
@@ -39,8 +39,8 @@ struct Rfc9260 {
     idle: IdleCwnd,
     revision: Revision,
     /// L of section 7.2.1.
-    limit_mtus: usize,
-    min_ssthresh_mtus: usize,
+    limit_mtus: u16,
+    min_ssthresh_mtus: u16,
 }
 
 impl Rfc9260 {
@@ -62,8 +62,8 @@ impl Rfc9260 {
             initial,
             idle: config.idle_cwnd,
             revision,
-            limit_mtus: config.slow_start_limit_mtus as usize,
-            min_ssthresh_mtus: config.min_ssthresh_mtus as usize,
+            limit_mtus: config.slow_start_limit_mtus as u16,
+            min_ssthresh_mtus: config.min_ssthresh_mtus as u16,
         };
         controller.reinitialize();
         controller
@@ -88,7 +88,8 @@ impl Rfc9260 {
     fn reduce_threshold(&mut self, coupled: &Coupled<'_>) {
         self.losses.on_loss();
         self.change_due = 0;
-        self.ssthresh = coupled.threshold(self.cwnd, self.min_ssthresh_mtus * self.pmdcs);
+        self.ssthresh =
+            coupled.threshold(self.cwnd, usize::from(self.min_ssthresh_mtus) * self.pmdcs);
         self.partial_bytes_acked = 0;
     }
 }
@@ -120,7 +121,7 @@ impl Controller for Rfc9260 {
             // req: rfc9260 7.2.1 "otherwise, the cwnd MUST NOT be increased"
             if full && !ack.in_fast_recovery {
                 // req: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
-                let bytes = ack.bytes.min(self.limit_mtus * self.pmdcs);
+                let bytes = ack.bytes.min(usize::from(self.limit_mtus) * self.pmdcs);
                 self.cwnd += coupled.slow_start(bytes, self.ssthresh - self.cwnd);
             }
         } else {
@@ -140,7 +141,7 @@ impl Controller for Rfc9260 {
     }
 
     fn on_lost(&mut self, loss: Loss, coupled: &Coupled<'_>) {
-        self.before_loss = Some((self.cwnd, self.ssthresh));
+        self.before_loss = Some(Box::new((self.cwnd, self.ssthresh)));
         self.reduce_threshold(coupled);
         self.cwnd = match loss {
             // req: rfc9260 7.2.3 "an endpoint SHOULD do the following"
@@ -152,7 +153,8 @@ impl Controller for Rfc9260 {
     }
 
     fn undo(&mut self) {
-        if let Some((cwnd, ssthresh)) = self.before_loss.take() {
+        if let Some(before) = self.before_loss.take() {
+            let (cwnd, ssthresh) = *before;
             self.cwnd = self.cwnd.max(cwnd);
             self.ssthresh = self.ssthresh.max(ssthresh);
         }

@@ -531,7 +531,7 @@ impl Outstanding {
         self.base += 1;
         if self.slots.is_empty() {
             // Idle associations hold no memory for a window that they once had.
-            self.slots.shrink_to(2);
+            self.slots.shrink_to(1);
         }
         slot
     }

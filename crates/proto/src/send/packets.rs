@@ -79,7 +79,7 @@ impl SentPackets {
         }
         if self.records.is_empty() {
             // Idle associations hold no memory for a window that they once had.
-            self.records.shrink_to(2);
+            self.records.shrink_to(1);
         }
     }
 

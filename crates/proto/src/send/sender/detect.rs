@@ -13,7 +13,8 @@ impl Sender {
     pub(super) fn detect_losses(&mut self, now: Instant, paths: &mut Paths) {
         let mut lost = Vec::new();
         // RFC 9260 section 6.2.1 D iii: a miss indication for what was reneged.
-        self.counts.taken_back += self.summary.reneged.len() as u64;
+        let reneged = self.summary.reneged.len() as u32;
+        self.counts.taken_back = self.counts.taken_back.wrapping_add(reneged);
         for tsn in &self.summary.reneged {
             mark!(SackReneged);
             self.outstanding.report_missing(*tsn, 1);

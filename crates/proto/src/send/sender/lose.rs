@@ -42,20 +42,20 @@ impl Cause {
     }
 }
 
-/// Chunks that went out again, by cause.
+/// Chunks that went out again, by cause. An idle association has room for little: 32 bits each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lost {
-    missing_reports: u64,
-    timeout: u64,
-    interface_gone: u64,
-    path_answered: u64,
-    mtu_fell: u64,
-    window_opened: u64,
-    wrong_address: u64,
+    missing_reports: u32,
+    timeout: u32,
+    interface_gone: u32,
+    path_answered: u32,
+    mtu_fell: u32,
+    window_opened: u32,
+    wrong_address: u32,
 }
 
 impl Lost {
-    fn by(&mut self, cause: Cause) -> &mut u64 {
+    fn by(&mut self, cause: Cause) -> &mut u32 {
         match cause {
             Cause::MissingReports => &mut self.missing_reports,
             Cause::Timeout => &mut self.timeout,
@@ -68,11 +68,12 @@ impl Lost {
     }
 
     pub(super) fn count(&self, counters: &mut Counters) {
-        counters.fast_retransmitted_chunks += self.missing_reports;
+        let sum = |causes: &[u32]| causes.iter().map(|chunks| u64::from(*chunks)).sum::<u64>();
+        counters.fast_retransmitted_chunks += sum(&[self.missing_reports]);
         counters.timeout_retransmitted_chunks +=
-            self.timeout + self.interface_gone + self.path_answered;
+            sum(&[self.timeout, self.interface_gone, self.path_answered]);
         counters.useless_retransmitted_chunks +=
-            self.mtu_fell + self.window_opened + self.wrong_address;
+            sum(&[self.mtu_fell, self.window_opened, self.wrong_address]);
     }
 }
 
@@ -106,7 +107,8 @@ impl Sender {
     ) -> usize {
         let Some(slot) = self.outstanding.get(tsn) else { return to.unwrap_or_default() };
         let (from, length) = (usize::from(slot.path), slot.payload.len());
-        *self.counts.lost.by(cause) += 1;
+        let count = self.counts.lost.by(cause);
+        *count = count.wrapping_add(1);
         if cause.is_loss() {
             paths[from].loss.on_lost(1);
         }

@@ -48,7 +48,7 @@ use crate::tsn;
 /// What the sender has counted, but for what its parts count themselves.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    taken_back: u64,
+    taken_back: u32,
     spurious: u32,
     fast_recoveries: u32,
     t3_timeouts: u32,
@@ -281,13 +281,9 @@ impl Sender {
         self.next_packet += packets;
     }
 
-    /// An idle path keeps no memory for what acknowledgements said.
-    pub(crate) fn trim(&mut self) {
-        self.summary = AckSummary::default();
-    }
-
-    /// All was acknowledged: memory that is not needed goes.
+    /// All was acknowledged: memory that is not needed goes, also for what acknowledgements said.
     pub(crate) fn shrink(&mut self) {
+        self.summary = AckSummary::default();
         self.queue.shrink();
     }
 
@@ -376,7 +372,7 @@ impl Sender {
     /// Adds to what an association has counted.
     pub(crate) fn count(&self, counters: &mut Counters) {
         let counts = &self.counts;
-        counters.taken_back_chunks += counts.taken_back;
+        counters.taken_back_chunks += u64::from(counts.taken_back);
         counters.spurious_retransmissions += u64::from(counts.spurious);
         counters.fast_recoveries += u64::from(counts.fast_recoveries);
         counters.t3_timeouts += u64::from(counts.t3_timeouts);
