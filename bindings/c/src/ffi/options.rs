@@ -1,5 +1,6 @@
 //! `getsockopt` and `setsockopt` (RFC 6458 section 8).
 
+mod fields;
 mod get;
 mod plain;
 mod set;

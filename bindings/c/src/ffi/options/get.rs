@@ -5,12 +5,11 @@ use libc::c_int;
 
 use super::{
     HB_DISABLE, HB_ENABLE, PMTUD_DISABLE, PMTUD_ENABLE, SACKDELAY_DISABLE, SACKDELAY_ENABLE,
-    SUBSCRIPTIONS, milliseconds, parse, parse_paddrparams,
+    SUBSCRIPTIONS, fields, milliseconds, parse, parse_paddrparams,
 };
 use crate::abi::{
     self, AssocValue, Assocparams, DefaultPrinfo, Event, Initmsg, Paddrinfo, Paddrparams,
-    Paddrthlds, Prim, Rtoinfo, SackInfo, Setadaptation, Sndinfo, Sndrcvinfo, Status, Udpencaps,
-    flag, option,
+    Paddrthlds, Prim, Rtoinfo, SackInfo, Sndinfo, Sndrcvinfo, Status, Udpencaps, flag, option,
 };
 use crate::address;
 use crate::errno::Errno;
@@ -33,44 +32,36 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
     let flag = |on: bool| abi::to_bytes(&c_int::from(on));
     let number = |number: usize| abi::to_bytes(&c_int::try_from(number).unwrap_or(c_int::MAX));
     Ok(match name {
-        option::RTOINFO => abi::to_bytes(&Rtoinfo {
-            assoc_id: parse::<Rtoinfo>(given)?.assoc_id,
-            initial: milliseconds(config.timers.rto_initial),
-            max: milliseconds(config.timers.rto_max),
-            min: milliseconds(config.timers.rto_min),
-        }),
+        option::RTOINFO => fields::fill(config, name, abi::to_bytes(&parse::<Rtoinfo>(given)?)),
         option::ASSOCINFO => {
             let assoc_id = parse::<Assocparams>(given)?.assoc_id;
             let known = socket.with_association(assoc_id, anabranch::Association::statistics);
             let known = known.ok();
-            abi::to_bytes(&Assocparams {
+            let params = Assocparams {
                 assoc_id,
-                asocmaxrxt: u16::try_from(config.paths.association_max_retrans).unwrap_or(u16::MAX),
+                asocmaxrxt: 0,
                 number_peer_destinations: known
                     .as_ref()
                     .map_or(0, |known| known.paths.len() as u16),
                 peer_rwnd: known.as_ref().map_or(0, |known| known.peer_rwnd),
                 local_rwnd: u32::try_from(config.receiving.receive_buffer).unwrap_or(u32::MAX),
                 cookie_life: 60_000,
-            })
+            };
+            fields::fill(config, name, abi::to_bytes(&params))
         }
-        option::INITMSG => abi::to_bytes(&Initmsg {
-            num_ostreams: config.sending.outbound_streams,
-            max_instreams: config.receiving.inbound_streams,
-            max_attempts: u16::try_from(config.paths.max_init_retransmits).unwrap_or(u16::MAX),
-            max_init_timeo: u16::try_from(config.timers.rto_max.as_millis()).unwrap_or(u16::MAX),
-        }),
-        option::NODELAY => flag(!config.sending.nagle),
-        option::AUTOCLOSE => {
-            number(config.timers.autoclose.map_or(0, |time| time.as_secs() as usize))
+        option::INITMSG => {
+            let longest = u16::try_from(config.timers.rto_max.as_millis()).unwrap_or(u16::MAX);
+            let init = Initmsg { max_init_timeo: longest, ..Initmsg::default() };
+            fields::fill(config, name, abi::to_bytes(&init))
         }
+        option::NODELAY
+        | option::AUTOCLOSE
+        | option::PARTIAL_DELIVERY_POINT
+        | option::ADAPTATION_LAYER => fields::fill(config, name, vec![0; size_of::<c_int>()]),
         option::PRIMARY_ADDR => {
             let prim: Prim = parse(given)?;
             let primary = *socket.peer_addresses(prim.assoc_id)?.first().ok_or(Errno::ENOTCONN)?;
             abi::to_bytes(&Prim { assoc_id: prim.assoc_id, address: address::to_storage(primary) })
-        }
-        option::ADAPTATION_LAYER => {
-            abi::to_bytes(&Setadaptation { ind: config.adaptation_indication.unwrap_or(0) })
         }
         option::PEER_ADDR_PARAMS => {
             let params: Paddrparams = parse_paddrparams(given)?;
@@ -124,7 +115,6 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
             delay: milliseconds(config.acknowledging.sack_delay),
             freq: config.acknowledging.sack_frequency,
         }),
-        option::PARTIAL_DELIVERY_POINT => number(config.receiving.partial_delivery_point),
         option::MAX_BURST => {
             let packets = match config.congestion.burst {
                 BurstControl::MaxBurst(packets) | BurstControl::MaxBurstCutsCwnd(packets) => {

@@ -8,11 +8,11 @@ use libc::c_int;
 
 use super::{
     HB_DEMAND, HB_DISABLE, HB_ENABLE, PMTUD_DISABLE, PMTUD_ENABLE, SACKDELAY_DISABLE,
-    SACKDELAY_ENABLE, SUBSCRIPTIONS, duration, int, parse, parse_paddrparams,
+    SACKDELAY_ENABLE, SUBSCRIPTIONS, duration, fields, int, parse, parse_paddrparams,
 };
 use crate::abi::{
-    AssocValue, Assocparams, DefaultPrinfo, Event, Initmsg, Paddrparams, Paddrthlds, Prim, Rtoinfo,
-    SackInfo, Setadaptation, Sndinfo, Sndrcvinfo, Storage, Udpencaps, event, flag, option,
+    self, AssocValue, Assocparams, DefaultPrinfo, Event, Initmsg, Paddrparams, Paddrthlds, Prim,
+    Rtoinfo, SackInfo, Sndinfo, Sndrcvinfo, Storage, Udpencaps, event, flag, option,
 };
 use crate::address;
 use crate::errno::Errno;
@@ -44,51 +44,29 @@ pub(super) fn choose(socket: &Socket, change: impl FnOnce(&mut Options)) -> Resu
 
 /// What SCTP_INITMSG and SCTP_INIT say; 0 leaves a value as it is.
 pub(in crate::ffi) fn init(socket: &Socket, init: Initmsg) -> Result<(), Errno> {
-    socket.configure(FUTURE_ASSOC, |config| {
-        let or = |new: u16, old: u16| if new == 0 { old } else { new };
-        config.sending.outbound_streams = or(init.num_ostreams, config.sending.outbound_streams);
-        config.receiving.inbound_streams = or(init.max_instreams, config.receiving.inbound_streams);
-        if init.max_attempts > 0 {
-            config.paths.max_init_retransmits = init.max_attempts.into();
-        }
-        // sinit_max_init_timeo bounds the RTO of INIT; the engine has one bound for all.
-    })
+    // sinit_max_init_timeo bounds the RTO of INIT; the engine has one bound for all.
+    fields::set(socket, FUTURE_ASSOC, option::INITMSG, &abi::to_bytes(&init))
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each socket option")]
 pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errno> {
     match name {
-        option::RTOINFO => {
-            let info: Rtoinfo = parse(bytes)?;
-            let or = |new: u32, old: Duration| if new == 0 { old } else { duration(new) };
-            socket.configure(info.assoc_id, |config| {
-                config.timers.rto_initial = or(info.initial, config.timers.rto_initial);
-                config.timers.rto_max = or(info.max, config.timers.rto_max);
-                config.timers.rto_min = or(info.min, config.timers.rto_min);
-            })
-        }
+        option::RTOINFO => fields::set(socket, parse::<Rtoinfo>(bytes)?.assoc_id, name, bytes),
         option::ASSOCINFO => {
-            let info: Assocparams = parse(bytes)?;
-            socket.configure(info.assoc_id, |config| {
-                if info.asocmaxrxt > 0 {
-                    config.paths.association_max_retrans = info.asocmaxrxt.into();
-                }
-                // The life of cookies is the endpoint's.
-            })
+            // The life of cookies is the endpoint's.
+            fields::set(socket, parse::<Assocparams>(bytes)?.assoc_id, name, bytes)
+        }
+        option::NRSACK_SUPPORTED => {
+            fields::set(socket, parse::<AssocValue>(bytes)?.assoc_id, name, bytes)
         }
         option::INITMSG => init(socket, parse(bytes)?),
         option::NODELAY => {
-            let on = int(bytes)? != 0;
-            socket.configure(ALL_ASSOC, |config| config.sending.nagle = !on)
+            let on = c_int::from(int(bytes)? != 0);
+            fields::set(socket, ALL_ASSOC, name, &on.to_ne_bytes())
         }
-        option::AUTOCLOSE => {
-            let seconds = u64::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
-            if socket.style == Style::OneToOne {
-                return Err(Errno::EOPNOTSUPP);
-            }
-            socket.configure(ALL_ASSOC, |config| {
-                config.timers.autoclose = (seconds > 0).then(|| Duration::from_secs(seconds));
-            })
+        option::AUTOCLOSE if socket.style == Style::OneToOne => Err(Errno::EOPNOTSUPP),
+        option::AUTOCLOSE | option::PARTIAL_DELIVERY_POINT => {
+            fields::set(socket, ALL_ASSOC, name, bytes)
         }
         option::PRIMARY_ADDR => {
             let prim: Prim = parse(bytes)?;
@@ -96,20 +74,13 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
             let set = |association: &anabranch::Association| association.set_primary(remote);
             socket.with_association(prim.assoc_id, set)?.map_err(|_| Errno::EINVAL)
         }
-        option::ADAPTATION_LAYER => {
-            let Setadaptation { ind } = parse(bytes)?;
-            socket.configure(FUTURE_ASSOC, |config| config.adaptation_indication = Some(ind))
-        }
+        option::ADAPTATION_LAYER => fields::set(socket, FUTURE_ASSOC, name, bytes),
         option::PEER_ADDR_PARAMS => set_path(socket, &parse_paddrparams(bytes)?),
         option::PEER_ADDR_THLDS => set_thresholds(socket, &parse(bytes)?, false),
         option::PEER_ADDR_THLDS_V2 => set_thresholds(socket, &parse(bytes)?, true),
         option::EXPOSE_POTENTIALLY_FAILED_STATE => {
             let AssocValue { value, .. } = parse(bytes)?;
             choose(socket, |options| options.expose_pf = value != 0)
-        }
-        option::NRSACK_SUPPORTED => {
-            let AssocValue { assoc_id, value } = parse(bytes)?;
-            socket.configure(assoc_id, |config| config.acknowledging.nr_sack = value != 0)
         }
         option::DELAYED_SACK => {
             let info: SackInfo = parse(bytes)?;
@@ -123,10 +94,6 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
                     config.acknowledging.sack_frequency = info.freq;
                 }
             })
-        }
-        option::PARTIAL_DELIVERY_POINT => {
-            let point = usize::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
-            socket.configure(ALL_ASSOC, |config| config.receiving.partial_delivery_point = point)
         }
         option::MAX_BURST => {
             // An int in old programs.
