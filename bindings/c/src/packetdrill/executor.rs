@@ -12,8 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
+use anabranch::runtime::Instant;
 use anabranch::runtime::{Binding, LocalAddress, PacketSocket, Runtime, Timer};
-use anabranch_proto::Instant;
 
 use super::network::{Network, Socket};
 use crate::host::lock;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
+use anabranch::runtime::Ecn;
 use anabranch::runtime::{Batch, Datagrams, PacketSocket, TransmitError};
-use anabranch_proto::Ecn;
 
 use crate::host::lock;
 

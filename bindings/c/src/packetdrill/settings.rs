@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use anabranch_proto::{AssociationConfig, MtuConfig};
+use anabranch::config::{AssociationConfig, MtuConfig};
 
 /// packetdrill's own address for IPv4.
 const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
@@ -62,7 +62,7 @@ pub(super) fn apply(config: &mut AssociationConfig, text: &str) {
 mod tests {
     use std::time::Duration;
 
-    use anabranch_proto::BurstControl;
+    use anabranch::config::BurstControl;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Asking for options at the level of SCTP.
 
-use anabranch_proto::BurstControl;
+use anabranch::config::BurstControl;
 use libc::c_int;
 
 use super::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch::AssociationConfig;
-use anabranch_proto::BurstControl;
+use anabranch::config::BurstControl;
 use libc::c_int;
 
 use super::{
