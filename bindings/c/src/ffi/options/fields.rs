@@ -4,7 +4,7 @@
 use std::mem::offset_of;
 
 use anabranch::AssociationConfig;
-use anabranch_proto::config::units;
+use anabranch::config::units;
 use libc::c_int;
 
 use crate::abi::{AssocValue, Assocparams, Initmsg, Rtoinfo, Setadaptation, option};
