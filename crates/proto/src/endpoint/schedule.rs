@@ -67,6 +67,11 @@ impl Schedule {
         }
     }
 
+    /// Whether an association waits for its turn to send.
+    pub(super) fn is_ready(&self, id: AssociationId) -> bool {
+        self.is_current(id, |entry| entry.is_ready)
+    }
+
     /// The association whose turn it is to send.
     pub(super) fn next_ready(&mut self) -> Option<AssociationId> {
         while let Some(id) = self.ready.front().copied() {

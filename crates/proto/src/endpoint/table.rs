@@ -110,6 +110,37 @@ impl Endpoint {
 
     /// Brings the endpoint's tables up to date after something happened to an association.
     pub(super) fn after(&mut self, now: Instant, id: AssociationId) {
+        self.note(now, id);
+        let Some(association) = self.get_mut(id) else { return };
+        // Looking for what to send may give messages up, which is told by an event.
+        let wants_to_send = association.wants_to_send(now);
+        let has_events = association.has_events();
+        let deadline = association.next_deadline();
+        if wants_to_send {
+            self.schedule.ready(id);
+        }
+        if has_events {
+            self.schedule.has_events(id);
+        }
+        self.schedule.deadline(id, deadline);
+    }
+
+    /// The same after a user did something. An association that has its turn to send is asked then
+    /// what it wants, and when; a user who gives it one message after the other does not pay for
+    /// that each time.
+    fn after_use(&mut self, now: Instant, id: AssociationId) {
+        if !self.schedule.is_ready(id) {
+            self.after(now, id);
+            return;
+        }
+        self.note(now, id);
+        if self.get_mut(id).is_some_and(Association::has_events) {
+            self.schedule.has_events(id);
+        }
+    }
+
+    /// What an association holds, whether anything moves on it, and where it is found.
+    fn note(&mut self, now: Instant, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
         if slot.generation != id.generation {
             return;
@@ -131,16 +162,6 @@ impl Endpoint {
         if association.take_paths_changed() || ended {
             self.enter(id);
         }
-        let slot = &mut self.slots[id.slot as usize];
-        let Some(association) = slot.association.as_deref_mut() else { return };
-        // Looking for what to send may give messages up, which is told by an event.
-        if association.wants_to_send(now) {
-            self.schedule.ready(id);
-        }
-        if association.has_events() {
-            self.schedule.has_events(id);
-        }
-        self.schedule.deadline(id, association.next_deadline());
     }
 
     /// Enters an association anew into the demultiplexer, with the addresses that are known to be
@@ -226,6 +247,6 @@ impl DerefMut for AssociationMut<'_> {
 
 impl Drop for AssociationMut<'_> {
     fn drop(&mut self) {
-        self.endpoint.after(self.now, self.id);
+        self.endpoint.after_use(self.now, self.id);
     }
 }
