@@ -302,6 +302,8 @@ impl Association {
                 return;
             }
         };
+        let given: Vec<IpAddr> = self.remotes().collect();
+        peer.vouch(&given);
         // req: rfc9260 3.3.3 "MUST be prepared to receive an INIT ACK"
         let Some(cookie) = peer.cookie.take() else {
             self.identity.peer_tag = peer.tag;

@@ -25,6 +25,8 @@ pub(crate) struct Peer {
     pub(crate) initial_tsn: u32,
     /// Addresses listed; not the packet's source.
     pub(crate) addresses: Vec<IpAddr>,
+    /// Those that mean nothing where it was heard from, such as private ones behind a global one.
+    out_of_scope: Vec<IpAddr>,
     pub(crate) adaptation: Option<u32>,
     pub(crate) cookie: Option<Bytes>,
     /// What it is able to and wants.
@@ -140,12 +142,21 @@ impl Peer {
     }
 
     fn add_address(&mut self, address: IpAddr, source: IpAddr) {
-        if self.addresses.len() < MAX_PEER_ADDRESSES
-            && address::may_be_listed(address, source)
-            && !self.addresses.contains(&address)
-        {
-            self.addresses.push(address);
+        let list = match address::may_be_listed(address, source) {
+            true => &mut self.addresses,
+            false => &mut self.out_of_scope,
+        };
+        if list.len() < MAX_PEER_ADDRESSES && !list.contains(&address) {
+            list.push(address);
         }
+    }
+
+    /// The user gave these addresses as the peer's: what the peer lists of them is believed wherever
+    /// it was heard from.
+    pub(crate) fn vouch(&mut self, given: &[IpAddr]) {
+        let vouched = self.out_of_scope.iter().filter(|address| given.contains(address)).copied();
+        let room = MAX_PEER_ADDRESSES.saturating_sub(self.addresses.len());
+        self.addresses.extend(vouched.take(room));
     }
 }
 
@@ -222,4 +233,37 @@ pub(crate) fn address_parameters(addresses: &[IpAddr]) -> Vec<u8> {
     }
     debug_assert!(Parameters::new(&bytes).iter().all(|parameter| parameter.is_ok()));
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_gave_is_believed_from_anywhere() {
+        let [global, private, other]: [IpAddr; 3] =
+            ["2001:db8::2", "10.1.0.2", "10.1.0.9"].map(|address| address.parse().unwrap());
+        let mut value = Vec::new();
+        for address in [private, other] {
+            match address {
+                IpAddr::V4(v4) => Parameter::Ipv4Address(v4).encode(&mut value),
+                IpAddr::V6(v6) => Parameter::Ipv6Address(v6).encode(&mut value),
+            }
+        }
+        let init = Init {
+            initiate_tag: 1,
+            a_rwnd: 1500,
+            outbound_streams: 1,
+            inbound_streams: 1,
+            initial_tsn: Tsn(1),
+            parameters: Parameters::new(&value),
+        };
+        let mut peer = Peer::read(&init, global).unwrap();
+        assert!(peer.addresses.is_empty(), "private addresses behind a global one");
+        peer.vouch(&[global, private]);
+        assert_eq!(peer.addresses, [private], "and not what it lists besides");
+        let mut near = Peer::read(&init, other).unwrap();
+        near.vouch(&[private]);
+        assert_eq!(near.addresses, [private, other]);
+    }
 }

@@ -207,6 +207,7 @@ impl Association {
                 tag: self.identity.local_tag,
                 initial_tsn: self.sender.initial_tsn(),
                 tie_tags: (0, 0),
+                remotes: self.remotes().collect(),
             },
             // req: rfc9260 9.2 "it SHOULD discard the"
             State::ShutdownAckSent { .. } => {
@@ -226,6 +227,7 @@ impl Association {
                 tag: self.identity.local_tag,
                 initial_tsn: self.sender.initial_tsn(),
                 tie_tags: self.identity.tie_tags,
+                remotes: self.remotes().collect(),
             },
             // req: rfc9260 5.2.2 "MUST generate an INIT ACK chunk with"
             // req: rfc9260 5.2.2 "MUST copy its current Tie-Tags to a"
@@ -244,6 +246,8 @@ pub(crate) enum InitAnswer {
         tag: u32,
         initial_tsn: Tsn,
         tie_tags: (u32, u32),
+        /// Addresses that the INIT was for: the answer lists the same ones of this side.
+        remotes: Vec<IpAddr>,
     },
     /// With a new tag, and the tie-tags in the cookie (section 5.2.2).
     Restart {

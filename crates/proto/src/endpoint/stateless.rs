@@ -2,6 +2,7 @@
 //!
 //! Nothing here keeps anything for a peer, and each packet is answered by at most one.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,22 +113,25 @@ impl Endpoint {
             // req: rfc9260 3.3.3 "The Initiate Tag MUST NOT take the value"
             // req: rfc9260 5.1 "MUST generate and send along with the INIT"
             let tie_tags = (0, 0);
-            self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags);
+            self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags, &[]);
             return None;
         };
         let source = (arrival.local, arrival.remote);
         let association = self.get_mut(id)?;
         let config = association.shared_config();
         match association.on_init(source, &peer) {
-            InitAnswer::Collision { tag, initial_tsn, tie_tags } => {
+            InitAnswer::Collision { tag, initial_tsn: tsn, tie_tags, remotes } => {
                 mark!(InitCollision);
-                self.init_ack(now, arrival, header, &mut peer, &config, tag, initial_tsn, tie_tags);
+                peer.vouch(&remotes);
+                self.init_ack(
+                    now, arrival, header, &mut peer, &config, tag, tsn, tie_tags, &remotes,
+                );
             }
             // req: rfc9260 5.2.2 "INIT ACK chunk MUST contain a new"
             InitAnswer::Restart { tie_tags } => {
                 mark!(InitRestart);
                 let (tag, tsn) = self.draw_tag_and_tsn(header);
-                self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags);
+                self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags, &[]);
             }
             InitAnswer::NewAddresses(added) => {
                 mark!(InitNewAddresses);
@@ -141,7 +145,8 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Answers an INIT with INIT ACK and a cookie that holds everything.
+    /// Answers an INIT with INIT ACK and a cookie that holds everything. `remotes`: addresses that
+    /// this side's own INIT was for.
     // req: rfc9260 5.1 "MUST NOT allocate any resources or keep any states"
     #[allow(clippy::too_many_arguments)]
     fn init_ack(
@@ -154,6 +159,7 @@ impl Endpoint {
         tag: u32,
         initial_tsn: Tsn,
         tie_tags: (u32, u32),
+        remotes: &[IpAddr],
     ) {
         let outbound = config.sending.outbound_streams.min(peer.inbound_streams);
         let inbound = config.receiving.inbound_streams.min(peer.outbound_streams);
@@ -180,13 +186,14 @@ impl Endpoint {
             addresses: std::mem::take(&mut peer.addresses),
         };
         let cookie = self.cookies.seal(&contents, now);
-        let mut remotes = contents.addresses;
-        remotes.push(arrival.remote);
+        let mut listed_for = contents.addresses;
+        listed_for.push(arrival.remote);
+        listed_for.extend(remotes);
         // req: rfc9260 3.3.3 "value MUST NOT be greater than the MIS"
         let streams = (outbound, config.receiving.inbound_streams);
         let surroundings = self.surroundings.within_link_of(arrival.local);
         let value =
-            init_value(tag, initial_tsn, streams, config, &surroundings, &remotes, |value| {
+            init_value(tag, initial_tsn, streams, config, &surroundings, &listed_for, |value| {
                 // req: rfc9260 3.3.3.1.1 "MUST contain all the necessary state and"
                 Parameter::StateCookie(&cookie).encode(value);
                 for unknown in &peer.unrecognized {
