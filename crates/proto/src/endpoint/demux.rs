@@ -176,6 +176,14 @@ impl Demux {
         self.last = None;
     }
 
+    /// Associations that may want a key that nobody has any more.
+    pub(super) fn heirs(&self, key: &Key) -> Vec<AssociationId> {
+        match self.owner(key) {
+            Some(_) => Vec::new(),
+            None => self.between(key.remote, key.remote_port, key.local_port).collect(),
+        }
+    }
+
     /// The associations that have this remote address and these ports, verified or not, whatever
     /// their UDP ports; 64 at the most.
     pub(super) fn between(

@@ -63,8 +63,9 @@ impl Endpoint {
         slot.generation = slot.generation.wrapping_add(1);
         self.surroundings.common.memory.leave(std::mem::take(&mut slot.held));
         self.ending -= usize::from(std::mem::take(&mut slot.ended));
-        for key in slot.keys.drain(..) {
-            self.demux.remove(&key, id);
+        let keys = std::mem::take(&mut slot.keys);
+        for key in &keys {
+            self.demux.remove(key, id);
         }
         if let Some(tag) = slot.tag.take() {
             self.demux.remove_tag(&tag, id);
@@ -80,6 +81,7 @@ impl Endpoint {
         }
         self.schedule.forget(id);
         self.free.push(id.slot);
+        self.bequeath(&keys);
     }
 
     /// Number of associations.
@@ -167,11 +169,41 @@ impl Endpoint {
     /// Enters an association anew into the demultiplexer, with the addresses that are known to be
     /// its peer's; one that has ended is taken out.
     fn enter(&mut self, id: AssociationId) {
+        let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
+        let before = std::mem::take(&mut slot.keys);
+        for key in &before {
+            self.demux.remove(key, id);
+        }
+        self.enter_keys(id);
+        self.bequeath(&before);
+    }
+
+    /// Addresses that an association does not have any more go to the one that has verified them,
+    /// too: a host that lost its state may have begun anew from some of its addresses.
+    fn bequeath(&mut self, keys: &[Key]) {
+        for key in keys {
+            let heir = self.demux.heirs(key).into_iter().find(|heir| {
+                self.association(*heir).is_some_and(|association| {
+                    let (remote_port, local_port) =
+                        (association.remote_port(), association.local_port());
+                    !association.is_closed()
+                        && association.addresses().any(|(remote, udp_port, verified)| {
+                            let exact = Key::new(remote, udp_port, remote_port, local_port);
+                            let incoming = association.is_incoming();
+                            let own = if incoming { exact } else { exact.of_any_port() };
+                            verified && own == *key
+                        })
+                })
+            });
+            if let Some(heir) = heir {
+                self.demux.insert(*key, heir);
+            }
+        }
+    }
+
+    fn enter_keys(&mut self, id: AssociationId) {
         let slot = &mut self.slots[id.slot as usize];
         let Some(association) = slot.association.as_deref_mut() else { return };
-        for key in slot.keys.drain(..) {
-            self.demux.remove(&key, id);
-        }
         let (remote_port, local_port) = (association.remote_port(), association.local_port());
         let tag = Tag::of(association);
         let wanted = (!association.is_closed()).then_some(tag);
