@@ -147,8 +147,9 @@ int anabranch_endpoint_associations(const anabranch_endpoint *endpoint);
 int anabranch_endpoint_wait_idle(const anabranch_endpoint *endpoint, int milliseconds);
 int anabranch_endpoint_socket(const anabranch_endpoint *endpoint, int domain, int type);
 
-/* Waits until what closed sockets sent is delivered (a negative number waits for ever), and closes
- * the endpoints that sockets shared. Without it the end of the program ends associations, too. */
+/* Waits until what closed sockets sent is delivered, and closes the endpoints that sockets shared;
+ * gives up when nothing has moved for so many milliseconds (a negative number never does). Without
+ * it the end of the program ends associations, too. */
 int anabranch_finish(int milliseconds);
 
 /* The library's version, "0.1.0". */

@@ -131,9 +131,9 @@ pub unsafe extern "C" fn anabranch_endpoint_socket(
     })
 }
 
-/// Waits until what closed sockets sent is delivered, `milliseconds` at the most, or with a
-/// negative number for ever, and closes the endpoints that sockets shared. Call it before the
-/// program ends. Returns -1 with ETIMEDOUT if something was not delivered in time.
+/// Waits until what closed sockets sent is delivered, and closes the endpoints that sockets shared.
+/// Call it before the program ends. Gives up when nothing has moved for `milliseconds`, or with a
+/// negative number never. Returns -1 with ETIMEDOUT if something was not delivered.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_finish(milliseconds: c_int) -> c_int {
     guard(-1, || {
