@@ -123,6 +123,9 @@ pub enum ConfigError {
     /// A loss pattern without entries.
     #[error("the loss pattern is empty")]
     EmptyPattern,
+    /// Bursts of losses, or what lies between them, that last no time.
+    #[error("bursts of losses and the time between them are longer than zero")]
+    EmptyBurst,
 }
 
 impl LinkConfig {

@@ -51,7 +51,7 @@ mod wire;
 pub use config::{ConfigError, Cut, LinkConfig, MAX_RATE, MAX_SPAN, QueueLimit};
 pub use discipline::{CoDel, Discipline, Red};
 pub use link::{Link, LossCause, SendOutcome};
-pub use loss::{GilbertElliott, Loss, Pattern};
+pub use loss::{BurstsInTime, GilbertElliott, Loss, Pattern};
 pub use packet::Packet;
 pub use random::{Probability, Rng};
 pub use stats::LinkStats;

@@ -110,11 +110,12 @@ impl<T: Packet> Link<T> {
         self.stats.offered_bytes += size as u64;
         let number = self.stats.offered;
         // Asked first and always, so that its verdicts depend on nothing but the count.
-        let lost = self.loss.takes(&self.config.loss, number);
+        let lost = self.loss.takes(&self.config.loss, number, self.now);
 
         let bytes = size.saturating_add(self.config.overhead);
         if let Some(mtu) = self.config.mtu
             && bytes > mtu
+            && !packet.may_be_fragmented()
         {
             self.stats.too_big += 1;
             if self.config.mtu_blackhole {

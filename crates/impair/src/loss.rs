@@ -1,6 +1,7 @@
 //! Which packets the wire loses.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::{ConfigError, Probability, Rng};
 
@@ -18,6 +19,8 @@ pub enum Loss {
     Uniform(Probability),
     /// Bursts: a good and a bad state, each with its own loss.
     GilbertElliott(GilbertElliott),
+    /// Bursts that last for a time, however many packets come meanwhile.
+    BurstsInTime(BurstsInTime),
     /// Exactly the packets at these positions.
     Positions(BTreeSet<u64>),
     /// A given sequence of fates.
@@ -46,7 +49,11 @@ impl Loss {
         match self {
             Self::Positions(positions) if positions.contains(&0) => Err(ConfigError::PositionZero),
             Self::Pattern(pattern) if pattern.lost.is_empty() => Err(ConfigError::EmptyPattern),
+            Self::BurstsInTime(bursts) if bursts.between.is_zero() || bursts.length.is_zero() => {
+                Err(ConfigError::EmptyBurst)
+            }
             Self::None
+            | Self::BurstsInTime(_)
             | Self::Uniform(_)
             | Self::GilbertElliott(_)
             | Self::Positions(_)
@@ -75,6 +82,33 @@ pub struct GilbertElliott {
     pub loss_bad: Probability,
 }
 
+/// A link that is gone now and then, as radio is: everything is lost in a burst, and nothing between
+/// two. Times are drawn for each burst and each pause (exponentially, so that nothing is known of
+/// when one ends). A link starts between two bursts.
+///
+/// In the long run it loses `length / (length + between)` of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct BurstsInTime {
+    /// Mean time from the end of a burst to the beginning of the next one; more than zero.
+    pub between: Duration,
+    /// Mean length of a burst; more than zero.
+    pub length: Duration,
+}
+
+impl BurstsInTime {
+    /// Bursts of this mean length that lose this share of the time; `None` for a share of 0 or 1, or
+    /// when a time would not be one.
+    pub fn with_share(share: f64, length: Duration) -> Option<Self> {
+        if !(share > 0.0 && share < 1.0) || length.is_zero() {
+            return None;
+        }
+        let between = Duration::try_from_secs_f64(length.as_secs_f64() * (1.0 - share) / share);
+        Some(Self { between: between.ok().filter(|between| !between.is_zero())?, length })
+    }
+}
+
 /// A sequence of fates, one for each packet offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -91,15 +125,21 @@ pub struct Pattern {
 pub(crate) struct LossState {
     rng: Rng,
     bad: bool,
+    /// When the state changes next, of bursts in time; `None` before the first packet.
+    until: Option<u64>,
 }
+
+/// So many means after the latest packet the state is drawn anew, not followed burst by burst.
+const FORGOTTEN: u64 = 64;
 
 impl LossState {
     pub(crate) fn new(rng: Rng) -> Self {
-        Self { rng, bad: false }
+        Self { rng, bad: false, until: None }
     }
 
-    /// The verdict on the packet at `position` (from 1). To be asked once for each, in order.
-    pub(crate) fn takes(&mut self, model: &Loss, position: u64) -> bool {
+    /// The verdict on the packet at `position` (from 1) and time `now`, in nanoseconds. To be asked
+    /// once for each, in order.
+    pub(crate) fn takes(&mut self, model: &Loss, position: u64, now: u64) -> bool {
         match model {
             Loss::None => false,
             Loss::Uniform(p) => self.rng.chance(*p),
@@ -111,6 +151,7 @@ impl LossState {
                 }
                 self.rng.chance(if self.bad { model.loss_bad } else { model.loss_good })
             }
+            Loss::BurstsInTime(bursts) => self.is_in_burst(bursts, now),
             Loss::Positions(positions) => positions.contains(&position),
             Loss::Pattern(pattern) => {
                 let length = pattern.lost.len() as u64;
@@ -124,6 +165,36 @@ impl LossState {
             }
         }
     }
+
+    fn is_in_burst(&mut self, bursts: &BurstsInTime, now: u64) -> bool {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (between, length) = (nanos(bursts.between), nanos(bursts.length));
+        let cycle = between.saturating_add(length);
+        let mut until = match self.until {
+            // The first packet may come long after the link was made.
+            None => self.exponential(between),
+            Some(until) => until,
+        };
+        if now.saturating_sub(until) > cycle.saturating_mul(FORGOTTEN) {
+            self.bad = self.rng.below(cycle) < length;
+            let mean = if self.bad { length } else { between };
+            until = now.saturating_add(self.exponential(mean));
+        }
+        while until <= now {
+            self.bad = !self.bad;
+            let mean = if self.bad { length } else { between };
+            until = until.saturating_add(self.exponential(mean));
+        }
+        self.until = Some(until);
+        self.bad
+    }
+
+    /// An exponentially distributed time with this mean, at least a nanosecond.
+    fn exponential(&mut self, mean: u64) -> u64 {
+        // Above 0 and at most 1; both conversions are exact.
+        let uniform = ((self.rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        ((-libm::log(uniform) * mean as f64) as u64).max(1)
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +203,7 @@ mod tests {
 
     fn verdicts(model: &Loss, seed: u64, count: u64) -> Vec<bool> {
         let mut state = LossState::new(Rng::new(seed));
-        (1..=count).map(|n| state.takes(model, n)).collect()
+        (1..=count).map(|n| state.takes(model, n, 0)).collect()
     }
 
     fn losses(verdicts: &[bool]) -> usize {
@@ -190,6 +261,37 @@ mod tests {
         assert_eq!(losses(&verdicts(&model(zero, one, zero), 1, 50)), 50);
         assert_eq!(losses(&verdicts(&model(one, one, zero), 1, 50)), 0);
         assert_eq!(losses(&verdicts(&model(one, zero, one), 1, 50)), 50);
+    }
+
+    #[test]
+    fn bursts_in_time_last_for_their_time_whatever_is_sent() {
+        let ms = Duration::from_millis;
+        let bursts = BurstsInTime::with_share(0.1, ms(200)).unwrap();
+        assert_eq!(bursts, BurstsInTime { between: ms(1800), length: ms(200) });
+        // The share of the time, and the mean length, at a packet every millisecond and at one every 100.
+        for (every, packets) in [(1, 8_000_000_u64), (100, 80_000)] {
+            let mut state = LossState::new(Rng::new(5));
+            let verdicts: Vec<bool> = (0..packets)
+                .map(|n| state.takes(&Loss::BurstsInTime(bursts), n + 1, n * every * 1_000_000))
+                .collect();
+            let share = losses(&verdicts) as f64 / verdicts.len() as f64;
+            assert!((0.09..0.11).contains(&share), "{every} ms: {share}");
+            if every == 1 {
+                let lengths: Vec<usize> =
+                    verdicts.chunk_by(|a, b| a == b).filter(|r| r[0]).map(<[bool]>::len).collect();
+                let mean = lengths.iter().sum::<usize>() / lengths.len();
+                assert!((185..=215).contains(&mean), "{mean}");
+            }
+        }
+        // After a long pause the state is another draw, and not the work of a million bursts.
+        let mut state = LossState::new(Rng::new(5));
+        let lost = (0..2000_u64)
+            .filter(|n| state.takes(&Loss::BurstsInTime(bursts), n + 1, n << 50))
+            .count();
+        assert!((140..=260).contains(&lost), "{lost}");
+        assert_eq!(BurstsInTime::with_share(1.0, ms(1)), None);
+        let none = Loss::BurstsInTime(BurstsInTime { between: ms(1), length: ms(0) });
+        assert_eq!(none.validate(), Err(ConfigError::EmptyBurst));
     }
 
     #[test]

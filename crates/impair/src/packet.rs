@@ -20,6 +20,12 @@ pub trait Packet {
     fn duplicate(&self) -> Option<Self>
     where
         Self: Sized;
+
+    /// Whether a link of a smaller MTU carries it in pieces, as IPv4 does without 'don't fragment'. The
+    /// headers of the pieces are not counted, and none of them is lost alone. No.
+    fn may_be_fragmented(&self) -> bool {
+        false
+    }
 }
 
 /// Flips one random bit of `bytes`; false when it is empty.

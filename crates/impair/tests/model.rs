@@ -13,7 +13,7 @@ enum Step {
     Send(u64, usize),
     Poll(u64),
     SetUp(u64, bool),
-    Configure(u64, LinkConfig),
+    Configure(u64, Box<LinkConfig>),
 }
 
 fn probability() -> impl Strategy<Value = Probability> {
@@ -81,7 +81,7 @@ fn steps(config: impl Strategy<Value = LinkConfig> + 'static) -> impl Strategy<V
         12 => (wait.clone(), 8..1400usize).prop_map(|(t, size)| Step::Send(t, size)),
         6 => wait.clone().prop_map(Step::Poll),
         1 => (wait.clone(), any::<bool>()).prop_map(|(t, up)| Step::SetUp(t, up)),
-        1 => (wait, config).prop_map(|(t, config)| Step::Configure(t, config)),
+        1 => (wait, config).prop_map(|(t, config)| Step::Configure(t, Box::new(config))),
     ];
     prop::collection::vec(step, 1..80)
 }
@@ -120,7 +120,7 @@ fn run(link: &mut Link<Vec<u8>>, steps: &[Step]) -> (Offered, Delivered) {
             }
             Step::Configure(wait, config) => {
                 now += wait;
-                link.set_config(now, config.clone()).unwrap();
+                link.set_config(now, config.as_ref().clone()).unwrap();
             }
         }
     }

@@ -20,6 +20,9 @@ pub struct Metric {
 /// Paths that have metrics of their own.
 pub const MAX_PATHS: usize = 16;
 
+/// Transfers that have metrics of their own.
+pub const MAX_FLOWS: usize = 16;
+
 /// Name, unit, what it is, and whether it counts.
 type Row = (&'static str, &'static str, &'static str, bool);
 
@@ -96,6 +99,12 @@ const OF_ALL: &[Row] = &[
         "user data of TCP cross-traffic until the end of the run, mean of its connections",
         false,
     ),
+    (
+        "jain_index",
+        "",
+        "Jain's index of the throughputs of all transfers: 1 when they are equal, 1/n when one has all",
+        false,
+    ),
 ];
 
 /// What is measured of each path, counted at the sender: `{n}` is the number of the path, from 1.
@@ -144,18 +153,33 @@ const OF_A_PATH: &[Row] = &[
     ),
 ];
 
-/// All metrics: those of the whole transfer first, then path by path.
+/// What is measured of each transfer when there are several: `{n}` is its number, from 1.
+const OF_A_FLOW: &[Row] = &[
+    (
+        "throughput_flow{n}_kbit_s",
+        "kbit/s",
+        "user data of transfer {n} that arrived, from its start to its end",
+        false,
+    ),
+    ("transfer_time_flow{n}_s", "s", "from the start of transfer {n} to its last new chunk", false),
+    ("longest_gap_flow{n}_s", "s", "longest time in which transfer {n} received nothing", false),
+    ("delay_mean_flow{n}_s", "s", "mean delay of a message of transfer {n}", false),
+    ("delay_p95_flow{n}_s", "s", "time within which 95 % of them were delivered", false),
+];
+
+/// All metrics: those of the whole transfer first, then path by path, then transfer by transfer.
 pub static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| {
     let of_all = OF_ALL.iter().map(|row| metric(row, 0));
     let paths = (1..=MAX_PATHS).flat_map(|path| OF_A_PATH.iter().map(move |row| metric(row, path)));
-    of_all.chain(paths).collect()
+    let flows = (1..=MAX_FLOWS).flat_map(|flow| OF_A_FLOW.iter().map(move |row| metric(row, flow)));
+    of_all.chain(paths).chain(flows).collect()
 });
 
 static INDEX: LazyLock<HashMap<&'static str, usize>> =
     LazyLock::new(|| METRICS.iter().enumerate().map(|(at, m)| (m.name.as_str(), at)).collect());
 
-fn metric((name, unit, what, is_count): &Row, path: usize) -> Metric {
-    let number = path.to_string();
+fn metric((name, unit, what, is_count): &Row, number: usize) -> Metric {
+    let number = number.to_string();
     let (name, what) = (name.replace("{n}", &number), what.replace("{n}", &number));
     Metric { name, unit, what, is_count: *is_count }
 }
@@ -165,23 +189,33 @@ pub fn find(name: &str) -> Option<usize> {
     INDEX.get(name).copied()
 }
 
-/// Index of the metric of a name in which a path may stand by its own name, as in
+/// What a scenario calls its paths and its transfers, in its order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The paths.
+    pub paths: Vec<String>,
+    /// The transfers.
+    pub flows: Vec<String>,
+}
+
+/// Index of the metric of a name in which a path or a transfer may stand by its own name, as in
 /// `packets_path_satellite` where [`find`] knows `packets_path3`.
-pub fn find_with_paths(name: &str, paths: &[String]) -> Option<usize> {
-    find(name).or_else(|| {
-        let by_length = |(_, path): &(usize, &String)| std::cmp::Reverse(path.len());
-        let mut named: Vec<_> = paths.iter().enumerate().collect();
-        named.sort_by_key(by_length);
-        named.into_iter().find_map(|(index, path)| {
-            let (before, after) = name.split_once(&format!("_path_{path}"))?;
-            find(&format!("{before}_path{}{after}", index + 1))
+pub fn find_named(name: &str, names: &Names) -> Option<usize> {
+    let named = |what: &str, list: &[String]| {
+        let by_length = |(_, name): &(usize, &String)| std::cmp::Reverse(name.len());
+        let mut list: Vec<_> = list.iter().enumerate().collect();
+        list.sort_by_key(by_length);
+        list.into_iter().find_map(|(index, own)| {
+            let (before, after) = name.split_once(&format!("_{what}_{own}"))?;
+            find(&format!("{before}_{what}{}{after}", index + 1))
         })
-    })
+    };
+    find(name).or_else(|| named("path", &names.paths)).or_else(|| named("flow", &names.flows))
 }
 
 /// The names that there are, for a sentence: those of paths stand once.
 pub fn names() -> String {
-    let rows = OF_ALL.iter().chain(OF_A_PATH).map(|(name, ..)| *name);
+    let rows = OF_ALL.iter().chain(OF_A_PATH).chain(OF_A_FLOW).map(|(name, ..)| *name);
     rows.collect::<Vec<_>>().join(", ")
 }
 
@@ -250,7 +284,11 @@ mod tests {
     #[test]
     fn every_path_has_its_metrics_by_number_and_by_name() {
         let paths = ["lte", "lte_far", "sat"].map(str::to_owned);
-        let by_name = |name: &str| find_with_paths(name, &paths);
+        let flows = ["web", "web_far"].map(str::to_owned).to_vec();
+        let names = Names { paths: paths.to_vec(), flows };
+        let by_name = |name: &str| find_named(name, &names);
+        assert_eq!(by_name("throughput_flow_web_far_kbit_s"), find("throughput_flow2_kbit_s"));
+        assert_eq!(by_name("delay_mean_flow_web_s"), find("delay_mean_flow1_s"));
         assert_eq!(by_name("packets_path_sat"), find("packets_path3"));
         assert_eq!(by_name("loss_path_lte_far_percent"), find("loss_path2_percent"));
         assert_eq!(by_name("loss_path_lte_percent"), find("loss_path1_percent"));

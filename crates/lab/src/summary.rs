@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::metrics::{METRICS, Metric};
+use crate::metrics::{self, METRICS, Metric};
 use crate::reference::Reference;
 use crate::runner::{self, Results};
 use crate::scenario::{AxisValue, Scenario};
@@ -69,7 +69,8 @@ pub fn json(scenario: &Scenario, results: &Results, references: &[Reference]) ->
         "version": JSON_VERSION,
         "scenario": scenario.id,
         "title": scenario.title,
-        "paths": scenario.paths,
+        "paths": scenario.names.paths,
+        "flows": scenario.names.flows,
         "points": points.collect::<Vec<_>>(),
     })
 }
@@ -197,6 +198,25 @@ pub fn tables(
             Table { title: panel.title, rows }
         })
         .collect()
+}
+
+/// What each transfer got, and how evenly: a row for each point; `None` when there is one transfer.
+pub fn flows(scenario: &Scenario, results: &Results) -> Option<Vec<Vec<String>>> {
+    let flows = &scenario.names.flows;
+    if flows.len() < 2 {
+        return None;
+    }
+    let numbers = (1..=flows.len()).map(|n| format!("throughput_flow{n}_kbit_s"));
+    let columns: Vec<_> =
+        numbers.chain(["jain_index".to_owned()]).filter_map(|name| metrics::find(&name)).collect();
+    let heading = ["point".to_owned()].into_iter();
+    let names = flows.iter().take(metrics::MAX_FLOWS).map(|flow| format!("{flow} (kbit/s)"));
+    let mut rows = vec![heading.chain(names).chain(["Jain's index".to_owned()]).collect()];
+    for (index, point) in scenario.points.iter().enumerate() {
+        let cells = columns.iter().map(|metric| cell(scenario, results, &[], Some(index), *metric));
+        rows.push([point.key.clone()].into_iter().chain(cells).collect());
+    }
+    Some(rows)
 }
 
 fn cell(

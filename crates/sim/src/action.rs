@@ -60,6 +60,15 @@ pub enum Action {
         /// The delay from now on.
         delay: Duration,
     },
+    /// Only the largest packet that it carries changes.
+    SetMtu {
+        /// The link.
+        link: LinkId,
+        /// Which way.
+        direction: Direction,
+        /// Bytes of an IP packet from now on; `None` is no limit.
+        mtu: Option<usize>,
+    },
 }
 
 impl Action {
@@ -71,7 +80,8 @@ impl Action {
             | Self::Configure { link, direction, .. }
             | Self::SetLoss { link, direction, .. }
             | Self::SetRate { link, direction, .. }
-            | Self::SetDelay { link, direction, .. } => (*link, *direction),
+            | Self::SetDelay { link, direction, .. }
+            | Self::SetMtu { link, direction, .. } => (*link, *direction),
         }
     }
 
@@ -84,6 +94,7 @@ impl Action {
             Self::SetLoss { loss, .. } => config.loss = loss.clone(),
             Self::SetRate { rate, .. } => config.rate = *rate,
             Self::SetDelay { delay, .. } => config.delay = *delay,
+            Self::SetMtu { mtu, .. } => config.mtu = *mtu,
         }
         Some(config)
     }

@@ -57,8 +57,8 @@ mod web;
 
 pub use action::Action;
 pub use anabranch_impair::{
-    CoDel, ConfigError, Cut, Discipline, GilbertElliott, LinkConfig, LinkStats, Loss, Pattern,
-    Probability, QueueIntegral, QueueLimit, Red,
+    BurstsInTime, CoDel, ConfigError, Cut, Discipline, GilbertElliott, LinkConfig, LinkStats, Loss,
+    Pattern, Probability, QueueIntegral, QueueLimit, Red,
 };
 pub use anabranch_proto::Instant;
 pub use anabranch_tcp::{Config as TcpConfig, Stats as TcpStats};

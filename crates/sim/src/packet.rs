@@ -74,4 +74,8 @@ impl Carried for Packet {
     fn duplicate(&self) -> Option<Self> {
         Some(self.clone())
     }
+
+    fn may_be_fragmented(&self) -> bool {
+        !self.dont_fragment
+    }
 }

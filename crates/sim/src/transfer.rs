@@ -16,6 +16,10 @@ use crate::endpoint::EndpointId;
 use crate::error::SimError;
 use crate::measure::Histogram;
 
+mod exchange;
+
+use exchange::Exchange;
+
 /// Identifies a transfer of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId(pub(crate) ApplicationId);
@@ -47,7 +51,8 @@ pub struct Transfer {
     pub sender: Arc<AssociationConfig>,
     /// Options of the receiver's association. The same.
     pub receiver: Arc<AssociationConfig>,
-    /// Addresses of the receiver, the primary one first; empty for all it has. When the handshake
+    /// Addresses of the receiver, the primary one first; empty for all it has, in which case the
+    /// primary one is that of the first link. When the handshake
     /// had to take another path, data takes the primary one all the same.
     pub remotes: Vec<IpAddr>,
 }
@@ -66,6 +71,15 @@ pub enum Workload {
         interval: Duration,
         /// So many messages, at least 1.
         messages: u64,
+    },
+    /// The receiver answers each message, and the next one is sent when the answer has arrived.
+    Requests {
+        /// So many messages, at least 1.
+        requests: u64,
+        /// Bytes of an answer, at least 1.
+        answer: usize,
+        /// From an answer to the next message.
+        pause: Duration,
     },
 }
 
@@ -94,8 +108,8 @@ pub enum Outcome {
 /// The sender found a path to have failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathFailure {
-    /// Number of the path, from 0.
-    pub path: usize,
+    /// The receiver's address on the path.
+    pub remote: IpAddr,
     /// When.
     pub at: Instant,
     /// User bytes that had been delivered by then.
@@ -116,18 +130,18 @@ pub struct TransferResult {
     pub first_data_at: Option<Instant>,
     /// When the last message was delivered.
     pub completed_at: Option<Instant>,
-    /// User bytes delivered.
+    /// User bytes delivered, those of answers included.
     pub bytes: u64,
-    /// Messages delivered whole.
+    /// Messages delivered whole; of requests, those that were answered.
     pub messages: u64,
     /// The longest time between two deliveries, from the establishment on.
     pub longest_gap: Duration,
     /// When it began.
     pub longest_gap_at: Instant,
     /// How long each message took, from the moment it was given to the association (bulk) or was
-    /// due (periodic) until its delivery.
+    /// due (periodic) until its delivery; of requests, until the answer was there.
     pub delays: Histogram,
-    /// How often the sender found the first path to have failed.
+    /// How often the sender found the primary path to have failed.
     pub failures: u64,
     /// Each time that the sender found a path to have failed.
     pub path_failures: Vec<PathFailure>,
@@ -146,6 +160,10 @@ impl TransferResult {
 }
 
 impl Transfer {
+    /// SCTP port at which the receiver of the first application of a network listens; each has one of
+    /// its own, that of the next one is one higher.
+    pub const FIRST_PORT: u16 = 5001;
+
     /// `bytes` bytes at once, from time 0, as RFC 9260 does it.
     pub fn bulk(from: EndpointId, to: EndpointId, bytes: u64) -> Self {
         let mut config = AssociationConfig::rfc9260();
@@ -190,10 +208,18 @@ impl Transfer {
             match self.workload {
                 Workload::Bulk { bytes } => bytes >= 1,
                 Workload::Periodic { messages, .. } => messages >= 1,
+                Workload::Requests { requests, .. } => requests >= 1,
             },
             "transfer workload",
             "must have at least one byte",
         )?;
+        if let Workload::Requests { answer, .. } = self.workload {
+            check(
+                (1..=self.receiver.sending.max_message_size).contains(&answer),
+                "transfer answer",
+                "must lie between 1 and max_message_size",
+            )?;
+        }
         let config = |error: anabranch_proto::config::ConfigError| SimError::Option {
             option: error.option,
             reason: error.expected.into(),
@@ -219,6 +245,7 @@ pub(crate) struct TransferApplication {
     times: VecDeque<Option<u64>>,
     base: u64,
     last_delivery: Option<Instant>,
+    exchange: Exchange,
     shutting_down: bool,
     ended: bool,
 }
@@ -229,6 +256,9 @@ impl TransferApplication {
         let (total_bytes, total_messages) = match spec.workload {
             Workload::Bulk { bytes } => (bytes, bytes.div_ceil(size)),
             Workload::Periodic { messages, .. } => (messages.saturating_mul(size), messages),
+            Workload::Requests { requests, answer, .. } => {
+                (requests.saturating_mul(size.saturating_add(answer as u64)), requests)
+            }
         };
         Self {
             port,
@@ -257,6 +287,7 @@ impl TransferApplication {
             times: VecDeque::new(),
             base: 0,
             last_delivery: None,
+            exchange: Exchange::default(),
             shutting_down: false,
             ended: false,
             spec,
@@ -269,8 +300,13 @@ impl TransferApplication {
 
     /// When message `number` is due.
     fn due(&self, number: u64) -> Option<Instant> {
-        let Workload::Periodic { interval, .. } = self.spec.workload else { return None };
-        let connected = self.result.connected_at?.as_nanos();
+        let connected = self.result.connected_at?;
+        let interval = match self.spec.workload {
+            Workload::Bulk { .. } => return None,
+            Workload::Periodic { interval, .. } => interval,
+            Workload::Requests { .. } => return Some(self.exchange.due(number, connected)),
+        };
+        let connected = connected.as_nanos();
         let after = interval.as_nanos().saturating_mul(u128::from(number));
         let after = u64::try_from(after).unwrap_or(u64::MAX);
         Some(Instant::from_nanos(connected.saturating_add(after)))
@@ -314,7 +350,8 @@ impl TransferApplication {
                 if let Some(due) = due
                     && due > now
                 {
-                    wake = Some(due);
+                    // One that waits for an answer has no time yet.
+                    wake = Some(due).filter(|due| *due != Instant::FAR_FUTURE);
                     break;
                 }
                 let left = self.total_bytes - self.given * size;
@@ -352,17 +389,33 @@ impl TransferApplication {
         while let Some(message) = association.receive() {
             association.release(message.charge());
             self.result.bytes += message.payload.len() as u64;
-            if message.end {
-                self.delivered(now, message.ppid.0);
+            if !message.end {
+                continue;
+            }
+            match self.spec.workload {
+                Workload::Requests { .. } => {
+                    self.progressed(now);
+                    self.exchange.asked.push_back((message.stream, message.ppid.0));
+                }
+                Workload::Bulk { .. } | Workload::Periodic { .. } => {
+                    self.delivered(now, message.ppid.0);
+                }
             }
         }
+        drop(association);
+        self.answer(context, id);
+    }
+
+    /// Something has arrived.
+    fn progressed(&mut self, now: Instant) {
+        self.result.first_data_at.get_or_insert(now);
+        self.close_gap(now);
+        self.last_delivery = Some(now);
     }
 
     fn delivered(&mut self, now: Instant, low: u32) {
-        self.result.first_data_at.get_or_insert(now);
+        self.progressed(now);
         self.result.messages += 1;
-        self.close_gap(now);
-        self.last_delivery = Some(now);
         let offset = low.wrapping_sub(self.base as u32) as usize;
         if let Some(time) = self.times.get_mut(offset).and_then(Option::take) {
             self.result.delays.record_nanos(now.as_nanos() - time);
@@ -427,11 +480,13 @@ impl Application for TransferApplication {
                     self.fill(context);
                 }
                 Event::Writable => self.fill(context),
-                Event::PathChanged { path, state: PathState::Inactive, .. } => {
-                    let (path, bytes) = (path.index(), self.result.bytes);
-                    self.result.failures += u64::from(path == 0);
-                    self.result.path_failures.push(PathFailure { path, at: now, bytes });
+                Event::PathChanged { remote, state: PathState::Inactive, .. } => {
+                    let primary = self.remotes(context).first().copied();
+                    self.result.failures += u64::from(primary == Some(remote));
+                    let bytes = self.result.bytes;
+                    self.result.path_failures.push(PathFailure { remote, at: now, bytes });
                 }
+                Event::Readable => self.read_answers(context, association),
                 Event::Closed(reason) => {
                     self.result.sender =
                         context.look(endpoint, association).map(|a| a.statistics());
@@ -447,6 +502,7 @@ impl Application for TransferApplication {
             match event {
                 Event::Connected { .. } => self.receiving = Some(association),
                 Event::Readable => self.read(context, association),
+                Event::Writable => self.answer(context, association),
                 Event::Closed(_) => {
                     self.read(context, association);
                     self.result.receiver =

@@ -79,6 +79,21 @@ impl RawPath {
         }
         let share = |key, plain| Meaning::new(key, (plain, 0.01), Kind::Share);
         share("loss", "loss_percent").number(&self.loss, &mut self.loss_percent)?;
+        let counted = |text: &Spanned<String>| text.get_ref().contains("packet");
+        if self.loss_burst.as_ref().is_some_and(counted) {
+            exclusive("loss_burst_ms", &self.loss_burst_ms, "loss_burst", &self.loss_burst)?;
+            let packets = Meaning::new("loss_burst", ("loss_burst_packets", 1.0), Kind::Packets);
+            packets.number(&self.loss_burst, &mut self.loss_burst_packets)?;
+        } else {
+            exclusive(
+                "loss_burst_packets",
+                &self.loss_burst_packets,
+                "loss_burst",
+                &self.loss_burst,
+            )?;
+            time("loss_burst", "loss_burst_ms")
+                .number(&self.loss_burst, &mut self.loss_burst_ms)?;
+        }
         share("reorder", "reorder_percent").number(&self.reorder, &mut self.reorder_percent)?;
         share("corrupt", "corrupt_percent").number(&self.corrupt, &mut self.corrupt_percent)?;
         let twice = share("duplicate", "duplicate_percent");
@@ -90,7 +105,6 @@ impl RawPath {
         size("mtu", "mtu_bytes").whole(&self.mtu, &mut self.mtu_bytes)?;
         size("overhead", "overhead_bytes").whole(&self.overhead, &mut self.overhead_bytes)?;
         exclusive("queue_packets", &self.queue_packets, "queue", &self.queue)?;
-        let counted = |text: &Spanned<String>| text.get_ref().contains("packet");
         if self.queue.as_ref().is_some_and(counted) {
             exclusive("queue_bytes", &self.queue_bytes, "queue", &self.queue)?;
             let packets = Meaning::new("queue", ("queue_packets", 1.0), Kind::Packets);

@@ -9,7 +9,10 @@ use toml::Spanned;
 
 use super::quantities::Text;
 use super::{Direction, FileError, ImpairmentFile, PathEntry};
-use crate::{Cut, Discipline, GilbertElliott, LinkConfig, Loss, Pattern, Probability, QueueLimit};
+use crate::{
+    BurstsInTime, Cut, Discipline, GilbertElliott, LinkConfig, Loss, Pattern, Probability,
+    QueueLimit,
+};
 
 /// An hour: enough for light to reach Jupiter.
 const MAX_DELAY_MS: f64 = 3_600_000.0;
@@ -47,7 +50,8 @@ pub(super) struct RawPath {
     pub(super) jitter_ms: Option<Spanned<f64>>,
     keep_order: Option<Spanned<bool>>,
     pub(super) loss_percent: Option<Spanned<f64>>,
-    loss_burst_packets: Option<Spanned<f64>>,
+    pub(super) loss_burst_packets: Option<Spanned<f64>>,
+    pub(super) loss_burst_ms: Option<Spanned<f64>>,
     gilbert_elliott: Option<Spanned<RawGilbertElliott>>,
     lose_packets: Option<Spanned<Vec<u64>>>,
     loss_pattern: Option<Spanned<String>>,
@@ -67,6 +71,7 @@ pub(super) struct RawPath {
     pub(super) delay: Text,
     pub(super) jitter: Text,
     pub(super) loss: Text,
+    pub(super) loss_burst: Text,
     pub(super) duplicate: Text,
     pub(super) reorder: Text,
     pub(super) reorder_delay: Text,
@@ -221,6 +226,13 @@ impl RawPath {
         let percent = self.loss_percent.is_some();
         let pattern = self.loss_pattern.is_some();
         needs("loss_burst_packets", &self.loss_burst_packets, "loss_percent", percent)?;
+        needs("loss_burst_ms", &self.loss_burst_ms, "loss_percent", percent)?;
+        exclusive(
+            "loss_burst_packets",
+            &self.loss_burst_packets,
+            "loss_burst_ms",
+            &self.loss_burst_ms,
+        )?;
         needs("loss_pattern_repeat", &self.loss_pattern_repeat, "loss_pattern", pattern)?;
         let mut models = [
             ("loss_percent", span_of(&self.loss_percent)),
@@ -233,6 +245,9 @@ impl RawPath {
         if let (Some((first, _)), Some((second, span))) = (models.next(), models.next()) {
             let reason = format!("{first} and {second} are different loss models: choose one");
             return problem(span, reason);
+        }
+        if let (Some(share), Some(burst)) = (&self.loss_percent, &self.loss_burst_ms) {
+            return bursts_in_time(share, burst);
         }
         if let Some(value) = &self.loss_percent {
             return random_loss(value, self.loss_burst_packets.as_ref());
@@ -309,6 +324,20 @@ fn random_loss(share: &Spanned<f64>, burst: Option<&Spanned<f64>>) -> Checked<Lo
             burst.span(),
             "bursts this short cannot lose so many packets, as one packet at least passes between two",
         ),
+    }
+}
+
+/// Losses that come in bursts of a mean length in time.
+fn bursts_in_time(share: &Spanned<f64>, burst: &Spanned<f64>) -> Checked<Loss> {
+    let p = percent("loss_percent", Some(share))?;
+    let length = in_range("loss_burst_ms", burst, 0.001, MAX_DELAY_MS)?;
+    let length = Duration::from_secs_f64(length * 1e-3);
+    if p == Probability::ZERO || p == Probability::ONE {
+        return Ok(Loss::Uniform(p));
+    }
+    match BurstsInTime::with_share(p.as_fraction(), length) {
+        Some(bursts) => Ok(Loss::BurstsInTime(bursts)),
+        None => problem(burst.span(), "bursts this long cannot lose so few packets"),
     }
 }
 

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Cut, GilbertElliott, Loss, Pattern, Probability, QueueLimit, SendOutcome};
+use crate::{
+    BurstsInTime, Cut, GilbertElliott, Loss, Pattern, Probability, QueueLimit, SendOutcome,
+};
 
 fn read(text: &str) -> ImpairmentFile {
     text.parse().unwrap()
@@ -158,6 +160,23 @@ fn bursts_keep_the_share_of_losses() {
 }
 
 #[test]
+fn bursts_may_last_for_a_time() {
+    let expected =
+        BurstsInTime { between: Duration::from_millis(1800), length: Duration::from_millis(200) };
+    for text in [
+        "loss_percent = 10\nloss_burst_ms = 200",
+        "loss = '10 %'\nloss_burst = '200 ms'",
+        "loss = '10 %'\nloss_burst = '0.2 s'",
+    ] {
+        assert_eq!(config(text).loss, Loss::BurstsInTime(expected), "{text}");
+    }
+    let packets = config("loss = '20 %'\nloss_burst = '4 packets'").loss;
+    assert_eq!(packets, config("loss_percent = 20\nloss_burst_packets = 4").loss);
+    // What is always or never lost has no bursts.
+    assert_eq!(config("loss = '0 %'\nloss_burst = '1 s'").loss, Loss::Uniform(Probability::ZERO));
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "a table of mistakes")]
 fn mistakes_are_refused_with_line_and_reason() {
     let cases = [
@@ -197,6 +216,14 @@ fn mistakes_are_refused_with_line_and_reason() {
         ("[[path]]\nloss_percent = 1\nloss_burst_packets = 0.5", 3, "outside 1 to 1000000"),
         ("[[path]]\nloss_percent = 90\nloss_burst_packets = 2", 3, "cannot lose so many"),
         ("[[path]]\nloss_percent = 100\nloss_burst_packets = 2", 3, "cannot lose so many"),
+        ("[[path]]\nloss_burst_ms = 3", 2, "without loss_percent"),
+        ("[[path]]\nloss_percent = 1\nloss_burst_ms = 0", 3, "outside 0.001 to 3600000"),
+        ("[[path]]\nloss_percent = 1\nloss_burst = '3 kB'", 3, "loss_burst is"),
+        (
+            "[[path]]\nloss_percent = 1\nloss_burst_ms = 3\nloss_burst_packets = 3",
+            3,
+            "give only one",
+        ),
         (
             "[[path]]\nlose_packets = [1]\nloss_percent = 1",
             2,

@@ -318,6 +318,7 @@ fn mark(expression: &Expression, runs: &Runs<'_>, bound: &mut Bound, found: &mut
 mod tests {
     use super::*;
     use crate::formula::Formula;
+    use crate::metrics::Names;
     use crate::scenario::tests::{read, text};
 
     /// Runs whose transfer time is 10 times the loss, plus 5 for Alt, plus the run's number.
@@ -334,7 +335,7 @@ mod tests {
         let scenario = read(&text(), &[]).unwrap();
         let points = runs(&scenario, 3);
         let runs = Runs { scenario: &scenario, points: &points };
-        let formula = Formula::parse(formula, &scenario.axes, &[])?;
+        let formula = Formula::parse(formula, &scenario.axes, &Names::default())?;
         let estimate = formula.evaluate(&runs, 0.9).map_err(|missing| missing.to_string())?;
         Ok(estimate.value)
     }
@@ -408,7 +409,9 @@ mod tests {
     fn only_the_points_it_reads_are_needed() {
         let scenario = read(&text(), &[]).unwrap();
         let runs = Runs { scenario: &scenario, points: &[] };
-        let points = |formula| Formula::parse(formula, &scenario.axes, &[]).unwrap().points(&runs);
+        let points = |formula| {
+            Formula::parse(formula, &scenario.axes, &Names::default()).unwrap().points(&runs)
+        };
         assert_eq!(points("transfer_time_s[policy=Alt]"), [1, 3]);
         assert_eq!(points("max(loss = 3 %: transfer_time_s[policy=Alt])"), [3]);
         assert_eq!(points("1"), [] as [usize; 0]);
@@ -419,7 +422,7 @@ mod tests {
         let scenario = read(&text(), &[]).unwrap();
         let points = runs(&scenario, 5);
         let runs = Runs { scenario: &scenario, points: &points };
-        let formula = |text| Formula::parse(text, &scenario.axes, &[]).unwrap();
+        let formula = |text| Formula::parse(text, &scenario.axes, &Names::default()).unwrap();
         // The same number is added to runs of the same number: the difference has no spread.
         let difference = formula(
             "transfer_time_s[loss=1 %, policy=Alt] - transfer_time_s[loss=1 %, policy=Same]",
@@ -435,7 +438,7 @@ mod tests {
         let scenario = read(&text(), &[]).unwrap();
         let points = runs(&scenario, 21);
         let runs = Runs { scenario: &scenario, points: &points };
-        let formula = |text| Formula::parse(text, &scenario.axes, &[]).unwrap();
+        let formula = |text| Formula::parse(text, &scenario.axes, &Names::default()).unwrap();
         let of = |text| formula(text).evaluate(&runs, 0.9).unwrap();
         // The median of 0 to 20, by order statistics: between the sixth and the sixteenth.
         let median = of("median(failovers[loss=1 %, policy=Same])");
@@ -457,7 +460,10 @@ mod tests {
         }
         let of = |points: &[Vec<Metrics>], text: &str| {
             let runs = Runs { scenario: &scenario, points };
-            Formula::parse(text, &scenario.axes, &[]).unwrap().evaluate(&runs, 0.9).unwrap()
+            Formula::parse(text, &scenario.axes, &Names::default())
+                .unwrap()
+                .evaluate(&runs, 0.9)
+                .unwrap()
         };
         let one = "timeouts[policy=Same, loss=1 %]";
         let none = of(&points, one);
@@ -479,7 +485,7 @@ mod tests {
         let points = runs(&scenario, 12);
         let runs = Runs { scenario: &scenario, points: &points };
         let of = |text: &str| {
-            let formula = Formula::parse(text, &scenario.axes, &[]).unwrap();
+            let formula = Formula::parse(text, &scenario.axes, &Names::default()).unwrap();
             formula.evaluate(&runs, 0.9).unwrap()
         };
         let some = of("transfer_time_s[loss=1 %, failovers >= 8]");

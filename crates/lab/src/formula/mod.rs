@@ -27,7 +27,7 @@ mod parse;
 pub use evaluate::{Missing, Runs};
 
 use crate::bootstrap::{Shape, bootstrap};
-use crate::metrics::{METRICS, Metrics};
+use crate::metrics::{METRICS, Metrics, Names};
 use crate::runner;
 use crate::scenario::Axis;
 use crate::stats::{self, Estimate};
@@ -131,12 +131,12 @@ impl Comparison {
 }
 
 impl Formula {
-    /// Reads a formula over the points of some axes; metrics may name a path by one of `paths`.
+    /// Reads a formula over the points of some axes; metrics may have one of `names` in them.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(text: &str, axes: &[Axis], paths: &[String]) -> Result<Self, String> {
-        parse::parse(text, axes, paths).map(|expression| Self { expression })
+    pub fn parse(text: &str, axes: &[Axis], names: &Names) -> Result<Self, String> {
+        parse::parse(text, axes, names).map(|expression| Self { expression })
     }
 
     /// Indices of the points that it reads, in order.

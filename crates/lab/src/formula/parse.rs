@@ -1,14 +1,14 @@
 //! From text to formula, by recursive descent.
 
 use super::{Aggregate, Comparison, Condition, Expression, Operator, Selection, Statistic};
-use crate::metrics;
+use crate::metrics::{self, Names};
 use crate::scenario::Axis;
 
 /// Nesting at the most, so that no formula exhausts the stack.
 const MAX_DEPTH: usize = 100;
 
-pub(super) fn parse(text: &str, axes: &[Axis], paths: &[String]) -> Result<Expression, String> {
-    let mut parser = Parser { rest: text, axes, paths, depth: 0 };
+pub(super) fn parse(text: &str, axes: &[Axis], names: &Names) -> Result<Expression, String> {
+    let mut parser = Parser { rest: text, axes, names, depth: 0 };
     let expression = parser.sum()?;
     parser.skip();
     if parser.rest.is_empty() {
@@ -21,8 +21,8 @@ pub(super) fn parse(text: &str, axes: &[Axis], paths: &[String]) -> Result<Expre
 struct Parser<'a> {
     rest: &'a str,
     axes: &'a [Axis],
-    /// Names of the paths, which metrics may have in them.
-    paths: &'a [String],
+    /// Names of paths and transfers, which metrics may have in them.
+    names: &'a Names,
     depth: usize,
 }
 
@@ -235,7 +235,7 @@ impl<'a> Parser<'a> {
     }
 
     fn brackets(&mut self, metric: &str) -> Result<Selection, String> {
-        let Some(metric) = metrics::find_with_paths(metric, self.paths) else {
+        let Some(metric) = metrics::find_named(metric, self.names) else {
             return Err(format!("there is no metric '{metric}': {}", metrics::names()));
         };
         let mut conditions: Vec<Condition> = Vec::new();
@@ -244,7 +244,7 @@ impl<'a> Parser<'a> {
             loop {
                 let name = self.name()?;
                 let Some(axis) = self.axes.iter().position(|axis| axis.name == name) else {
-                    let Some(metric) = metrics::find_with_paths(name, self.paths) else {
+                    let Some(metric) = metrics::find_named(name, self.names) else {
                         return Err(format!("there is no axis '{name}', and no metric"));
                     };
                     observed.push((metric, self.comparison()?, self.number()?));

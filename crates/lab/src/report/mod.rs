@@ -103,6 +103,7 @@ fn figure(body: &mut String, section: &Section) -> std::fmt::Result {
         }
         writeln!(body, "</div></details>")?;
     }
+    flows(body, section)?;
     claims(body, section)?;
     references(body, section)?;
     changes(body, section)?;
@@ -202,6 +203,27 @@ fn runs(section: &Section) -> String {
         false => format!("{least} to {most} runs"),
     };
     format!("{runs} of each point; bars are intervals of {confidence:.0}&nbsp;%.")
+}
+
+/// What each transfer got.
+fn flows(body: &mut String, section: &Section) -> std::fmt::Result {
+    let Some(rows) = summary::flows(&section.scenario, &section.results) else { return Ok(()) };
+    writeln!(
+        body,
+        "<details open><summary>what each transfer got</summary><div class=\"wide\"><table>"
+    )?;
+    let heading = rows.first().cloned().unwrap_or_default();
+    for (number, row) in rows.iter().enumerate() {
+        write!(body, "<tr>")?;
+        for (name, cell) in heading.iter().zip(row) {
+            match number {
+                0 => write!(body, "<th>{}</th>", escape(cell))?,
+                _ => write!(body, "<td data-of=\"{}\">{}</td>", escape(name), escape(cell))?,
+            }
+        }
+        writeln!(body, "</tr>")?;
+    }
+    writeln!(body, "</table></div></details>")
 }
 
 fn claims(body: &mut String, section: &Section) -> std::fmt::Result {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::axis::Axis;
 use crate::formula::Formula;
+use crate::metrics::Names;
 use crate::tree::{Checked, Fields, Node, Value, problem};
 
 /// What a claim is about.
@@ -110,14 +111,14 @@ impl Claim {
     }
 }
 
-pub(super) fn read(root: &Fields<'_>, axes: &[Axis], paths: &[String]) -> Checked<Vec<Claim>> {
+pub(super) fn read(root: &Fields<'_>, axes: &[Axis], names: &Names) -> Checked<Vec<Claim>> {
     let Some(node) = root.node("claim") else { return Ok(Vec::new()) };
     let Value::List(nodes) = &node.value else {
         return problem(node.line, "claims are written as [[claim]]");
     };
     let mut claims: Vec<Claim> = Vec::new();
     for node in nodes {
-        let claim = claim(node, axes, paths)?;
+        let claim = claim(node, axes, names)?;
         if claims.iter().any(|other| other.id == claim.id) {
             return problem(claim.line, format!("there are two claims '{}'", claim.id));
         }
@@ -126,14 +127,14 @@ pub(super) fn read(root: &Fields<'_>, axes: &[Axis], paths: &[String]) -> Checke
     Ok(claims)
 }
 
-fn claim(node: &Node, axes: &[Axis], paths: &[String]) -> Checked<Claim> {
+fn claim(node: &Node, axes: &[Axis], names: &Names) -> Checked<Claim> {
     let fields = node.fields("claim")?;
     let id = fields.required_text("id")?.to_owned();
     let line = fields.line_of("id");
     let text = fields.required_text("text")?.to_owned();
     let formula_text = fields.required_text("formula")?.to_owned();
     let formula_line = fields.line_of("formula");
-    let formula = Formula::parse(&formula_text, axes, paths)
+    let formula = Formula::parse(&formula_text, axes, names)
         .or_else(|reason| problem(formula_line, format!("claim '{id}': {reason}")))?;
     let kind = kind(&fields, &id)?;
     let number = |key| fields.number(key, -1e18, 1e18);

@@ -2,6 +2,7 @@
 
 use super::axis::Axis;
 use super::known_metric;
+use crate::metrics::Names;
 use crate::tree::{Checked, Fields, problem};
 
 /// A figure: one chart for each value of the panels' axes.
@@ -20,7 +21,7 @@ pub struct Figure {
 }
 
 /// Reads `[figure]`. Without it the first axis of numbers is x, and the next one has the curves.
-pub(super) fn read(root: &Fields<'_>, axes: &[Axis], paths: &[String]) -> Checked<Figure> {
+pub(super) fn read(root: &Fields<'_>, axes: &[Axis], names: &Names) -> Checked<Figure> {
     let fields = root.table("figure")?;
     let named = |key: &'static str| -> Checked<Option<usize>> {
         let Some(fields) = &fields else { return Ok(None) };
@@ -46,10 +47,10 @@ pub(super) fn read(root: &Fields<'_>, axes: &[Axis], paths: &[String]) -> Checke
     let mut metrics = Vec::new();
     if let Some(fields) = fields {
         if let Some(name) = fields.text("y")? {
-            y = known_metric(name, paths, fields.line_of("y"))?;
+            y = known_metric(name, names, fields.line_of("y"))?;
         }
         for (line, name) in fields.texts("metrics")?.unwrap_or_default() {
-            metrics.push(known_metric(name, paths, line)?);
+            metrics.push(known_metric(name, names, line)?);
         }
         fields.finish()?;
     }

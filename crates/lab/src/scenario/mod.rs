@@ -16,7 +16,7 @@ pub use figure::Figure;
 pub use library::Library;
 pub use null::Null;
 
-use crate::metrics;
+use crate::metrics::{self, Names};
 use crate::setup::Setup;
 use crate::tree::{Checked, Fields, Node, Problem, problem};
 use crate::units::Kind;
@@ -92,8 +92,8 @@ pub struct Scenario {
     pub reference_within: f64,
     /// What becomes of the claims when there is nothing to tell variants apart.
     pub null: Null,
-    /// Names of the paths, the primary one first.
-    pub paths: Vec<String>,
+    /// Names of the paths and of the transfers, in the order of the file.
+    pub names: Names,
     /// All combinations of the axes' values that are not skipped, the last axis varying fastest.
     pub points: Vec<Point>,
 }
@@ -162,10 +162,12 @@ impl Scenario {
         let source = root.text("source")?.unwrap_or_default().to_owned();
         let notes = root.text("notes")?.unwrap_or_default().to_owned();
         let replications = replications(&root)?;
-        let paths: Vec<String> =
-            root.tables("path")?.into_iter().map(|(name, _)| name.to_owned()).collect();
-        let figure = figure::read(&root, &axes, &paths)?;
-        let claims = claim::read(&root, &all_axes, &paths)?;
+        let called = |key| -> Checked<Vec<String>> {
+            Ok(root.tables(key)?.into_iter().map(|(name, _)| name.to_owned()).collect())
+        };
+        let names = Names { paths: called("path")?, flows: called("traffic")? };
+        let figure = figure::read(&root, &axes, &names)?;
+        let claims = claim::read(&root, &all_axes, &names)?;
         let null = null::read(&root, &all_axes, &claims)?;
         let within = root.quantity("reference_within", Kind::Share, 0.001, 1.0)?;
         // Claims are about the scenario as it is in the file.
@@ -196,7 +198,7 @@ impl Scenario {
             reference,
             reference_within: within.unwrap_or(0.05),
             null,
-            paths,
+            names,
             points,
         })
     }
@@ -325,9 +327,10 @@ fn point(tree: &Node, axes: &[Axis], at: &[usize]) -> Checked<Point> {
     })
 }
 
-/// The metric of a name by its own name, in which paths are numbers, or why there is none.
-fn known_metric(name: &str, paths: &[String], line: usize) -> Checked<String> {
-    let found = metrics::find_with_paths(name, paths);
+/// The metric of a name by its own name, in which paths and transfers are numbers, or why there is
+/// none.
+fn known_metric(name: &str, names: &Names, line: usize) -> Checked<String> {
+    let found = metrics::find_named(name, names);
     match found.and_then(|index| metrics::METRICS.get(index)) {
         Some(metric) => Ok(metric.name.clone()),
         None => problem(line, format!("there is no metric '{name}': {}", metrics::names())),

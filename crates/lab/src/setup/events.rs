@@ -7,6 +7,9 @@ use super::network::Network;
 use crate::tree::{Checked, Fields, problem};
 use crate::units::{Kind, duration};
 
+/// Longest delay of a link, in nanoseconds: an hour.
+const MAX_DELAY: f64 = 3600e9;
+
 /// Something that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
@@ -44,6 +47,10 @@ pub enum Change {
     Loss(f64),
     /// It has this rate in bits per second from now on.
     Rate(u64),
+    /// It has this delay from now on.
+    Delay(Duration),
+    /// It carries IP packets of so many bytes at the most from now on.
+    Mtu(usize),
 }
 
 /// Routes that must be discovered (caro 4.2).
@@ -100,15 +107,24 @@ fn event(name: &str, fields: &Fields<'_>, network: &Network) -> Checked<Event> {
     };
     let loss = fields.quantity("loss", Kind::Share, 0.0, 1.0)?;
     let rate = fields.quantity("rate", Kind::Rate, 1.0, 1e12)?;
-    let change = match (key, loss, rate) {
-        ("cut", None, None) => Change::Cut,
-        ("repair", None, None) => Change::Repair,
-        ("on", Some(loss), None) => Change::Loss(loss),
-        ("on", None, Some(rate)) => Change::Rate(rate as u64),
+    let delay = fields.quantity("delay", Kind::Time, 0.0, MAX_DELAY)?;
+    let changes = [
+        loss.map(Change::Loss),
+        rate.map(|rate| Change::Rate(rate as u64)),
+        delay.map(|delay| Change::Delay(duration(delay))),
+        super::wire::mtu(fields)?.map(Change::Mtu),
+    ];
+    let changes: Vec<Change> = changes.into_iter().flatten().collect();
+    let change = match (key, &changes[..]) {
+        ("cut", []) => Change::Cut,
+        ("repair", []) => Change::Repair,
+        ("on", [change]) => *change,
         _ => {
             return problem(
                 fields.line(),
-                format!("event.{name}: loss or rate goes with on, and one of them at a time"),
+                format!(
+                    "event.{name}: loss, rate, delay or mtu goes with on, and one of them at a time"
+                ),
             );
         }
     };

@@ -10,6 +10,7 @@ mod events;
 mod network;
 mod queue;
 mod traffic;
+mod wire;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ pub use events::{Change, Event, RouteCache, When};
 pub use network::{Channel, Link, Network, Path};
 pub use queue::Queue;
 pub use traffic::{Flow, Transfer};
+pub use wire::Faults;
 
 use crate::tree::{Checked, Fields, problem};
 use crate::units::{Kind, duration};

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use anabranch_impair::{Discipline, GilbertElliott, Loss, Probability};
+use anabranch_impair::{Discipline, Loss};
 
 use super::queue::{self, Manner, Place, Queue, Room};
+use super::wire::{self, Faults};
 use crate::tree::{Checked, Fields, problem};
 use crate::units::{Kind, duration};
 
 const MAX_RATE: f64 = 1e12;
 const MAX_DELAY: f64 = 3600e9;
-const MAX_BURST: f64 = 1e6;
 
 /// The network.
 #[derive(Clone, Debug)]
@@ -20,8 +20,10 @@ pub struct Network {
     pub nodes: Vec<String>,
     /// The links.
     pub links: Vec<Link>,
-    /// The paths of the association, the first one being the primary.
+    /// The paths of the association, in the order of the file.
     pub paths: Vec<Path>,
+    /// Index of the primary path.
+    pub primary: usize,
 }
 
 /// A link between two nodes.
@@ -52,6 +54,8 @@ pub struct Channel {
     pub discipline: Discipline,
     /// Losses on the wire.
     pub loss: Loss,
+    /// What else it does to packets.
+    pub faults: Faults,
 }
 
 /// A path of the association.
@@ -98,11 +102,22 @@ pub(super) fn read(root: &Fields<'_>) -> Checked<Network> {
         return problem(1, "there is no [network]");
     };
     let shape = fields.choice("shape", &[("dumbbells", true), ("links", false)])?;
-    match shape {
-        Some(true) => dumbbells(root, fields),
-        Some(false) => links(root, fields),
-        None => problem(fields.line(), "network.shape is missing: \"dumbbells\" or \"links\""),
+    let (primary, line) = (fields.text("primary")?, fields.line_of("primary"));
+    let mut network = match shape {
+        Some(true) => dumbbells(root, fields)?,
+        Some(false) => links(root, fields)?,
+        None => {
+            let reason = "network.shape is missing: \"dumbbells\" or \"links\"";
+            return problem(fields.line(), reason);
+        }
+    };
+    if let Some(name) = primary {
+        network.primary = match network.path(name) {
+            Some(path) => path,
+            None => return problem(line, format!("network.primary is '{name}', which is no path")),
+        };
     }
+    Ok(network)
 }
 
 /// A disjoint path for each `[path.NAME]`: sender - router - router - receiver.
@@ -115,7 +130,8 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
     for (name, fields) in root.tables("path")? {
         let keys = Keys::read(&fields)?.or(&defaults);
         let line = fields.line();
-        let loss = losses(&fields)?;
+        let loss = wire::losses(&fields)?;
+        let faults = wire::faults(&fields)?;
         fields.finish()?;
         let first = nodes.len();
         nodes.push(format!("{name}.left"));
@@ -136,12 +152,14 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
         let index = drafts.len();
         let ends = [(0, first, edge), (first, first + 1, core), (first + 1, 1, edge)];
         for ((from, to, (rate, delay)), part) in ends.into_iter().zip(["in", "core", "out"]) {
+            let is_core = part == "core";
             let channel = |loss: &Loss| Channel {
                 rate: rate as u64,
                 delay: duration(delay),
                 queue: Queue::Packets(0),
                 discipline: Discipline::DropTail,
-                loss: if part == "core" { loss.clone() } else { Loss::None },
+                loss: if is_core { loss.clone() } else { Loss::None },
+                faults: if is_core { faults } else { Faults::default() },
             };
             let link = Link {
                 name: format!("{name}.{part}"),
@@ -230,13 +248,15 @@ fn link(name: &str, fields: Fields<'_>, nodes: &[String]) -> Checked<Draft> {
     };
     let manner = keys.manner()?;
     let room_back = queue::room(&fields, "queue_back")?.unwrap_or(room);
-    let loss = losses(&fields)?;
+    let loss = wire::losses(&fields)?;
+    let faults = wire::faults(&fields)?;
     let channel = |rate: f64, delay, loss| Channel {
         rate: rate as u64,
         delay: duration(delay),
         queue: Queue::Packets(0),
         discipline: Discipline::DropTail,
         loss,
+        faults,
     };
     let link = Link {
         name: name.to_owned(),
@@ -298,7 +318,7 @@ fn finish(nodes: Vec<String>, drafts: Vec<Draft>, paths: Vec<Path>) -> Checked<N
     let wanted: Vec<_> =
         drafts.iter().map(|draft| (draft.rooms, draft.manner, draft.line)).collect();
     let links = drafts.into_iter().map(|draft| draft.link).collect();
-    let mut network = Network { nodes, links, paths };
+    let mut network = Network { nodes, links, paths, primary: 0 };
     for (index, ((forward, backward), manner, line)) in wanted.into_iter().enumerate() {
         let rtt = network
             .paths
@@ -314,57 +334,6 @@ fn finish(nodes: Vec<String>, drafts: Vec<Draft>, paths: Vec<Path>) -> Checked<N
         }
     }
     Ok(network)
-}
-
-/// Losses forward and backward.
-fn losses(fields: &Fields<'_>) -> Checked<(Loss, Loss)> {
-    let forward = fields.quantity("loss", Kind::Share, 0.0, 1.0)?;
-    let backward = fields.quantity("loss_back", Kind::Share, 0.0, 1.0)?.or(forward);
-    let burst = fields.quantity("loss_burst", Kind::Packets, 1.0, MAX_BURST)?;
-    let listed = |key: &'static str| -> Checked<Option<Loss>> {
-        let Some(node) = fields.node(key) else { return Ok(None) };
-        let wrong = || problem(node.line, format!("{} lists positions from 1", fields.name(key)));
-        let crate::tree::Value::List(nodes) = &node.value else { return wrong() };
-        let mut positions = Vec::new();
-        for node in nodes {
-            match node.value {
-                crate::tree::Value::Integer(position) if position > 0 => {
-                    positions.push(position as u64);
-                }
-                _ => return wrong(),
-            }
-        }
-        Ok(Some(Loss::positions(positions)))
-    };
-    let line = fields.line_of("loss");
-    let random = |share: Option<f64>| random_loss(share.unwrap_or(0.0), burst, line);
-    let pick = |key, share| match listed(key)? {
-        Some(loss) => Ok(loss),
-        None => random(share),
-    };
-    Ok((pick("lose_packets", forward)?, pick("lose_packets_back", backward)?))
-}
-
-/// Independent losses, or Gilbert's model with the same share of losses in bursts.
-fn random_loss(share: f64, burst: Option<f64>, line: usize) -> Checked<Loss> {
-    if share == 0.0 {
-        return Ok(Loss::None);
-    }
-    let fraction = |p: f64| {
-        Probability::fraction(p).or_else(|_| {
-            problem(line, "bursts this short cannot lose so many packets: one passes between two")
-        })
-    };
-    let p = fraction(share)?;
-    let Some(length) = burst else { return Ok(Loss::Uniform(p)) };
-    // In the long run the share of losses is good_to_bad / (good_to_bad + bad_to_good).
-    let bad_to_good = 1.0 / length;
-    Ok(Loss::GilbertElliott(GilbertElliott {
-        good_to_bad: fraction(share * bad_to_good / (1.0 - share))?,
-        bad_to_good: fraction(bad_to_good)?,
-        loss_good: Probability::ZERO,
-        loss_bad: Probability::ONE,
-    }))
 }
 
 /// What `[network]` and `[path.NAME]` have in common in the shape of dumbbells.

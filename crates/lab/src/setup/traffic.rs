@@ -9,11 +9,13 @@ use crate::units::{Kind, duration};
 const MAX_SIZE: f64 = 1e15;
 const MAX_MESSAGE: f64 = 268_435_456.0;
 
-/// What one association sends, from the sender to the receiver.
+/// What one association sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// Its name.
     pub name: String,
+    /// Whether the receiver's host begins it and sends.
+    pub back: bool,
     /// How messages come.
     pub flow: Flow,
     /// User bytes of a message.
@@ -45,6 +47,15 @@ pub enum Flow {
         /// Time between two.
         interval: Duration,
     },
+    /// One message after another, each when the last one was answered.
+    Requests {
+        /// Messages in all.
+        count: u64,
+        /// User bytes of an answer.
+        answer: u64,
+        /// Time from an answer to the next message.
+        pause: Duration,
+    },
 }
 
 impl Transfer {
@@ -52,7 +63,7 @@ impl Transfer {
     pub fn messages(&self) -> u64 {
         match self.flow {
             Flow::Bulk { size } => size.div_ceil(self.message.max(1)),
-            Flow::Messages { count, .. } => count,
+            Flow::Messages { count, .. } | Flow::Requests { count, .. } => count,
         }
     }
 
@@ -61,6 +72,9 @@ impl Transfer {
         match self.flow {
             Flow::Bulk { size } => size,
             Flow::Messages { count, .. } => count.saturating_mul(self.message),
+            Flow::Requests { count, answer, .. } => {
+                count.saturating_mul(self.message.saturating_add(answer))
+            }
         }
     }
 }
@@ -83,23 +97,38 @@ fn transfer(name: &str, fields: &Fields<'_>) -> Checked<Transfer> {
     let size = fields.quantity("size", Kind::Size, 1.0, MAX_SIZE)?;
     let count = fields.count("count", 1, 1 << 50)?;
     let interval = fields.quantity("interval", Kind::Time, 0.0, MAX_TIME)?;
-    let flow = match (size, count, interval) {
-        (Some(size), None, None) => Flow::Bulk { size: size.round() as u64 },
-        (None, Some(count), Some(interval)) => {
+    let answer = fields.quantity("answer", Kind::Size, 1.0, MAX_MESSAGE)?;
+    let pause = fields.quantity("pause", Kind::Time, 0.0, MAX_TIME)?;
+    let flow = match (size, count, interval, answer) {
+        (Some(size), None, None, None) => Flow::Bulk { size: size.round() as u64 },
+        (None, Some(count), Some(interval), None) => {
             Flow::Messages { count, interval: duration(interval) }
+        }
+        (None, Some(count), None, Some(answer)) => {
+            let pause = duration(pause.unwrap_or(0.0));
+            Flow::Requests { count, answer: answer as u64, pause }
         }
         _ => {
             return problem(
                 fields.line(),
-                format!("traffic.{name} has either a size, or a count and an interval"),
+                format!(
+                    "traffic.{name} has either a size, or a count and an interval, or a count and an answer"
+                ),
             );
         }
     };
+    if let (Some(_), Flow::Bulk { .. } | Flow::Messages { .. }) = (pause, flow) {
+        return problem(
+            fields.line_of("pause"),
+            format!("traffic.{name}.pause is the time from an answer to the next request"),
+        );
+    }
     let time = |key: &'static str| {
         fields.quantity(key, Kind::Time, 0.0, MAX_TIME).map(|time| duration(time.unwrap_or(0.0)))
     };
     Ok(Transfer {
         name: name.to_owned(),
+        back: fields.choice("direction", &[("forward", false), ("back", true)])?.unwrap_or(false),
         flow,
         message: message as u64,
         ordered: fields.flag("ordered")?.unwrap_or(true),

@@ -15,7 +15,7 @@ use anabranch_sim::{
 };
 
 use super::cross;
-use crate::setup::{Change, Channel, Event, Flow, Queue, Setup, When};
+use crate::setup::{self, Change, Channel, Event, Flow, Queue, Setup, When};
 
 /// A network ready to run.
 pub(super) struct Built {
@@ -23,9 +23,18 @@ pub(super) struct Built {
     /// The links in the setup's order.
     pub(super) links: Vec<LinkId>,
     pub(super) transfers: Vec<TransferId>,
+    /// The endpoint that sends in the first transfer.
     pub(super) sender: EndpointId,
-    /// The receiver's address on each path.
-    pub(super) remotes: Vec<IpAddr>,
+    /// Address of the sender's host and of the receiver's on each path, in the setup's order.
+    pub(super) pairs: Vec<(IpAddr, IpAddr)>,
+}
+
+impl Built {
+    /// The path to which an address of either host belongs: associations number theirs in the order in
+    /// which they learnt of them.
+    pub(super) fn path_of(&self, address: IpAddr) -> Option<usize> {
+        self.pairs.iter().position(|(near, far)| *near == address || *far == address)
+    }
 }
 
 /// Stream of random numbers for cross-traffic: the delays of its links, and when it begins.
@@ -49,10 +58,14 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
         links.push(net.connect(node(link.from)?, node(link.to)?, forward, backward)?);
     }
     let pairs = routes(setup, &mut net, &nodes, &links)?;
+    let damaged = network.links.iter().any(|link| {
+        [&link.forward, &link.backward].iter().any(|way| way.faults.corrupt > Probability::ZERO)
+    });
     let config = |pairs| {
         let mut config = EndpointConfig::default();
         config.encapsulation = Encapsulation::Ip;
-        config.checksum = false;
+        // Without damage nobody has to look for it, which takes time.
+        config.checksum = damaged;
         config.routes = Routes::Pairs(pairs);
         config
     };
@@ -63,24 +76,12 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
         let cache = RouteCache { lifetime: cache.lifetime, discovery: cache.discovery };
         net.set_route_cache(sender, Some(cache));
     }
-    let remotes: Vec<IpAddr> = pairs.iter().map(|(_, remote)| *remote).collect();
     let mut transfers = Vec::new();
     let mut starts = Rng::stream(seed, STARTS);
     for wanted in &setup.transfers {
-        let mut transfer = Transfer::bulk(sender, receiver, wanted.bytes());
-        if let Flow::Messages { count, interval } = wanted.flow {
-            transfer.workload = Workload::Periodic { interval, messages: count };
-        }
-        transfer.message_size = usize::try_from(wanted.message).unwrap_or(usize::MAX);
-        transfer.streams = wanted.streams;
-        transfer.unordered = !wanted.ordered;
-        transfer.eager = wanted.eager;
+        let mut transfer = transfer(setup, wanted, (sender, receiver), &pairs);
         let late = cross::between(Duration::ZERO, wanted.start_within, &mut starts);
         transfer.start = Instant::ZERO + wanted.start + late;
-        transfer.then = Then::Stay;
-        transfer.sender = Arc::new(setup.sender.clone());
-        transfer.receiver = Arc::new(setup.receiver.clone());
-        transfer.remotes.clone_from(&remotes);
         transfers.push(net.add_transfer(transfer)?);
     }
     let mut draws = Rng::stream(seed, EDGES);
@@ -92,7 +93,48 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
             schedule(&mut net, &links, event, Instant::ZERO + at)?;
         }
     }
-    Ok(Built { net, links, transfers, sender, remotes })
+    let sender =
+        if setup.transfers.first().is_some_and(|first| first.back) { receiver } else { sender };
+    Ok(Built { net, links, transfers, sender, pairs })
+}
+
+/// A transfer between the sender's host and the receiver's, without its start.
+fn transfer(
+    setup: &Setup,
+    wanted: &setup::Transfer,
+    (near, far): (EndpointId, EndpointId),
+    pairs: &[(IpAddr, IpAddr)],
+) -> Transfer {
+    let (from, to) = if wanted.back { (far, near) } else { (near, far) };
+    let mut transfer = Transfer::bulk(from, to, wanted.bytes());
+    transfer.workload = workload(wanted);
+    transfer.message_size = usize::try_from(wanted.message).unwrap_or(usize::MAX);
+    transfer.streams = wanted.streams;
+    transfer.unordered = !wanted.ordered;
+    transfer.eager = wanted.eager;
+    transfer.then = Then::Stay;
+    let (near, far) = (Arc::new(setup.sender.clone()), Arc::new(setup.receiver.clone()));
+    (transfer.sender, transfer.receiver) = if wanted.back { (far, near) } else { (near, far) };
+    let remote = |pair: &(IpAddr, IpAddr)| if wanted.back { pair.0 } else { pair.1 };
+    transfer.remotes = pairs.iter().map(remote).collect();
+    // The first address is that of the primary path.
+    let primary = setup.network.primary;
+    if primary < transfer.remotes.len() {
+        transfer.remotes[..=primary].rotate_right(1);
+    }
+    transfer
+}
+
+fn workload(wanted: &setup::Transfer) -> Workload {
+    match wanted.flow {
+        Flow::Bulk { size } => Workload::Bulk { bytes: size },
+        Flow::Messages { count, interval } => Workload::Periodic { interval, messages: count },
+        Flow::Requests { count, answer, pause } => Workload::Requests {
+            requests: count,
+            answer: usize::try_from(answer).unwrap_or(usize::MAX),
+            pause,
+        },
+    }
 }
 
 /// Cannot happen with a setup that was read from a file.
@@ -106,12 +148,13 @@ fn config(channel: &Channel) -> LinkConfig {
         Queue::Packets(packets) => QueueLimit::Packets(packets),
         Queue::Bytes(bytes) => QueueLimit::Bytes(bytes),
     };
-    LinkConfig::new()
+    let link = LinkConfig::new()
         .rate(channel.rate)
         .delay(channel.delay)
         .queue(queue)
         .discipline(channel.discipline)
-        .loss(channel.loss.clone())
+        .loss(channel.loss.clone());
+    channel.faults.apply(link)
 }
 
 /// Makes the routes of all paths, and returns their pairs of addresses.
@@ -180,6 +223,8 @@ pub(super) fn schedule(
             Action::SetLoss { link, direction, loss }
         }
         Change::Rate(rate) => Action::SetRate { link, direction, rate: Some(rate) },
+        Change::Delay(delay) => Action::SetDelay { link, direction, delay },
+        Change::Mtu(mtu) => Action::SetMtu { link, direction, mtu: Some(mtu) },
     };
     net.schedule(at, action)
 }

@@ -1,6 +1,6 @@
 //! What a failed path costs: when its failure is detected, and how much arrives until then.
 
-use anabranch_sim::{Instant, Network, PathFailure, TransferId};
+use anabranch_sim::{Instant, PathFailure, TransferId};
 
 use super::build::Built;
 use crate::metrics::Metrics;
@@ -63,7 +63,7 @@ impl Failure {
 
     pub(super) fn measure(&self, built: &Built, metrics: &mut Metrics) {
         let Some(id) = built.transfers.first() else { return };
-        let detected = self.detected(&built.net, *id);
+        let detected = self.detected(built, *id);
         let started_at = built.net.transfer(*id).started_at;
         // What failed before the cut, or on another path, is not this failure.
         let after = detected.map(|failure| failure.at.saturating_since(started_at).as_secs_f64());
@@ -84,8 +84,12 @@ impl Failure {
     }
 
     /// When the sender first found the path to have failed after it was cut.
-    fn detected(&self, net: &Network, id: TransferId) -> Option<PathFailure> {
-        let mut failures = net.transfer(id).path_failures.iter();
-        failures.find(|failure| failure.path == self.path && failure.at >= self.cut_at).copied()
+    fn detected(&self, built: &Built, id: TransferId) -> Option<PathFailure> {
+        let mut failures = built.net.transfer(id).path_failures.iter();
+        failures
+            .find(|failure| {
+                built.path_of(failure.remote) == Some(self.path) && failure.at >= self.cut_at
+            })
+            .copied()
     }
 }

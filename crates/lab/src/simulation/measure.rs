@@ -19,10 +19,10 @@ impl Gauges {
         let Some(id) = built.transfers.first() else { return };
         let Some(association) = built.net.sender(*id) else { return };
         let paths = association.statistics().paths;
-        if self.rto.len() < paths.len() {
-            self.rto.resize(paths.len(), (0.0, 0));
-        }
-        for (path, (sum, count)) in paths.iter().zip(&mut self.rto) {
+        self.rto.resize(built.pairs.len(), (0.0, 0));
+        for path in &paths {
+            let slot = built.path_of(path.remote).and_then(|number| self.rto.get_mut(number));
+            let Some((sum, count)) = slot else { continue };
             *sum += path.rto.as_secs_f64();
             *count += 1;
         }
@@ -80,7 +80,8 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
         blocking(&statistics, &mut metrics);
         let heartbeats: u64 = statistics.paths.iter().map(|path| path.heartbeats_sent).sum();
         metrics.set("heartbeats", heartbeats as f64);
-        for (index, path) in statistics.paths.iter().enumerate() {
+        for path in &statistics.paths {
+            let Some(index) = built.path_of(path.remote) else { continue };
             let mut set =
                 |name: &str, value: f64| metrics.set(&format!("{name}_path{}", index + 1), value);
             set("packets", path.packets_sent as f64);

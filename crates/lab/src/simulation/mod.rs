@@ -3,6 +3,7 @@
 mod build;
 mod cross;
 mod failure;
+mod flows;
 mod measure;
 mod trace;
 mod window;
@@ -13,6 +14,7 @@ use anabranch_sim::{Instant, Network, Outcome};
 
 use build::Built;
 use failure::Failure;
+use flows::Flows;
 pub use trace::{Trace, trace};
 use window::Window;
 
@@ -33,9 +35,11 @@ impl Experiment for Simulation {
         let gauged = if setup.gauges { Some(&mut gauges) } else { None };
         let mut failure = Failure::of(setup);
         let window = warm_up(setup, &mut built);
+        let flows = Flows::open(&built);
         advance(setup, &mut built, gauged, failure.as_mut())?;
         let mut metrics = measure::metrics(&built, setup.gauges.then_some(&gauges));
         window.close(&mut built, &mut metrics);
+        flows.close(&built, &mut metrics);
         if let Some(failure) = &failure {
             failure.measure(&built, &mut metrics);
         }
@@ -131,6 +135,9 @@ pub fn trace_hash(point: &Point, seed: u64) -> Result<u64, String> {
     let net: &Network = &built.net;
     Ok(net.trace_hash())
 }
+
+#[cfg(test)]
+mod faults_tests;
 
 #[cfg(test)]
 mod tests {

@@ -4,20 +4,28 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::Write;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anabranch_sim::{Capture, Instant, Network, Point as Place, SeriesId, Sight, Tap as _};
+use anabranch_proto::PathStatistics;
+use anabranch_sim::{
+    Capture, Direction, Instant, Network, Point as Place, SeriesId, Sight, Tap as _, Transfer,
+};
 use anabranch_wire::{Chunk, Packet};
 
-use super::{build, measure};
+use super::build::{self, Built};
+use super::measure;
 use crate::chart::{Chart, Curve, Dot, Size, Style, escape};
 use crate::metrics::Metrics;
 use crate::report::page;
 use crate::scenario::Point;
+use crate::setup::Setup;
 
 /// How often windows and timeouts are read.
 const INTERVAL: Duration = Duration::from_millis(50);
+/// Over which time goodput is a mean.
+const GOODPUT: Duration = Duration::from_millis(500);
 /// Marks of a chart at the most; of more, every second, third and so on is drawn.
 const MAX_DOTS: usize = 6000;
 
@@ -43,6 +51,12 @@ pub struct Trace {
     pub srtt: Vec<Vec<(f64, f64)>>,
     /// Retransmission timeout of each path over time, in seconds.
     pub rto: Vec<Vec<(f64, f64)>>,
+    /// Packets that wait at the core of each path over time, the way of the data.
+    pub queue: Vec<Vec<(f64, f64)>>,
+    /// Name of each transfer.
+    pub flows: Vec<String>,
+    /// User data that arrived over time, of each transfer, in kbit/s.
+    pub goodput: Vec<Vec<(f64, f64)>>,
 }
 
 #[derive(Default)]
@@ -68,34 +82,20 @@ pub fn trace<W: Write + 'static>(
     let capture = capture.map(Capture::new).transpose().map_err(unwritable)?;
     let capture = Rc::new(RefCell::new(capture));
     let seen = Rc::new(RefCell::new(Seen::default()));
-    let remotes = built.remotes.clone();
+    let pairs = built.pairs.clone();
     let (writer, eyes) = (capture.clone(), seen.clone());
     built.net.tap(Some(built.sender), move |sight: &Sight<'_>| {
         if let Some(capture) = writer.borrow_mut().as_mut() {
             capture.packet(sight);
         }
-        eyes.borrow_mut().look(sight, &remotes);
+        eyes.borrow_mut().look(sight, &pairs);
     });
-    let count = setup.network.paths.len();
-    let Some(id) = built.transfers.first().copied() else { return Err("nothing is sent".into()) };
-    let mut gauge = |path: usize, read: fn(&anabranch_proto::PathStatistics) -> f64| {
-        built.net.record(INTERVAL, move |net: &mut Network| {
-            net.sender(id)?.statistics().paths.get(path).map(read).filter(|value| !value.is_nan())
-        })
-    };
-    let flight: Vec<SeriesId> = (0..count).map(|path| gauge(path, |p| p.flight as f64)).collect();
-    let srtt: Vec<SeriesId> = (0..count).map(|path| gauge(path, round_trip)).collect();
-    let cwnd: Vec<SeriesId> = (0..count).map(|path| gauge(path, |p| p.cwnd as f64)).collect();
-    let rto: Vec<SeriesId> = (0..count).map(|path| gauge(path, |p| p.rto.as_secs_f64())).collect();
+    let gauges = Gauges::record(setup, &mut built);
     super::advance(setup, &mut built, None, None)?;
     let metrics = measure::metrics(&built, None);
-    let series = |ids: &[SeriesId]| {
-        ids.iter()
-            .map(|id| built.net.series(*id).iter().map(|(at, y)| (seconds(*at), *y)).collect())
-            .collect()
-    };
-    let (cwnd, rto) = (series(&cwnd), series(&rto));
-    let (flight, srtt) = (series(&flight), series(&srtt));
+    let [cwnd, flight, srtt, rto, queue, arrived] =
+        gauges.0.map(|ids| ids.into_iter().map(|id| points(&built.net, id)).collect::<Vec<_>>());
+    let goodput = arrived.iter().map(|bytes| rates(bytes)).collect();
     let hash = built.net.trace_hash();
     drop(built);
     if let Some(capture) = capture.borrow_mut().take() {
@@ -103,12 +103,84 @@ pub fn trace<W: Write + 'static>(
     }
     let seen = std::mem::take(&mut *seen.borrow_mut());
     let paths = setup.network.paths.iter().map(|path| path.name.clone()).collect();
+    let flows = setup.transfers.iter().map(|transfer| transfer.name.clone()).collect();
     let (sent, acknowledged) = (seen.sent, seen.acknowledged);
-    Ok(Trace { metrics, hash, paths, sent, acknowledged, cwnd, flight, srtt, rto })
+    Ok(Trace {
+        metrics,
+        hash,
+        paths,
+        flows,
+        sent,
+        acknowledged,
+        cwnd,
+        flight,
+        srtt,
+        rto,
+        queue,
+        goodput,
+    })
+}
+
+/// What is read again and again: cwnd, flight, SRTT, RTO and queue of each path, and what has arrived
+/// of each transfer.
+struct Gauges([Vec<SeriesId>; 6]);
+
+impl Gauges {
+    fn record(setup: &Setup, built: &mut Built) -> Self {
+        let queue = queues(setup, built);
+        let arrived = built.transfers.clone().into_iter().map(|id| {
+            built.net.record(GOODPUT, move |net: &mut Network| Some(net.transfer(id).bytes as f64))
+        });
+        let arrived = arrived.collect();
+        let mut of_paths = |read: fn(&PathStatistics) -> f64| {
+            let Some(id) = built.transfers.first().copied() else { return Vec::new() };
+            let gauge = |(near, far): (IpAddr, IpAddr)| {
+                built.net.record(INTERVAL, move |net: &mut Network| {
+                    let paths = net.sender(id)?.statistics().paths;
+                    let on = |path: &&PathStatistics| [near, far].contains(&path.remote);
+                    paths.iter().find(on).map(read).filter(|value| !value.is_nan())
+                })
+            };
+            built.pairs.clone().into_iter().map(gauge).collect()
+        };
+        let (cwnd, flight) = (of_paths(|p| p.cwnd as f64), of_paths(|p| p.flight as f64));
+        let (srtt, rto) = (of_paths(round_trip), of_paths(|p| p.rto.as_secs_f64()));
+        Self([cwnd, flight, srtt, rto, queue, arrived])
+    }
+}
+
+/// What was recorded.
+fn points(net: &Network, id: SeriesId) -> Vec<(f64, f64)> {
+    net.series(id).iter().map(|(at, value)| (seconds(*at), *value)).collect()
+}
+
+/// Reads the queues of the paths' cores, the way of the first transfer's data.
+fn queues(setup: &Setup, built: &mut Built) -> Vec<SeriesId> {
+    let back = setup.transfers.first().is_some_and(|first| first.back);
+    let cores = setup.network.paths.iter().filter_map(|path| {
+        let reversed = path.links.iter().any(|(link, reversed)| *link == path.core && *reversed);
+        let way = if reversed == back { Direction::Forward } else { Direction::Backward };
+        Some((*built.links.get(path.core)?, way))
+    });
+    let cores: Vec<_> = cores.collect();
+    cores
+        .into_iter()
+        .map(|(link, way)| {
+            built
+                .net
+                .record(INTERVAL, move |net: &mut Network| Some(net.queue_len(link, way) as f64))
+        })
+        .collect()
+}
+
+/// From bytes that have arrived to kbit/s between two readings, at the end of each.
+fn rates(bytes: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let pairs = bytes.iter().zip(bytes.iter().skip(1));
+    pairs.map(|((from, had), (at, has))| (*at, (has - had) * 8e-3 / (at - from))).collect()
 }
 
 /// Not a number before the first measurement.
-fn round_trip(path: &anabranch_proto::PathStatistics) -> f64 {
+fn round_trip(path: &PathStatistics) -> f64 {
     path.srtt.map_or(f64::NAN, |srtt| srtt.as_secs_f64())
 }
 
@@ -117,8 +189,17 @@ fn seconds(at: Instant) -> f64 {
 }
 
 impl Seen {
-    fn look(&mut self, sight: &Sight<'_>, remotes: &[std::net::IpAddr]) {
+    fn look(&mut self, sight: &Sight<'_>, pairs: &[(IpAddr, IpAddr)]) {
         let Ok(packet) = Packet::parse(sight.bytes) else { return };
+        // Other transfers have other ports.
+        let header = packet.header();
+        let theirs = match sight.point {
+            Place::Sent => header.destination_port,
+            Place::Received => header.source_port,
+        };
+        if theirs != Transfer::FIRST_PORT {
+            return;
+        }
         let now = seconds(sight.now);
         for chunk in packet.chunks().flatten() {
             let cumulative = |chunk: &Chunk<'_>| match chunk {
@@ -130,7 +211,8 @@ impl Seen {
                 (Ok(Chunk::Data(data)), Place::Sent) => {
                     let first = *self.first.get_or_insert(data.tsn.0);
                     let number = data.tsn.0.wrapping_sub(first);
-                    let path = remotes.iter().position(|remote| *remote == sight.to).unwrap_or(0);
+                    let on = |(near, far): &(IpAddr, IpAddr)| [near, far].contains(&&sight.to);
+                    let path = pairs.iter().position(on).unwrap_or(0);
                     let again = !self.known.insert(number);
                     self.sent.push((now, number, path, again));
                 }
@@ -168,7 +250,8 @@ impl Trace {
     }
 
     /// Everything over time as CSV: `time_s,series,path,value`, series by series. `sent` and
-    /// `sent_again` have the TSN counted from 0, `acknowledged` the cumulative one and no path; the
+    /// `sent_again` have the TSN counted from 0, `acknowledged` the cumulative one and no path;
+    /// `goodput_kbit_s` has the name of a transfer there, and is the mean of the last 500 ms; the
     /// others are read every 50 ms.
     pub fn csv(&self) -> String {
         let mut text = String::from("time_s,series,path,value\n");
@@ -189,15 +272,19 @@ impl Trace {
             ("flight_bytes", &self.flight),
             ("srtt_s", &self.srtt),
             ("rto_s", &self.rto),
+            ("queue_packets", &self.queue),
         ] {
             for (path, values) in values.iter().enumerate() {
                 values.iter().for_each(|(time, value)| row(*time, series, name(path), *value));
             }
         }
+        for (flow, values) in self.flows.iter().zip(&self.goodput) {
+            values.iter().for_each(|(time, value)| row(*time, "goodput_kbit_s", flow, *value));
+        }
         text
     }
 
-    fn charts(&self) -> [Chart; 5] {
+    fn charts(&self) -> [Chart; 7] {
         let chart = |title: &str, y_label: &str, curves| Chart {
             size: Size::LARGE,
             title: title.to_owned(),
@@ -211,9 +298,11 @@ impl Trace {
         };
         [
             chart("Time and sequence", "chunk", self.sequence()),
+            chart("Goodput", "goodput (kbit/s)", series(&self.flows, &self.goodput)),
             chart("Congestion windows", "cwnd (bytes)", self.series(&self.cwnd)),
             chart("Bytes in flight", "flight (bytes)", self.series(&self.flight)),
             chart("Round-trip times", "SRTT (s)", self.series(&self.srtt)),
+            chart("Queues of the cores", "queue (packets)", self.series(&self.queue)),
             chart("Retransmission timeouts", "RTO (s)", self.series(&self.rto)),
         ]
     }
@@ -252,18 +341,23 @@ impl Trace {
     }
 
     fn series(&self, values: &[Vec<(f64, f64)>]) -> Vec<Curve> {
-        values
-            .iter()
-            .zip(&self.paths)
-            .enumerate()
-            .map(|(path, (values, name))| Curve {
-                name: name.clone(),
-                color: 2 * path,
-                style: Style::Steps,
-                dots: thinned(values.iter().map(|(x, y)| dot(*x, *y)).collect()),
-            })
-            .collect()
+        series(&self.paths, values)
     }
+}
+
+/// A curve over time for each name.
+fn series(names: &[String], values: &[Vec<(f64, f64)>]) -> Vec<Curve> {
+    values
+        .iter()
+        .zip(names)
+        .enumerate()
+        .map(|(number, (values, name))| Curve {
+            name: name.clone(),
+            color: 2 * number,
+            style: Style::Steps,
+            dots: thinned(values.iter().map(|(x, y)| dot(*x, *y)).collect()),
+        })
+        .collect()
 }
 
 fn dot(x: f64, y: f64) -> Dot {
@@ -300,7 +394,7 @@ mod tests {
         let capture = std::fs::read(&file).unwrap();
         assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
         let html = trace.html("t", "anabranch lab trace t");
-        assert_eq!(html.matches("<svg").count(), 5);
+        assert_eq!(html.matches("<svg").count(), 7);
         let csv = trace.csv();
         let rows = |series: &str| csv.lines().filter(|line| line.contains(series)).count();
         assert_eq!((rows(",sent,"), rows(",sent_again,")), (138, trace.sent.len() - 138));
@@ -308,5 +402,10 @@ mod tests {
         // Nothing is known of a round trip before the first one.
         assert!(rows(",srtt_s,primary,") < trace.rto[0].len() && rows(",srtt_s,primary,") > 10);
         assert!(rows(",flight_bytes,alternate,") > 10, "{csv}");
+        assert_eq!(rows(",queue_packets,primary,"), trace.cwnd[0].len());
+        // What arrived in all is what was sent, but for the last part of half a second.
+        let bits: f64 = trace.goodput[0].iter().map(|(_, rate)| rate * 0.5).sum();
+        assert!((0.0..=1600.0).contains(&bits) && rows(",goodput_kbit_s,file,") > 1, "{bits}");
+        assert!(trace.queue[0].iter().any(|(_, packets)| *packets > 0.0));
     }
 }

@@ -23,9 +23,6 @@ use crate::tap::{Fate, Sight, Tap};
 use crate::traffic::{CrossTraffic, Generator, TrafficId};
 use crate::transfer::{Transfer, TransferApplication, TransferId};
 
-/// First SCTP port of transfers; each has one of its own.
-const FIRST_PORT: u16 = 5001;
-
 impl Network {
     /// Adds a host: it sends and receives, and forwards nothing.
     pub fn add_host(&mut self, name: &str) -> NodeId {
@@ -265,7 +262,7 @@ impl Network {
             return Err(SimError::NoRoute { from: from.name.clone(), to: to.name.clone() });
         }
         let number = u16::try_from(self.applications.len()).unwrap_or(u16::MAX);
-        let port = FIRST_PORT.checked_add(number).ok_or(SimError::Option {
+        let port = Transfer::FIRST_PORT.checked_add(number).ok_or(SimError::Option {
             option: "transfer",
             reason: "there are too many applications".into(),
         })?;

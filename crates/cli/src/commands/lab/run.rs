@@ -113,6 +113,10 @@ fn show(
             text.push_str(&output::table(&table.rows));
         }
     }
+    if let Some(rows) = summary::flows(scenario, results) {
+        text.push_str("\nwhat each transfer got\n");
+        text.push_str(&output::table(&rows));
+    }
     text.push('\n');
     output::print(&text)
 }

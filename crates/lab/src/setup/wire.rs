@@ -1,0 +1,172 @@
+//! What a wire does to packets: it loses, delays, reorders, duplicates and damages them, and carries
+//! only small ones.
+
+use std::time::Duration;
+
+use anabranch_impair::{BurstsInTime, GilbertElliott, LinkConfig, Loss, Probability};
+
+use super::MAX_TIME;
+use crate::tree::{Checked, Fields, problem};
+use crate::units::{Kind, Quantity, duration};
+
+const MAX_BURST: f64 = 1e6;
+/// Longest further delay of a packet, in nanoseconds: an hour.
+const MAX_LATE: f64 = 3600e9;
+/// Sizes of the largest packet that may be asked for: what IPv4 guarantees, and what it can be.
+const MTUS: (f64, f64) = (68.0, 65_535.0);
+
+/// What a wire does to packets beside losing them, the same in both directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Every packet is delayed by a further time between zero and this.
+    pub jitter: Duration,
+    /// Whether jitter leaves packets in order.
+    pub keep_order: bool,
+    /// Packets that arrive twice.
+    pub duplicate: Probability,
+    /// Packets with a flipped bit.
+    pub corrupt: Probability,
+    /// Packets that are held back.
+    pub reorder: Probability,
+    /// For how long.
+    pub reorder_delay: Duration,
+    /// The largest IP packet, in bytes.
+    pub mtu: Option<usize>,
+    /// Whether larger ones vanish unreported.
+    pub mtu_blackhole: bool,
+}
+
+impl Faults {
+    /// A link with these faults.
+    pub(crate) fn apply(&self, mut link: LinkConfig) -> LinkConfig {
+        link = link.jitter(self.jitter).keep_order(self.keep_order);
+        link = link.duplicate(self.duplicate).corrupt(self.corrupt);
+        link = link.reorder(self.reorder, self.reorder_delay).mtu_blackhole(self.mtu_blackhole);
+        link.mtu = self.mtu;
+        link
+    }
+}
+
+/// Reads the faults of a path or a link, by the names that impairment files give them.
+pub(super) fn faults(fields: &Fields<'_>) -> Checked<Faults> {
+    let share = |key: &'static str| match fields.quantity(key, Kind::Share, 0.0, 1.0)? {
+        None => Ok(Probability::ZERO),
+        Some(share) => Probability::fraction(share)
+            .or_else(|error| problem(fields.line_of(key), error.to_string())),
+    };
+    let time = |key: &'static str| {
+        fields.quantity(key, Kind::Time, 0.0, MAX_LATE).map(|time| duration(time.unwrap_or(0.0)))
+    };
+    let faults = Faults {
+        jitter: time("jitter")?,
+        keep_order: fields.flag("keep_order")?.unwrap_or(false),
+        duplicate: share("duplicate")?,
+        corrupt: share("corrupt")?,
+        reorder: share("reorder")?,
+        reorder_delay: time("reorder_delay")?,
+        mtu: mtu(fields)?,
+        mtu_blackhole: fields.flag("mtu_blackhole")?.unwrap_or(false),
+    };
+    // An axis may set the share to zero and leave the delay, but a share without a delay is a mistake.
+    if faults.reorder > Probability::ZERO && faults.reorder_delay.is_zero() {
+        return problem(
+            fields.line_of("reorder"),
+            format!("{} needs a reorder_delay, as in \"20 ms\"", fields.name("reorder")),
+        );
+    }
+    let reorder_delay =
+        if faults.reorder == Probability::ZERO { Duration::ZERO } else { faults.reorder_delay };
+    Ok(Faults { reorder_delay, ..faults })
+}
+
+/// `mtu` in bytes.
+pub(super) fn mtu(fields: &Fields<'_>) -> Checked<Option<usize>> {
+    Ok(fields.quantity("mtu", Kind::Size, MTUS.0, MTUS.1)?.map(|mtu| mtu as usize))
+}
+
+/// Losses forward and backward.
+pub(super) fn losses(fields: &Fields<'_>) -> Checked<(Loss, Loss)> {
+    let forward = fields.quantity("loss", Kind::Share, 0.0, 1.0)?;
+    let backward = fields.quantity("loss_back", Kind::Share, 0.0, 1.0)?.or(forward);
+    let burst = burst(fields)?;
+    let listed = |key: &'static str| -> Checked<Option<Loss>> {
+        let Some(node) = fields.node(key) else { return Ok(None) };
+        let wrong = || problem(node.line, format!("{} lists positions from 1", fields.name(key)));
+        let crate::tree::Value::List(nodes) = &node.value else { return wrong() };
+        let mut positions = Vec::new();
+        for node in nodes {
+            match node.value {
+                crate::tree::Value::Integer(position) if position > 0 => {
+                    positions.push(position as u64);
+                }
+                _ => return wrong(),
+            }
+        }
+        Ok(Some(Loss::positions(positions)))
+    };
+    let line = fields.line_of("loss");
+    let random = |share: Option<f64>| random_loss(share.unwrap_or(0.0), burst, line);
+    let pick = |key, share| match listed(key)? {
+        Some(loss) => Ok(loss),
+        None => random(share),
+    };
+    Ok((pick("lose_packets", forward)?, pick("lose_packets_back", backward)?))
+}
+
+/// The mean length of a burst of losses.
+#[derive(Clone, Copy)]
+enum Burst {
+    Packets(f64),
+    Time(Duration),
+}
+
+/// `loss_burst`: so many packets, or a time.
+fn burst(fields: &Fields<'_>) -> Checked<Option<Burst>> {
+    let Some(node) = fields.node("loss_burst") else { return Ok(None) };
+    let read = |kind, least, most| Quantity::expect(&node.text(), kind, least, most);
+    if Quantity::parse(&node.text()).is_some_and(|quantity| quantity.kind == Kind::Time) {
+        return match read(Kind::Time, 1e3, MAX_TIME) {
+            Ok(nanos) => Ok(Some(Burst::Time(duration(nanos)))),
+            Err(reason) => problem(node.line, format!("{} {reason}", fields.name("loss_burst"))),
+        };
+    }
+    match read(Kind::Packets, 1.0, MAX_BURST) {
+        Ok(packets) => Ok(Some(Burst::Packets(packets))),
+        Err(reason) => problem(
+            node.line,
+            format!("{} {reason}; it may be a time, too", fields.name("loss_burst")),
+        ),
+    }
+}
+
+/// Independent losses, or as many in bursts: Gilbert's model, or bursts that last for a time.
+fn random_loss(share: f64, burst: Option<Burst>, line: usize) -> Checked<Loss> {
+    if share == 0.0 {
+        return Ok(Loss::None);
+    }
+    let fraction = |p: f64| {
+        Probability::fraction(p).or_else(|_| {
+            problem(line, "bursts this short cannot lose so many packets: one passes between two")
+        })
+    };
+    let p = fraction(share)?;
+    let length = match burst {
+        None => return Ok(Loss::Uniform(p)),
+        Some(Burst::Time(_)) if share >= 1.0 => return Ok(Loss::Uniform(p)),
+        Some(Burst::Time(length)) => {
+            return match BurstsInTime::with_share(share, length) {
+                Some(bursts) => Ok(Loss::BurstsInTime(bursts)),
+                None => problem(line, "bursts this long cannot lose so few packets"),
+            };
+        }
+        Some(Burst::Packets(length)) => length,
+    };
+    // In the long run the share of losses is good_to_bad / (good_to_bad + bad_to_good).
+    let bad_to_good = 1.0 / length;
+    Ok(Loss::GilbertElliott(GilbertElliott {
+        good_to_bad: fraction(share * bad_to_good / (1.0 - share))?,
+        bad_to_good: fraction(bad_to_good)?,
+        loss_good: Probability::ZERO,
+        loss_bad: Probability::ONE,
+    }))
+}

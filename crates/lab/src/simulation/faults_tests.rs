@@ -1,0 +1,174 @@
+//! What scenario files may say of wires, of events, of transfers and of the primary path.
+
+use std::path::Path;
+
+use super::Simulation;
+use crate::metrics::Metrics;
+use crate::runner::Experiment as _;
+use crate::scenario::Scenario;
+use crate::scenario::tests::text;
+use crate::tree::Checked;
+
+/// Reads the scenario of the tests with other keys of the first path, and with more tables.
+fn read(path: &str, more: &str) -> Checked<Scenario> {
+    let text = text().replace("\"4 MiB\"", "\"200 kB\"").replace("\"1 %\", \"3 %\"", "\"0 %\"");
+    let keys = format!("[path.primary]\n{path}");
+    let text = text.replace("[path.primary]", &keys);
+    Scenario::read(&format!("{text}{more}"), Path::new("t.toml"), "t/1", &[])
+}
+
+fn run(path: &str, more: &str) -> Metrics {
+    let scenario = read(path, more).unwrap();
+    let metrics = Simulation.run(&scenario.points[0], 1).unwrap();
+    assert_eq!(metrics, Simulation.run(&scenario.points[0], 1).unwrap());
+    metrics
+}
+
+fn get(metrics: &Metrics, name: &str) -> f64 {
+    metrics.get(name).unwrap_or_else(|| panic!("{name} is not in {metrics:?}"))
+}
+
+#[test]
+fn a_wire_delays_reorders_duplicates_and_damages() {
+    let plain = run("", "");
+    let time = |metrics: &Metrics| get(metrics, "transfer_time_s");
+    assert_eq!(get(&plain, "fast_retransmits"), 0.0);
+    // Jitter that keeps the order takes time and no retransmission; without order it is reordering.
+    let jitter = run("jitter = \"20 ms\"\nkeep_order = true\n", "");
+    assert!(time(&jitter) > time(&plain) && get(&jitter, "fast_retransmits") == 0.0, "{jitter:?}");
+    let shaken = run("jitter = \"100 ms\"\n", "");
+    assert!(get(&shaken, "fast_retransmits") > 0.0, "{shaken:?}");
+    let reordered = run("reorder = \"10 %\"\nreorder_delay = \"80 ms\"\n", "");
+    assert!(get(&reordered, "fast_retransmits") > 0.0, "{reordered:?}");
+    // Twice as many packets arrive, and it is the same transfer.
+    let twice = run("duplicate = \"100 %\"\n", "");
+    assert_eq!(get(&twice, "complete"), 1.0);
+    // What is damaged is lost, by the checksum: it arrives and has to be sent again.
+    let damaged = run("corrupt = \"3 %\"\n", "");
+    assert_eq!(get(&damaged, "complete"), 1.0);
+    assert_eq!(get(&damaged, "loss_path1_percent"), 0.0);
+    let again = get(&damaged, "fast_retransmits") + get(&damaged, "timeout_retransmits");
+    assert!(again > 0.0 && time(&damaged) > time(&plain), "{damaged:?}");
+    // A path that carries less than the association sends says so.
+    let small = run("mtu = \"1000 B\"\n", "");
+    assert!(get(&small, "data_packets_path1") > get(&plain, "data_packets_path1"), "{small:?}");
+}
+
+#[test]
+fn bursts_of_losses_may_last_for_a_time() {
+    // The axis of the test sets the loss of the path to zero, but not that of the way back.
+    let lossy = run("loss_burst = \"50 ms\"\nloss_back = \"20 %\"\n", "");
+    assert!(get(&lossy, "loss_path1_percent") > 1.0, "{lossy:?}");
+    let none = run("loss_burst = \"50 ms\"\n", "");
+    assert_eq!(get(&none, "loss_path1_percent"), 0.0);
+}
+
+#[test]
+fn events_change_delays_and_mtus() {
+    let event = |what: &str| format!("[event.e]\nat = \"300 ms\"\non = \"primary\"\n{what}\n");
+    let plain = run("", "");
+    let later = run("", &event("delay = \"300 ms\""));
+    assert!(get(&later, "transfer_time_s") > get(&plain, "transfer_time_s") + 0.5, "{later:?}");
+    let smaller = run("", &event("mtu = \"800 B\""));
+    assert_eq!(get(&smaller, "complete"), 1.0);
+    assert!(get(&smaller, "data_packets_path1") > get(&plain, "data_packets_path1") + 10.0);
+}
+
+#[test]
+fn several_transfers_are_measured_each() {
+    let more = "[traffic.back]\nsize = \"200 kB\"\nmessage = \"1452 B\"\ndirection = \"back\"\n\
+                [traffic.late]\nsize = \"400 kB\"\nmessage = \"1452 B\"\nstart = \"200 ms\"\n\
+                [traffic.asks]\ncount = 20\nmessage = \"100 B\"\nanswer = \"3 kB\"\npause = \"10 ms\"\n";
+    let metrics = run("", more);
+    assert_eq!(get(&metrics, "complete"), 1.0);
+    for (flow, bytes) in [(1, 200e3), (2, 200e3), (3, 400e3), (4, 62e3)] {
+        let rate = get(&metrics, &format!("throughput_flow{flow}_kbit_s"));
+        let time = get(&metrics, &format!("transfer_time_flow{flow}_s"));
+        assert!((rate * time / 8.0 * 1e3 - bytes).abs() < 2.0, "{flow}: {rate} for {time}");
+    }
+    assert_eq!(metrics.get("throughput_flow1_kbit_s"), metrics.get("goodput_kbit_s"));
+    // An answer takes a round trip of 90 ms at least, and the next request a pause more.
+    assert!(get(&metrics, "delay_mean_flow4_s") >= 0.09, "{metrics:?}");
+    assert!(get(&metrics, "transfer_time_flow4_s") >= 20.0 * 0.09 + 19.0 * 0.01, "{metrics:?}");
+    let jain = get(&metrics, "jain_index");
+    assert!((0.25..1.0).contains(&jain), "{jain}");
+    // With one transfer there is nothing to compare.
+    assert_eq!(run("", "").get("jain_index"), None);
+    let names = read("", more).unwrap().names;
+    assert_eq!(names.flows, ["file", "back", "late", "asks"]);
+}
+
+#[test]
+fn a_transfer_may_go_the_other_way_only() {
+    let scenario = read("loss_back = \"0 %\"\n", "").unwrap();
+    let there = Simulation.run(&scenario.points[0], 1).unwrap();
+    let text = text().replace("\"4 MiB\"", "\"200 kB\"\ndirection = \"back\"");
+    let text = text.replace("\"1 %\", \"3 %\"", "\"0 %\"");
+    let scenario = Scenario::read(&text, Path::new("t.toml"), "t/1", &[]).unwrap();
+    let back = Simulation.run(&scenario.points[0], 1).unwrap();
+    // The paths are the same in both directions.
+    assert_eq!(back.get("transfer_time_s"), there.get("transfer_time_s"));
+    assert_eq!(back.get("data_packets_path1"), there.get("data_packets_path1"));
+}
+
+#[test]
+fn the_primary_path_may_be_another_one() {
+    let text = text().replace("\"4 MiB\"", "\"200 kB\"").replace("\"1 %\", \"3 %\"", "\"0 %\"");
+    let chosen = text.replace("[network]\n", "[network]\nprimary = \"alternate\"\n");
+    let run = |text: &str| {
+        let scenario = Scenario::read(text, Path::new("t.toml"), "t/1", &[]).unwrap();
+        Simulation.run(&scenario.points[0], 1).unwrap()
+    };
+    let (first, second) = (run(&text), run(&chosen));
+    assert!(get(&first, "data_packets_path1") > 100.0 && get(&first, "data_packets_path2") == 0.0);
+    assert!(
+        get(&second, "data_packets_path2") > 100.0 && get(&second, "data_packets_path1") == 0.0
+    );
+    let cut = "[event.e]\nat = \"300 ms\"\ncut = \"alternate\"\n";
+    let failed = run(&format!("{chosen}{cut}"));
+    assert!(get(&failed, "failovers") >= 1.0 && get(&failed, "failure_detected_s") > 1.0);
+    let wrong = text.replace("[network]\n", "[network]\nprimary = \"third\"\n");
+    let error = Scenario::read(&wrong, Path::new("t.toml"), "t/1", &[]).unwrap_err();
+    assert!(error.reason.contains("network.primary is 'third', which is no path"), "{error:?}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let cases = [
+        ("jitter = \"5 kB\"\n", "", "path.primary.jitter"),
+        ("duplicate = \"101 %\"\n", "", "outside"),
+        ("reorder = \"1 %\"\n", "", "needs a reorder_delay"),
+        ("mtu = \"10 B\"\n", "", "outside"),
+        ("loss_burst = \"0 s\"\n", "", "outside"),
+        ("loss_burst = \"4 kB\"\n", "", "it may be a time, too"),
+        (
+            "",
+            "[event.e]\nat = \"1 s\"\non = \"primary\"\n",
+            "loss, rate, delay or mtu goes with on",
+        ),
+        (
+            "",
+            "[event.e]\nat = \"1 s\"\non = \"primary\"\nmtu = \"900 B\"\nloss = \"1 %\"\n",
+            "one of them at a time",
+        ),
+        (
+            "",
+            "[traffic.a]\nsize = \"1 MB\"\nmessage = \"1 kB\"\nanswer = \"1 kB\"\n",
+            "either a size",
+        ),
+        (
+            "",
+            "[traffic.a]\nsize = \"1 MB\"\nmessage = \"1 kB\"\npause = \"1 s\"\n",
+            "from an answer to the next request",
+        ),
+        (
+            "",
+            "[traffic.a]\nsize = \"1 MB\"\nmessage = \"1 kB\"\ndirection = \"up\"\n",
+            "it may be forward, back",
+        ),
+    ];
+    for (path, more, reason) in cases {
+        let error = read(path, more).unwrap_err();
+        assert!(error.reason.contains(reason) && error.line > 0, "{path}{more}: {error:?}");
+    }
+}
