@@ -31,6 +31,8 @@ pub(crate) struct Arrival {
     pub(crate) remote_udp_port: u16,
     /// The packet carries an ECN congestion mark.
     pub(crate) congestion_experienced: bool,
+    /// The packet before it came in the same batch, and was for the same association.
+    pub(crate) continues: bool,
 }
 
 /// Whether a packet may carry this verification tag.
@@ -54,8 +56,10 @@ impl Association {
         let tag = packet.header().verification_tag;
         let reflected = first.flags & 1 != 0;
         let handshaking =
-            matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. });
+            || matches!(self.state, State::CookieWait { .. } | State::CookieEchoed { .. });
         let valid = match first.kind {
+            // Most packets, asked first.
+            kind::DATA | kind::SACK => tag == self.identity.local_tag,
             // req: rfc9260 3 "MUST NOT be bundled with any other chunk"
             kind::SHUTDOWN_COMPLETE if packet.chunks().count() != 1 => false,
             // req: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept"
@@ -66,7 +70,7 @@ impl Association {
                 return if valid { TagCheck::Reflected } else { TagCheck::Discard };
             }
             // req: rfc9260 8.5.1 "it is treated as an OOTB packet"
-            kind::SHUTDOWN_ACK if handshaking => return TagCheck::OutOfTheBlue,
+            kind::SHUTDOWN_ACK if handshaking() => return TagCheck::OutOfTheBlue,
             // req: rfc9260 8.5 "matches its own tag"
             // req: rfc9260 8.5 "the receiver MUST silently discard the packet and"
             // req: rfc9260 8.5 "MUST NOT process it any further"
@@ -90,7 +94,10 @@ impl Association {
         let Some(path) = self.arrived_on(now, &arrival) else { return };
         self.watch.no_sctp_since = None;
         self.heard_of_peer();
-        self.note_memory();
+        // As long as there is plenty, a batch is too little to matter.
+        if !arrival.continues || !self.receiver.has_plenty() {
+            self.note_memory();
+        }
         self.note_port(now, path, &arrival);
         self.verify_again(now, path);
         let state = &mut self.paths[path];
@@ -219,7 +226,8 @@ impl Association {
         // Of a packet that came alone, its data chunks keep equal shares alive.
         let alone = batch.len() == packet.bytes().len();
         let share = if alone || self.receiver.lends(batch.len()) {
-            (packet.bytes().len() - HEADER_LEN) / data_chunks
+            let all = packet.bytes().len() - HEADER_LEN;
+            if data_chunks == 1 { all } else { all / data_chunks }
         } else {
             batch.len()
         };

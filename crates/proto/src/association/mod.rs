@@ -446,7 +446,7 @@ impl Association {
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         let event = self.news.events.pop_front();
         if self.news.events.is_empty() {
-            self.news.events.shrink_to(2);
+            self.news.events.shrink_to(1);
         }
         event
     }

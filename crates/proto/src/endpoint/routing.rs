@@ -86,11 +86,12 @@ impl Endpoint {
             self.discarded += 1;
             return last;
         };
-        let arrival = Arrival {
+        let mut arrival = Arrival {
             local: received.local,
             remote: received.remote,
             remote_udp_port: received.remote_udp_port,
             congestion_experienced: received.ecn == Some(Ecn::Ce),
+            continues: false,
         };
         if first.kind == kind::INIT || first.kind == kind::COOKIE_ECHO {
             return self.handle_setup(now, &arrival, &packet, first, batch).or(last);
@@ -112,6 +113,7 @@ impl Endpoint {
             check = association.check_tag(&packet, first);
             match check {
                 TagCheck::Valid => {
+                    arrival.continues = last == Some(id);
                     association.handle_packet(now, arrival, &packet, false, batch);
                     return Some(id);
                 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::MtuConfig;
 use crate::marks::mark;
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 /// MAX_PROBES: a size is taken to be too large after so many lost probes.
 const MAX_PROBES: u32 = 3;
@@ -53,7 +53,8 @@ pub(crate) struct MtuSearch {
     min: u16,
     base: u16,
     max: u16,
-    raise_interval: Duration,
+    /// Nanoseconds.
+    raise_interval: u64,
     state: State,
     /// PLPMTU.
     current: u16,
@@ -80,7 +81,7 @@ impl MtuSearch {
             min: min.min(base),
             base,
             max,
-            raise_interval: config.raise_interval,
+            raise_interval: nanos(config.raise_interval),
             state: State::Disabled,
             current: base,
             too_large: u32::from(max) + 1,
@@ -258,7 +259,7 @@ impl MtuSearch {
         if (self.min..self.current).contains(&mtu) {
             mark!(MtuRouterSaid);
             self.current = mtu;
-            self.state = State::Complete(Some(now + self.raise_interval));
+            self.state = State::Complete(Some(now + Duration::from_nanos(self.raise_interval)));
         }
     }
 
@@ -329,7 +330,8 @@ impl MtuSearch {
             // req: rfc8899 5.2 "DPLPMTUD SHOULD NOT continue to generate PLPMTU probes"
             // req: rfc8899 8 "a PLPMTUD implementation SHOULD consider how to mitigate"
             // req: rfc8899 3 "determine whether the path has changed"
-            let raise = (self.current < self.max).then(|| now + self.raise_interval);
+            let raise =
+                (self.current < self.max).then(|| now + Duration::from_nanos(self.raise_interval));
             self.state = State::Complete(raise);
         }
     }

@@ -93,7 +93,7 @@ pub(crate) struct Receiver {
     /// Charge above which a message is delivered in parts.
     partial_point: usize,
     /// Size of a full packet.
-    mtu: usize,
+    mtu: u16,
     /// All that is held, until the user releases it.
     charge: usize,
     /// The part of it that the user has been given.
@@ -140,7 +140,7 @@ impl Receiver {
             memory_left: u16::MAX,
             limit,
             partial_point: partial_point(config, limit),
-            mtu: usize::from(full_packet),
+            mtu: full_packet,
             charge: 0,
             given: 0,
             announced: limit,
@@ -517,12 +517,17 @@ impl Receiver {
     fn scaled(&self, bytes: usize) -> usize {
         let data = bytes as u64 * self.recent_data as u64 / (self.recent_memory as u64).max(1);
         // Tiny messages must not close the window for large ones.
-        usize::try_from(data).unwrap_or(usize::MAX).max(bytes.min(2 * self.mtu))
+        usize::try_from(data).unwrap_or(usize::MAX).max(bytes.min(2 * usize::from(self.mtu)))
     }
 
     /// The endpoint has so many bytes left for all its associations.
     pub(crate) fn note_memory(&mut self, left: usize) {
         self.memory_left = u16::try_from(left / MEMORY_UNIT).unwrap_or(u16::MAX);
+    }
+
+    /// When this was told last, the endpoint had far more left than the receive buffer may take.
+    pub(crate) fn has_plenty(&self) -> bool {
+        self.memory_left() / 2 >= self.limit
     }
 
     fn memory_left(&self) -> usize {
@@ -554,7 +559,7 @@ impl Receiver {
     pub(crate) fn a_rwnd(&self) -> u32 {
         // req: rfc9260 6.2 "have an algorithm for advertising its receive window"
         let (free, left) = (self.free(), self.left());
-        let small = free.saturating_sub(left) < self.mtu.min(self.limit / 2);
+        let small = free.saturating_sub(left) < usize::from(self.mtu).min(self.limit / 2);
         let window = if free > left && small && self.charge > 0 { left } else { free };
         u32::try_from(window).unwrap_or(u32::MAX)
     }
@@ -580,9 +585,9 @@ impl Receiver {
             return false;
         }
         let grown = self.free().saturating_sub(left);
-        let few = (2 * self.mtu).min(capacity / 2);
+        let few = (2 * usize::from(self.mtu)).min(capacity / 2);
         grown >= few.max(capacity / 4)
-            || grown >= few.max(1) && left < self.mtu && !self.streams.is_ready()
+            || grown >= few.max(1) && left < usize::from(self.mtu) && !self.streams.is_ready()
     }
 
     /// Streams that the peer may use.

@@ -74,8 +74,13 @@ impl Slot {
     /// Bytes on the wire: header, payload and padding.
     // req: rfc9260 7.2 "including the padding, SHOULD be used"
     pub(crate) fn size(&self) -> usize {
-        Data::HEADER_LEN + self.payload.len().next_multiple_of(4)
+        size_with(self.payload.len())
     }
+}
+
+/// Bytes on the wire of a chunk with so much payload.
+fn size_with(payload: usize) -> usize {
+    Data::HEADER_LEN + payload.next_multiple_of(4)
 }
 
 /// Chunks in the order in which they were sent.
@@ -318,8 +323,13 @@ impl Outstanding {
         if fragment.context != 0 && fragment.flags.begin() {
             self.contexts.insert(tsn, fragment.context);
         }
-        self.held += fragment.payload.len();
-        self.flights[path].held += fragment.payload.len();
+        let payload = fragment.payload.len();
+        self.held += payload;
+        self.payload_in_flight += payload;
+        let flight = &mut self.flights[path];
+        flight.held += payload;
+        flight.bytes += size_with(payload);
+        flight.packets.add(packet, now);
         self.slots.push_back(Slot {
             payload: fragment.payload,
             packet,
@@ -338,7 +348,6 @@ impl Outstanding {
             held: false,
         });
         self.link_back(path, false, tsn);
-        self.put_on(now, tsn);
         tsn
     }
 

@@ -1,7 +1,5 @@
 //! The packets in flight on a path, by number: when each left, and how much of it is still out.
 
-use std::collections::VecDeque;
-
 use crate::time::Instant;
 
 /// A packet that was sent and of which something is in flight.
@@ -15,89 +13,132 @@ struct Record {
 /// A ring of records. Its ends are packets of which something is in flight.
 #[derive(Debug, Default)]
 pub(super) struct SentPackets {
-    records: VecDeque<Record>,
-    /// Number of the first one.
+    /// As many as a power of two, or none. A packet's place is its number modulo that.
+    records: Box<[Record]>,
+    /// Numbers of the first packet, and of the one after the last.
     first: u64,
+    next: u64,
 }
 
 impl SentPackets {
+    fn place(&self, number: u64) -> usize {
+        number as usize & self.records.len().wrapping_sub(1)
+    }
+
+    fn record(&mut self, number: u64) -> Option<&mut Record> {
+        let place = self.place(number);
+        self.records.get_mut(place)
+    }
+
+    fn is_dead(&self, number: u64) -> bool {
+        self.records.get(self.place(number)).is_none_or(|record| record.chunks == 0)
+    }
+
     /// A chunk is in flight in packet `number`, which left at `at`.
     #[inline]
     pub(super) fn add(&mut self, number: u64, at: Instant) {
-        let next = self.first + self.records.len() as u64;
-        if number == next && !self.records.is_empty() {
-            self.records.push_back(Record { at, chunks: 1 });
-        } else if let Some(last) = self.records.back_mut().filter(|_| number + 1 == next) {
-            last.chunks += 1;
+        let span = self.next - self.first;
+        if number == self.next
+            && span > 0
+            && span < self.records.len() as u64
+            && let Some(record) = self.record(number)
+        {
+            *record = Record { at, chunks: 1 };
+            self.next += 1;
         } else {
             self.add_elsewhere(number, at);
         }
     }
 
     fn add_elsewhere(&mut self, number: u64, at: Instant) {
-        if self.records.is_empty() {
-            self.first = number;
+        if self.first == self.next {
+            (self.first, self.next) = (number, number);
         }
-        let empty = Record { at, chunks: 0 };
         // One that the peer has taken back may be older than all that are known.
-        while number < self.first {
-            self.records.push_front(empty);
-            self.first -= 1;
+        let (first, next) = (self.first.min(number), self.next.max(number + 1));
+        self.grow(next - first);
+        let empty = Record { at, chunks: 0 };
+        let added = (first..self.first).chain(self.next..next);
+        for number in added {
+            self.record(number).into_iter().for_each(|record| *record = empty);
         }
-        let index = (number - self.first) as usize;
-        if index >= self.records.len() {
-            self.records.resize(index + 1, empty);
+        (self.first, self.next) = (first, next);
+        if let Some(record) = self.record(number) {
+            if record.chunks == 0 {
+                record.at = at;
+            }
+            record.chunks += 1;
         }
-        let record = &mut self.records[index];
-        if record.chunks == 0 {
-            record.at = at;
+    }
+
+    /// Makes room for so many packets.
+    fn grow(&mut self, span: u64) {
+        if span <= self.records.len() as u64 {
+            return;
         }
-        record.chunks += 1;
+        let empty = Record { at: Instant::ZERO, chunks: 0 };
+        let mut larger = Self {
+            records: vec![empty; (span as usize).next_power_of_two()].into_boxed_slice(),
+            ..*self
+        };
+        for number in self.first..self.next {
+            if let (Some(to), Some(from)) = (larger.record(number), self.record(number)) {
+                *to = *from;
+            }
+        }
+        *self = larger;
     }
 
     /// A chunk of packet `number` is no longer in flight.
     #[inline]
     pub(super) fn remove(&mut self, number: u64) {
-        let index = number.wrapping_sub(self.first) as usize;
-        let Some(record) = self.records.get_mut(index) else {
+        let known = (self.first..self.next).contains(&number);
+        let Some(record) = self.record(number).filter(|_| known) else {
             debug_assert!(false, "packet {number} is not known");
             return;
         };
         record.chunks -= 1;
         if record.chunks == 0 {
-            self.trim();
+            self.trim(number);
         }
     }
 
-    fn trim(&mut self) {
-        while self.records.front().is_some_and(|record| record.chunks == 0) {
-            self.records.pop_front();
+    /// Of a packet nothing is in flight any more.
+    fn trim(&mut self, number: u64) {
+        if number == self.first {
             self.first += 1;
+            while self.first < self.next && self.is_dead(self.first) {
+                self.first += 1;
+            }
+        } else if number + 1 == self.next {
+            // The first one is in flight, so that it stays.
+            self.next -= 1;
+            while self.is_dead(self.next - 1) {
+                self.next -= 1;
+            }
         }
-        while self.records.back().is_some_and(|record| record.chunks == 0) {
-            self.records.pop_back();
-        }
-        if self.records.is_empty() {
+        if self.first == self.next && self.records.len() > 1 {
             // Idle associations hold no memory for a window that they once had.
-            self.records.shrink_to(1);
+            self.records = Box::default();
         }
     }
 
     /// When a packet left of which something is in flight.
     pub(super) fn sent_at(&self, number: u64) -> Option<Instant> {
-        let record = self.records.get(number.checked_sub(self.first)? as usize)?;
+        let known = (self.first..self.next).contains(&number);
+        let record = self.records.get(self.place(number)).filter(|_| known)?;
         (record.chunks > 0).then_some(record.at)
     }
 
     /// Number of the packet in flight that left first, and when.
     pub(super) fn oldest(&self) -> Option<(u64, Instant)> {
-        self.records.front().map(|record| (self.first, record.at))
+        Some((self.first, self.sent_at(self.first)?))
     }
 
     /// Packets of which something is in flight.
     #[cfg(any(test, fuzzing))]
     pub(super) fn len(&self) -> usize {
-        self.records.iter().filter(|record| record.chunks > 0).count()
+        (self.first..self.next).filter(|number| !self.is_dead(*number)).count()
     }
 
     /// Checks the records against so many chunks in flight.
@@ -106,12 +147,13 @@ impl SentPackets {
     /// What does not agree.
     #[cfg(any(test, feature = "invariants"))]
     pub(super) fn check_invariants(&self, chunks: usize) -> Result<(), String> {
-        let sum: usize = self.records.iter().map(|record| usize::from(record.chunks)).sum();
+        let all = (self.first..self.next).filter_map(|n| self.records.get(self.place(n)));
+        let sum: usize = all.map(|record| usize::from(record.chunks)).sum();
         if sum != chunks {
             return Err(format!("{chunks} chunks in flight, by packets {sum}"));
         }
-        let ends = [self.records.front(), self.records.back()];
-        if ends.into_iter().flatten().any(|record| record.chunks == 0) {
+        let ends = [self.first, self.next.saturating_sub(1)];
+        if self.first < self.next && ends.into_iter().any(|number| self.is_dead(number)) {
             return Err("the ring of packets ends with one that is not in flight".into());
         }
         Ok(())

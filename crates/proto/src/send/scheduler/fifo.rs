@@ -41,7 +41,7 @@ impl Fifo {
 
     pub(super) fn shrink(&mut self) {
         if self.queue.is_empty() {
-            self.queue.shrink_to(2);
+            self.queue.shrink_to(1);
         }
     }
 }
