@@ -1,19 +1,35 @@
 #!/usr/bin/env python3
-"""What three paths give over one: reads the rows of 'anabranch lab new three' in pandas.
+"""What three paths give over one: reads the rows of 'anabranch lab new three' in pandas, from CSV and,
+if it is given, from Parquet, which must be the same; and a run over time. scripts/three-paths makes all.
 
     anabranch lab new three
-    anabranch lab run three.toml --csv runs.csv
-    scripts/three-paths.py runs.csv
+    anabranch lab run three.toml --csv runs.csv --parquet runs.parquet
+    anabranch lab trace three.toml --set way=all-paths --csv trace.csv
+    scripts/three-paths.py runs.csv [runs.parquet] [--trace trace.csv]
 """
 
-import sys
+import argparse
 
 import pandas
 
-runs = pandas.read_csv(sys.argv[1])
+parser = argparse.ArgumentParser()
+parser.add_argument("csv")
+parser.add_argument("parquet", nargs="?")
+parser.add_argument("--trace")
+arguments = parser.parse_args()
+
+# Seeds have 64 bits.
+runs = pandas.read_csv(arguments.csv, dtype={"run": "uint64", "seed": "uint64"})
 # An axis of numbers is one of numbers here, too; each run has a row of its own.
-assert runs["loss (%)"].dtype.kind == "f", runs.dtypes
+assert runs["loss (%)"].dtype.kind in "fi", runs.dtypes
 assert not runs.duplicated(["loss (%)", "way", "run"]).any()
+
+if arguments.parquet:
+    other = pandas.read_parquet(arguments.parquet)
+    assert other["loss (%)"].dtype == "float64" and other["seed"].dtype == "uint64", other.dtypes
+    assert list(other.columns) == list(runs.columns), other.columns
+    pandas.testing.assert_frame_equal(other, runs, check_dtype=False, check_exact=True)
+    print(f"{len(other)} rows of {len(other.columns)} columns are the same in Parquet")
 
 paths = [name for name in runs.columns if name.startswith("data_packets_path")]
 assert len(paths) == 3, paths
@@ -28,3 +44,12 @@ table = goodput.assign(
     satellite=runs[runs["way"] == "all-paths"].groupby("loss (%)")["satellite (%)"].mean(),
 )
 print(table.round(2).to_string())
+
+if arguments.trace:
+    trace = pandas.read_csv(arguments.trace)
+    goodput = trace[trace["series"] == "goodput_kbit_s"]
+    windows = trace[trace["series"] == "cwnd_bytes"].pivot(index="time_s", columns="path", values="value")
+    queues = trace[trace["series"] == "queue_packets"].groupby("path")["value"].max()
+    assert len(goodput) > 1 and windows.shape[1] == 3 and len(queues) == 3, trace
+    print(f"a run of {trace['time_s'].max():.1f} s: at most {goodput['value'].max():.0f} kbit/s;",
+          "longest queues in packets:", ", ".join(f"{path} {int(n)}" for path, n in queues.items()))

@@ -140,6 +140,18 @@ fn runs_can_be_taken_away_as_rows() {
     assert!(heading.contains(&"packets_path2"), "{heading:?}");
     assert_eq!(rows.lines().count(), 1 + 2 * 3);
     assert!(rows.lines().skip(1).all(|row| row.split(',').count() == heading.len()));
+    // The same as Parquet; scripts/three-paths compares what pandas reads of both.
+    let files = ["--csv", "r.csv", "--parquet", "r.parquet", "--json", "r.json"];
+    let written = lab(dir.path(), &[&["run", "my.toml"], &files[..]].concat());
+    assert!(written.status.success(), "{written:?}");
+    assert_eq!(fs::read(dir.path().join("r.csv")).unwrap(), csv.stdout);
+    let parquet = fs::read(dir.path().join("r.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    let name = b"loss (%)";
+    assert!(parquet.windows(name.len()).any(|bytes| bytes == name));
+    assert!(fs::metadata(dir.path().join("r.json")).unwrap().len() > 1000);
+    let twice = lab(dir.path(), &["run", "my.toml", "--csv", "-", "--json", "-"]);
+    assert_eq!(twice.status.code(), Some(2), "{twice:?}");
     let trace = lab(dir.path(), &["trace", "my.toml", "--csv", "t.csv"]);
     assert!(trace.status.success(), "{trace:?}");
     let series = fs::read_to_string(dir.path().join("t.csv")).unwrap();

@@ -23,7 +23,7 @@ use crate::output;
   anabranch lab run caro/2.5
   anabranch lab run caro/2.5 --set profile=rfc2960 --set 'primary_loss=5 %' --seeds 10
   anabranch lab run my.toml --set association.pmr=0 --out results --json results.json
-  anabranch lab run my.toml --csv runs.csv")]
+  anabranch lab run my.toml --csv runs.csv --parquet runs.parquet")]
 pub(crate) struct Run {
     /// Scenarios, documents (all of their scenarios), or files
     #[arg(value_name = "ID", required = true)]
@@ -37,27 +37,43 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write one row a run to this file, or to standard output if it is '-'; of one scenario
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write the same as Apache Parquet; of one scenario
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+}
+
+/// What is written of a scenario.
+#[derive(Default)]
+struct Documents {
+    json: Vec<Value>,
+    csv: Option<String>,
+    parquet: Option<Vec<u8>>,
 }
 
 impl Run {
     pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
         let scenarios = session::load(&library, &self.ids, &self.changes)?;
         let seeds = self.options.seeds.map(|seeds| seeds as usize);
-        if let (Some(_), [first, second, ..]) = (&self.csv, &scenarios[..]) {
+        let (as_csv, as_parquet) = (self.csv.is_some(), self.parquet.is_some());
+        if let (true, [first, second, ..]) = (as_csv || as_parquet, &scenarios[..]) {
             return Err(Failure::usage(format!(
-                "--csv is for one scenario, whose axes are its columns, not for {} and {}",
+                "--csv and --parquet are for one scenario, whose axes are its columns, not for {} and {}",
                 first.id, second.id
             )));
         }
-        let files = [&self.json, &self.csv];
-        let to_stdout = files.iter().any(|f| f.as_ref().is_some_and(|f| f.as_os_str() == "-"));
-        let as_csv = self.csv.is_some();
+        let files = [&self.json, &self.csv, &self.parquet];
+        let to_stdout = files.iter().filter(|f| f.as_ref().is_some_and(|f| f.as_os_str() == "-"));
+        let to_stdout = match to_stdout.count() {
+            0 => false,
+            1 => true,
+            _ => return Err(Failure::usage("standard output is for one file only")),
+        };
         let documents = self
             .options
             .with_runner(move |runner, progress| {
-                let mut documents = Vec::new();
+                let mut documents = Documents::default();
                 for scenario in &scenarios {
                     progress.title(&scenario.id);
                     let references = reference::load(scenario).map_err(session::refused)?;
@@ -73,17 +89,25 @@ impl Run {
                     if !to_stdout {
                         show(scenario, &results, &references)?;
                     }
-                    documents.push(match as_csv {
-                        true => Value::String(export::csv(scenario, &results, &[])),
-                        false => summary::json(scenario, &results, &references),
-                    });
+                    documents.json.push(summary::json(scenario, &results, &references));
+                    if as_csv {
+                        documents.csv = Some(export::csv(scenario, &results, &[]));
+                    }
+                    if as_parquet {
+                        documents.parquet = Some(export::parquet(scenario, &results, &[]));
+                    }
                 }
                 Ok(documents)
             })
             .await?;
-        match (self.json, self.csv, &documents[..]) {
-            (Some(file), ..) => write_json(&file, &documents),
-            (None, Some(file), [Value::String(rows)]) => session::write_text(&file, rows),
+        if let Some(file) = &self.json {
+            write_json(file, &documents.json)?;
+        }
+        if let (Some(file), Some(rows)) = (&self.csv, &documents.csv) {
+            session::write_text(file, rows)?;
+        }
+        match (&self.parquet, &documents.parquet) {
+            (Some(file), Some(rows)) => session::write_bytes(file, rows),
             _ => Ok(()),
         }
     }

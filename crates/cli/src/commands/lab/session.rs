@@ -118,18 +118,26 @@ pub(super) fn write_text(file: &Path, text: &str) -> Result<(), Failure> {
     if file.as_os_str() == "-" { output::print(text) } else { write_file(file, text) }
 }
 
+/// Writes bytes to a file, or to standard output if it is called '-'.
+pub(super) fn write_bytes(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    match file.as_os_str() == "-" {
+        true => output::print_bytes(bytes),
+        false => write_file(file, bytes),
+    }
+}
+
 /// Writes a file under another name first, so that a full disk or an interruption leaves what was
 /// there before, or nothing.
-pub(super) fn write_file(file: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write_file(file: &Path, text: impl AsRef<[u8]>) -> Result<(), Failure> {
     // A link stays one, and what is no file at all, as /dev/null, is written to as it is.
     let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let written = if target.exists() && !target.is_file() {
-        std::fs::write(&target, text)
+        std::fs::write(&target, &text)
     } else {
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(".part");
         let part = target.with_file_name(name);
-        let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &target));
+        let written = std::fs::write(&part, &text).and_then(|()| std::fs::rename(&part, &target));
         if written.is_err() {
             // The first error is the one to tell.
             let _ = std::fs::remove_file(&part);

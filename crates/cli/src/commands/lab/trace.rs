@@ -72,7 +72,7 @@ impl Trace {
             session::write_file(file, &page)?;
         }
         if let Some(file) = &self.csv {
-            session::write_file(file, &trace.csv())?;
+            session::write_file(file, trace.csv())?;
         }
         output::print(&text)
     }

@@ -1,0 +1,172 @@
+//! Results to take away: one row a run, for spreadsheets, R and pandas, as CSV or Parquet.
+
+mod parquet;
+
+use std::fmt::Write as _;
+
+use crate::metrics::METRICS;
+use crate::runner::{self, Results};
+use crate::scenario::{Axis, Scenario};
+use crate::units::Quantity;
+
+/// A column of rows.
+#[derive(Clone, Debug, PartialEq)]
+struct Column {
+    /// Its heading, with the unit.
+    name: String,
+    values: Values,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Values {
+    /// Numbers; what was not measured is missing.
+    Numbers(Vec<Option<f64>>),
+    /// Numbers as the file spells them, for CSV, and what they are.
+    Spelled(Vec<(String, f64)>),
+    Counts(Vec<u64>),
+    Texts(Vec<String>),
+}
+
+/// The axes, `run` (from 0), `seed`, and the metrics that any run has measured, or those of `wanted` if
+/// that is not empty.
+///
+/// An axis whose values are numbers of one unit is a column of numbers with the unit in its heading,
+/// as in `loss (%)`; the values of any other axis are texts.
+fn columns(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Vec<Column> {
+    let has = |metric: &usize| results.points.iter().flatten().any(|run| run.at(*metric).is_some());
+    let metrics: Vec<usize> = match wanted.is_empty() {
+        true => (0..METRICS.len()).filter(has).collect(),
+        false => wanted.to_vec(),
+    };
+    let rows = || {
+        let points = scenario.points.iter().zip(&results.points);
+        points.flat_map(|(point, runs)| {
+            runs.iter().enumerate().map(move |(number, run)| (point, number, run))
+        })
+    };
+    let axes = scenario.axes.iter().enumerate().map(|(index, axis)| {
+        let at = rows().map(|(point, ..)| point.at.get(index).copied().unwrap_or(0));
+        axis_column(axis, at)
+    });
+    let runs = Values::Counts(rows().map(|(_, number, _)| number as u64).collect());
+    let seeds =
+        rows().map(|(point, number, _)| runner::seed(&scenario.id, &point.seed_key, number));
+    let known = [("run", runs), ("seed", Values::Counts(seeds.collect()))];
+    let known = known.map(|(name, values)| Column { name: name.to_owned(), values });
+    let measured = metrics.iter().filter_map(|metric| {
+        let values = Values::Numbers(rows().map(|(.., run)| run.at(*metric)).collect());
+        Some(Column { name: METRICS.get(*metric)?.name.clone(), values })
+    });
+    axes.chain(known).chain(measured).collect()
+}
+
+fn axis_column(axis: &Axis, at: impl Iterator<Item = usize>) -> Column {
+    let values = at.filter_map(|at| axis.values.get(at));
+    if !axis.is_numeric() {
+        let values = Values::Texts(values.map(|value| value.text.clone()).collect());
+        return Column { name: axis.name.clone(), values };
+    }
+    let unit = axis.unit();
+    let spelled = values.map(|value| {
+        let number = value.number.unwrap_or(f64::NAN);
+        // A plain number is written as in the scenario.
+        let text = match unit.is_empty() && Quantity::parse(&value.text).is_some() {
+            true => value.text.clone(),
+            false => number.to_string(),
+        };
+        (text, number)
+    });
+    let values = Values::Spelled(spelled.collect());
+    let name = match unit {
+        "" => axis.name.clone(),
+        unit => format!("{} ({unit})", axis.name),
+    };
+    Column { name, values }
+}
+
+/// All runs as CSV (RFC 4180, but with lines that end in `\n`), a row each. A metric that a run has not
+/// measured, as the time of a transfer that did not become complete, is an empty field.
+pub fn csv(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
+    let columns = columns(scenario, results, wanted);
+    let mut text = String::new();
+    row(&mut text, columns.iter().map(|column| column.name.clone()));
+    let count = columns.first().map_or(0, |column| column.values.len());
+    for index in 0..count {
+        row(&mut text, columns.iter().map(|column| column.values.spelled(index)));
+    }
+    text
+}
+
+/// The same as a file of Apache Parquet: numbers are DOUBLE, `run` and `seed` UINT_64, other axes UTF8.
+pub fn parquet(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Vec<u8> {
+    parquet::write(&columns(scenario, results, wanted))
+}
+
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Self::Numbers(values) => values.len(),
+            Self::Spelled(values) => values.len(),
+            Self::Counts(values) => values.len(),
+            Self::Texts(values) => values.len(),
+        }
+    }
+
+    fn spelled(&self, index: usize) -> String {
+        let spelled = match self {
+            Self::Numbers(values) => values.get(index).copied().flatten().map(|v| v.to_string()),
+            Self::Spelled(values) => values.get(index).map(|(text, _)| text.clone()),
+            Self::Counts(values) => values.get(index).map(u64::to_string),
+            Self::Texts(values) => values.get(index).cloned(),
+        };
+        spelled.unwrap_or_default()
+    }
+}
+
+fn row(text: &mut String, fields: impl Iterator<Item = String>) {
+    for (index, field) in fields.enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        // Writing to a string does not fail.
+        let _ = match field.contains([',', '"', '\n']) {
+            true => write!(text, "{comma}\"{}\"", field.replace('"', "\"\"")),
+            false => write!(text, "{comma}{field}"),
+        };
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics;
+    use crate::runner::tests::run;
+    use crate::scenario::tests::{read, text};
+
+    #[test]
+    fn a_run_is_a_row() {
+        let scenario = read(&text(), &[]).unwrap();
+        let results = run(&scenario, 1, None);
+        let csv = csv(&scenario, &results, &[]);
+        let lines: Vec<_> = csv.lines().collect();
+        assert_eq!(lines[0], "loss (%),policy,run,seed,transfer_time_s");
+        assert_eq!(lines.len(), 1 + 4 * 10);
+        let seed = runner::seed("test/1", &scenario.points[1].seed_key, 2);
+        assert!(lines[13].starts_with(&format!("1,Alt,2,{seed},30.")), "{}", lines[13]);
+        let time: f64 = lines[13].rsplit(',').next().unwrap().parse().unwrap();
+        assert_eq!(Some(time), results.points[1][2].get("transfer_time_s"));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_empty_and_commas_are_quoted() {
+        let mixed = text().replace("[\"1 %\", \"3 %\"]", "[\"1 %\", \"30 %\"]");
+        let scenario = read(&mixed, &[]).unwrap();
+        let results = run(&scenario, 1, None);
+        let wanted = ["timeouts", "transfer_time_s"].map(|name| metrics::find(name).unwrap());
+        let csv = csv(&scenario, &results, &wanted);
+        assert!(csv.starts_with("loss (%),policy,run,seed,timeouts,transfer_time_s\n1,Same,0,"));
+        assert!(csv.lines().nth(1).unwrap().contains(",,"));
+        let mut quoted = String::new();
+        row(&mut quoted, ["a,b", "c\"d", "e"].map(str::to_owned).into_iter());
+        assert_eq!(quoted, "\"a,b\",\"c\"\"d\",e\n");
+    }
+}
