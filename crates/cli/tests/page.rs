@@ -38,6 +38,7 @@ AllRtxAlt = { association.retransmission = "all-rtx-alt" }
 [figure]
 x = "loss"
 series = "policy"
+y = "goodput_kbit_s"
 [[claim]]
 id = "slower"
 kind = "value"
@@ -68,6 +69,17 @@ addEventListener('load', () => {
       const texts = [...svg.querySelectorAll('text')];
       return texts.map(text => scale * parseFloat(getComputedStyle(text).fontSize));
     })),
+    largest: Math.max(...all('svg').filter(svg => box(svg).width > 0).flatMap(svg => {
+      const scale = box(svg).width / svg.viewBox.baseVal.width;
+      return [...svg.querySelectorAll('text')].map(text => scale * parseFloat(getComputedStyle(text).fontSize));
+    })),
+    covered: all('svg').filter(svg => box(svg).width > 0).flatMap(svg =>
+      [...svg.querySelectorAll('text.label')].flatMap(label =>
+        [...svg.querySelectorAll('text.tick')].filter(tick => {
+          const [a, b] = [box(label), box(tick)];
+          return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+        }).map(tick => label.textContent + ' over ' + tick.textContent))),
+    data: all('a[download]').map(link => decodeURIComponent(link.href.split(',').slice(1).join(','))),
     verdict: all('[data-of=verdict]').map(cell => [box(cell).right, cell.textContent]),
   };
   document.body.textContent = 'FOUND' + JSON.stringify(found) + 'FOUND';
@@ -127,6 +139,14 @@ fn a_report_is_readable_on_a_phone_and_on_a_desk() {
         assert!(left >= 0.0 && right <= f64::from(width) && right - left > 300.0, "{found}");
         assert_eq!((&found["curves"], &found["intervals"]), (&3.into(), &6.into()), "{found}");
         assert!(found["letters"].as_f64() > Some(10.5), "{found}");
+        assert!(found["largest"].as_f64() < Some(20.0), "{found}");
+        assert_eq!(found["covered"], Value::Array(Vec::new()), "{found}");
+        // The numbers can be taken away: those of the curves, and those of the runs.
+        let data: Vec<&str> =
+            found["data"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let lines: Vec<usize> = data.iter().map(|text| text.lines().count()).collect();
+        assert_eq!(lines, [1 + 6, 1 + 6 * 3], "{found}");
+        assert!(data[1].starts_with("loss (%),policy,run,seed,goodput_kbit_s"), "{found}");
         assert_eq!(found["verdict"][0][1], "holds");
         assert!(found["verdict"][0][0].as_f64() <= Some(f64::from(width)), "{found}");
     }

@@ -111,6 +111,7 @@ pub(crate) fn draw(title: &str, sources: &[Source], what: What) -> Result<String
         curves,
         x_from_zero: true,
         from_zero: true,
+        log: [false; 2],
     };
     Ok(picture(&chart))
 }
@@ -161,8 +162,8 @@ fn rate<'a>(lines: impl Iterator<Item = (&'a Line, u64)>) -> Vec<Dot> {
     let mut end = None;
     for (line, bytes) in lines.filter(|(line, _)| line.to_seconds > line.from_seconds) {
         let y = bytes as f64 * 8e-6 / (line.to_seconds - line.from_seconds);
-        dots.push(Dot { x: line.from_seconds, y, half: None });
-        end = Some(Dot { x: line.to_seconds, y, half: None });
+        dots.push(Dot { x: line.from_seconds, y, ..Dot::default() });
+        end = Some(Dot { x: line.to_seconds, y, ..Dot::default() });
     }
     dots.extend(end);
     dots
@@ -172,7 +173,7 @@ fn bytes(lines: &[Line]) -> Vec<Dot> {
     let mut sum = 0;
     let so_far = lines.iter().map(|line| {
         sum += line.bytes_received.max(line.bytes_sent);
-        Dot { x: line.to_seconds, y: sum as f64 * 1e-6, half: None }
+        Dot { x: line.to_seconds, y: sum as f64 * 1e-6, ..Dot::default() }
     });
     so_far.collect()
 }

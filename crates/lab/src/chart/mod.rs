@@ -3,13 +3,18 @@
 //! Colours are variables of the page (`--c0` to `--c7`, `--ink`, `--muted`, `--grid`), so that a
 //! chart is readable in the light and in the dark.
 
+mod curve;
 mod scale;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use curve::{draw_curve, mark};
 pub use scale::Scale;
 
-const LEFT: f64 = 60.0;
+/// Room beside the y axis for its label, and for each letter of its longest tick.
+const LABEL: f64 = 28.0;
+const LETTER: f64 = 7.4;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 48.0;
@@ -23,7 +28,7 @@ const APART: f64 = 4.0;
 const OTHERS: &str = "hollow: the original simulator";
 
 /// A point of a curve.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dot {
     /// Where on the x axis.
     pub x: f64,
@@ -31,6 +36,8 @@ pub struct Dot {
     pub y: f64,
     /// Half height of its interval.
     pub half: Option<f64>,
+    /// Of boxes: the values below which 5, 25, 75 and 95 % lie; `y` is the median.
+    pub spread: Option<[f64; 4]>,
 }
 
 /// How a curve is drawn.
@@ -44,6 +51,8 @@ pub enum Style {
     Steps,
     /// Small dots: events.
     Points,
+    /// A box for each dot: how values are distributed.
+    Boxes,
 }
 
 /// A curve.
@@ -101,36 +110,72 @@ pub struct Chart {
     pub x_from_zero: bool,
     /// Whether the y axis begins at zero.
     pub from_zero: bool,
+    /// Whether the x axis and the y axis are logarithmic, on which only what is above zero has a place.
+    pub log: [bool; 2],
 }
 
 impl Chart {
     /// The chart as an SVG element.
     pub fn svg(&self) -> String {
-        let dots = || self.curves.iter().flat_map(|curve| &curve.dots);
-        let x = match &self.x_names {
-            Some(names) => Scale::names(names.len(), LEFT, self.size.right()),
-            None => {
-                let (start, end) = (LEFT + INSET, self.size.right() - INSET);
-                Scale::numbers(dots().map(|dot| dot.x), self.x_from_zero, start, end)
-            }
-        };
+        let shown = self.shown();
+        let dots = || shown.curves.iter().flat_map(|curve| &curve.dots);
         // An interval of few runs may reach below zero, where no time and no share can be.
-        let floor = match self.from_zero && dots().all(|dot| dot.y >= 0.0) {
+        let floor = match self.log[1] || (self.from_zero && dots().all(|dot| dot.y >= 0.0)) {
             true => 0.0,
             false => f64::NEG_INFINITY,
         };
         let reach = dots().flat_map(|dot| {
             let half = dot.half.unwrap_or(0.0);
-            [(dot.y - half).max(floor), dot.y + half]
+            let spread = dot.spread.unwrap_or([dot.y; 4]);
+            [(dot.y - half).max(floor), dot.y + half, spread[0], spread[3]]
         });
-        let y = Scale::numbers(reach, self.from_zero, self.size.bottom(), TOP);
+        let y = match self.log[1] {
+            true => Scale::powers(reach, self.size.bottom(), TOP),
+            false => Scale::numbers(reach, self.from_zero, self.size.bottom(), TOP),
+        };
+        let letters = y.ticks().iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+        let left = LABEL + LETTER * letters as f64;
+        let x = match &self.x_names {
+            Some(names) => Scale::names(names.len(), left, self.size.right()),
+            None => {
+                let (start, end) = (left + INSET, self.size.right() - INSET);
+                let values = dots().map(|dot| dot.x);
+                match self.log[0] {
+                    true => Scale::powers(values, start, end),
+                    false => Scale::numbers(values, self.x_from_zero, start, end),
+                }
+            }
+        };
         let mut svg = String::new();
         // Writing to a string does not fail.
-        let _ = self.draw(&mut svg, &x, &y);
+        let _ = shown.draw(&mut svg, &x, &y, left);
         svg
     }
 
-    fn draw(&self, svg: &mut String, x: &Scale, y: &Scale) -> std::fmt::Result {
+    /// Itself, without what has no place on logarithmic axes.
+    fn shown(&self) -> Cow<'_, Self> {
+        if self.log == [false; 2] {
+            return Cow::Borrowed(self);
+        }
+        let [x, y] = [self.log[0] && self.x_names.is_none(), self.log[1]];
+        let mut shown = self.clone();
+        for curve in &mut shown.curves {
+            curve.dots.retain(|dot| (!x || dot.x > 0.0) && (!y || dot.y > 0.0));
+            for dot in &mut curve.dots {
+                // A box that reaches to zero begins at its first value that has a place.
+                let median = dot.y;
+                if let Some(spread) = dot.spread.as_mut().filter(|_| y) {
+                    spread
+                        .iter_mut()
+                        .filter(|value| **value <= 0.0)
+                        .for_each(|value| *value = median);
+                }
+            }
+        }
+        Cow::Owned(shown)
+    }
+
+    fn draw(&self, svg: &mut String, x: &Scale, y: &Scale, left: f64) -> std::fmt::Result {
         let Size { width, height } = self.size;
         let rows = legend_rows(&self.curves, width);
         let whole = height + ROW * rows.len() as f64;
@@ -139,7 +184,7 @@ impl Chart {
             "<svg viewBox=\"0 0 {width} {whole}\" role=\"img\" aria-label=\"{}\">",
             escape(&self.title)
         )?;
-        self.axes(svg, x, y)?;
+        self.axes(svg, x, y, left)?;
         for (curve, shift) in self.curves.iter().zip(self.shifts(x)) {
             draw_curve(svg, curve, shift, x, y)?;
         }
@@ -163,7 +208,8 @@ impl Chart {
     /// How far each curve is moved to the side, so that intervals at one place can be told apart.
     /// Time series stay where they are.
     fn shifts(&self, x: &Scale) -> Vec<f64> {
-        let measured = |curve: &Curve| matches!(curve.style, Style::Line | Style::Marks);
+        let measured =
+            |curve: &Curve| matches!(curve.style, Style::Line | Style::Marks | Style::Boxes);
         let curves = || self.curves.iter().filter(|curve| measured(curve));
         let mut places: Vec<f64> =
             curves().flat_map(|curve| &curve.dots).map(|dot| x.place(dot.x)).collect();
@@ -175,7 +221,12 @@ impl Chart {
             .map(|(left, right)| right - left)
             .fold(self.size.width, f64::min);
         let last = curves().count().saturating_sub(1) as f64;
-        let apart = (nearest * 0.6 / last.max(1.0)).min(APART);
+        // Boxes are wider than intervals.
+        let widest = match curves().any(|curve| curve.style == Style::Boxes) {
+            true => 2.4 * APART,
+            false => APART,
+        };
+        let apart = (nearest * 0.6 / last.max(1.0)).min(widest);
         let mut next = 0.0;
         let shift = |curve: &Curve| {
             if !measured(curve) {
@@ -187,24 +238,24 @@ impl Chart {
         self.curves.iter().map(shift).collect()
     }
 
-    fn axes(&self, svg: &mut String, x: &Scale, y: &Scale) -> std::fmt::Result {
+    fn axes(&self, svg: &mut String, x: &Scale, y: &Scale, left: f64) -> std::fmt::Result {
         let (bottom, right) = (self.size.bottom(), self.size.right());
         for (value, text) in y.ticks() {
             let at = y.place(value);
             writeln!(
                 svg,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>"
+                "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>"
             )?;
             writeln!(
                 svg,
                 "<text class=\"tick\" text-anchor=\"end\" x=\"{}\" y=\"{:.1}\">{text}</text>",
-                LEFT - 6.0,
+                left - 6.0,
                 at + 4.0
             )?;
         }
         writeln!(
             svg,
-            "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>"
+            "<line class=\"axis\" x1=\"{left}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>"
         )?;
         let ticks: Vec<(f64, String)> = match &self.x_names {
             Some(names) => {
@@ -226,7 +277,7 @@ impl Chart {
                 escape(&text)
             )?;
         }
-        let middle = (LEFT + right) / 2.0;
+        let middle = (left + right) / 2.0;
         writeln!(
             svg,
             "<text class=\"label\" text-anchor=\"middle\" x=\"{middle}\" y=\"{}\">{}</text>",
@@ -240,109 +291,6 @@ impl Chart {
             escape(&self.y_label)
         )
     }
-}
-
-fn draw_curve(
-    svg: &mut String,
-    curve: &Curve,
-    shift: f64,
-    x: &Scale,
-    y: &Scale,
-) -> std::fmt::Result {
-    let color = color(curve.color);
-    let place = |dot: &Dot| (x.place(dot.x) + shift, y.place(dot.y));
-    if matches!(curve.style, Style::Line | Style::Steps) {
-        let mut path = String::new();
-        let mut last = None;
-        for dot in &curve.dots {
-            let (at, level) = place(dot);
-            match (last, curve.style) {
-                (None, _) => write!(path, "M{at:.1} {level:.1}")?,
-                (Some(_), Style::Steps) => write!(path, "H{at:.1}V{level:.1}")?,
-                (Some(_), _) => write!(path, "L{at:.1} {level:.1}")?,
-            }
-            last = Some(());
-        }
-        let width = if curve.style == Style::Line { 2.0 } else { 1.3 };
-        writeln!(
-            svg,
-            "<path fill=\"none\" stroke=\"{color}\" stroke-width=\"{width}\" d=\"{path}\"/>"
-        )?;
-    }
-    for dot in &curve.dots {
-        let (at, level) = place(dot);
-        match curve.style {
-            Style::Steps => continue,
-            Style::Points => {
-                writeln!(
-                    svg,
-                    "<circle cx=\"{at:.1}\" cy=\"{level:.1}\" r=\"1.4\" fill=\"{color}\"/>"
-                )?;
-                continue;
-            }
-            Style::Line | Style::Marks => {}
-        }
-        if let Some(half) = dot.half {
-            let (top, bottom) = (y.place(dot.y + half), y.place(dot.y - half));
-            // What reaches below the paper is cut off, and has no end there.
-            let (bottom, end) = match bottom > y.start() {
-                true => (y.start(), String::new()),
-                false => (bottom, format!("M{:.1} {bottom:.1}h6", at - 3.0)),
-            };
-            writeln!(
-                svg,
-                "<path class=\"interval\" stroke=\"{color}\" d=\"M{at:.1} {top:.1}V{bottom:.1}M{:.1} {top:.1}h6{end}\"/>",
-                at - 3.0
-            )?;
-        }
-        write!(svg, "<g>")?;
-        let half =
-            dot.half.map_or(String::new(), |half| format!(" ±{}", crate::summary::rounded(half)));
-        write!(
-            svg,
-            "<title>{}: {}{half}</title>",
-            escape(&curve.name),
-            crate::summary::rounded(dot.y)
-        )?;
-        mark(svg, curve.color, curve.style, at, level)?;
-        writeln!(svg, "</g>")?;
-    }
-    Ok(())
-}
-
-/// The mark of a curve: its shape tells curves apart without colours.
-fn mark(svg: &mut String, number: usize, style: Style, x: f64, y: f64) -> std::fmt::Result {
-    let color = color(number);
-    let (fill, r) = match style {
-        Style::Marks => ("var(--paper)", 3.2),
-        Style::Line | Style::Steps | Style::Points => (color.as_str(), 3.6),
-    };
-    let paint = format!("fill=\"{fill}\" stroke=\"{color}\" stroke-width=\"1.5\"");
-    match number % 4 {
-        0 => writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\" {paint}/>"),
-        1 => writeln!(
-            svg,
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{}\" height=\"{}\" {paint}/>",
-            x - r,
-            y - r,
-            2.0 * r,
-            2.0 * r
-        ),
-        2 => writeln!(
-            svg,
-            "<path d=\"M{x:.1} {:.1}l{r} {}h-{}z\" {paint}/>",
-            y - r,
-            1.9 * r,
-            2.0 * r
-        ),
-        _ => {
-            writeln!(svg, "<path d=\"M{x:.1} {:.1}l{r} {r}l-{r} {r}l-{r} -{r}z\" {paint}/>", y - r)
-        }
-    }
-}
-
-fn color(number: usize) -> String {
-    format!("var(--c{})", number % 8)
 }
 
 /// An entry of the legend.
@@ -403,11 +351,14 @@ mod tests {
             curves,
             x_from_zero: false,
             from_zero: true,
+            log: [false; 2],
         }
     }
 
     fn curve(name: &str, style: Style) -> Curve {
-        let dots = [0.0, 5.0, 10.0].map(|x| Dot { x, y: 40.0 + x, half: Some(2.0) }).to_vec();
+        let dots = [0.0, 5.0, 10.0]
+            .map(|x| Dot { x, y: 40.0 + x, half: Some(2.0), spread: None })
+            .to_vec();
         Curve { name: name.into(), color: 1, style, dots }
     }
 
@@ -425,11 +376,11 @@ mod tests {
     #[test]
     fn an_interval_does_not_pull_the_axis_below_zero() {
         let mut one = curve("ours", Style::Line);
-        one.dots = vec![Dot { x: 1.0, y: 10.0, half: Some(90.0) }];
+        one.dots = vec![Dot { x: 1.0, y: 10.0, half: Some(90.0), spread: None }];
         let svg = chart(vec![one.clone()]).svg();
         assert!(svg.contains(">100</text>") && !svg.contains(">-"), "{svg}");
         // Where values are below zero, the axis is, too.
-        one.dots.push(Dot { x: 2.0, y: -10.0, half: None });
+        one.dots.push(Dot { x: 2.0, y: -10.0, ..Dot::default() });
         let svg = chart(vec![one]).svg();
         assert!(svg.contains(">-100</text>"), "{svg}");
     }
@@ -438,13 +389,48 @@ mod tests {
     fn curves_stand_beside_each_other() {
         let curves =
             vec![curve("a", Style::Line), curve("b", Style::Line), curve("c", Style::Steps)];
-        let x = Scale::numbers([0.0, 10.0].into_iter(), false, LEFT, Size::SMALL.right());
+        let x = Scale::numbers([0.0, 10.0].into_iter(), false, 60.0, Size::SMALL.right());
         assert_eq!(chart(curves).shifts(&x), [-APART / 2.0, APART / 2.0, 0.0]);
         let many: Vec<_> = (0..40).map(|_| curve("a", Style::Line)).collect();
         let shifts = chart(many).shifts(&x);
         // The places are 5 apart, of 10: curves of neighbours do not meet.
         let (first, last) = (shifts[0], shifts[39]);
         assert!(last - first < x.place(5.0) - x.place(0.0), "{first} to {last}");
+    }
+
+    #[test]
+    fn ticks_have_room_beside_the_label() {
+        let texts = |values: f64| {
+            let mut long = curve("a", Style::Line);
+            long.dots.iter_mut().for_each(|dot| dot.y *= values);
+            let svg = chart(vec![long]).svg();
+            let tick = svg.split("text-anchor=\"end\" x=\"").nth(1).unwrap();
+            tick.split('"').next().unwrap().parse::<f64>().unwrap()
+        };
+        // The label's letters are 13 high and end at 17; a tick of five digits is 37 wide.
+        assert!(texts(1000.0) - 5.0 * LETTER > 17.0, "{}", texts(1000.0));
+        assert!(texts(1.0) < texts(1000.0));
+    }
+
+    #[test]
+    fn axes_may_be_logarithmic_and_dots_boxes() {
+        let mut chart = chart(vec![curve("ours", Style::Line)]);
+        chart.curves[0].dots = [0.0, 0.1, 1.0, 100.0]
+            .map(|x| Dot { x, y: 10.0 * x, half: Some(2.0 * x), spread: None })
+            .to_vec();
+        chart.log = [true, true];
+        let svg = chart.svg();
+        // What is zero has no place.
+        assert_eq!(svg.matches("<rect").count(), 3 + 1, "{svg}");
+        for tick in [">0.1</text>", ">1</text>", ">100</text>", ">1000</text>"] {
+            assert!(svg.contains(tick), "{tick} in {svg}");
+        }
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        chart.curves[0].style = Style::Boxes;
+        chart.curves[0].dots[1].spread = Some([0.0, 0.5, 2.0, 3.0]);
+        let svg = chart.svg();
+        assert!(svg.contains("half of the runs 0.5000 to 2.00, nine tenths 1.00 to 3.00"), "{svg}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 
     #[test]
@@ -455,7 +441,7 @@ mod tests {
                 name: "one".into(),
                 color: 0,
                 style: Style::Line,
-                dots: vec![Dot { x: 1.0, y: 0.0, half: None }],
+                dots: vec![Dot { x: 1.0, y: 0.0, ..Dot::default() }],
             }],
         ] {
             let svg = chart(curves).svg();

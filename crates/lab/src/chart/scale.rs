@@ -1,8 +1,10 @@
 //! From values to places on the paper, and round numbers for the axes.
 
-/// A linear scale.
+/// A linear or logarithmic scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
+    /// Whether the rest is about the powers of ten of the values.
+    log: bool,
     low: f64,
     high: f64,
     start: f64,
@@ -36,6 +38,7 @@ impl Scale {
         let step = round_step((high - low) / TICKS);
         // The paper ends at a round number, and a little beyond the values.
         Self {
+            log: false,
             low: (low / step).floor() * step,
             high: (high / step).ceil() * step,
             start,
@@ -44,9 +47,24 @@ impl Scale {
         }
     }
 
+    /// A logarithmic scale that holds all values above zero between `start` and `end` of the paper. It
+    /// begins and ends at powers of ten.
+    pub fn powers(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
+        let (low, high) = values
+            .filter(|value| value.is_finite() && *value > 0.0)
+            .map(f64::log10)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), value| (l.min(value), h.max(value)));
+        let (low, high) = if low > high { (0.0, 1.0) } else { (low, high) };
+        // A value that is a power of ten, but for its last bit, is one.
+        let (low, high) = ((low + 1e-9).floor(), (high - 1e-9).ceil());
+        let high = high.max(low + 1.0);
+        let step = ((high - low) / TICKS).ceil();
+        Self { log: true, low, high, start, end, step }
+    }
+
     /// A scale with a place for each of `count` names.
     pub fn names(count: usize, start: f64, end: f64) -> Self {
-        Self { low: -0.5, high: count.max(1) as f64 - 0.5, start, end, step: 1.0 }
+        Self { log: false, low: -0.5, high: count.max(1) as f64 - 0.5, start, end, step: 1.0 }
     }
 
     /// Where the paper begins.
@@ -56,11 +74,22 @@ impl Scale {
 
     /// Where a value is.
     pub fn place(&self, value: f64) -> f64 {
+        // What is not above zero is beyond the beginning of a logarithmic scale.
+        let value = match self.log {
+            true if value > 0.0 => value.log10(),
+            true => self.low,
+            false => value,
+        };
         self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
     }
 
     /// Round numbers with their spelling.
     pub fn ticks(&self) -> Vec<(f64, String)> {
+        if self.log {
+            let count = ((self.high - self.low) / self.step).floor() as i32;
+            let power = |index: i32| self.low as i32 + index * self.step as i32;
+            return (0..=count).map(|index| power_of_ten(power(index))).collect();
+        }
         // There is room for five digits beside the axis.
         let (unit, suffix) = match self.low.abs().max(self.high.abs()) {
             most if most >= 1e8 => (1e6, "M"),
@@ -84,6 +113,20 @@ impl Scale {
             })
             .collect()
     }
+}
+
+/// A power of ten with its spelling.
+fn power_of_ten(power: i32) -> (f64, String) {
+    let value = 10f64.powi(power);
+    let text = match power {
+        9.. => format!("1e{power}"),
+        6..=8 => format!("{}M", 10u64.pow(power as u32 - 6)),
+        5 => "100k".to_owned(),
+        0..=4 => 10u64.pow(power as u32).to_string(),
+        -4..=-1 => format!("{value:.*}", -power as usize),
+        _ => format!("1e{power}"),
+    };
+    (value, text)
 }
 
 /// The next of 1, 2, 5 times a power of ten.
@@ -114,6 +157,19 @@ mod tests {
         assert_eq!(texts(&[-20.0, 40.0], false)[0], "-20");
         assert_eq!(texts(&[0.0, 200_000.0], true)[..3], ["0", "50k", "100k"]);
         assert_eq!(texts(&[0.0, 2e8], true)[4], "200M");
+    }
+
+    #[test]
+    fn logarithmic_axes_have_powers_of_ten() {
+        let scale = Scale::powers([0.02, 30.0].into_iter(), 0.0, 80.0);
+        let texts: Vec<_> = scale.ticks().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["0.01", "0.1", "1", "10", "100"]);
+        assert!((scale.place(1.0) - 40.0).abs() < 1e-9 && scale.place(0.0) == 0.0);
+        // Powers of ten are ends, and many of them leave some out.
+        let wide = Scale::powers([0.001, 1e9].into_iter(), 0.0, 1.0);
+        let texts: Vec<_> = wide.ticks().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["0.001", "0.1", "10", "1000", "100k", "10M", "1e9"]);
+        assert_eq!(Scale::powers([].into_iter(), 0.0, 1.0).ticks().len(), 2);
     }
 
     #[test]

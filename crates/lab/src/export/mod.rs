@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use crate::metrics::METRICS;
 use crate::runner::{self, Results};
 use crate::scenario::{Axis, Scenario};
+use crate::summary;
 use crate::units::Quantity;
 
 /// A column of rows.
@@ -97,7 +98,41 @@ pub fn csv(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
     text
 }
 
-/// The same as a file of Apache Parquet: numbers are DOUBLE, `run` and `seed` UINT_64, other axes UTF8.
+/// The curves as CSV, a point a row: the axes, and for each of these metrics its mean, the ends of its
+/// interval and the number of runs that have measured it.
+pub fn curves(scenario: &Scenario, results: &Results, wanted: &[usize]) -> String {
+    let mut text = String::new();
+    let axes: Vec<Column> = scenario
+        .axes
+        .iter()
+        .enumerate()
+        .map(|(index, axis)| {
+            let at = scenario.points.iter().map(|point| point.at.get(index).copied().unwrap_or(0));
+            axis_column(axis, at)
+        })
+        .collect();
+    let measured = wanted.iter().filter_map(|metric| METRICS.get(*metric));
+    let headings = measured.flat_map(|metric| {
+        ["", "_low", "_high", "_n"].map(|part| format!("{}{part}", metric.name))
+    });
+    row(&mut text, axes.iter().map(|column| column.name.clone()).chain(headings));
+    for index in 0..scenario.points.len() {
+        let numbers = wanted.iter().flat_map(|metric| {
+            let estimate = summary::estimate(scenario, results, index, *metric);
+            let [low, high] = estimate
+                .and_then(|estimate| estimate.interval)
+                .map_or([String::new(), String::new()], |interval| {
+                    interval.map(|end| end.to_string())
+                });
+            let (mean, n) = estimate.map_or((String::new(), 0), |e| (e.value.to_string(), e.n));
+            [mean, low, high, n.to_string()]
+        });
+        row(&mut text, axes.iter().map(|column| column.values.spelled(index)).chain(numbers));
+    }
+    text
+}
+
+/// What [`csv`] writes as a file of Apache Parquet: numbers are DOUBLE, `run` and `seed` UINT_64, other axes UTF8.
 pub fn parquet(scenario: &Scenario, results: &Results, wanted: &[usize]) -> Vec<u8> {
     parquet::write(&columns(scenario, results, wanted))
 }
@@ -154,6 +189,21 @@ mod tests {
         assert!(lines[13].starts_with(&format!("1,Alt,2,{seed},30.")), "{}", lines[13]);
         let time: f64 = lines[13].rsplit(',').next().unwrap().parse().unwrap();
         assert_eq!(Some(time), results.points[1][2].get("transfer_time_s"));
+    }
+
+    #[test]
+    fn a_point_of_a_curve_is_a_row() {
+        let scenario = read(&text(), &[]).unwrap();
+        let results = run(&scenario, 1, None);
+        let metric = metrics::find("transfer_time_s").unwrap();
+        let csv = curves(&scenario, &results, &[metric]);
+        let lines: Vec<_> = csv.lines().collect();
+        let heading = "loss (%),policy,transfer_time_s,transfer_time_s_low,transfer_time_s_high,transfer_time_s_n";
+        assert_eq!((lines[0], lines.len()), (heading, 1 + 4));
+        let last: Vec<&str> = lines[4].split(',').collect();
+        assert_eq!((last[0], last[1], last[5]), ("3", "Alt", "10"));
+        let [mean, low, high] = [2, 3, 4].map(|at| last[at].parse::<f64>().unwrap());
+        assert!(low < mean && mean < high);
     }
 
     #[test]

@@ -1,17 +1,20 @@
 //! Results as one HTML page that needs nothing else.
 
+mod charts;
+mod download;
 mod page;
 
 use std::fmt::Write as _;
 
-use crate::chart::{Chart, Curve, Dot, Size, Style, escape};
+use crate::chart::{Chart, escape};
 use crate::check::{Agreement, Change, Judgement, Likeness, Verdict};
-use crate::metrics::{self, METRICS, Metric};
+use crate::metrics::{self, METRICS};
 use crate::reference::Reference;
 use crate::runner::Results;
 use crate::scenario::Scenario;
 use crate::summary;
 
+pub(crate) use download::link;
 pub use page::{page, picture};
 
 /// What is known of a scenario.
@@ -29,6 +32,8 @@ pub struct Section {
     pub judgements: Vec<Judgement>,
     /// Changes of its expectations.
     pub changes: Vec<Change>,
+    /// Whether the runs themselves are drawn, too: boxes, and their distribution at each point.
+    pub distributions: bool,
 }
 
 /// The report on some scenarios.
@@ -71,6 +76,22 @@ fn contents(body: &mut String, sections: &[Section]) -> std::fmt::Result {
     Ok(())
 }
 
+/// Charts that can be folded away.
+fn folded(
+    body: &mut String,
+    open: bool,
+    title: &str,
+    charts: &[(String, Chart)],
+) -> std::fmt::Result {
+    let open = if open { " open" } else { "" };
+    writeln!(body, "<details{open}><summary>{}</summary><div class=\"charts\">", escape(title))?;
+    for (title, chart) in charts {
+        let (caption, svg) = (escape(title), chart.svg());
+        writeln!(body, "<figure><figcaption>{caption}</figcaption>{svg}</figure>")?;
+    }
+    writeln!(body, "</div></details>")
+}
+
 fn figure(body: &mut String, section: &Section) -> std::fmt::Result {
     let scenario = &section.scenario;
     let id = escape(&scenario.id);
@@ -86,111 +107,25 @@ fn figure(body: &mut String, section: &Section) -> std::fmt::Result {
     drawn.extend(scenario.figure.metrics.iter().filter(|name| **name != scenario.figure.y));
     for (index, name) in drawn.into_iter().enumerate() {
         let Some(metric) = metrics::find(name) else { continue };
-        let charts = charts(section, metric);
+        let charts = charts::means(section, metric);
         if charts.is_empty() {
             continue;
         }
         let what = METRICS.get(metric).map_or("", |metric| metric.what.as_str());
-        let open = if index == 0 { " open" } else { "" };
-        writeln!(body, "<details{open}><summary>{name}: {what}</summary><div class=\"charts\">")?;
-        for (title, chart) in &charts {
-            writeln!(
-                body,
-                "<figure><figcaption>{}</figcaption>{}</figure>",
-                escape(title),
-                chart.svg()
-            )?;
+        folded(body, index == 0, &format!("{name}: {what}"), &charts)?;
+        if section.distributions {
+            let boxes = charts::boxes(section, metric);
+            folded(body, false, &format!("{name}: the runs as boxes"), &boxes)?;
+            let shares = charts::distributions(section, metric);
+            folded(body, false, &format!("{name}: how the runs are distributed"), &shares)?;
         }
-        writeln!(body, "</div></details>")?;
     }
+    download::links(body, section)?;
     flows(body, section)?;
     claims(body, section)?;
     references(body, section)?;
     changes(body, section)?;
     writeln!(body, "</section>")
-}
-
-/// A chart of one metric for each panel that has runs.
-fn charts(section: &Section, metric: usize) -> Vec<(String, Chart)> {
-    let scenario = &section.scenario;
-    let x_axis = scenario.figure.x.and_then(|axis| scenario.axes.get(axis));
-    let series = scenario.figure.series.and_then(|axis| scenario.axes.get(axis));
-    let x_names = x_axis
-        .filter(|axis| !axis.is_numeric())
-        .map(|axis| axis.values.iter().map(|value| value.text.clone()).collect::<Vec<_>>());
-    let x_of = |index: usize| match (x_axis, &x_names) {
-        (Some(axis), None) => axis.values.get(index).and_then(|value| value.number).unwrap_or(0.0),
-        _ => index as f64,
-    };
-    let mut charts = Vec::new();
-    for panel in summary::panels(scenario) {
-        let mut curves = Vec::new();
-        for (color, points) in panel.curves.iter().enumerate() {
-            let name = series
-                .and_then(|axis| Some(axis.curve(axis.values.get(color)?)))
-                .unwrap_or_else(|| "all".to_owned());
-            let places = || points.iter().enumerate().filter_map(|(at, p)| p.map(|p| (at, p)));
-            let ours: Vec<Dot> = places()
-                .filter_map(|(at, point)| {
-                    let estimate = summary::estimate(scenario, &section.results, point, metric)?;
-                    Some(Dot { x: x_of(at), y: estimate.value, half: estimate.half() })
-                })
-                .collect();
-            let theirs: Vec<Dot> = places()
-                .filter_map(|(at, point)| {
-                    let known = |r: &&Reference| r.point == point && r.metric == metric;
-                    let estimate = section.references.iter().find(known)?.estimate;
-                    Some(Dot { x: x_of(at), y: estimate.value, half: estimate.half() })
-                })
-                .collect();
-            if !ours.is_empty() {
-                curves.push(Curve { name: name.clone(), color, style: Style::Line, dots: ours });
-                if !theirs.is_empty() {
-                    let name = format!("{name}, original simulator");
-                    curves.push(Curve { name, color, style: Style::Marks, dots: theirs });
-                }
-            }
-        }
-        if curves.is_empty() {
-            continue;
-        }
-        let info = METRICS.get(metric);
-        let y_label = info.map_or_else(String::new, label);
-        let x_label = x_axis.map_or_else(String::new, |axis| match axis.unit() {
-            "" => axis.label.clone(),
-            unit => format!("{} ({unit})", axis.label),
-        });
-        let title = format!("{} {}", scenario.id, panel.title);
-        let chart = Chart {
-            size: Size::SMALL,
-            title,
-            x_label,
-            x_names: x_names.clone(),
-            y_label,
-            curves,
-            x_from_zero: false,
-            from_zero: true,
-        };
-        charts.push((panel.title, chart));
-    }
-    charts
-}
-
-/// What the axis of a metric says: its name in words, and its unit.
-fn label(metric: &Metric) -> String {
-    let suffix = match metric.unit {
-        "s" => "_s",
-        "kbit/s" => "_kbit_s",
-        "%" => "_percent",
-        _ => "",
-    };
-    let words = metric.name.strip_suffix(suffix).unwrap_or(&metric.name).replace('_', " ");
-    // A chart of chunks that is called chunks needs no unit.
-    if metric.unit.is_empty() || words.starts_with(metric.unit) {
-        words
-    } else {
-        format!("{words} ({})", metric.unit)
-    }
 }
 
 /// How often the points were run.
@@ -325,6 +260,7 @@ mod tests {
             seeds: 10,
         };
         let section = Section {
+            distributions: true,
             agreement: Some(crate::check::agreement(
                 &scenario,
                 &results,
@@ -355,6 +291,11 @@ mod tests {
             "2026-11-21",
             "the farthest",
             "prefers-color-scheme",
+            "the runs as boxes",
+            "how the runs are distributed",
+            "share of the runs",
+            "download=\"test-1.csv\"",
+            "download=\"test-1-runs.csv\"",
         ];
         for part in parts {
             assert!(html.contains(part), "{part}");

@@ -26,7 +26,7 @@ h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.5rem;border-top:1px solid v
 a{color:var(--c0)}
 nav ul{padding-left:1.2rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,21rem),1fr));gap:1rem}
-figure{margin:0;min-width:0}figcaption{font-size:.9rem;color:var(--muted)}
+figure{margin:0;min-width:0;max-width:30rem}.large{max-width:none}figcaption{font-size:.9rem;color:var(--muted)}
 svg{width:100%;height:auto;display:block}
 .large{overflow-x:auto}.large svg{min-width:56rem}
 svg text{font:13px system-ui,sans-serif;fill:var(--ink)}

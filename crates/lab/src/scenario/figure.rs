@@ -18,6 +18,8 @@ pub struct Figure {
     pub y: String,
     /// Metrics that tables show as well.
     pub metrics: Vec<String>,
+    /// Whether the x axis and the y axis are logarithmic.
+    pub log: [bool; 2],
 }
 
 /// Reads `[figure]`. Without it the first axis of numbers is x, and the next one has the curves.
@@ -45,6 +47,7 @@ pub(super) fn read(root: &Fields<'_>, axes: &[Axis], names: &Names) -> Checked<F
     let panels = (0..axes.len()).filter(|i| Some(*i) != x && Some(*i) != series).collect();
     let mut y = "transfer_time_s".to_owned();
     let mut metrics = Vec::new();
+    let mut log = [false; 2];
     if let Some(fields) = fields {
         if let Some(name) = fields.text("y")? {
             y = known_metric(name, names, fields.line_of("y"))?;
@@ -52,7 +55,10 @@ pub(super) fn read(root: &Fields<'_>, axes: &[Axis], names: &Names) -> Checked<F
         for (line, name) in fields.texts("metrics")?.unwrap_or_default() {
             metrics.push(known_metric(name, names, line)?);
         }
+        for (key, log) in ["x_scale", "y_scale"].into_iter().zip(&mut log) {
+            *log = fields.choice(key, &[("linear", false), ("log", true)])?.unwrap_or(false);
+        }
         fields.finish()?;
     }
-    Ok(Figure { x, series, panels, y, metrics })
+    Ok(Figure { x, series, panels, y, metrics, log })
 }

@@ -18,7 +18,7 @@ use super::build::{self, Built};
 use super::measure;
 use crate::chart::{Chart, Curve, Dot, Size, Style, escape};
 use crate::metrics::Metrics;
-use crate::report::page;
+use crate::report::{link, page};
 use crate::scenario::Point;
 use crate::setup::Setup;
 
@@ -219,8 +219,10 @@ impl Seen {
                 (Ok(chunk), Place::Received) => {
                     if let (Some(cumulative), Some(first)) = (cumulative(&chunk), self.first) {
                         let number = cumulative.wrapping_sub(first);
-                        // What comes before the first chunk wraps to the other end.
-                        if number < u32::MAX / 2 {
+                        // What comes before the first chunk wraps to the other end, and over several
+                        // paths what is older may come later.
+                        let newest = self.acknowledged.last().map_or(0, |(_, newest)| *newest);
+                        if (newest..u32::MAX / 2).contains(&number) {
                             self.acknowledged.push((now, number));
                         }
                     }
@@ -238,6 +240,9 @@ impl Trace {
         // Writing to a string does not fail.
         let _ = writeln!(body, "<h1>{}</h1><pre>{}</pre>", escape(title), escape(command));
         let _ = writeln!(body, "<p>fingerprint of all packets: {:016x}</p>", self.hash);
+        let _ = write!(body, "<p class=\"source\">Data: ");
+        let _ = link(&mut body, "trace.csv", "all over time", &self.csv());
+        let _ = writeln!(body, " (CSV)</p>");
         for chart in self.charts() {
             let caption = escape(&chart.title);
             let svg = chart.svg();
@@ -295,6 +300,7 @@ impl Trace {
             // The charts stand below each other.
             x_from_zero: true,
             from_zero: true,
+            log: [false; 2],
         };
         [
             chart("Time and sequence", "chunk", self.sequence()),
@@ -361,7 +367,7 @@ fn series(names: &[String], values: &[Vec<(f64, f64)>]) -> Vec<Curve> {
 }
 
 fn dot(x: f64, y: f64) -> Dot {
-    Dot { x, y, half: None }
+    Dot { x, y, ..Dot::default() }
 }
 
 fn thinned(dots: Vec<Dot>) -> Vec<Dot> {

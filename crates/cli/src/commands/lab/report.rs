@@ -29,6 +29,9 @@ pub(crate) struct Report {
     /// Run only what the verdicts of the claims take
     #[arg(long, conflicts_with = "seeds")]
     decided: bool,
+    /// Draw the runs themselves, too: boxes, and their distribution at each point
+    #[arg(long)]
+    distributions: bool,
     /// The page to write
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     html: PathBuf,
@@ -38,7 +41,7 @@ impl Report {
     pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
         let scenarios = session::load_or_all(&library, &self.ids)?;
         let seeds = self.options.seeds.map(|seeds| seeds as usize);
-        let decided = self.decided;
+        let (decided, distributions) = (self.decided, self.distributions);
         let sections = self
             .options
             .with_runner(move |runner, progress| {
@@ -72,6 +75,7 @@ impl Report {
                         agreement,
                         judgements,
                         changes,
+                        distributions,
                     });
                 }
                 Ok(sections)

@@ -1,0 +1,67 @@
+//! The numbers of a page as files to take away: links that hold them.
+
+use std::fmt::Write as _;
+
+use super::Section;
+use crate::chart::escape;
+use crate::export;
+use crate::metrics;
+
+/// Rows of runs at the most; of more, `lab run --csv` says what they are, and the page stays one that a
+/// browser opens.
+const MOST_ROWS: usize = 2000;
+
+/// Links to the numbers of the curves, and to those of the runs if they are not too many.
+pub(super) fn links(body: &mut String, section: &Section) -> std::fmt::Result {
+    let (scenario, results) = (&section.scenario, &section.results);
+    let drawn = std::iter::once(&scenario.figure.y).chain(&scenario.figure.metrics);
+    let mut drawn: Vec<usize> = drawn.filter_map(|name| metrics::find(name)).collect();
+    drawn.sort_unstable();
+    drawn.dedup();
+    let name = scenario.id.replace('/', "-");
+    write!(body, "<p class=\"source\">Data: ")?;
+    link(body, &format!("{name}.csv"), "curves", &export::curves(scenario, results, &drawn))?;
+    let rows: usize = results.points.iter().map(Vec::len).sum();
+    if rows <= MOST_ROWS {
+        let runs = export::csv(scenario, results, &drawn);
+        write!(body, ", ")?;
+        link(body, &format!("{name}-runs.csv"), "runs", &runs)?;
+        writeln!(body, " (CSV)</p>")
+    } else {
+        let argument = escape(&scenario.argument());
+        writeln!(body, " (CSV); runs: <code>anabranch lab run {argument} --csv runs.csv</code></p>")
+    }
+}
+
+/// A link that is a file.
+pub(crate) fn link(body: &mut String, file: &str, text: &str, csv: &str) -> std::fmt::Result {
+    let (file, data) = (escape(file), encoded(csv));
+    write!(body, "<a download=\"{file}\" href=\"data:text/csv;charset=utf-8,{data}\">{text}</a>")
+}
+
+/// A text as it may stand in an address.
+fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b',' | b'.' | b'-' | b'_' | b'=' | b'/' => {
+                out.push(char::from(byte));
+            }
+            _ => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_no_quotes_and_no_lines() {
+        assert_eq!(encoded("a (%),\"b\"\n1,2.5"), "a%20%28%25%29,%22b%22%0A1,2.5");
+    }
+}
