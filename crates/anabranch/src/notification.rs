@@ -185,7 +185,7 @@ impl NotificationLog {
 /// while let Some(event) = events.next().await {
 ///     match event {
 ///         Notification::PathChanged { path, remote, state, .. } => {
-///             println!("path {} to {remote} is {state}", path.index());
+///             println!("path {} to {remote} is {state}", path);
 ///         }
 ///         Notification::SendFailed { message, .. } => {
 ///             println!("message {} did not arrive", message.context);

@@ -27,7 +27,7 @@ async fn paths_are_told_when_they_are_confirmed() {
                 events.next().await
             {
                 assert_eq!(state, PathState::Active);
-                assert_eq!(pair.far.statistics().paths[path.index()].remote, remote);
+                assert_eq!(pair.far.statistics().path(path).unwrap().remote, remote);
                 confirmed.push((local, remote));
             }
         }

@@ -178,6 +178,6 @@ fn everything_has_a_name(association: &Association, statistics: &Statistics) {
         _ => None,
     };
     let _: Option<&PathStatistics> =
-        path(Notification::Dormant).and_then(|path| statistics.paths.get(path.index()));
+        path(Notification::Dormant).and_then(|path| statistics.path(path));
     let _ = Endpoint::builder().config(EndpointConfig::default());
 }

@@ -322,8 +322,8 @@ impl Watch {
 
 /// The paths of an association, for a report.
 pub(crate) fn paths(statistics: &Statistics) -> Vec<PathReport> {
-    let report = statistics.paths.iter().enumerate().map(|(index, path)| PathReport {
-        primary: index == statistics.primary,
+    let report = statistics.paths.iter().map(|path| PathReport {
+        primary: path.id == statistics.primary,
         figures: Figures::Sctp(Box::new(SctpPath {
             statistics: *path,
             unverified: unverified(path).map(str::to_owned),

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 
 use crate::message::OutgoingMessage;
+use crate::per_path::PathId;
 
 /// Identifies an association of an [`Endpoint`](crate::Endpoint) for as long as the endpoint
 /// lives: a number is never given to two associations.
@@ -18,17 +19,6 @@ pub struct AssociationId {
 impl fmt::Display for AssociationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.slot, self.generation)
-    }
-}
-
-/// Identifies a path, a pair of a local and a remote address, within its association.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PathId(pub(crate) u8);
-
-impl PathId {
-    /// Index into [`Statistics::paths`](crate::Statistics::paths).
-    pub fn index(self) -> usize {
-        usize::from(self.0)
     }
 }
 

@@ -27,6 +27,7 @@ mod named;
 mod options;
 mod pages;
 mod path;
+mod per_path;
 mod policy;
 mod receive;
 mod recovery;
@@ -50,9 +51,10 @@ pub use endpoint::{
     AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Received, Transmit,
 };
 pub use error::{ConnectError, ListenError, NoSuchPath, SendError, SendErrorReason};
-pub use event::{AssociationId, AssociationState, CloseReason, Event, PathId, PathState};
+pub use event::{AssociationId, AssociationState, CloseReason, Event, PathState};
 pub use features::Features;
 pub use message::{Message, OutgoingMessage, Payload};
+pub use per_path::PathId;
 pub use policy::informed::padhye_throughput;
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -11,6 +11,7 @@ pub use totals::PathTotals;
 
 use crate::event::{AssociationState, PathState};
 use crate::features::Features;
+use crate::per_path::PathId;
 
 /// A snapshot of an association.
 #[derive(Clone, Debug)]
@@ -19,10 +20,10 @@ use crate::features::Features;
 pub struct Statistics {
     /// State of the association.
     pub state: AssociationState,
-    /// Index of the primary path.
-    pub primary: usize,
-    /// Index of the path that new data takes.
-    pub active: usize,
+    /// The primary path.
+    pub primary: PathId,
+    /// The path that new data takes.
+    pub active: PathId,
     /// Bytes that wait to be sent for the first time.
     pub send_queue_bytes: usize,
     /// Bytes sent and not acknowledged.
@@ -43,8 +44,15 @@ pub struct Statistics {
     pub receive_buffer_used: usize,
     /// Totals.
     pub counters: Counters,
-    /// One entry a path.
+    /// One entry a path, in the order of their identifiers.
     pub paths: Vec<PathStatistics>,
+}
+
+impl Statistics {
+    /// A path, if it is still there.
+    pub fn path(&self, id: PathId) -> Option<&PathStatistics> {
+        self.paths.iter().find(|path| path.id == id)
+    }
 }
 
 /// The retransmission queue: user data that was sent and is kept for a retransmission.
@@ -165,6 +173,9 @@ pub struct Counters {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct PathStatistics {
+    /// Its name, which it keeps and no other path of the association ever has.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub id: PathId,
     /// Local address.
     pub local: IpAddr,
     /// Remote address.

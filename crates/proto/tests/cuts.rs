@@ -58,7 +58,7 @@ fn a_silent_cut_of_the_primary_path_costs_less_than_half_a_second() {
         pair.set_up(0, false);
         let (longest, _) = flow(&mut pair, node, 5 * SECOND);
         assert!(longest < 450 * MILLIS, "{longest:?}");
-        assert_eq!(pair.statistics(node).active, 1);
+        assert_eq!(pair.statistics(node).active.number(), 1);
     }
     // One direction only, that of data or that of acknowledgements.
     for direction in 0..2 {

@@ -31,7 +31,7 @@ fn failover_and_return() {
         let mut took = None;
         while took.is_none() {
             sent += pair.trickle(Duration::from_millis(100));
-            if pair.statistics(0).active == 1 {
+            if pair.statistics(0).active.number() == 1 {
                 took = Some(pair.net.now().saturating_since(begun));
             }
             assert!(pair.net.now().saturating_since(begun) < LONG, "PMR {pmr}: no failover");
@@ -42,13 +42,13 @@ fn failover_and_return() {
         assert_eq!(pair.path_states(0), [PathState::Inactive, PathState::Active]);
         sent += pair.trickle(Duration::from_secs(10));
         assert!(pair.events[0].iter().any(|event| {
-            matches!(event, Event::ActivePathChanged { path, .. } if path.index() == 1)
+            matches!(event, Event::ActivePathChanged { path, .. } if path.number() == 1)
         }));
         // test: rfc9260 8.3 "SHOULD report to the upper layer when an inactive"
         pair.set_up(0, true);
         sent += pair.trickle(Duration::from_secs(200));
         assert_eq!(pair.path_states(0), [PathState::Active; 2]);
-        assert_eq!(pair.statistics(0).active, 0, "back on the primary path");
+        assert_eq!(pair.statistics(0).active.number(), 0, "back on the primary path");
         pair.run(Duration::from_secs(100));
         assert_eq!(pair.received_len(1), sent, "PMR {pmr}");
         assert_eq!(pair.closed, [None, None]);
@@ -207,7 +207,7 @@ fn the_user_chooses_the_primary_path() {
     pair.run(Duration::from_secs(1));
     let data = pair.net.trace.kept().iter().filter(|(_, p)| craft::has(&p.bytes, kind::DATA));
     assert!(data.clone().count() > 10 && data.clone().all(|(_, packet)| packet.to == second));
-    assert_eq!(pair.statistics(0).primary, 1);
+    assert_eq!(pair.statistics(0).primary.number(), 1);
     // test: rfc9260 6.4 "SHOULD transmit reply chunks"
     let sacks = pair.net.trace.kept().iter().filter(|(_, p)| craft::has(&p.bytes, kind::SACK));
     assert!(sacks.clone().count() > 5 && sacks.clone().all(|(_, packet)| packet.from == second));

@@ -21,13 +21,13 @@ fn config(pfmr: Option<u32>) -> AssociationConfig {
 /// What node 0 was told of its paths, in order.
 fn told(pair: &Pair) -> Vec<String> {
     let text = |event: &Event| match event {
-        Event::PathChanged { path, state, .. } => Some(format!("{} {state}", path.index())),
+        Event::PathChanged { path, state, .. } => Some(format!("{} {state}", path)),
         Event::FailedOver { from, to, permanent, .. } => {
             let how = if *permanent { "for good" } else { "for now" };
-            Some(format!("{} to {} {how}", from.index(), to.index()))
+            Some(format!("{} to {} {how}", from, to))
         }
         Event::Dormant => Some("dormant".to_owned()),
-        Event::Recovered { path, .. } => Some(format!("{} recovered", path.index())),
+        Event::Recovered { path, .. } => Some(format!("{} recovered", path)),
         _ => None,
     };
     pair.events[0].iter().filter_map(text).collect()
@@ -61,7 +61,7 @@ fn data_leaves_a_path_when_its_errors_exceed_pfmr() {
         sent += 1000;
         let left = pair.run_until(limit, |pair| {
             pair.send(0, 0, vec![7; 1000]);
-            pair.statistics(0).active == 1
+            pair.statistics(0).active.number() == 1
         });
         assert!(left, "PFMR {pfmr}: {:?}", pair.statistics(0).paths[0]);
         let took = pair.net.now().saturating_since(begun).as_secs_f64();
@@ -136,7 +136,7 @@ fn a_heartbeat_ack_makes_the_path_active_and_data_returns_in_slow_start() {
     let story = ["0 potentially-failed", "0 to 1 for now", "0 active", "0 recovered"];
     assert_eq!(told(&pair), story);
     sent += pair.trickle(Duration::from_secs(1));
-    assert_eq!(pair.statistics(0).active, 0);
+    assert_eq!(pair.statistics(0).active.number(), 0);
     pair.run(Duration::from_secs(5));
     assert_eq!(pair.received_len(1), sent);
 }
@@ -162,7 +162,7 @@ fn with_every_path_in_doubt_data_goes_on_over_the_best_one() {
     let begun = pair.net.now();
     while pair.path_states(0) == [PotentiallyFailed; 3] {
         let statistics = pair.statistics(0);
-        let flight = statistics.paths[statistics.active].flight;
+        let flight = statistics.path(statistics.active).unwrap().flight;
         assert!(flight > 0, "data waits for path {}", statistics.active);
         assert!(!told(&pair).contains(&"dormant".to_owned()));
         pair.run(Duration::from_millis(500));
@@ -321,13 +321,17 @@ fn the_primary_path_switches_over_when_its_errors_exceed_psmr() {
             }
             assert_eq!(pair.path_states(0), [PotentiallyFailed, Active]);
             let switched = good_after.is_some_and(|after| errors >= after);
-            assert_eq!(pair.statistics(0).primary, usize::from(switched), "{psmr:?}, {errors}");
+            assert_eq!(
+                pair.statistics(0).primary.number(),
+                u16::from(switched),
+                "{psmr:?}, {errors}"
+            );
         }
         pair.set_up(0, true);
         sent += pair.trickle(Duration::from_secs(40));
         assert_eq!(pair.path_states(0), [Active; 2]);
-        let stays = usize::from(psmr.is_some());
-        assert_eq!(pair.statistics(0).active, stays, "{psmr:?}: no forced switchback");
+        let stays = u16::from(psmr.is_some());
+        assert_eq!(pair.statistics(0).active.number(), stays, "{psmr:?}: no forced switchback");
         pair.run(Duration::from_secs(5));
         assert_eq!(pair.received_len(1), sent);
     }
@@ -343,9 +347,11 @@ fn the_user_s_choice_of_a_doubtful_path_waits_for_its_answer() {
     let other = pair.addresses[1][1];
     pair.association_mut(0).set_primary(other).unwrap();
     let statistics = pair.statistics(0);
-    assert_eq!((statistics.primary, statistics.active), (1, 0));
+    assert_eq!((statistics.primary.number(), statistics.active.number()), (1, 0));
     pair.set_up(1, true);
-    assert!(pair.run_until(Duration::from_secs(20), |pair| pair.statistics(0).active == 1));
+    assert!(
+        pair.run_until(Duration::from_secs(20), |pair| pair.statistics(0).active.number() == 1)
+    );
 }
 
 #[test]

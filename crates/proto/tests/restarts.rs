@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch_harness::{Pair, PathMtu};
 use anabranch_proto::{
     AssociationConfig, ConnectRequest, EndpointConfig, Event, MultipathMode, OutgoingMessage,
-    PathChoice, Ppid,
+    PathChoice, PathState, Ppid,
 };
 use anabranch_wire::kind;
 
@@ -67,6 +67,47 @@ fn a_peer_with_fewer_addresses_has_no_path_that_is_gone() {
             assert_eq!(pair.received_len(0), 100_000, "{choice:?}, {kept}");
         }
     }
+}
+
+#[test]
+fn paths_keep_their_names_when_a_restart_takes_one_away() {
+    let config = AssociationConfig::default();
+    let mut pair = Pair::new(3, config.clone());
+    pair.connect_with(request(&pair, &config));
+    assert!(pair.run_until(Duration::from_secs(1), |pair| pair.both_up()));
+    pair.run(Duration::from_secs(20));
+    let before = pair.statistics(1);
+    let ends = [pair.addresses[0][0], pair.addresses[0][2]];
+    restart(&mut pair, &ends, &config);
+    assert!(pair.run_until(Duration::from_secs(20), restarted));
+    pair.run(Duration::from_secs(20));
+    let after = pair.statistics(1);
+    assert_eq!(after.paths.iter().map(|path| path.id.number()).collect::<Vec<_>>(), [0, 2]);
+    for path in &after.paths {
+        let same = before.path(path.id).expect("it was there before");
+        assert_eq!((same.local, same.remote), (path.local, path.remote));
+        assert!(same.packets_sent < path.packets_sent, "they are counted on");
+    }
+    // What happens to the third path is told of the third path.
+    let third = before.paths[2];
+    pair.association_mut(1).set_primary(third.remote).expect("it is verified");
+    assert_eq!(pair.statistics(1).primary, third.id);
+    pair.events[1].clear();
+    assert!(pair.send(1, 0, vec![1; 10_000]));
+    pair.set_up(2, false);
+    assert!(pair.send(1, 0, vec![1; 10_000]));
+    pair.run(Duration::from_secs(300));
+    let failed = |event: &Event| match event {
+        Event::PathChanged { path, remote, state: PathState::Inactive, .. } => {
+            Some((*path, *remote))
+        }
+        _ => None,
+    };
+    let failed: Vec<_> = pair.events[1].iter().filter_map(failed).collect();
+    assert_eq!(failed, [(third.id, third.remote)]);
+    let after = pair.statistics(1);
+    assert!(after.path(third.id).is_some_and(|path| path.t3_timeouts > third.t3_timeouts));
+    assert_eq!(after.active.number(), 0);
 }
 
 #[test]

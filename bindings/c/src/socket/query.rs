@@ -40,7 +40,7 @@ impl Socket {
             let port = peer.remote.port();
             let known = peer.statistics().ok_or(Errno::ENOTCONN)?;
             let mut ips: Vec<IpAddr> =
-                known.paths.get(known.primary).iter().map(|path| path.remote).collect();
+                known.path(known.primary).iter().map(|path| path.remote).collect();
             for path in &known.paths {
                 if !ips.contains(&path.remote) {
                     ips.push(path.remote);
@@ -108,7 +108,7 @@ impl Socket {
     pub(crate) fn name(&self) -> SocketAddr {
         self.with(|state| {
             let peer = state.only().map(|(_, peer)| {
-                let primary = |known: Statistics| known.paths.get(known.primary).map(|p| p.local);
+                let primary = |known: Statistics| known.path(known.primary).map(|p| p.local);
                 (peer.statistics().and_then(primary), peer.local_port)
             });
             let bound = state.bound.clone().unwrap_or_default();
@@ -131,7 +131,7 @@ impl Socket {
             };
             let (instrms, outstrms) =
                 (association.inbound_streams(), association.outbound_streams());
-            let primary = known.paths.get(known.primary).ok_or(Errno::ENOTCONN)?;
+            let primary = known.path(known.primary).ok_or(Errno::ENOTCONN)?;
             let address = self.shown(state, SocketAddr::new(primary.remote, port));
             Ok(Status {
                 assoc_id: id,

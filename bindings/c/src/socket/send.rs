@@ -194,7 +194,7 @@ impl Peer {
     /// Bytes of the longest message that goes in one packet now.
     fn fits(&self, raw: bool) -> usize {
         let Some(known) = self.statistics() else { return usize::MAX };
-        let path = known.paths.get(known.active);
+        let path = known.path(known.active);
         path.map_or(usize::MAX, |path| largest_fragment(path, raw) as usize)
     }
 }

@@ -152,8 +152,9 @@ fn measured(reports: &[Value]) -> Result<(Option<f64>, Option<f64>), Failure> {
 /// Loss and ratio of the RTTs of one list of paths.
 fn figures(owner: &Value, paths: &[Value]) -> Option<(Option<f64>, Option<f64>)> {
     let marked = paths.iter().position(|path| path["primary"] == Value::Bool(true));
-    let numbered = || owner["primary"].as_u64().and_then(|n| usize::try_from(n).ok());
-    let primary = paths.get(marked.or_else(numbered).unwrap_or(0))?;
+    let named =
+        || paths.iter().position(|path| path["id"].is_u64() && path["id"] == owner["primary"]);
+    let primary = paths.get(marked.or_else(named).unwrap_or(0))?;
     let others = paths.iter().filter(|path| !std::ptr::eq(*path, primary)).filter_map(rtt);
     let ratio = rtt(primary)
         .filter(|primary| *primary > 0.0)

@@ -276,11 +276,11 @@ impl Meter {
             let statistics = member.association.statistics();
             let waiting = statistics.send_queue_bytes + statistics.outstanding_bytes;
             totals.bytes_sent = totals.bytes_sent.saturating_sub(waiting as u64);
-            for (index, path) in statistics.paths.iter().enumerate() {
+            for path in &statistics.paths {
                 let key = (path.local, path.remote);
                 *look.counters.entry(key).or_default() += path.into();
                 let gauge = look.gauges.entry(key).or_insert_with(|| gauge(path));
-                add_gauges(gauge, path, index == statistics.active);
+                add_gauges(gauge, path, path.id == statistics.active);
             }
             look.totals.add(totals);
         }

@@ -56,7 +56,7 @@ async fn answer(service: Service, http: ServerOptions, association: Association)
 /// Where the peer is; `None` if it has gone already.
 fn primary_address(association: &Association) -> Option<String> {
     let statistics = association.statistics();
-    let path = statistics.paths.get(statistics.primary)?;
+    let path = statistics.path(statistics.primary)?;
     Some(path.remote.to_string())
 }
 

@@ -6,6 +6,7 @@ use anabranch_wire::{Cause, NrSack};
 use super::Association;
 use crate::event::CloseReason;
 use crate::marks::mark;
+use crate::per_path::PathId;
 use crate::recovery::ack::AckError;
 use crate::time::Instant;
 
@@ -16,7 +17,7 @@ impl Association {
     pub(super) fn on_acknowledgement(
         &mut self,
         now: Instant,
-        path: usize,
+        path: PathId,
         sack: &NrSack<'_>,
         complete: bool,
         covered_packets: u8,
@@ -55,15 +56,15 @@ impl Association {
     fn supervise_acked(&mut self, now: Instant) {
         // req: rfc9260 8.1 "The counter used for endpoint failure detection MUST be"
         self.watch.error_count = 0;
-        for index in 0..self.paths.len() {
-            let proof = self.sender.proof(index);
+        for id in self.paths.ids_now() {
+            let proof = self.sender.proof(id);
             // With timestamps the echo told which transmission arrived.
             // req: rfc7829 3.2 "SHOULD NOT move a destination address in PF state back to active"
             let credited = self.config.recovery.credit_retransmissions
                 && !self.timestamps.in_use
-                && !self.needs_proof(index);
+                && !self.needs_proof(id);
             if proof.carried || (credited && proof.carried_last) {
-                self.path_works(now, index);
+                self.path_works(now, id);
             }
         }
     }

@@ -9,6 +9,7 @@ use super::{Arrival, Association};
 use crate::event::PathState;
 use crate::marks::mark;
 use crate::path::Path;
+use crate::per_path::{MAX_PATHS, PathId};
 use crate::time::Instant;
 
 impl Association {
@@ -31,17 +32,18 @@ impl Association {
 
     /// The path that a packet from `remote` to `local` came on; a known remote address to an
     /// unknown local one counts as the first path to that address.
-    pub(crate) fn path_of(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
+    pub(crate) fn path_of(&self, local: IpAddr, remote: IpAddr) -> Option<PathId> {
         (self.paths.iter())
-            .position(|path| path.remote == remote && path.local == local)
-            .or_else(|| self.paths.iter().position(|path| path.remote == remote))
+            .find(|path| path.remote == remote && path.local == local)
+            .or_else(|| self.paths.iter().find(|path| path.remote == remote))
+            .map(|path| path.id)
     }
 
     /// Whether a packet with the right tag from an address that the user did not give answers the
     /// INIT: it has to list one that the user gave.
     pub(crate) fn may_be_answered_from(&self, remote: IpAddr, first: RawChunk<'_>) -> bool {
         if !matches!(self.state, State::CookieWait { .. })
-            || self.paths.len() >= super::MAX_PATHS
+            || self.paths.len() >= MAX_PATHS
             || !self.paths.iter().any(|path| path.local.is_ipv4() == remote.is_ipv4())
         {
             return false;
@@ -58,7 +60,7 @@ impl Association {
     }
 
     /// The path that a packet came on; where the INIT was answered from is a path, too.
-    pub(super) fn arrived_on(&mut self, now: Instant, arrival: &Arrival) -> Option<usize> {
+    pub(super) fn arrived_on(&mut self, now: Instant, arrival: &Arrival) -> Option<PathId> {
         let known = self.path_of(arrival.local, arrival.remote);
         if known.is_some() || !matches!(self.state, State::CookieWait { .. }) {
             return known;
@@ -66,9 +68,9 @@ impl Association {
         let port = arrival.remote_udp_port;
         let setup = self.config.of_path(self.surroundings.encapsulation);
         let (local, remote) = (arrival.local, arrival.remote);
-        self.paths.push(Path::new(now, local, remote, port, &setup));
+        let path = self.paths.push(Path::new(now, local, remote, port, &setup))?;
         self.add_lanes(now);
-        Some(self.paths.len() - 1)
+        Some(path)
     }
 
     /// Takes note of the UDP port that a packet with the right tag came from.
@@ -78,7 +80,7 @@ impl Association {
     /// has proven itself.
     // req: rfc6951 5.4 "UDP source port MUST be stored as the"
     // exempt: rfc6951 5.4 "UDP source port MUST be stored as the" a packet that somebody has recorded and sends again from another port must not divert a path: the port is challenged first
-    pub(super) fn note_port(&mut self, now: Instant, path: usize, arrival: &Arrival) {
+    pub(super) fn note_port(&mut self, now: Instant, path: PathId, arrival: &Arrival) {
         self.ports.arrived_from = arrival.remote_udp_port;
         let state = &mut self.paths[path];
         if arrival.remote_udp_port == state.remote_udp_port || arrival.remote_udp_port == 0 {
@@ -99,20 +101,20 @@ impl Association {
 
     /// Whoever is at an address that is not verified says that it has no association with this
     /// side: it is another host, or another side of a NAT. Nothing is said about the peer itself.
-    pub(super) fn on_refused_address(&mut self, now: Instant, index: usize) {
+    pub(super) fn on_refused_address(&mut self, now: Instant, id: PathId) {
         mark!(AddressRefused);
-        let path = &mut self.paths[index];
+        let path = &mut self.paths[id];
         path.heartbeat = crate::path::Heartbeat::default();
         // As if it had been asked for long.
         path.error_count = self.config.paths.path_max_retrans.saturating_add(4);
-        self.set_path_state(index, PathState::Inactive);
-        self.schedule_heartbeat(now, index);
+        self.set_path_state(id, PathState::Inactive);
+        self.schedule_heartbeat(now, id);
     }
 
     /// Something came with the right tag from an address that could not be verified, and is asked
     /// ever more rarely: it may be worth asking again.
-    pub(super) fn verify_again(&mut self, now: Instant, index: usize) {
-        let path = &mut self.paths[index];
+    pub(super) fn verify_again(&mut self, now: Instant, id: PathId) {
+        let path = &mut self.paths[id];
         if path.is_verified() || path.state != PathState::Inactive || !self.state.heartbeats() {
             return;
         }

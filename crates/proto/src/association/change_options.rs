@@ -27,15 +27,15 @@ impl Association {
         self.sender.reconfigure(&self.config);
         self.acknowledger.reconfigure(&self.config.acknowledging);
         self.receiver.reconfigure(&self.config.receiving);
-        for index in 0..self.paths.len() {
-            let path = &mut self.paths[index];
+        for id in self.paths.ids_now() {
+            let path = &mut self.paths[id];
             path.rtt.reconfigure(&self.config.timers);
             let regular = path.state != PathState::Unconfirmed;
             if other_heartbeats && regular && self.is_established() && self.state.heartbeats() {
-                if self.paths[index].is_potentially_failed() {
-                    self.probe_potentially_failed(now, index);
+                if self.paths[id].is_potentially_failed() {
+                    self.probe_potentially_failed(now, id);
                 } else {
-                    self.schedule_heartbeat(now, index);
+                    self.schedule_heartbeat(now, id);
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! Failover and return: what the state machine of `policy/failover.rs` means for an association.
 
 use super::Association;
-use crate::event::{Event, PathId};
+use crate::event::Event;
 use crate::marks::mark;
 use crate::path::Path;
+use crate::per_path::PathId;
 use crate::policy::failover::{Failover, Input, Phase, View};
 use crate::policy::{self, disjoint};
 
@@ -25,14 +26,15 @@ impl Association {
             input,
             &View {
                 dormant: self.config.paths.dormant,
-                count: paths.len(),
                 is_active: &|path| paths[path].is_active(),
                 alternate: &|path| policy::alternate(paths, path),
                 potentially_failed: &|path| {
                     policy::fewest_errors(paths, path, Path::is_potentially_failed)
                 },
                 fewest_errors: &|path| policy::fewest_errors(paths, path, Path::is_verified),
-                is_usable: &|path| paths[path].is_verified(),
+                next_usable: &|path| {
+                    paths.in_turn_after(path).find(|path| paths[*path].is_verified())
+                },
             },
         );
         if after == before {
@@ -50,7 +52,7 @@ impl Association {
 
     fn tell_failover(&mut self, input: Input, before: Failover, after: Failover) {
         let remote = self.paths[after.in_use].remote;
-        let to = PathId(after.in_use as u8);
+        let to = after.in_use;
         let event = match (input, before.phase, after.phase) {
             (Input::SetPrimary(_), ..) => {
                 mark!(PrimaryChosen);
@@ -67,7 +69,7 @@ impl Association {
                 if after.in_use == before.in_use {
                     return;
                 }
-                let from = PathId(before.in_use as u8);
+                let from = before.in_use;
                 Event::FailedOver { from, to, remote, permanent: false }
             }
             (Input::Failed(_), phase, _) => {
@@ -75,12 +77,12 @@ impl Association {
                     Phase::Alternate => mark!(FailedOverTwice),
                     _ => mark!(FailedOver),
                 }
-                let from = PathId(before.in_use as u8);
+                let from = before.in_use;
                 Event::FailedOver { from, to, remote, permanent: false }
             }
             (Input::GiveUpPrimary, ..) => {
                 mark!(PrimaryGivenUp);
-                let from = PathId(before.primary as u8);
+                let from = before.primary;
                 Event::FailedOver { from, to, remote, permanent: true }
             }
             // Nothing returns to where it is.
@@ -127,7 +129,7 @@ impl Association {
 
     /// Whether the path in use promises more throughput than the primary one.
     fn promises_more(&self) -> Option<bool> {
-        let estimate = |path: usize| {
+        let estimate = |path: PathId| {
             let path = &self.paths[path];
             (path.rtt.srtt(), path.loss.loss())
         };
@@ -135,7 +137,7 @@ impl Association {
     }
 
     /// What waited to be retransmitted on a path that failed goes out on another one.
-    pub(super) fn redirect_lost(&mut self, failed: usize) {
+    pub(super) fn redirect_lost(&mut self, failed: PathId) {
         let next = self.sender.path_after_timeout(failed, &self.paths);
         if self.paths[next].is_verified() {
             self.sender.redirect(failed, next);
@@ -150,14 +152,14 @@ impl Association {
         }
     }
 
-    /// New data goes over path `index` from now on.
-    pub(super) fn use_path(&mut self, index: usize) {
-        if self.paths.active() == index {
+    /// New data goes over path `id` from now on.
+    pub(super) fn use_path(&mut self, id: PathId) {
+        if self.paths.active() == id {
             return;
         }
-        self.paths.activate(index);
+        self.paths.activate(id);
         self.choose_concurrent_paths();
-        let remote = self.paths[index].remote;
-        self.news.events.push_back(Event::ActivePathChanged { path: PathId(index as u8), remote });
+        let remote = self.paths[id].remote;
+        self.news.events.push_back(Event::ActivePathChanged { path: id, remote });
     }
 }

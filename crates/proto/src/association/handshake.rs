@@ -21,6 +21,7 @@ use crate::event::{CloseReason, Event};
 use crate::features::Features;
 use crate::marks::mark;
 use crate::path::{Path, Paths};
+use crate::per_path::{MAX_PATHS, PathId};
 use crate::policy::failover::Phase;
 use crate::policy::{self, InitiationOrder};
 use crate::receive::Receiver;
@@ -76,7 +77,7 @@ fn paths_to(
             }
         }
     }
-    paths.truncate(super::MAX_PATHS);
+    paths.truncate(MAX_PATHS);
     paths.shrink_to_fit();
     paths
 }
@@ -106,6 +107,7 @@ impl Association {
     ) -> Self {
         // req: rfc9260 5.1 "MUST set its internal Cumulative TSN Ack"
         let mut sender = Sender::new(Arc::clone(&config), initial_tsn);
+        let paths = Paths::new(paths);
         sender.add_lanes(now, &paths, &config.of_path(surroundings.encapsulation));
         Self {
             identity: Identity {
@@ -120,7 +122,7 @@ impl Association {
             },
             state: State::Closed,
             features: Features::NONE,
-            paths: Paths::new(paths),
+            paths,
             watch: Watch::default(),
             sender,
             receiver: Receiver::new(
@@ -196,11 +198,11 @@ impl Association {
             InitiationOrder::Parallel => {
                 mark!(ParallelInit);
                 let mut asked: Vec<IpAddr> = Vec::new();
-                for index in 0..self.paths.len() {
-                    let remote = self.paths[index].remote;
+                for id in self.paths.ids_now() {
+                    let remote = self.paths[id].remote;
                     if !asked.contains(&remote) {
                         asked.push(remote);
-                        self.queue(index, Control::Init);
+                        self.queue(id, Control::Init);
                     }
                 }
             }
@@ -209,7 +211,7 @@ impl Association {
 
     /// A candidate address refuses. Others may belong to other hosts, which are asked next;
     /// `false` if there are none.
-    pub(super) fn drop_candidate(&mut self, now: Instant, path: usize) -> bool {
+    pub(super) fn drop_candidate(&mut self, now: Instant, path: PathId) -> bool {
         let State::CookieWait { t1, .. } = &mut self.state else { return false };
         let refused = self.paths[path].remote;
         if self.paths.iter().all(|path| path.remote == refused) {
@@ -218,21 +220,14 @@ impl Association {
         mark!(CandidateDropped);
         // Whom to ask next, if it was this one's turn.
         let turn = t1.path;
-        let next = (0..self.paths.len())
-            .map(|step| (turn + step) % self.paths.len())
-            .find(|path| self.paths[*path].remote != refused)
-            .map(|path| (self.paths[path].local, self.paths[path].remote));
         let was_turn = self.paths[turn].remote == refused;
-        let primary =
-            (self.paths[self.paths.primary()].local, self.paths[self.paths.primary()].remote);
-        self.thin_out(|path| path.remote != refused);
-        let Some(next) = next.and_then(|(local, remote)| self.path_of(local, remote)) else {
-            return false;
+        let next = match was_turn {
+            true => self.paths.in_turn_after(turn).find(|path| self.paths[*path].remote != refused),
+            false => Some(turn),
         };
+        let Some(next) = next else { return false };
         self.paths.activate(next);
-        // The user may have chosen the primary one already.
-        self.paths.choose(self.paths.phase(), self.path_of(primary.0, primary.1).unwrap_or(next));
-        // Paths have other numbers now.
+        self.retain_paths(|path| path.remote != refused);
         self.outbox.chunks.clear();
         if let State::CookieWait { t1, .. } = &mut self.state {
             t1.path = next;
@@ -267,7 +262,7 @@ impl Association {
     }
 
     /// An INIT ACK came.
-    pub(super) fn on_init_ack(&mut self, now: Instant, init: &Init<'_>, path: usize) {
+    pub(super) fn on_init_ack(&mut self, now: Instant, init: &Init<'_>, path: PathId) {
         // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
         // req: rfc9260 3.3.3 "it SHOULD be discarded silently"
         // req: rfc9260 3.3.3 "the receiver SHOULD process the INIT ACK chunk"
@@ -328,7 +323,7 @@ impl Association {
             self.config.mtu.max,
         );
         self.agree_on(Features::wanted(&self.config).agreed(peer.features));
-        let path = self.learn_addresses(now, &peer.addresses, path);
+        self.learn_addresses(now, &peer.addresses, path);
         self.news.adaptation = peer.adaptation;
         let mut unrecognized = Vec::new();
         if !peer.unrecognized.is_empty() {
@@ -359,13 +354,8 @@ impl Association {
     }
 
     /// Takes the addresses that the peer lists and the one that it was heard from for all that
-    /// it has. Returns the new number of the path that it was heard on.
-    pub(super) fn learn_addresses(
-        &mut self,
-        now: Instant,
-        listed: &[IpAddr],
-        path: usize,
-    ) -> usize {
+    /// it has. It was heard on `path`.
+    pub(super) fn learn_addresses(&mut self, now: Instant, listed: &[IpAddr], path: PathId) {
         let (local, source) = (self.paths[path].local, self.paths[path].remote);
         let udp_port = self.paths[path].remote_udp_port;
         // req: rfc9260 3.3.3 "MUST use the source address associated with"
@@ -383,7 +373,7 @@ impl Association {
         );
         for new in wanted {
             let known = |path: &Path| path.local == new.local && path.remote == new.remote;
-            if !self.paths.iter().any(known) && self.paths.len() < super::MAX_PATHS {
+            if !self.paths.iter().any(known) {
                 self.paths.push(new);
             }
         }
@@ -393,7 +383,6 @@ impl Association {
         self.paths.shrink_to_fit();
         self.add_lanes(now);
         self.paths_changed = true;
-        self.path_of(local, source).unwrap_or(0)
     }
 
     /// The peer takes this many streams. Messages for others come back.
@@ -556,7 +545,7 @@ impl Association {
         association.agree_on(cookie.features);
         association.agree_on_streams(cookie.outbound_streams);
         association.news.adaptation = cookie.adaptation_indication;
-        let path = association.path_of(local, source).unwrap_or(0);
+        let path = association.path_of(local, source).unwrap_or(PathId::FIRST);
         association.establish(now);
         let path = association.reply_path(path);
         association.queue(path, Control::CookieAck);

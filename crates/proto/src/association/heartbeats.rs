@@ -6,6 +6,7 @@ use super::Association;
 use crate::config::HeartbeatRetry;
 use crate::event::PathState;
 use crate::path::{HeartbeatInfo, heartbeat};
+use crate::per_path::PathId;
 use crate::policy::failover::Input;
 use crate::time::Instant;
 
@@ -17,16 +18,16 @@ impl Association {
         self.choose_concurrent_paths();
         let burst = self.config.paths.hb_max_burst.max(1);
         let mut unconfirmed = 0;
-        for index in 0..self.paths.len() {
-            if self.paths[index].state == PathState::Unconfirmed {
+        for id in self.paths.ids_now() {
+            if self.paths[id].state == PathState::Unconfirmed {
                 let wait = self.config.timers.rto_initial * (unconfirmed / burst);
-                self.paths[index].heartbeat.schedule(Some(now + wait));
+                self.paths[id].heartbeat.schedule(Some(now + wait));
                 unconfirmed += 1;
             } else {
-                self.paths[index].mtu.on_path_confirmed();
-                self.schedule_heartbeat(now, index);
+                self.paths[id].mtu.on_path_confirmed();
+                self.schedule_heartbeat(now, id);
             }
-            self.paths[index].last_probe = now;
+            self.paths[id].last_probe = now;
         }
     }
 
@@ -37,14 +38,14 @@ impl Association {
     }
 
     /// The next regular heartbeat of a path.
-    pub(super) fn schedule_heartbeat(&mut self, from: Instant, index: usize) {
-        if self.paths[index].is_potentially_failed() {
+    pub(super) fn schedule_heartbeat(&mut self, from: Instant, id: PathId) {
+        if self.paths[id].is_potentially_failed() {
             // The end of the RTO brings the next one.
             // req: rfc7829 3.2 "MUST be ignored for destination addresses in PF state"
-            self.paths[index].heartbeat.schedule(None);
+            self.paths[id].heartbeat.schedule(None);
             return;
         }
-        let path = &self.paths[index];
+        let path = &self.paths[id];
         let rto = path.rtt.rto();
         let rarer = path.heartbeat_back_off(self.config.paths.path_max_retrans);
         let mut due = self
@@ -57,20 +58,20 @@ impl Association {
             let probe = from + self.config.paths.loss_probe_interval.max(rto);
             due = Some(due.map_or(probe, |due| due.min(probe)));
         }
-        self.paths[index].heartbeat.schedule(due);
+        self.paths[id].heartbeat.schedule(due);
     }
 
     /// Whether a heartbeat is to leave on a path now. Paths that carried data since the last
     /// one are not idle and wait for another period.
     // req: rfc9260 8.3 "SHOULD monitor the reachability of the"
-    pub(super) fn on_heartbeat_timer(&mut self, now: Instant, index: usize) {
-        if self.paths[index].heartbeat.take_unanswered(now) {
-            self.heartbeat_unanswered(now, index);
+    pub(super) fn on_heartbeat_timer(&mut self, now: Instant, id: PathId) {
+        if self.paths[id].heartbeat.take_unanswered(now) {
+            self.heartbeat_unanswered(now, id);
             if self.is_closed() {
                 return;
             }
         }
-        let path = &self.paths[index];
+        let path = &self.paths[id];
         let mut interval = self.config.timers.heartbeat_interval.unwrap_or(Duration::ZERO);
         if self.measures_loss() {
             interval = interval.min(self.config.paths.loss_probe_interval);
@@ -80,48 +81,46 @@ impl Association {
         }
         let idle = path.last_probe + interval <= now;
         if path.is_active() && !idle && !path.heartbeat.is_demanded() {
-            self.schedule_heartbeat(path.last_probe, index);
+            self.schedule_heartbeat(path.last_probe, id);
         } else {
-            self.paths[index].heartbeat.make_ready();
+            self.paths[id].heartbeat.make_ready();
         }
     }
 
     // req: rfc9260 8.3 "SHOULD increment the respective error counter of"
-    fn heartbeat_unanswered(&mut self, now: Instant, index: usize) {
-        let state = self.paths[index].state;
-        self.paths[index].loss.on_probe(false);
-        if self.is_left_to_data(index) {
-            self.probe_potentially_failed(now, index);
+    fn heartbeat_unanswered(&mut self, now: Instant, id: PathId) {
+        let state = self.paths[id].state;
+        self.paths[id].loss.on_probe(false);
+        if self.is_left_to_data(id) {
+            self.probe_potentially_failed(now, id);
             return;
         }
-        self.paths[index].rtt.back_off();
-        self.count_path_error(now, index);
+        self.paths[id].rtt.back_off();
+        self.count_path_error(now, id);
         // req: rfc9260 8.1 "Unacknowledged HEARTBEAT chunks observed on paths"
         // An unconfirmed path says nothing about the peer (RFC 9260 section 5.4).
-        if index == self.paths.active() && state != PathState::Unconfirmed {
+        if id == self.paths.active() && state != PathState::Unconfirmed {
             self.count_association_error(now);
         }
         if self.is_closed() || !self.state.heartbeats() {
             return;
         }
-        if self.paths[index].state == PathState::Unconfirmed {
+        if self.paths[id].state == PathState::Unconfirmed {
             // The others have their turn before it, so that a long list of addresses that do
             // not answer costs no more than HB.Max.Burst in an RTO either.
             let others =
                 self.paths.iter().filter(|path| path.state == PathState::Unconfirmed).count() - 1;
             let turns =
                 u32::try_from(others).unwrap_or(u32::MAX) / self.config.paths.hb_max_burst.max(1);
-            self.paths[index]
-                .heartbeat
-                .schedule(Some(now + self.config.timers.rto_initial * turns));
+            self.paths[id].heartbeat.schedule(Some(now + self.config.timers.rto_initial * turns));
         } else if self.repeats_heartbeats_at_once()
-            && self.paths[index].is_verified()
-            && !self.paths[index].is_potentially_failed()
+            && self.paths[id].is_verified()
+            && !self.paths[id].is_potentially_failed()
         {
-            self.paths[index].heartbeat.demand(now);
+            self.paths[id].heartbeat.demand(now);
         } else if state == PathState::Unconfirmed {
             // It has become inactive: the rate is that of other heartbeats from now on.
-            self.schedule_heartbeat(now, index);
+            self.schedule_heartbeat(now, id);
         }
     }
 
@@ -142,13 +141,13 @@ impl Association {
         if self.on_challenge_answer(now, info) {
             return;
         }
-        let index = usize::from(info.path);
-        let Some(path) = self.paths.get_mut(index) else { return };
+        let id = info.path;
+        let Some(path) = self.paths.get_mut(id) else { return };
         if info.probe != 0 {
             if path.heartbeat.is_probe_ack(info.nonce) {
                 path.proven = true;
                 path.mtu.on_probe_acked(now, info.probe);
-                self.mtu_changed(index);
+                self.mtu_changed(id);
             }
             return;
         }
@@ -162,7 +161,7 @@ impl Association {
         path.rtt.on_measurement(rtt);
         // A timer from before the interface came back may have been backed off for long.
         if std::mem::take(&mut path.regained) {
-            self.sender.hasten(index, now + path.rtt.rto());
+            self.sender.hasten(id, now + path.rtt.rto());
         }
         // req: rfc9260 8.3 "SHOULD clear the error counter of the"
         path.error_count = 0;
@@ -171,43 +170,43 @@ impl Association {
         // req: rfc9260 8.1 "the counter SHOULD also be reset"
         // A heartbeat that leaves because data timed out must not keep an association alive in which
         // heartbeats get through and data does not.
-        if !self.paths[index].is_potentially_failed() || self.sender.has_all_acknowledged() {
+        if !self.paths[id].is_potentially_failed() || self.sender.has_all_acknowledged() {
             self.watch.error_count = 0;
         }
         // req: rfc7829 3.2 "SHOULD clear the error counter of the destination address and transition"
-        if self.paths[index].state != PathState::Active {
-            self.set_path_state(index, PathState::Active);
-            self.fail_over(Input::Responds(index));
+        if self.paths[id].state != PathState::Active {
+            self.set_path_state(id, PathState::Active);
+            self.fail_over(Input::Responds(id));
         }
         if timed_out {
-            self.resume(now, index, now - rtt);
+            self.resume(now, id, now - rtt);
         }
         if self.state.heartbeats() {
-            self.schedule_heartbeat(now, index);
+            self.schedule_heartbeat(now, id);
         }
     }
 
     /// Makes the HEARTBEAT for a path; the packet that carries it leaves now.
     // req: rfc9260 3.3.5 "SHOULD send a HEARTBEAT (HB) chunk to its"
     // req: rfc9260 8.3 "SHOULD include in the Heartbeat Information field"
-    pub(super) fn next_heartbeat(&mut self, now: Instant, index: usize) -> HeartbeatInfo {
+    pub(super) fn next_heartbeat(&mut self, now: Instant, id: PathId) -> HeartbeatInfo {
         let nonce = self.rng.next_u64();
         // What is not known to lead to the peer is not asked more often than it has to be.
-        let urgent = self.urgent_interval(now).filter(|_| self.paths[index].is_verified());
-        let rto = self.paths[index].rtt.rto();
-        let path = &mut self.paths[index];
+        let urgent = self.urgent_interval(now).filter(|_| self.paths[id].is_verified());
+        let rto = self.paths[id].rtt.rto();
+        let path = &mut self.paths[id];
         let unconfirmed = path.state == PathState::Unconfirmed;
         path.heartbeat.on_sent(now, nonce, rto, urgent.is_some());
         path.last_probe = now;
         path.stats.heartbeats_sent += 1;
         self.receiver.trim();
         if !unconfirmed {
-            self.schedule_heartbeat(now, index);
+            self.schedule_heartbeat(now, id);
             if let Some(interval) = urgent {
-                self.paths[index].heartbeat.demand_at(now + interval);
+                self.paths[id].heartbeat.demand_at(now + interval);
             }
         }
-        HeartbeatInfo { path: index as u8, probe: 0, nonce }
+        HeartbeatInfo { path: id, probe: 0, nonce }
     }
 
     /// Makes the HEARTBEAT that probes a path for IP packets of `size` bytes.
@@ -216,18 +215,13 @@ impl Association {
     // req: rfc8899 6.2.2 "The RECOMMENDED method for determining the MTU of"
     // req: rfc8899 3 "It is RECOMMENDED to use probe packets"
     // req: rfc8899 3 "Flow control SHOULD NOT apply to DPLPMTU when"
-    pub(super) fn next_mtu_probe(
-        &mut self,
-        now: Instant,
-        index: usize,
-        size: u16,
-    ) -> HeartbeatInfo {
+    pub(super) fn next_mtu_probe(&mut self, now: Instant, id: PathId, size: u16) -> HeartbeatInfo {
         // Never 0, which stands for no probe.
         let nonce = self.rng.next_u64() | 1;
-        let path = &mut self.paths[index];
+        let path = &mut self.paths[id];
         path.heartbeat.on_probe_sent(nonce);
         let rto = path.rtt.rto();
         path.mtu.on_probe_sent(now, size, rto);
-        HeartbeatInfo { path: index as u8, probe: size, nonce }
+        HeartbeatInfo { path: id, probe: size, nonce }
     }
 }

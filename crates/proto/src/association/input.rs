@@ -14,6 +14,7 @@ use crate::event::{CloseReason, Event};
 use crate::features::Features;
 use crate::marks::mark;
 use crate::path::HeartbeatInfo;
+use crate::per_path::PathId;
 use crate::receive::DataOutcome;
 use crate::receive::delayed_ack::{self, DataPacket};
 use crate::time::Instant;
@@ -207,7 +208,7 @@ impl Association {
     fn on_data(
         &mut self,
         now: Instant,
-        path: usize,
+        path: PathId,
         data: &Data<'_>,
         data_chunks: usize,
         packet: &Packet<'_>,
@@ -271,7 +272,7 @@ impl Association {
     }
 
     /// A packet with data was read to its end.
-    fn after_data(&mut self, now: Instant, path: usize, mut seen: DataPacket) {
+    fn after_data(&mut self, now: Instant, path: PathId, mut seen: DataPacket) {
         // req: rfc9260 6.7 "same destination address from which the"
         // req: rfc9260 6.4 "SHOULD NOT vary the destination transport address"
         self.acknowledger.path = self.reply_path(path);
@@ -291,7 +292,7 @@ impl Association {
     }
 
     /// A chunk that is not DATA; `false` ends the reading of the packet.
-    fn on_control(&mut self, now: Instant, path: usize, raw: RawChunk<'_>, batch: &Bytes) -> bool {
+    fn on_control(&mut self, now: Instant, path: PathId, raw: RawChunk<'_>, batch: &Bytes) -> bool {
         let Ok(chunk) = raw.decode() else {
             // pion/sctp asks for an acknowledgement in this way. It says and wants nothing.
             if raw.kind == anabranch_wire::kind::HEARTBEAT && raw.value.is_empty() {
@@ -346,7 +347,7 @@ impl Association {
 
     /// A chunk of an extension that is not spoken: its two highest bits say what to do.
     // RFC 9260 section 3.2, chunk types.
-    fn on_unknown(&mut self, path: usize, raw: RawChunk<'_>) -> bool {
+    fn on_unknown(&mut self, path: PathId, raw: RawChunk<'_>) -> bool {
         let action = raw.unknown_action();
         if action.reports() {
             let bytes = raw.bytes();
@@ -359,7 +360,7 @@ impl Association {
     }
 
     /// A SACK, or an NR-SACK on an association that has agreed on them.
-    fn on_sack(&mut self, now: Instant, path: usize, sack: &NrSack<'_>, raw: &RawChunk<'_>) {
+    fn on_sack(&mut self, now: Instant, path: PathId, sack: &NrSack<'_>, raw: &RawChunk<'_>) {
         if !self.state.takes_sack() {
             return;
         }
@@ -374,7 +375,7 @@ impl Association {
     // req: rfc9260 8.3 "SHOULD immediately respond with a"
     fn on_heartbeat(
         &mut self,
-        path: usize,
+        path: PathId,
         raw: RawChunk<'_>,
         _heartbeat: &Heartbeat<'_>,
         batch: &Bytes,
@@ -421,7 +422,7 @@ impl Association {
     }
 
     /// Sends an ABORT with `cause` and ends the association.
-    pub(super) fn abort_with(&mut self, path: usize, cause: Vec<u8>, reason: CloseReason) {
+    pub(super) fn abort_with(&mut self, path: PathId, cause: Vec<u8>, reason: CloseReason) {
         self.outbox.chunks.clear();
         let abort = match self.identity.peer_tag {
             // The peer has not told its tag: the one that its packet came with goes back.

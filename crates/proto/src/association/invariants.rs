@@ -17,7 +17,7 @@ impl Association {
         if self.outbox.chunks.len() > MAX_CONTROL {
             return Err(format!("{} control chunks wait", self.outbox.chunks.len()));
         }
-        if self.paths.active() >= self.paths.len() || self.paths.primary() >= self.paths.len() {
+        if !self.paths.has(self.paths.active()) || !self.paths.has(self.paths.primary()) {
             return Err("a path in use that does not exist".into());
         }
         let in_use = &self.paths[self.paths.active()];

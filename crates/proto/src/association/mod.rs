@@ -54,11 +54,12 @@ use vigilance::Watch;
 use crate::config::{AssociationConfig, Encapsulation, Routes};
 use crate::endpoint::memory::Memory;
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
-use crate::event::{CloseReason, Event, PathId, PathState};
+use crate::event::{CloseReason, Event, PathState};
 use crate::features::Features;
 use crate::marks::mark;
 use crate::message::{Message, OutgoingMessage};
 use crate::path::{Path, Paths, address};
+use crate::per_path::PathId;
 use crate::policy::failover::Input;
 use crate::receive::Receiver;
 use crate::receive::delayed_ack::Acknowledger;
@@ -68,8 +69,6 @@ use crate::stats::{self, Counters, RetransmissionQueue, Statistics};
 use crate::tag_mark::TagMark;
 use crate::time::Instant;
 
-/// Paths that an association has at the most, whatever addresses a peer lists.
-pub(crate) const MAX_PATHS: usize = 16;
 /// Control chunks that may wait for transmission; answers beyond it are not given.
 const MAX_CONTROL: usize = 32;
 
@@ -159,7 +158,7 @@ struct Identity {
 #[derive(Debug, Default)]
 struct Outbox {
     /// With the path of each.
-    chunks: VecDeque<(u8, Control)>,
+    chunks: VecDeque<(PathId, Control)>,
     /// Bytes that may still be answered to the packet at hand, so that one packet is enough.
     answer_room: usize,
 }
@@ -417,10 +416,10 @@ impl Association {
         if self.is_closed() {
             return Err(NoSuchPath);
         }
-        let index = (self.paths.iter())
-            .position(|path| path.remote == remote && path.is_verified())
+        let path = (self.paths.iter())
+            .find(|path| path.remote == remote && path.is_verified())
             .ok_or(NoSuchPath)?;
-        self.fail_over(Input::SetPrimary(index));
+        self.fail_over(Input::SetPrimary(path.id));
         Ok(())
     }
 
@@ -437,10 +436,9 @@ impl Association {
         if found { Ok(()) } else { Err(NoSuchPath) }
     }
 
-    /// The paths: number, local and remote address, state.
+    /// The paths: identifier, local and remote address, state.
     pub fn paths(&self) -> impl Iterator<Item = (PathId, IpAddr, IpAddr, PathState)> + '_ {
-        (self.paths.iter().enumerate())
-            .map(|(index, path)| (PathId(index as u8), path.local, path.remote, path.state))
+        self.paths.iter().map(|path| (path.id, path.local, path.remote, path.state))
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
@@ -492,20 +490,20 @@ impl Association {
 
     /// Queues a control chunk for a path. What is queued is bounded, so that a flood of
     /// requests is not answered one by one.
-    fn queue(&mut self, path: usize, control: Control) {
+    fn queue(&mut self, path: PathId, control: Control) {
         // Before the peer has told its tag only INIT has one, which is 0.
         // req: rfc9260 8.5 "MUST fill in the Verification Tag field of"
         let has_tag = self.identity.peer_tag != 0
             || matches!(control, Control::Init | Control::Refuse { .. });
         if has_tag && self.outbox.chunks.len() < MAX_CONTROL {
-            self.outbox.chunks.push_back((path as u8, control));
+            self.outbox.chunks.push_back((path, control));
         }
     }
 
     /// Queues an answer of `length` bytes to the packet at hand, unless all answers to it would
     /// not fit into one packet.
     // req: rfc9260 12.4 "MUST NOT send more than one packet containing"
-    fn answer(&mut self, path: usize, control: Control, length: usize) {
+    fn answer(&mut self, path: PathId, control: Control, length: usize) {
         let length = length.next_multiple_of(4);
         if length <= self.outbox.answer_room {
             self.outbox.answer_room -= length;
@@ -516,7 +514,7 @@ impl Association {
     /// The path for an answer to what came on `path`: an unconfirmed one carries only
     /// heartbeats.
     // req: rfc9260 5.4 "An endpoint MUST NOT send any chunks to an"
-    fn reply_path(&self, path: usize) -> usize {
+    fn reply_path(&self, path: PathId) -> PathId {
         if self.paths[path].is_verified() { path } else { self.paths.active() }
     }
 

@@ -7,6 +7,7 @@ use super::state::State;
 use crate::config::ProtocolUnreachable;
 use crate::event::CloseReason;
 use crate::marks::mark;
+use crate::per_path::PathId;
 use crate::send::Cause;
 use crate::time::Instant;
 
@@ -16,19 +17,18 @@ impl Association {
     /// It counts against the path, at most once in an RTO, and never against the peer: an error of
     /// the host says nothing about that.
     pub(crate) fn on_send_error(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
-        let Some(index) = self.path_between(local, remote) else { return };
-        if self.is_closed() || now < self.paths[index].next_send_error {
+        let Some(id) = self.path_between(local, remote) else { return };
+        if self.is_closed() || now < self.paths[id].next_send_error {
             return;
         }
-        let rto = self.paths[index].rtt.rto();
-        self.paths[index].next_send_error = now + rto;
-        let elsewhere =
-            (self.paths.iter().enumerate()).any(|(other, path)| other != index && path.is_active());
-        if self.sender.in_flight(index) && (elsewhere || self.config.paths.vigilance().is_none()) {
+        let rto = self.paths[id].rtt.rto();
+        self.paths[id].next_send_error = now + rto;
+        let elsewhere = self.paths.iter().any(|path| path.id != id && path.is_active());
+        if self.sender.in_flight(id) && (elsewhere || self.config.paths.vigilance().is_none()) {
             mark!(SendErrorInFlight);
-            self.time_out(now, index, Cause::InterfaceGone);
-        } else if self.is_established() && !self.paths[index].is_potentially_failed() {
-            self.count_path_error(now, index);
+            self.time_out(now, id, Cause::InterfaceGone);
+        } else if self.is_established() && !self.paths[id].is_potentially_failed() {
+            self.count_path_error(now, id);
         }
     }
 
@@ -40,8 +40,8 @@ impl Association {
         if !self.is_established() {
             return;
         }
-        for index in 0..self.paths.len() {
-            let path = &mut self.paths[index];
+        for id in self.paths.ids_now() {
+            let path = &mut self.paths[id];
             if path.local != local {
                 continue;
             }
@@ -50,7 +50,7 @@ impl Association {
                 // The interface may be in another network by now.
                 // req: rfc9260 7.2.5 "When detected by an SCTP implementation"
                 // req: rfc9260 7.2.5.2 "If such a routing change happens"
-                self.sender.forget_network(index);
+                self.sender.forget_network(id);
             }
             if usable {
                 if self.state.heartbeats() {
@@ -61,14 +61,14 @@ impl Association {
             }
             let alternative =
                 self.paths.iter().any(|other| other.local != local && other.is_active());
-            let path = &self.paths[index];
+            let path = &self.paths[id];
             if alternative && (path.is_active() || path.is_potentially_failed()) {
                 mark!(AddressVanished);
-                self.paths[index].error_count = self.config.paths.path_max_retrans;
-                if self.sender.in_flight(index) {
-                    self.time_out(now, index, Cause::Timeout);
+                self.paths[id].error_count = self.config.paths.path_max_retrans;
+                if self.sender.in_flight(id) {
+                    self.time_out(now, id, Cause::Timeout);
                 } else {
-                    self.count_path_error(now, index);
+                    self.count_path_error(now, id);
                 }
                 if self.is_closed() {
                     return;
@@ -86,8 +86,8 @@ impl Association {
         mtu: u16,
         local_interface: bool,
     ) {
-        let Some(index) = self.path_between(local, remote) else { return };
-        let path = &mut self.paths[index];
+        let Some(id) = self.path_between(local, remote) else { return };
+        let path = &mut self.paths[id];
         let before = path.mtu.current();
         if local_interface {
             path.mtu.on_local_limit(now, mtu);
@@ -95,15 +95,16 @@ impl Association {
             path.mtu.on_packet_too_big(now, mtu);
         }
         if path.mtu.current() < before {
-            self.mtu_changed(index);
+            self.mtu_changed(id);
             // What is in flight in larger packets is lost; it need not wait for the timer.
-            self.sender.resend(index, Cause::MtuFell, index, &mut self.paths);
+            self.sender.resend(id, Cause::MtuFell, id, &mut self.paths);
             self.sender.begin_burst();
         }
     }
 
-    fn path_between(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
-        self.paths.iter().position(|path| path.local == local && path.remote == remote)
+    fn path_between(&self, local: IpAddr, remote: IpAddr) -> Option<PathId> {
+        let mut paths = self.paths.iter();
+        paths.find(|path| path.local == local && path.remote == remote).map(|path| path.id)
     }
 
     /// A validated ICMP message says that a destination cannot be reached.
@@ -123,10 +124,10 @@ impl Association {
     ) {
         if !quotes_init {
             self.on_unreachable(now, local, remote);
-            if let Some(index) = self.path_between(local, remote)
+            if let Some(id) = self.path_between(local, remote)
                 && self.is_established()
             {
-                self.on_refusal(now, index);
+                self.on_refusal(now, id);
             }
             return;
         }
@@ -162,8 +163,8 @@ impl Association {
 
     /// An address that an INIT went to refuses, as with an ABORT: the next one is asked.
     fn refused(&mut self, now: Instant, (local, remote): (IpAddr, IpAddr), reason: CloseReason) {
-        let Some(index) = self.path_between(local, remote) else { return };
-        if matches!(self.state, State::CookieWait { .. }) && !self.drop_candidate(now, index) {
+        let Some(id) = self.path_between(local, remote) else { return };
+        if matches!(self.state, State::CookieWait { .. }) && !self.drop_candidate(now, id) {
             self.outbox.chunks.clear();
             self.close(reason);
         }

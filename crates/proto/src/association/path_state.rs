@@ -1,45 +1,46 @@
 //! Error counters of paths and of the association, and the states that follow from them.
 
 use super::Association;
-use crate::event::{CloseReason, Event, PathId, PathState};
+use crate::event::{CloseReason, Event, PathState};
 use crate::marks::mark;
+use crate::per_path::PathId;
 use crate::policy::failover::Input;
 use crate::send::Cause;
 use crate::time::Instant;
 
 impl Association {
     /// One error more on a path (RFC 9260 section 8.2).
-    pub(super) fn count_path_error(&mut self, now: Instant, index: usize) {
-        let path = &mut self.paths[index];
+    pub(super) fn count_path_error(&mut self, now: Instant, id: PathId) {
+        let path = &mut self.paths[id];
         // req: rfc9260 8.2 "SHOULD keep an error counter for each"
         path.error_count = path.error_count.saturating_add(1);
         // req: rfc9260 8.3 "SHOULD mark the corresponding destination address as"
         let before = path.state;
         if before != PathState::Inactive && path.error_count > self.config.paths.path_max_retrans {
             // RFC 7829 section 3.2, 8.
-            self.set_path_state(index, PathState::Inactive);
-            if self.repeats_heartbeats_at_once() && self.paths[index].is_verified() {
-                self.paths[index].heartbeat.demand(now);
+            self.set_path_state(id, PathState::Inactive);
+            if self.repeats_heartbeats_at_once() && self.paths[id].is_verified() {
+                self.paths[id].heartbeat.demand(now);
             } else if before == PathState::PotentiallyFailed {
-                self.schedule_heartbeat(now, index);
+                self.schedule_heartbeat(now, id);
             }
             let input = match before {
-                PathState::PotentiallyFailed => Input::TimedOut(index),
-                _ => Input::Failed(index),
+                PathState::PotentiallyFailed => Input::TimedOut(id),
+                _ => Input::Failed(id),
             };
             self.fail_over(input);
-            self.redirect_lost(index);
-        } else if self.exceeds_pfmr(index) {
-            self.suspect(now, index);
+            self.redirect_lost(id);
+        } else if self.exceeds_pfmr(id) {
+            self.suspect(now, id);
         }
         self.consider_primary();
     }
 
     /// Data timed out on a path that has failed: one error more.
-    pub(super) fn count_error_of_failed(&mut self, index: usize) {
-        let path = &mut self.paths[index];
+    pub(super) fn count_error_of_failed(&mut self, id: PathId) {
+        let path = &mut self.paths[id];
         path.error_count = path.error_count.saturating_add(1);
-        self.fail_over(Input::TimedOut(index));
+        self.fail_over(Input::TimedOut(id));
         self.consider_primary();
     }
 
@@ -71,8 +72,8 @@ impl Association {
         }
     }
 
-    pub(super) fn set_path_state(&mut self, index: usize, state: PathState) {
-        let path = &mut self.paths[index];
+    pub(super) fn set_path_state(&mut self, id: PathId, state: PathState) {
+        let path = &mut self.paths[id];
         if path.state == state {
             return;
         }
@@ -94,29 +95,24 @@ impl Association {
                 path.mtu.on_path_confirmed();
                 if was_doubtful && let Some(multipath) = self.config.concurrent() {
                     mark!(RecoveredWindow);
-                    self.sender.on_recovered(index, multipath.recovered_cwnd_mtus);
+                    self.sender.on_recovered(id, multipath.recovered_cwnd_mtus);
                 }
             }
             PathState::Inactive => {
                 path.mtu.on_path_lost();
-                self.mtu_changed(index);
+                self.mtu_changed(id);
             }
             // Its windows and its MTU are those that data finds when it is back.
             // req: rfc7829 3.2 "it MUST do this following the prescriptions of Section 7.2"
             PathState::PotentiallyFailed | PathState::Unconfirmed => {}
         }
-        let (local, remote) = (self.paths[index].local, self.paths[index].remote);
+        let (local, remote) = (self.paths[id].local, self.paths[id].remote);
         self.choose_concurrent_paths();
-        tracing::debug!(path = index, %remote, %state, "path state");
+        tracing::debug!(path = %id, %remote, %state, "path state");
         // req: rfc7829 3.2 "as well as provide the means to notify the ULP of state transitions"
         // req: rfc7829 3.2 "notify the Upper Layer Protocol (ULP) about this state transition"
         // req: rfc9260 8.2 "a notification SHOULD be sent to the upper layer"
-        self.news.events.push_back(Event::PathChanged {
-            path: PathId(index as u8),
-            local,
-            remote,
-            state,
-        });
+        self.news.events.push_back(Event::PathChanged { path: id, local, remote, state });
     }
 
     /// An ABORT with this side's tag in return came on a path: whoever is there does not know the
@@ -125,46 +121,46 @@ impl Association {
     /// the address is not its own, be it listed or given by the user. The path ends and is asked ever
     /// more rarely, and the association goes on; `true` if it is so.
     // exempt: rfc9260 8.5.1 "The receiver of an ABORT chunk MUST accept" on a path that the peer has not answered on beside one that it has a reflected tag ends the path only, since it answers a HEARTBEAT that the peer takes for one out of the blue (section 8.4)
-    pub(super) fn disown_path(&mut self, now: Instant, index: usize) -> bool {
-        let elsewhere = self.paths.iter().position(|path| path.proven);
-        if elsewhere.is_none() || self.paths[index].proven {
+    pub(super) fn disown_path(&mut self, now: Instant, id: PathId) -> bool {
+        let elsewhere = self.paths.iter().find(|path| path.proven).map(|path| path.id);
+        if elsewhere.is_none() || self.paths[id].proven {
             return false;
         }
         mark!(PathRefused);
-        self.paths_changed |= self.paths[index].is_verified();
-        self.paths[index].disown();
-        self.on_refused_address(now, index);
+        self.paths_changed |= self.paths[id].is_verified();
+        self.paths[id].disown();
+        self.on_refused_address(now, id);
         // The user's word may have had it carry data.
-        self.fail_over(Input::Failed(index));
+        self.fail_over(Input::Failed(id));
         if let Some(to) = elsewhere.filter(|_| !self.paths[self.paths.active()].is_verified()) {
             self.use_path(to);
         }
         let active = self.paths.active();
-        if self.sender.in_flight(index) {
-            self.sender.lose_flight(index, Cause::WrongAddress, active, &mut self.paths);
+        if self.sender.in_flight(id) {
+            self.sender.lose_flight(id, Cause::WrongAddress, active, &mut self.paths);
         }
-        self.sender.redirect(index, active);
+        self.sender.redirect(id, active);
         self.sender.begin_burst();
         true
     }
 
-    /// Something on path `index` was answered.
+    /// Something on path `id` was answered.
     // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
     // req: rfc7829 3.2 "MUST transition a destination address in PF state back to active state"
-    pub(super) fn path_works(&mut self, now: Instant, index: usize) {
-        let path = &mut self.paths[index];
+    pub(super) fn path_works(&mut self, now: Instant, id: PathId) {
+        let path = &mut self.paths[id];
         path.error_count = 0;
         path.proven = true;
         path.stats.timeout_runs.end();
         let before = path.state;
         if matches!(before, PathState::PotentiallyFailed | PathState::Inactive) {
-            self.set_path_state(index, PathState::Active);
+            self.set_path_state(id, PathState::Active);
             if before == PathState::PotentiallyFailed {
                 // A heartbeat on its way has no more to prove.
-                self.paths[index].heartbeat.excuse();
-                self.schedule_heartbeat(now, index);
+                self.paths[id].heartbeat.excuse();
+                self.schedule_heartbeat(now, id);
             }
-            self.fail_over(Input::Responds(index));
+            self.fail_over(Input::Responds(id));
         }
     }
 }

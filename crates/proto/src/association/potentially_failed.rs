@@ -10,14 +10,15 @@
 
 use super::Association;
 use crate::event::PathState;
+use crate::per_path::PathId;
 use crate::policy::failover::Input;
 use crate::time::Instant;
 
 impl Association {
     /// Whether a path that has not failed is potentially failed, after an error more.
     // req: rfc7829 3.2 "the endpoint MUST mark the destination address as in the PF state"
-    pub(super) fn exceeds_pfmr(&self, index: usize) -> bool {
-        let path = &self.paths[index];
+    pub(super) fn exceeds_pfmr(&self, id: PathId) -> bool {
+        let path = &self.paths[id];
         let threshold = self.config.paths.potentially_failed_max_retrans;
         path.is_potentially_failed()
             || (path.is_active() && threshold.is_some_and(|pfmr| path.error_count > pfmr))
@@ -28,18 +29,18 @@ impl Association {
     // req: rfc7829 3.2 "MUST NOT clear the error counter of the destination address as a result"
     // req: rfc7829 3.2 "MUST NOT change the state and the error counter of any destination addresses"
     // req: rfc7829 3.2 "SHOULD send the data to an alternate destination address in active state"
-    pub(super) fn suspect(&mut self, now: Instant, index: usize) {
-        let input = if self.paths[index].is_active() {
-            self.set_path_state(index, PathState::PotentiallyFailed);
-            Input::Failed(index)
+    pub(super) fn suspect(&mut self, now: Instant, id: PathId) {
+        let input = if self.paths[id].is_active() {
+            self.set_path_state(id, PathState::PotentiallyFailed);
+            Input::Failed(id)
         } else {
-            Input::TimedOut(index)
+            Input::TimedOut(id)
         };
-        self.probe_potentially_failed(now, index);
+        self.probe_potentially_failed(now, id);
         self.fail_over(input);
         // What waits for the path that is the best one stays.
-        if self.paths.active() != index {
-            self.redirect_lost(index);
+        if self.paths.active() != id {
+            self.redirect_lost(id);
         }
     }
 
@@ -48,8 +49,8 @@ impl Association {
     // req: rfc7829 3.2 "HEARTBEAT chunks SHOULD be sent to destination addresses in PF state"
     // req: rfc7829 3.2 "if the Path Heartbeat function is disabled for the destination address"
     // req: rfc7829 3.2 "MUST honor whether or not the Path Heartbeat function"
-    pub(super) fn probe_potentially_failed(&mut self, now: Instant, index: usize) {
-        let heartbeat = &mut self.paths[index].heartbeat;
+    pub(super) fn probe_potentially_failed(&mut self, now: Instant, id: PathId) {
+        let heartbeat = &mut self.paths[id].heartbeat;
         heartbeat.excuse();
         if self.config.timers.heartbeat_interval.is_some() {
             heartbeat.demand(now);
@@ -58,13 +59,13 @@ impl Association {
 
     /// Whether an unanswered heartbeat says nothing, because there is data in flight on the
     /// potentially failed path, whose timer backs the RTO off and counts the error (section 3.2, 6).
-    pub(super) fn is_left_to_data(&self, index: usize) -> bool {
-        self.paths[index].is_potentially_failed() && self.sender.in_flight(index)
+    pub(super) fn is_left_to_data(&self, id: PathId) -> bool {
+        self.paths[id].is_potentially_failed() && self.sender.in_flight(id)
     }
 
     /// Whether the acknowledgement of a retransmission from another path is too little to make this
     /// path active (section 3.2, 9).
-    pub(super) fn needs_proof(&self, index: usize) -> bool {
-        self.config.paths.potentially_failed_max_retrans.is_some() && !self.paths[index].is_active()
+    pub(super) fn needs_proof(&self, id: PathId) -> bool {
+        self.config.paths.potentially_failed_max_retrans.is_some() && !self.paths[id].is_active()
     }
 }

@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 use super::Association;
 use crate::path::HeartbeatInfo;
+use crate::per_path::PathId;
 use crate::send::Cause;
 use crate::time::Instant;
 
@@ -63,7 +64,7 @@ pub(super) struct Ports {
 
 impl Association {
     /// A packet with the right tag came on a path in use, and from another UDP port.
-    pub(super) fn on_new_port(&mut self, now: Instant, path: usize, port: u16) {
+    pub(super) fn on_new_port(&mut self, now: Instant, path: PathId, port: u16) {
         let state = &mut self.paths[path];
         let rto = state.rtt.rto().min(self.config.timers.rto_initial);
         if let Some(known) = &mut state.rebinding {
@@ -101,7 +102,7 @@ impl Association {
     }
 
     /// Whether the HEARTBEAT at hand is answered together with a challenge to the port it came from.
-    pub(super) fn answer_at_new_port(&mut self, path: usize, value: &Bytes) -> bool {
+    pub(super) fn answer_at_new_port(&mut self, path: PathId, value: &Bytes) -> bool {
         let port = self.ports.arrived_from;
         let state = &mut self.paths[path];
         let room = HEADER_LEN + super::transmit::HEARTBEAT_LEN + 4 + value.len();
@@ -117,11 +118,12 @@ impl Association {
 
     /// Sends the next challenge; the path, the UDP port that it goes to, and the bytes of its packet,
     /// 0 if there is none.
-    pub(super) fn send_challenge(&mut self, buf: &mut Vec<u8>) -> (usize, u16, usize) {
+    pub(super) fn send_challenge(&mut self, buf: &mut Vec<u8>) -> (PathId, u16, usize) {
         let header = self.header();
         let waits = |known: &Rebinding| known.ask_new || known.ask_old;
-        let next = self.paths.iter_mut().enumerate().find_map(|(index, path)| {
-            path.rebinding.as_deref_mut().filter(|known| waits(known)).map(|known| (index, known))
+        let next = self.paths.iter_mut().find_map(|path| {
+            let id = path.id;
+            path.rebinding.as_deref_mut().filter(|known| waits(known)).map(|known| (id, known))
         });
         let Some((path, known)) = next else {
             self.ports.challenge_waits = false;
@@ -135,7 +137,7 @@ impl Association {
         };
         let limit = self.paths[path].packet_size();
         let mut packet = PacketWriter::new(buf, header, limit);
-        let info = HeartbeatInfo { path: path as u8, probe: 0, nonce }.encode();
+        let info = HeartbeatInfo { path, probe: 0, nonce }.encode();
         let mut written = packet.chunk(&Chunk::Heartbeat(Heartbeat { info: &info }));
         if let Some(value) = answer {
             written = written.and_then(|()| packet.raw(kind::HEARTBEAT_ACK, 0, &value));
@@ -151,7 +153,7 @@ impl Association {
     /// Whether a HEARTBEAT ACK answers a challenge, which decides about the port.
     pub(super) fn on_challenge_answer(&mut self, now: Instant, info: HeartbeatInfo) -> bool {
         let from = self.ports.arrived_from;
-        let path = usize::from(info.path);
+        let path = info.path;
         let Some(state) = self.paths.get_mut(path) else { return false };
         let Some(known) = &mut state.rebinding else { return false };
         if info.probe != 0 {
@@ -183,9 +185,9 @@ impl Association {
     }
 
     /// The peer is at this port now. What left for the other one is lost, and goes out again.
-    fn move_to_port(&mut self, now: Instant, path: usize, port: u16, rtt: Option<Duration>) {
+    fn move_to_port(&mut self, now: Instant, path: PathId, port: u16, rtt: Option<Duration>) {
         let state = &mut self.paths[path];
-        tracing::debug!(path, from = state.remote_udp_port, to = port, "UDP port of a path");
+        tracing::debug!(%path, from = state.remote_udp_port, to = port, "UDP port of a path");
         state.remote_udp_port = port;
         state.stats.heartbeats_acked += 1;
         state.heartbeat.excuse();

@@ -12,6 +12,7 @@ use super::{Association, Control};
 use crate::endpoint::cookie::CookieContents;
 use crate::event::Event;
 use crate::marks::mark;
+use crate::per_path::PathId;
 use crate::receive::Receiver;
 use crate::time::Instant;
 use crate::tsn;
@@ -77,7 +78,7 @@ impl Association {
     }
 
     /// Takes the peer's part from a cookie while this side's own handshake is under way.
-    fn adopt(&mut self, now: Instant, cookie: &CookieContents, path: usize) {
+    fn adopt(&mut self, now: Instant, cookie: &CookieContents, path: PathId) {
         self.identity.cookie_made = cookie.created;
         self.identity.peer_tag = cookie.peer_tag;
         self.sender.open_window(cookie.peer_rwnd);
@@ -89,7 +90,7 @@ impl Association {
             &self.config.receiving,
             self.config.mtu.max,
         );
-        let path = self.learn_addresses(now, &cookie.addresses, path);
+        self.learn_addresses(now, &cookie.addresses, path);
         self.paths.begin_with(path);
         self.paths[path].proven = true;
         self.establish(now);
@@ -137,19 +138,19 @@ impl Association {
         self.acknowledger = self.config.acknowledger();
         self.outbox.chunks.clear();
         self.identity.tie_tags = (self.rng.tag(), self.rng.tag());
-        let path = self.path_of(arrived.0, arrived.1).unwrap_or(0);
+        let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.paths.active());
         let encapsulation = self.surroundings.encapsulation;
         self.paths.begin_with(path);
         self.acknowledger.path = path;
-        for index in 0..self.paths.len() {
-            let path_state = &mut self.paths[index];
+        for id in self.paths.ids_now() {
+            let path_state = &mut self.paths[id];
             path_state.restart(now, &self.config.of_path(encapsulation));
             // What was confirmed for the old incarnation proves nothing about the new one.
             let confirmed = path_state.local == cookie.local && path_state.remote == cookie.remote;
             if confirmed {
                 path_state.activate();
                 path_state.proven = true;
-                self.paths.begin_with(index);
+                self.paths.begin_with(id);
             }
         }
         let active = self.paths.active();

@@ -6,6 +6,7 @@ use super::state::{Repeat, State};
 use super::{Association, Control};
 use crate::event::{CloseReason, Event};
 use crate::marks::mark;
+use crate::per_path::PathId;
 use crate::time::Instant;
 
 /// T5-shutdown-guard, in RTO.Max.
@@ -124,7 +125,7 @@ impl Association {
     }
 
     /// A SHUTDOWN came.
-    pub(super) fn on_shutdown(&mut self, now: Instant, path: usize, cumulative: Tsn) {
+    pub(super) fn on_shutdown(&mut self, now: Instant, path: PathId, cumulative: Tsn) {
         match self.state {
             // req: rfc9260 9.2 "the SHUTDOWN chunk SHOULD be silently discarded"
             State::CookieWait { .. } | State::CookieEchoed { .. } | State::Closed => return,
@@ -162,7 +163,7 @@ impl Association {
     /// there, a TSN that was never sent is passed over: pion/sctp and those made after it put
     /// one of their own TSNs there.
     // req: rfc9260 3.3.8 "MUST NOT interpret the lack of a Gap"
-    fn on_shutdown_ack_point(&mut self, now: Instant, path: usize, cumulative: Tsn) {
+    fn on_shutdown_ack_point(&mut self, now: Instant, path: PathId, cumulative: Tsn) {
         if !self.sender.has_sent(cumulative) {
             return;
         }
@@ -177,7 +178,7 @@ impl Association {
     }
 
     /// A SHUTDOWN ACK came.
-    pub(super) fn on_shutdown_ack(&mut self, path: usize) {
+    pub(super) fn on_shutdown_ack(&mut self, path: PathId) {
         // req: rfc9260 9.2 "sender of the SHUTDOWN chunk"
         // req: rfc9260 9.2 "receives a SHUTDOWN ACK, it MUST stop the"
         if let State::ShutdownSent { .. } | State::ShutdownAckSent { .. } = self.state {

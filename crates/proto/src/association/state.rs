@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::event::AssociationState;
+use crate::per_path::PathId;
 use crate::time::Instant;
 
 /// T1-init, T1-cookie or T2-shutdown: a control chunk that is repeated until it is answered.
@@ -15,17 +16,17 @@ pub(crate) struct Repeat {
     pub(crate) interval: Duration,
     pub(crate) count: u32,
     /// Path that carried it last.
-    pub(crate) path: usize,
+    pub(crate) path: PathId,
 }
 
 impl Repeat {
-    pub(crate) fn new(now: Instant, interval: Duration, path: usize) -> Self {
+    pub(crate) fn new(now: Instant, interval: Duration, path: PathId) -> Self {
         Self { deadline: now + interval, interval, count: 0, path }
     }
 
     /// One repetition more, on `path`.
     // req: rfc9260 5.1 "SHOULD follow the same rules given in"
-    pub(crate) fn again(&mut self, now: Instant, max: Duration, path: usize) {
+    pub(crate) fn again(&mut self, now: Instant, max: Duration, path: PathId) {
         self.count += 1;
         self.interval = (self.interval * 2).min(max);
         self.deadline = now + self.interval;

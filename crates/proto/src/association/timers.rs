@@ -4,6 +4,7 @@ use super::Association;
 use super::state::State;
 use crate::event::PathState;
 use crate::marks::mark;
+use crate::per_path::PathId;
 use crate::policy::{self, RetransmissionPolicy};
 use crate::send::Cause;
 use crate::time::Instant;
@@ -88,11 +89,11 @@ impl Association {
 
     /// The same for a timer of a path.
     #[inline]
-    fn path_deadline(&self, timer: PathTimer, index: usize) -> Option<Instant> {
-        let path = &self.paths[index];
+    fn path_deadline(&self, timer: PathTimer, id: PathId) -> Option<Instant> {
+        let path = &self.paths[id];
         match timer {
-            PathTimer::Pacing => self.sender.pacing_deadline(index),
-            PathTimer::T3 => self.sender.t3(index),
+            PathTimer::Pacing => self.sender.pacing_deadline(id),
+            PathTimer::T3 => self.sender.t3(id),
             PathTimer::Heartbeat if self.state.heartbeats() => path.heartbeat.deadline(),
             PathTimer::Mtu if self.state.heartbeats() && path.is_active() => path.mtu.deadline(),
             PathTimer::Heartbeat | PathTimer::Mtu => None,
@@ -108,9 +109,9 @@ impl Association {
         for timer in Timer::ALL {
             next = earliest(next, self.deadline(timer));
         }
-        for index in 0..self.paths.len() {
+        for id in self.paths.ids_now() {
             for timer in PathTimer::ALL {
-                next = earliest(next, self.path_deadline(timer, index));
+                next = earliest(next, self.path_deadline(timer, id));
             }
         }
         next
@@ -127,10 +128,10 @@ impl Association {
                 return;
             }
         }
-        for index in 0..self.paths.len() {
+        for id in self.paths.ids_now() {
             for timer in PathTimer::ALL {
-                if due(self.path_deadline(timer, index)) {
-                    self.on_path_timer(now, timer, index);
+                if due(self.path_deadline(timer, id)) {
+                    self.on_path_timer(now, timer, id);
                 }
                 if self.is_closed() {
                     return;
@@ -157,22 +158,22 @@ impl Association {
         }
     }
 
-    fn on_path_timer(&mut self, now: Instant, timer: PathTimer, index: usize) {
+    fn on_path_timer(&mut self, now: Instant, timer: PathTimer, id: PathId) {
         match timer {
-            PathTimer::Pacing => self.sender.on_pacing_deadline(now, index),
-            PathTimer::T3 => self.time_out(now, index, Cause::Timeout),
-            PathTimer::Heartbeat => self.on_heartbeat_timer(now, index),
+            PathTimer::Pacing => self.sender.on_pacing_deadline(now, id),
+            PathTimer::T3 => self.time_out(now, id, Cause::Timeout),
+            PathTimer::Heartbeat => self.on_heartbeat_timer(now, id),
             PathTimer::Mtu => {
-                self.paths[index].mtu.on_timeout(now);
-                self.mtu_changed(index);
+                self.paths[id].mtu.on_timeout(now);
+                self.mtu_changed(id);
             }
         }
     }
 
     /// What is in flight on a path is lost, as when T3-rtx expires (RFC 9260 section 6.3.3). An error
     /// of this host counts against the path alone, and not against the peer.
-    pub(super) fn time_out(&mut self, now: Instant, index: usize, cause: Cause) {
-        let excused = self.sender.begin_timeout(index, &mut self.paths);
+    pub(super) fn time_out(&mut self, now: Instant, id: PathId, cause: Cause) {
+        let excused = self.sender.begin_timeout(id, &mut self.paths);
         if !excused {
             if cause == Cause::Timeout {
                 self.count_association_error(now);
@@ -180,33 +181,33 @@ impl Association {
             if self.is_closed() {
                 return;
             }
-            if self.paths[index].state == PathState::Inactive {
-                self.count_error_of_failed(index);
+            if self.paths[id].state == PathState::Inactive {
+                self.count_error_of_failed(id);
             } else {
-                self.count_path_error(now, index);
+                self.count_path_error(now, id);
             }
-            self.heartbeat_after_rto(now, index);
+            self.heartbeat_after_rto(now, id);
         }
-        let to = self.sender.path_after_timeout(index, &self.paths);
-        if self.sender.finish_timeout(index, cause, to, &mut self.paths) {
-            self.paths[index].mtu.on_full_size_loss();
-            self.mtu_changed(index);
+        let to = self.sender.path_after_timeout(id, &self.paths);
+        if self.sender.finish_timeout(id, cause, to, &mut self.paths) {
+            self.paths[id].mtu.on_full_size_loss();
+            self.mtu_changed(id);
         }
     }
 
     /// HAR: what timed out goes elsewhere, and a heartbeat finds out how the path is (caro 2.4.1).
-    fn heartbeat_after_rto(&mut self, now: Instant, index: usize) {
+    fn heartbeat_after_rto(&mut self, now: Instant, id: PathId) {
         let elsewhere = self.config.paths.retransmission != RetransmissionPolicy::AllRtxSame
-            && policy::alternate(&self.paths, index).is_some();
+            && policy::alternate(&self.paths, id).is_some();
         if self.config.paths.heartbeat_after_rto && elsewhere {
             mark!(HeartbeatAfterTimeout);
-            self.paths[index].heartbeat.demand(now);
+            self.paths[id].heartbeat.demand(now);
         }
     }
 
     /// The search for the path MTU has found something, or begins anew.
     // req: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion"
-    pub(super) fn mtu_changed(&mut self, index: usize) {
-        self.sender.on_pmdcs_change(index, &self.paths[index]);
+    pub(super) fn mtu_changed(&mut self, id: PathId) {
+        self.sender.on_pmdcs_change(id, &self.paths[id]);
     }
 }

@@ -9,12 +9,14 @@ use anabranch_wire::{Chunk, PacketWriter, Timestamp};
 
 use super::Association;
 use crate::marks::mark;
+use crate::path::low_bits;
+use crate::per_path::{MAX_PATHS, PathId};
 use crate::time::Instant;
 
-/// Bits of a value that tell the path.
+/// Bits of a value that tell the path, by the lower bits of its name.
 const PATH_BITS: u32 = 0xf;
 
-const _: () = assert!(super::MAX_PATHS <= PATH_BITS as usize + 1);
+const _: () = assert!(MAX_PATHS == PATH_BITS as usize + 1);
 
 /// Timestamps of one association.
 #[derive(Debug, Default)]
@@ -57,11 +59,11 @@ fn ticks(now: Instant) -> u64 {
 }
 
 /// What a packet tells that leaves `now` on `path`.
-fn value(now: Instant, path: usize) -> u32 {
-    ticks(now) as u32 | (path as u32 & PATH_BITS)
+fn value(now: Instant, path: PathId) -> u32 {
+    ticks(now) as u32 | (low_bits(path) as u32 & PATH_BITS)
 }
 
-/// Path and time of the packet that told `value`. The time is less than 16 us too early.
+/// The path's bits and the time of the packet that told `value`. The time is less than 16 us too early.
 fn read(now: Instant, value: u32) -> (usize, Instant) {
     let age = (ticks(now) as u32).wrapping_sub(value & !PATH_BITS);
     let sent = ticks(now).saturating_sub(u64::from(age)).saturating_mul(1000);
@@ -70,22 +72,23 @@ fn read(now: Instant, value: u32) -> (usize, Instant) {
 
 impl Association {
     /// The path and the time of the packet that the acknowledgement at hand answers.
-    fn echo(&self, now: Instant) -> Option<(usize, Instant)> {
+    fn echo(&self, now: Instant) -> Option<(PathId, Instant)> {
         let echo = self.timestamps.at_hand.filter(|_| self.timestamps.in_use)?.echo?;
-        Some(read(now, echo)).filter(|(path, _)| *path < self.paths.len())
+        let (bits, sent) = read(now, echo);
+        self.paths.by_low_bits(bits).map(|path| (path, sent))
     }
 
     /// Learns what the echo in the packet of an acknowledgement tells.
     pub(super) fn use_echo(&mut self, now: Instant) {
-        let Some((index, sent)) = self.echo(now) else { return };
-        if self.sender.takes_measurement(now, index, sent) {
-            self.paths[index].rtt.on_measurement(now.saturating_since(sent));
+        let Some((id, sent)) = self.echo(now) else { return };
+        if self.sender.takes_measurement(now, id, sent) {
+            self.paths[id].rtt.on_measurement(now.saturating_since(sent));
         }
-        self.path_works(now, index);
+        self.path_works(now, id);
         let resolution = std::time::Duration::from_micros(u64::from(PATH_BITS) + 1);
         if self.sender.finds_needless(sent, resolution) {
             mark!(SpuriousRetransmission);
-            self.paths[index].loss.on_not_lost(1);
+            self.paths[id].loss.on_not_lost(1);
         }
     }
 
@@ -93,11 +96,11 @@ impl Association {
     pub(super) fn reserve_timestamps(&mut self) {
         let bytes = if self.timestamps.in_use { Timestamp::LEN } else { 0 };
         self.sender.measure_by_echoes(self.timestamps.in_use);
-        for index in 0..self.paths.len() {
-            if self.paths[index].reserve(bytes) {
+        for id in self.paths.ids_now() {
+            if self.paths[id].reserve(bytes) {
                 // A window of so many packets is a smaller one then; nothing has been sent yet.
-                self.mtu_changed(index);
-                self.sender.forget_network(index);
+                self.mtu_changed(id);
+                self.sender.forget_network(id);
             }
         }
     }
@@ -107,7 +110,7 @@ impl Association {
     pub(super) fn write_timestamp(
         &mut self,
         now: Instant,
-        path: usize,
+        path: PathId,
         answers: bool,
         packet: &mut PacketWriter<'_>,
     ) -> usize {
@@ -130,12 +133,12 @@ mod tests {
     #[test]
     fn values_tell_path_and_time_across_the_wrap() {
         for seconds in [0, 1, 4294, 4295, 1_000_000_000] {
-            for path in [0, 7, 15] {
+            for path in [0, 7, 15, 16 + 5] {
                 let sent = Instant::from_nanos(seconds * 1_000_000_000 + 123_456_789);
                 for later in [0, 90_000_000, 2_000_000_000_000] {
                     let now = Instant::from_nanos(sent.as_nanos() + later);
-                    let (from, at) = read(now, value(sent, path));
-                    assert_eq!(from, path);
+                    let (from, at) = read(now, value(sent, PathId(path)));
+                    assert_eq!(from, usize::from(path) % 16);
                     assert!((0..16_000).contains(&(sent.as_nanos() - at.as_nanos())));
                 }
             }

@@ -7,6 +7,7 @@ use super::Association;
 use crate::event::{CloseReason, PathState};
 use crate::marks::mark;
 use crate::path::Path;
+use crate::per_path::PathId;
 use crate::policy::Vigilance;
 use crate::policy::failover::Phase;
 use crate::time::Instant;
@@ -157,8 +158,8 @@ impl Association {
 
     /// Something came on a path that timed out, and it was no answer: the way from the peer to here
     /// works, and a heartbeat finds out about the other one. One in an RTO is enough.
-    pub(super) fn ask_path(&mut self, now: Instant, index: usize) {
-        let path = &mut self.paths[index];
+    pub(super) fn ask_path(&mut self, now: Instant, id: PathId) {
+        let path = &mut self.paths[id];
         let recent = path.rtt.fresh();
         if path.is_verified()
             && !path.heartbeat.sent_since(now - recent)
@@ -173,11 +174,11 @@ impl Association {
 
     /// A heartbeat that left at `sent` was answered on a path that had timed out. What has been in
     /// flight since before then, on this path or on one that has failed, is lost: it leaves now.
-    pub(super) fn resume(&mut self, now: Instant, index: usize, sent: Instant) {
+    pub(super) fn resume(&mut self, now: Instant, id: PathId, sent: Instant) {
         if self.config.paths.vigilance().is_none() {
             return;
         }
-        if self.sender.resume(now, index, sent, &mut self.paths) {
+        if self.sender.resume(now, id, sent, &mut self.paths) {
             mark!(Resumed);
         }
         self.sender.begin_burst();
@@ -207,9 +208,9 @@ impl Association {
     /// paths that work have been refused often and for long enough.
     // req: rfc6951 5.5 "processed, the following mapping SHOULD apply"
     // exempt: rfc6951 5.5 "SHOULD be treated as ICMP messages with type" a firewall or a translator that begins anew says so, too; the association ends when every path is refused again and again, and by default only
-    pub(super) fn on_refusal(&mut self, now: Instant, index: usize) -> bool {
+    pub(super) fn on_refusal(&mut self, now: Instant, id: PathId) -> bool {
         let Some(vigilance) = self.vigilance() else { return false };
-        let refused = self.paths[index].refused.get_or_insert(Refused { since: now, times: 0 });
+        let refused = self.paths[id].refused.get_or_insert(Refused { since: now, times: 0 });
         refused.times = refused.times.saturating_add(1);
         self.watch.refused = true;
         let sends = !self.sender.has_all_acknowledged();
@@ -218,7 +219,7 @@ impl Association {
             path.refused.is_some_and(|r| r.times >= REFUSALS && now >= r.since + patience)
         };
         let works = |path: &&Path| path.is_verified() && path.state != PathState::Inactive;
-        if self.paths.iter().filter(works).all(gone) && gone(&self.paths[index]) {
+        if self.paths.iter().filter(works).all(gone) && gone(&self.paths[id]) {
             mark!(PeerRefused);
             self.outbox.chunks.clear();
             self.close(CloseReason::PortUnreachable);

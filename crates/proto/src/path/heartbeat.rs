@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::per_path::PathId;
 use crate::rng::Rng;
 use crate::time::{Instant, nanos};
 
@@ -9,7 +10,7 @@ use crate::time::{Instant, nanos};
 /// that a peer off the path cannot know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeartbeatInfo {
-    pub(crate) path: u8,
+    pub(crate) path: PathId,
     /// Size of the MTU probe that this is, 0 for a plain heartbeat.
     pub(crate) probe: u16,
     pub(crate) nonce: u64,
@@ -20,7 +21,7 @@ impl HeartbeatInfo {
 
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
-        bytes[0] = self.path;
+        bytes[..2].copy_from_slice(&self.path.number().to_le_bytes());
         bytes[2..4].copy_from_slice(&self.probe.to_be_bytes());
         bytes[4..].copy_from_slice(&self.nonce.to_be_bytes());
         bytes
@@ -31,7 +32,7 @@ impl HeartbeatInfo {
         let mut nonce = [0; 8];
         nonce.copy_from_slice(&bytes[4..]);
         Some(Self {
-            path: bytes[0],
+            path: PathId(u16::from_le_bytes([bytes[0], bytes[1]])),
             probe: u16::from_be_bytes([bytes[2], bytes[3]]),
             nonce: u64::from_be_bytes(nonce),
         })
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn info_round_trips() {
-        let info = HeartbeatInfo { path: 3, probe: 1400, nonce: 0x0123_4567_89ab_cdef };
+        let info = HeartbeatInfo { path: PathId(0x703), probe: 1400, nonce: 0x0123_4567_89ab_cdef };
         assert_eq!(HeartbeatInfo::decode(&info.encode()), Some(info));
         assert_eq!(HeartbeatInfo::decode(&info.encode()[1..]), None);
     }

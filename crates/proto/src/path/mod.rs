@@ -17,13 +17,14 @@ pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
 pub(crate) use loss::LossEstimator;
 pub(crate) use mtu::MtuSearch;
 pub(crate) use rto::RttEstimator;
-pub(crate) use table::Paths;
+pub(crate) use table::{Paths, low_bits};
 pub(crate) use timeouts::TimeoutRuns;
 
 use crate::association::{Rebinding, Refused};
 use crate::congestion::{CongestionConfig, ControllerChoice};
 use crate::encapsulation::Encapsulation;
 use crate::event::PathState;
+use crate::per_path::{OfPath, PathId};
 use crate::revision::Revision;
 use crate::stats::PathStatistics;
 use crate::time::Instant;
@@ -34,6 +35,8 @@ pub(crate) const COMMON_HEADER: usize = 12;
 /// A path.
 #[derive(Debug)]
 pub(crate) struct Path {
+    /// The table of paths gives it.
+    pub(crate) id: PathId,
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     /// UDP port of the peer on this path (RFC 6951 section 5.4); 0 without encapsulation.
@@ -73,6 +76,13 @@ pub(crate) struct Path {
     /// ICMP says that nothing listens on its port.
     pub(crate) refused: Option<Refused>,
     pub(crate) stats: PathCounters,
+}
+
+impl OfPath for Path {
+    #[inline]
+    fn id(&self) -> PathId {
+        self.id
+    }
 }
 
 /// Totals of a path. What an RTO or more lies between is counted in 32 bits: an idle association
@@ -120,6 +130,7 @@ impl Path {
         // req: rfc8899 5 "A PL MUST adjust the MPS indicated by"
         let overhead = setup.encapsulation.overhead(remote);
         Self {
+            id: PathId::FIRST,
             local,
             remote,
             remote_udp_port,
@@ -149,10 +160,10 @@ impl Path {
     /// host can use it, and what it counted in all stays.
     // req: rfc9260 5.2.4 "related to this peer MUST be reset"
     pub(crate) fn restart(&mut self, now: Instant, setup: &Setup<'_>) {
-        let Self { local, remote, remote_udp_port, detached, regained, mut stats, .. } = *self;
+        let Self { id, local, remote, remote_udp_port, detached, regained, mut stats, .. } = *self;
         stats.timeout_runs.end();
         let fresh = Self::new(now, local, remote, remote_udp_port, setup);
-        *self = Self { detached, regained, stats, ..fresh };
+        *self = Self { id, detached, regained, stats, ..fresh };
     }
 
     /// Largest SCTP packet, in bytes.
@@ -221,6 +232,7 @@ impl Path {
     pub(crate) fn statistics(&self) -> PathStatistics {
         let stats = &self.stats;
         PathStatistics {
+            id: self.id,
             local: self.local,
             remote: self.remote,
             remote_udp_port: self.remote_udp_port,

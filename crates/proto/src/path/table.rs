@@ -3,28 +3,38 @@
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
 use super::Path;
+use crate::per_path::{MAX_PATHS, PathId, PerPath};
 use crate::policy::failover::{Failover, Phase};
 
 /// All paths of an association.
 #[derive(Debug)]
 pub(crate) struct Paths {
-    list: Vec<Path>,
+    list: PerPath<Path>,
+    /// Number of the next path; more than any has when all are used up.
+    next: u32,
     choice: Failover,
 }
 
 impl Paths {
     /// These paths, of which the first one is the primary one and in use.
     pub(crate) fn new(list: Vec<Path>) -> Self {
-        Self { list, choice: Failover { phase: Phase::Primary, primary: 0, in_use: 0 } }
+        let choice =
+            Failover { phase: Phase::Primary, primary: PathId::FIRST, in_use: PathId::FIRST };
+        let mut paths = Self { list: PerPath::default(), next: 0, choice };
+        paths.list.reserve_for(list.len());
+        for path in list {
+            paths.push(path);
+        }
+        paths
     }
 
     /// The path for new data.
-    pub(crate) fn active(&self) -> usize {
+    pub(crate) fn active(&self) -> PathId {
         self.choice.in_use
     }
 
     /// The primary path.
-    pub(crate) fn primary(&self) -> usize {
+    pub(crate) fn primary(&self) -> PathId {
         self.choice.primary
     }
 
@@ -39,17 +49,17 @@ impl Paths {
     }
 
     /// What failover and return came to; the path in use is changed by [`activate`](Self::activate).
-    pub(crate) fn choose(&mut self, phase: Phase, primary: usize) {
+    pub(crate) fn choose(&mut self, phase: Phase, primary: PathId) {
         self.choice = Failover { phase, primary, ..self.choice };
     }
 
     /// New data goes over this path.
-    pub(crate) fn activate(&mut self, path: usize) {
+    pub(crate) fn activate(&mut self, path: PathId) {
         self.choice.in_use = path;
     }
 
     /// The association begins, or begins anew, on this path.
-    pub(crate) fn begin_with(&mut self, path: usize) {
+    pub(crate) fn begin_with(&mut self, path: PathId) {
         self.choice.primary = path;
         self.choice.in_use = path;
     }
@@ -64,14 +74,34 @@ impl Paths {
         self.list.iter().map(Path::pmdcs).min().unwrap_or(512)
     }
 
-    /// One path more.
-    pub(crate) fn push(&mut self, path: Path) {
-        self.list.push(path);
+    /// One path more, under a name that none had before. `None` if there are as many as there may be,
+    /// or no names are left.
+    pub(crate) fn push(&mut self, path: Path) -> Option<PathId> {
+        if self.list.len() >= MAX_PATHS {
+            return None;
+        }
+        // What has little room for a path's name, as timestamps do, tells the paths that there are
+        // by the lower bits.
+        let taken = |number: u32| {
+            self.list
+                .ids()
+                .any(|id| usize::from(id.number()) % MAX_PATHS == number as usize % MAX_PATHS)
+        };
+        let number = (self.next..).find(|number| !taken(*number))?;
+        let id = PathId(u16::try_from(number).ok()?);
+        self.next = number + 1;
+        self.list.push(Path { id, ..path });
+        Some(id)
     }
 
-    /// Keeps the paths that are wanted. Numbers change; the caller says which is in use then.
-    pub(crate) fn retain(&mut self, keep: impl FnMut(&Path) -> bool) {
-        self.list.retain(keep);
+    /// The path whose name has these lower bits (see [`low_bits`]).
+    pub(crate) fn by_low_bits(&self, bits: usize) -> Option<PathId> {
+        self.list.ids().find(|id| low_bits(*id) == bits)
+    }
+
+    /// Takes a path out. Its name is not given again.
+    pub(crate) fn remove(&mut self, path: PathId) {
+        self.list.remove(path);
     }
 
     /// Gives memory back that is not used.
@@ -80,30 +110,90 @@ impl Paths {
     }
 }
 
-impl Deref for Paths {
-    type Target = [Path];
+/// The bits of a path's name in which no two paths that exist at the same time agree.
+pub(crate) fn low_bits(path: PathId) -> usize {
+    usize::from(path.number()) % MAX_PATHS
+}
 
-    fn deref(&self) -> &[Path] {
+impl Deref for Paths {
+    type Target = PerPath<Path>;
+
+    fn deref(&self) -> &PerPath<Path> {
         &self.list
     }
 }
 
 impl DerefMut for Paths {
-    fn deref_mut(&mut self) -> &mut [Path] {
+    fn deref_mut(&mut self) -> &mut PerPath<Path> {
         &mut self.list
     }
 }
 
-impl Index<usize> for Paths {
+impl Index<PathId> for Paths {
     type Output = Path;
 
-    fn index(&self, path: usize) -> &Path {
+    #[inline]
+    #[track_caller]
+    fn index(&self, path: PathId) -> &Path {
         &self.list[path]
     }
 }
 
-impl IndexMut<usize> for Paths {
-    fn index_mut(&mut self, path: usize) -> &mut Path {
+impl IndexMut<PathId> for Paths {
+    #[inline]
+    #[track_caller]
+    fn index_mut(&mut self, path: PathId) -> &mut Path {
         &mut self.list[path]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::config::{AssociationConfig, Encapsulation};
+    use crate::time::Instant;
+
+    fn path(host: u8) -> Path {
+        let config = AssociationConfig::default();
+        let address = |host| IpAddr::from([10, 0, 0, host]);
+        Path::new(Instant::ZERO, address(1), address(host), 0, &config.of_path(Encapsulation::Ip))
+    }
+
+    #[test]
+    fn names_are_never_given_twice_and_differ_in_their_low_bits() {
+        let mut paths = Paths::new((0..16).map(path).collect());
+        let first: Vec<u16> = paths.ids().map(PathId::number).collect();
+        assert_eq!(first, (0..16).collect::<Vec<u16>>());
+        assert_eq!(paths.push(path(99)), None, "no more than 16 at a time");
+        let mut given: Vec<PathId> = paths.ids().collect();
+        // The path with the fifth name stays for ever; others come and go.
+        for step in 0..100 {
+            let leaving = paths.ids().filter(|id| *id != PathId(4)).nth(step % 7).unwrap();
+            paths.remove(leaving);
+            if step % 3 == 0 {
+                let leaving = paths.ids().find(|id| *id != PathId(4)).unwrap();
+                paths.remove(leaving);
+                given.extend(paths.push(path(7)));
+            }
+            let id = paths.push(path(8)).unwrap();
+            assert!(!given.contains(&id), "{id} a second time");
+            given.push(id);
+            for id in paths.ids() {
+                assert_eq!(paths.by_low_bits(low_bits(id)), Some(id));
+            }
+        }
+        assert!(paths.has(PathId(4)));
+    }
+
+    #[test]
+    fn there_is_an_end_of_names() {
+        let mut paths = Paths::new(vec![path(1)]);
+        paths.next = u32::from(u16::MAX);
+        assert_eq!(paths.push(path(2)), Some(PathId(u16::MAX)));
+        paths.remove(PathId(u16::MAX));
+        assert_eq!(paths.push(path(3)), None);
+        assert_eq!(paths.len(), 1);
     }
 }

@@ -9,14 +9,14 @@ use std::cmp::Reverse;
 
 use super::nearness;
 use crate::path::Path;
+use crate::per_path::{PathId, PerPath};
 
 /// Chooses among the paths that lead to the peer; `first` is one of the choice.
-pub(crate) fn choose(paths: &mut [Path], first: usize) {
-    let mut order: Vec<usize> =
-        (0..paths.len()).filter(|path| paths[*path].is_verified()).collect();
+pub(crate) fn choose(paths: &mut PerPath<Path>, first: PathId) {
+    let mut order: Vec<PathId> = paths.ids().filter(|path| paths[*path].is_verified()).collect();
     order.sort_by_key(|path| (*path != first, Reverse(nearness(&paths[*path])), *path));
     paths.iter_mut().for_each(|path| path.concurrent = false);
-    let used = |paths: &[Path], candidate: usize| {
+    let used = |paths: &PerPath<Path>, candidate: PathId| {
         let chosen = || paths.iter().filter(|path| path.concurrent);
         (
             chosen().any(|path| path.local == paths[candidate].local),
@@ -37,12 +37,13 @@ mod tests {
 
     use super::*;
     use crate::config::{AssociationConfig, Encapsulation};
+    use crate::path::Paths;
     use crate::time::Instant;
 
     /// Paths between local addresses 10.N.0.1 and remote ones 10.N.0.2; those that are chosen.
-    fn chosen(pairs: &[(u8, u8)], first: usize) -> Vec<(u8, u8)> {
+    fn chosen(pairs: &[(u8, u8)], first: u16) -> Vec<(u8, u8)> {
         let config = AssociationConfig::default();
-        let mut paths: Vec<Path> = pairs
+        let paths: Vec<Path> = pairs
             .iter()
             .map(|(local, remote)| {
                 let local = IpAddr::from([10, *local, 0, 1]);
@@ -50,11 +51,12 @@ mod tests {
                 Path::new(Instant::ZERO, local, remote, 0, &config.of_path(Encapsulation::Ip))
             })
             .collect();
+        let mut paths = Paths::new(paths);
         paths.iter_mut().for_each(Path::activate);
-        choose(&mut paths, first);
+        choose(&mut paths, PathId(first));
         pairs
             .iter()
-            .zip(&paths)
+            .zip(paths.iter())
             .filter(|(_, path)| path.concurrent)
             .map(|(pair, _)| *pair)
             .collect()
@@ -89,9 +91,10 @@ mod tests {
                 &config.of_path(Encapsulation::Ip),
             )
         };
-        let mut paths = [path(2), path(3)];
-        paths[0].activate();
-        choose(&mut paths, 0);
-        assert_eq!(paths.map(|path| path.concurrent), [true, false]);
+        let mut paths = Paths::new(vec![path(2), path(3)]);
+        paths[PathId(0)].activate();
+        choose(&mut paths, PathId(0));
+        let concurrent: Vec<bool> = paths.iter().map(|path| path.concurrent).collect();
+        assert_eq!(concurrent, [true, false]);
     }
 }

@@ -1,6 +1,7 @@
 //! What to do when every path is down (caro 3.3.6, RFC 7829 section 4).
 
 use crate::named::named;
+use crate::per_path::PathId;
 
 /// Where data goes while no path is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -28,23 +29,19 @@ named!(DormantBehaviour {
 });
 
 impl DormantBehaviour {
-    /// The path after `last` timed out too, of `count` paths of which those that are `usable`
-    /// may carry data, and `fewest_errors` knows the best of them after one.
+    /// The path after `last` timed out too. `next_usable` knows the one in turn after a path that may
+    /// carry data, `fewest_errors` the best of them.
     pub(crate) fn path(
         self,
-        last: usize,
-        primary: usize,
-        count: usize,
-        usable: impl Fn(usize) -> bool,
-        fewest_errors: impl Fn(usize) -> Option<usize>,
-    ) -> usize {
+        last: PathId,
+        primary: PathId,
+        next_usable: impl Fn(PathId) -> Option<PathId>,
+        fewest_errors: impl Fn(PathId) -> Option<PathId>,
+    ) -> PathId {
         match self {
             Self::LastDest => last,
             Self::Primary => primary,
-            Self::Hop => (1..=count)
-                .map(|step| (last + step) % count)
-                .find(|path| usable(*path))
-                .unwrap_or(last),
+            Self::Hop => next_usable(last).unwrap_or(last),
             Self::FewestErrors => fewest_errors(last).unwrap_or(last),
         }
     }
@@ -56,15 +53,16 @@ mod tests {
 
     #[test]
     fn each_goes_its_way() {
-        let all = |_: usize| true;
-        let best = |_: usize| Some(2);
-        assert_eq!(DormantBehaviour::LastDest.path(1, 0, 3, all, best), 1);
-        assert_eq!(DormantBehaviour::Primary.path(1, 0, 3, all, best), 0);
-        assert_eq!(DormantBehaviour::Hop.path(1, 0, 4, all, |_| Some(3)), 2);
-        assert_eq!(DormantBehaviour::Hop.path(2, 0, 3, all, best), 0);
-        assert_eq!(DormantBehaviour::Hop.path(0, 0, 3, |path| path != 1, |_| Some(1)), 2);
-        assert_eq!(DormantBehaviour::Hop.path(1, 0, 3, |_| false, best), 1);
-        assert_eq!(DormantBehaviour::FewestErrors.path(1, 0, 3, all, best), 2);
-        assert_eq!(DormantBehaviour::FewestErrors.path(1, 0, 3, all, |_| None), 1);
+        let path = |behaviour: DormantBehaviour, last, next: Option<u16>, best: Option<u16>| {
+            let next = next.map(PathId);
+            let best = best.map(PathId);
+            behaviour.path(PathId(last), PathId(0), |_| next, |_| best).number()
+        };
+        assert_eq!(path(DormantBehaviour::LastDest, 1, Some(2), Some(2)), 1);
+        assert_eq!(path(DormantBehaviour::Primary, 1, Some(2), Some(2)), 0);
+        assert_eq!(path(DormantBehaviour::Hop, 1, Some(2), Some(3)), 2);
+        assert_eq!(path(DormantBehaviour::Hop, 1, None, Some(2)), 1);
+        assert_eq!(path(DormantBehaviour::FewestErrors, 1, Some(0), Some(2)), 2);
+        assert_eq!(path(DormantBehaviour::FewestErrors, 1, Some(0), None), 1);
     }
 }

@@ -26,6 +26,7 @@
 //! informed choice, the path in use promises more): the path in use becomes the primary one.
 
 use super::DormantBehaviour;
+use crate::per_path::PathId;
 
 /// Phase of an association whose paths may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,30 +45,29 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     /// A path that was active has failed, perhaps only potentially.
-    Failed(usize),
+    Failed(PathId),
     /// A path that had failed before, perhaps only potentially, timed out once more.
-    TimedOut(usize),
+    TimedOut(PathId),
     /// A path that had failed answers and is active again.
-    Responds(usize),
+    Responds(PathId),
     /// The primary path's error count exceeds the change-primary threshold.
     GiveUpPrimary,
     /// The user wants this path to be the primary one.
-    SetPrimary(usize),
+    SetPrimary(PathId),
 }
 
 /// What the state machine must know of the paths.
 pub(crate) struct View<'a> {
     pub(crate) dormant: DormantBehaviour,
-    pub(crate) count: usize,
-    pub(crate) is_active: &'a dyn Fn(usize) -> bool,
+    pub(crate) is_active: &'a dyn Fn(PathId) -> bool,
     /// The active path whose turn it is after one, if there is any beside it.
-    pub(crate) alternate: &'a dyn Fn(usize) -> Option<usize>,
+    pub(crate) alternate: &'a dyn Fn(PathId) -> Option<PathId>,
     /// Of the potentially failed paths, the one with the fewest errors after this one had its last.
-    pub(crate) potentially_failed: &'a dyn Fn(usize) -> Option<usize>,
+    pub(crate) potentially_failed: &'a dyn Fn(PathId) -> Option<PathId>,
     /// The same of all that may carry data.
-    pub(crate) fewest_errors: &'a dyn Fn(usize) -> Option<usize>,
-    /// Whether a path may carry data at all, failed or not.
-    pub(crate) is_usable: &'a dyn Fn(usize) -> bool,
+    pub(crate) fewest_errors: &'a dyn Fn(PathId) -> Option<PathId>,
+    /// The one in turn after a path that may carry data at all, failed or not; itself at the last.
+    pub(crate) next_usable: &'a dyn Fn(PathId) -> Option<PathId>,
 }
 
 /// State of the machine.
@@ -75,9 +75,9 @@ pub(crate) struct View<'a> {
 pub(crate) struct Failover {
     pub(crate) phase: Phase,
     /// D_i of the figures.
-    pub(crate) primary: usize,
+    pub(crate) primary: PathId,
     /// The path for new data; D_j of the figures in phase II.
-    pub(crate) in_use: usize,
+    pub(crate) in_use: PathId,
 }
 
 impl Failover {
@@ -124,12 +124,11 @@ impl Failover {
     }
 
     /// The state after `last` timed out, when no path is active.
-    fn without_active_path(self, last: usize, view: &View<'_>) -> Self {
+    fn without_active_path(self, last: PathId, view: &View<'_>) -> Self {
         if let Some(in_use) = (view.potentially_failed)(last) {
             return Self { phase: Phase::PotentiallyFailed, in_use, ..self };
         }
-        let in_use =
-            view.dormant.path(last, self.primary, view.count, view.is_usable, view.fewest_errors);
+        let in_use = view.dormant.path(last, self.primary, view.next_usable, view.fewest_errors);
         Self { phase: Phase::Dormant, in_use, ..self }
     }
 }
@@ -137,61 +136,89 @@ impl Failover {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::per_path::{OfPath, PerPath};
+
+    /// Errors in a row of a path.
+    struct Errors(PathId, u32);
+
+    impl OfPath for Errors {
+        fn id(&self) -> PathId {
+            self.0
+        }
+    }
 
     /// Steps through `inputs` with `count` paths and returns the states, as phase, primary and
     /// path in use. A path has failed with its first error.
-    fn run(
-        count: usize,
-        dormant: DormantBehaviour,
-        inputs: &[Input],
-    ) -> Vec<(Phase, usize, usize)> {
+    fn run(count: u16, dormant: DormantBehaviour, inputs: &[Input]) -> Vec<(Phase, u16, u16)> {
         run_potentially(count, 0, dormant, inputs)
     }
 
     /// The same, but up to `pmr` errors a path has failed only potentially.
     fn run_potentially(
-        count: usize,
+        count: u16,
         pmr: u32,
         dormant: DormantBehaviour,
         inputs: &[Input],
-    ) -> Vec<(Phase, usize, usize)> {
-        let mut errors = vec![0; count];
-        let mut state = Failover { phase: Phase::Primary, primary: 0, in_use: 0 };
+    ) -> Vec<(Phase, u16, u16)> {
+        let mut errors: PerPath<Errors> =
+            (0..count).map(|number| Errors(PathId(number), 0)).collect();
+        let mut state = Failover { phase: Phase::Primary, primary: PathId(0), in_use: PathId(0) };
         let mut states = Vec::new();
         for input in inputs {
             match *input {
-                Input::Failed(path) | Input::TimedOut(path) => errors[path] += 1,
-                Input::Responds(path) => errors[path] = 0,
+                Input::Failed(path) | Input::TimedOut(path) => errors[path].1 += 1,
+                Input::Responds(path) => errors[path].1 = 0,
                 _ => {}
             }
-            let after = |from: usize| (1..=count).map(move |step| (from + step) % count);
-            let alternate = |from| after(from).find(|path| *path != from && errors[*path] == 0);
-            let fewest = |from: usize, most: u32| {
-                after(from).filter(|path| errors[*path] <= most).min_by_key(|path| errors[*path])
+            let after = |from: PathId| errors.in_turn_after(from);
+            let alternate = |from| after(from).find(|path| *path != from && errors[*path].1 == 0);
+            let fewest = |from: PathId, most: u32| {
+                let few = after(from).filter(|path| errors[*path].1 <= most);
+                few.min_by_key(|path| errors[*path].1)
             };
             let view = View {
                 dormant,
-                count,
-                is_active: &|path| errors[path] == 0,
+                is_active: &|path| errors[path].1 == 0,
                 alternate: &alternate,
                 potentially_failed: &|from| fewest(from, pmr),
                 fewest_errors: &|from| fewest(from, u32::MAX),
-                is_usable: &|_| true,
+                next_usable: &|from| after(from).next(),
             };
             state = state.step(*input, &view);
-            states.push((state.phase, state.primary, state.in_use));
+            states.push((state.phase, state.primary.number(), state.in_use.number()));
         }
         states
     }
 
     use DormantBehaviour::{FewestErrors, Hop, LastDest};
-    use Input::{Failed, GiveUpPrimary, Responds, SetPrimary, TimedOut};
+    use Input::GiveUpPrimary;
+
+    #[expect(non_snake_case, reason = "written as the input is")]
+    const fn Failed(path: u16) -> Input {
+        Input::Failed(PathId(path))
+    }
+
+    #[expect(non_snake_case, reason = "written as the input is")]
+    const fn TimedOut(path: u16) -> Input {
+        Input::TimedOut(PathId(path))
+    }
+
+    #[expect(non_snake_case, reason = "written as the input is")]
+    const fn Responds(path: u16) -> Input {
+        Input::Responds(PathId(path))
+    }
+
+    #[expect(non_snake_case, reason = "written as the input is")]
+    const fn SetPrimary(path: u16) -> Input {
+        Input::SetPrimary(PathId(path))
+    }
+
     use Phase::{Alternate, Dormant, Primary};
 
     /// Every transition of the three figures: figure, inputs, and the state after the last one.
     #[test]
     fn transitions_of_the_figures() {
-        type Row<'a> = (&'a str, DormantBehaviour, &'a [Input], (Phase, usize, usize));
+        type Row<'a> = (&'a str, DormantBehaviour, &'a [Input], (Phase, u16, u16));
         let table: &[Row<'_>] = &[
             ("3.1 I to II", Hop, &[Failed(0)], (Alternate, 0, 1)),
             ("3.1 II to II", Hop, &[Failed(0), Failed(1)], (Alternate, 0, 2)),
@@ -248,7 +275,7 @@ mod tests {
     fn other_dormant_behaviours_stay_where_they_are() {
         let all: Vec<Input> =
             [0, 1, 2].map(Failed).into_iter().chain([2, 2, 0].map(TimedOut)).collect();
-        let in_use = |behaviour| -> Vec<usize> {
+        let in_use = |behaviour| -> Vec<u16> {
             run(3, behaviour, &all).iter().map(|(_, _, in_use)| *in_use).collect()
         };
         assert_eq!(in_use(LastDest), [1, 2, 2, 2, 2, 2]);
@@ -264,7 +291,7 @@ mod tests {
     // test: rfc7829 3.2 "the sender MUST choose one destination address in PF state"
     fn data_takes_the_best_of_the_potentially_failed_paths() {
         let all = [Failed(0), Failed(1)];
-        let run = |inputs: &[Input]| -> (Phase, usize, usize) {
+        let run = |inputs: &[Input]| -> (Phase, u16, u16) {
             let inputs: Vec<Input> = all.iter().chain(inputs).copied().collect();
             *run_potentially(2, 2, Hop, &inputs).last().unwrap()
         };
@@ -295,7 +322,7 @@ mod tests {
     // test: rfc7829 4.1 "SHOULD choose the destination in inactive state with the lowest error count"
     fn dormant_data_takes_the_path_with_the_fewest_errors() {
         let inputs = [Failed(0), TimedOut(0), TimedOut(0), Failed(1), TimedOut(1), TimedOut(1)];
-        let in_use: Vec<usize> =
+        let in_use: Vec<u16> =
             run(2, FewestErrors, &inputs).iter().map(|(_, _, in_use)| *in_use).collect();
         assert_eq!(in_use, [1, 1, 1, 1, 1, 0]);
     }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use super::divergence;
 use crate::path::Path;
+use crate::per_path::{PathId, PerPath};
 
 /// Of the paths that are `eligible`, the one with the fewest errors in a row; among equals the most
 /// divergent one from path `last`, which had the last error.
@@ -11,11 +12,12 @@ use crate::path::Path;
 // req: rfc7829 3.2 "SHOULD transmit or retransmit data to this destination"
 // req: rfc7829 4.1 "SHOULD attempt to pick the most divergent source"
 pub(crate) fn fewest_errors(
-    paths: &[Path],
-    last: usize,
+    paths: &PerPath<Path>,
+    last: PathId,
     eligible: impl Fn(&Path) -> bool,
-) -> Option<usize> {
-    (0..paths.len())
+) -> Option<PathId> {
+    // Of several the last one is taken, which is the next in turn.
+    (paths.in_turn_after(last).rev())
         .filter(|path| eligible(&paths[*path]))
         .max_by_key(|path| (Reverse(paths[*path].error_count), divergence(paths, last, *path)))
 }
@@ -26,6 +28,7 @@ mod tests {
 
     use super::*;
     use crate::config::{AssociationConfig, Encapsulation};
+    use crate::path::Paths;
     use crate::time::Instant;
 
     fn path(local: u8, remote: u8, errors: u32) -> Path {
@@ -44,9 +47,10 @@ mod tests {
     fn errors_come_first_and_divergence_next() {
         let best = |errors: [u32; 4], last| {
             let pairs = [(0, 0), (0, 1), (1, 0), (1, 1)];
-            let paths: Vec<Path> =
+            let paths =
                 pairs.iter().zip(errors).map(|((l, r), errors)| path(*l, *r, errors)).collect();
-            fewest_errors(&paths, last, |path| path.error_count < 9)
+            fewest_errors(&Paths::new(paths), PathId(last), |path| path.error_count < 9)
+                .map(PathId::number)
         };
         assert_eq!(best([3, 2, 1, 2], 0), Some(2));
         // Both addresses differ from those of the path that had the last error.

@@ -23,24 +23,23 @@ pub(crate) use retransmission::Windows;
 pub use retransmission::{RetransmissionPolicy, RetransmissionPrecedence};
 
 use crate::path::{Path, address};
+use crate::per_path::{PathId, PerPath};
 
 /// The most divergent other path that may carry data: another remote address before another
 /// local one, both before either (RFC 9260 section 6.4.1), and among equals the next in turn.
-pub(crate) fn alternate(paths: &[Path], from: usize) -> Option<usize> {
-    let count = paths.len();
+pub(crate) fn alternate(paths: &PerPath<Path>, from: PathId) -> Option<PathId> {
     paths.get(from)?;
-    (1..count)
-        .map(|step| (from + step) % count)
-        .filter(|candidate| paths[*candidate].is_active())
+    // Of several the last one is taken, which is the next in turn.
+    (paths.in_turn_after(from).rev())
+        .filter(|candidate| *candidate != from && paths[*candidate].is_active())
         .max_by_key(|candidate| divergence(paths, from, *candidate))
 }
 
 /// How far a path leads away from path `from`; more is greater.
-fn divergence(paths: &[Path], from: usize, candidate: usize) -> impl Ord + use<> {
+fn divergence(paths: &PerPath<Path>, from: PathId, candidate: PathId) -> impl Ord + use<> {
     let (this, other) = (&paths[from], &paths[candidate]);
-    let distance = (from + paths.len() - candidate) % paths.len();
     // req: rfc9260 6.4.1 "SHOULD attempt to pick the most divergent"
-    (other.remote != this.remote, other.local != this.local, nearness(other), distance)
+    (other.remote != this.remote, other.local != this.local, nearness(other))
 }
 
 /// How well the ends of a path fit together: a local address in the remote's network is the

@@ -2,6 +2,7 @@
 
 use crate::named::named;
 use crate::path::Path;
+use crate::per_path::{PathId, PerPath};
 
 /// Choice between paths that have room in their congestion windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -26,15 +27,14 @@ impl PathChoice {
     /// its turn.
     pub(crate) fn path(
         self,
-        last: usize,
-        paths: &[Path],
-        mut may_send: impl FnMut(usize) -> bool,
-    ) -> Option<usize> {
-        // The path that had its turn may be gone, when the peer has other addresses.
-        let last = last.min(paths.len().saturating_sub(1));
-        let mut in_turn = (1..=paths.len()).map(|step| (last + step) % paths.len());
+        last: PathId,
+        paths: &PerPath<Path>,
+        mut may_send: impl FnMut(PathId) -> bool,
+    ) -> Option<PathId> {
+        let mut in_turn = paths.in_turn_after(last);
         match self {
-            Self::WindowInTurn if may_send(last) => Some(last),
+            // The path that had its turn may be gone, when the peer has other addresses.
+            Self::WindowInTurn if paths.has(last) && may_send(last) => Some(last),
             Self::RoundRobin | Self::WindowInTurn => in_turn.find(|path| may_send(*path)),
             Self::LowestRtt => in_turn.filter(|path| may_send(*path)).min_by_key(|path| {
                 paths[*path].rtt.srtt().map_or((true, None), |srtt| (false, Some(srtt)))

@@ -3,6 +3,7 @@
 use super::rtx;
 use crate::named::named;
 use crate::path::Path;
+use crate::per_path::{PathId, PerPath};
 use crate::send::Cause;
 
 /// Where lost chunks are sent again. With one path all are the same.
@@ -56,10 +57,10 @@ impl RetransmissionPolicy {
     pub(crate) fn path(
         self,
         cause: Cause,
-        from: usize,
-        paths: &[Path],
-        windows: impl Fn(usize) -> Windows,
-    ) -> usize {
+        from: PathId,
+        paths: &PerPath<Path>,
+        windows: impl Fn(PathId) -> Windows,
+    ) -> PathId {
         let same = || paths[from].is_active().then_some(from);
         let alternate = || super::alternate(paths, from);
         let path = match (self, cause.is_reported()) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::AckConfig;
+use crate::per_path::PathId;
 use crate::time::Instant;
 
 /// What a packet with DATA chunks did to the receiver.
@@ -24,7 +25,7 @@ pub(crate) struct DataPacket {
 #[derive(Debug)]
 pub(crate) struct Acknowledger {
     /// Path on which data came last, and SACKs go.
-    pub(crate) path: usize,
+    pub(crate) path: PathId,
     delay: Duration,
     frequency: u32,
     /// Packets with data since the last SACK.
@@ -49,7 +50,7 @@ impl Acknowledger {
     /// acknowledgements.
     pub(crate) fn new(config: &AckConfig, counts: bool) -> Self {
         Self {
-            path: 0,
+            path: PathId::FIRST,
             delay: config.sack_delay,
             frequency: config.sack_frequency,
             packets: 0,

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use super::nr_sack::NonRenegable;
 use super::ranges;
+use crate::per_path::{OfPath, PathId, PerPath};
 use crate::send::{Outstanding, PseudoCumack, SlotState};
 use crate::time::Instant;
 
 /// What one path learns from an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathAck {
+    pub(crate) path: PathId,
     /// Bytes newly acknowledged, chunk headers included.
     pub(crate) bytes: usize,
     /// Of them, those that were held to be lost and not sent again.
@@ -59,7 +61,14 @@ pub(crate) struct AckSummary {
     pub(crate) retransmitted_at: Option<Instant>,
     /// TSNs that were acknowledged before and no longer are.
     pub(crate) reneged: Vec<u64>,
-    pub(crate) paths: Vec<PathAck>,
+    pub(crate) paths: PerPath<PathAck>,
+}
+
+impl OfPath for PathAck {
+    #[inline]
+    fn id(&self) -> PathId {
+        self.path
+    }
 }
 
 impl AckSummary {
@@ -135,7 +144,7 @@ impl Acknowledged {
         reported: Reported<B, N>,
         out: &mut Outstanding,
         summary: &mut AckSummary,
-        mut timed: impl FnMut(usize, u64) -> Option<Duration>,
+        mut timed: impl FnMut(PathId, u64) -> Option<Duration>,
         mut freed: impl FnMut(Freed),
     ) -> Result<(), AckError>
     where
@@ -171,14 +180,15 @@ impl Acknowledged {
         summary.retransmitted_at = None;
         summary.reneged.clear();
         summary.paths.clear();
-        summary.paths.reserve_exact(out.paths());
-        summary.paths.extend(
-            (0..out.paths())
-                .map(|path| PathAck { flight_before: out.flight(path), ..PathAck::default() }),
-        );
+        summary.paths.reserve_for(out.flights().len());
+        summary.paths.extend(out.flights().map(|(path, flight_before)| PathAck {
+            path,
+            flight_before,
+            ..PathAck::default()
+        }));
         if summary.split {
-            for (path, ack) in summary.paths.iter_mut().enumerate() {
-                ack.pseudo_cumack = out.pseudo_cumack(path);
+            for ack in summary.paths.iter_mut() {
+                ack.pseudo_cumack = out.pseudo_cumack(ack.path);
             }
         }
 
@@ -231,7 +241,7 @@ impl Acknowledged {
         reported_to: u64,
         out: &mut Outstanding,
         summary: &mut AckSummary,
-        timed: &mut impl FnMut(usize, u64) -> Option<Duration>,
+        timed: &mut impl FnMut(PathId, u64) -> Option<Duration>,
     ) {
         if self.ranges.is_empty() && self.scratch.is_empty() {
             return;
@@ -313,7 +323,7 @@ fn newly(
     tsn: u64,
     out: &mut Outstanding,
     summary: &mut AckSummary,
-    timed: &mut impl FnMut(usize, u64) -> Option<Duration>,
+    timed: &mut impl FnMut(PathId, u64) -> Option<Duration>,
 ) {
     note(tsn, out, summary, timed);
     out.gap_ack(tsn);
@@ -324,7 +334,7 @@ fn note(
     tsn: u64,
     out: &Outstanding,
     summary: &mut AckSummary,
-    timed: &mut impl FnMut(usize, u64) -> Option<Duration>,
+    timed: &mut impl FnMut(PathId, u64) -> Option<Duration>,
 ) {
     let Some(slot) = out.get(tsn) else { return };
     if slot.state.is_acked() {
@@ -332,8 +342,7 @@ fn note(
     }
     // A chunk that arrived after all says nothing about the path that it waited for.
     let known = (slot.state == SlotState::Lost).then(|| out.retransmission(tsn)).flatten();
-    let index = usize::from(known.map_or(slot.path, |known| known.from));
-    let Some(ack) = summary.paths.get_mut(index) else { return };
+    let path = known.map_or(slot.path, |known| known.from);
     summary.highest_packet = summary.highest_packet.max(Some(slot.packet));
     summary.lowest_packet = Some(summary.lowest_packet.map_or(slot.packet, |p| p.min(slot.packet)));
     summary.highest_tsn = summary.highest_tsn.max(Some(tsn));
@@ -341,6 +350,8 @@ fn note(
         let retransmitted_at = out.retransmission(tsn).and_then(|_| out.sent_at(tsn));
         summary.retransmitted_at = summary.retransmitted_at.max(retransmitted_at);
     }
+    // The path may be gone that carried it.
+    let Some(ack) = summary.paths.get_mut(path) else { return };
     ack.highest_packet = ack.highest_packet.max(Some(slot.packet));
     ack.lowest_tsn = if ack.chunks == 0 { tsn } else { ack.lowest_tsn.min(tsn) };
     ack.highest_tsn = ack.highest_tsn.max(tsn);
@@ -350,13 +361,13 @@ fn note(
         ack.bytes_held_lost += slot.size();
     }
     ack.chunks += 1;
-    ack.large |= slot.large && slot.state == SlotState::InFlight;
+    ack.large |= slot.large() && slot.state == SlotState::InFlight;
     // req: rfc9260 8.2 "SHOULD clear the error counter of the destination"
-    ack.proven |= !slot.ambiguous;
-    ack.alive |= !slot.ambiguous || slot.state == SlotState::InFlight;
+    ack.proven |= !slot.ambiguous();
+    ack.alive |= !slot.ambiguous() || slot.state == SlotState::InFlight;
     if slot.state == SlotState::InFlight && !ack.earliest {
-        ack.earliest = out.earliest(index) == Some(tsn);
+        ack.earliest = out.earliest(path) == Some(tsn);
     }
     // req: rfc9260 6.3.1 "RTT measurements MUST NOT be made using"
-    ack.rtt = timed(index, tsn).or(ack.rtt);
+    ack.rtt = timed(path, tsn).or(ack.rtt);
 }

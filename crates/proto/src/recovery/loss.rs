@@ -5,6 +5,7 @@ use super::{RecoveryConfig, mfr, split_fast_retransmit};
 use crate::marks::mark;
 use crate::named::named;
 use crate::options::words;
+use crate::per_path::PathId;
 use crate::revision::Revision;
 use crate::send::Outstanding;
 
@@ -44,7 +45,7 @@ pub(crate) fn detect(
     revision: Revision,
     summary: &AckSummary,
     ever: &Acknowledged,
-    in_recovery: impl Fn(usize) -> bool,
+    in_recovery: impl Fn(PathId) -> bool,
     out: &mut Outstanding,
     lost: &mut Vec<u64>,
 ) {
@@ -56,7 +57,7 @@ pub(crate) fn detect(
     }
     let (highest, highest_tsn) =
         (summary.highest_packet.unwrap_or(0), summary.highest_tsn.unwrap_or(0));
-    for path in 0..summary.paths.len() {
+    for path in summary.paths.ids() {
         let report = split_fast_retransmit::report(summary, path);
         // req: rfc9260 7.2.4 "Miss indications SHOULD follow the Highest TSN"
         let (limit, tsn_limit) = match report {

@@ -16,6 +16,7 @@ mod split_fast_retransmit;
 pub use config::RecoveryConfig;
 pub use loss::LossDetection;
 
+use crate::per_path::PathId;
 use crate::send::Outstanding;
 
 /// Where the fast recovery of a path ends.
@@ -30,7 +31,7 @@ pub(crate) enum RecoveryExit {
 
 impl RecoveryExit {
     /// Whether it is reached on a path.
-    pub(crate) fn is_reached(self, path: usize, out: &Outstanding) -> bool {
+    pub(crate) fn is_reached(self, path: PathId, out: &Outstanding) -> bool {
         match self {
             Self::Tsn(tsn) => out.base() > tsn,
             Self::Packet(number) => {

@@ -69,12 +69,13 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::per_path::PathId;
     use crate::send::Fragment;
 
     /// Chunks of 10 bytes with the TSNs from 1, all acknowledged by gap ack blocks.
     fn acked(count: u64) -> Outstanding {
         let mut out = Outstanding::new(1);
-        out.set_paths(1);
+        out.add_path(PathId::FIRST);
         for tsn in 1..=count {
             let fragment = Fragment {
                 stream: 0,
@@ -84,7 +85,7 @@ mod tests {
                 context: 0,
                 payload: Bytes::from_static(&[7; 10]),
             };
-            out.push(crate::time::Instant::ZERO, fragment, 0, tsn, false);
+            out.push(crate::time::Instant::ZERO, fragment, PathId::FIRST, tsn, false);
             out.gap_ack(tsn);
         }
         out

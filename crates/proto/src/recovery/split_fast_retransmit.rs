@@ -14,6 +14,7 @@
 //! one path.
 
 use super::ack::AckSummary;
+use crate::per_path::PathId;
 
 /// Missing reports of an acknowledgement for the chunks in flight on one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub(super) struct Report {
 }
 
 /// What `summary` reports of a path; `None` if it newly acknowledges nothing there.
-pub(super) fn report(summary: &AckSummary, path: usize) -> Option<Report> {
+pub(super) fn report(summary: &AckSummary, path: PathId) -> Option<Report> {
     let ack = &summary.paths[path];
     let packet = ack.highest_packet?;
     let only_path = summary.paths.iter().filter(|ack| ack.chunks > 0).count() == 1;
@@ -43,6 +44,16 @@ mod tests {
     use super::*;
     use crate::recovery::ack::PathAck;
 
+    fn summary(paths: [PathAck; 2], covered_packets: u8) -> AckSummary {
+        let number = |(number, ack): (u16, PathAck)| PathAck { path: PathId(number), ..ack };
+        let paths = (0..).zip(paths).map(number).collect();
+        AckSummary { paths, covered_packets, ..AckSummary::default() }
+    }
+
+    fn report(summary: &AckSummary, path: u16) -> Option<Report> {
+        super::report(summary, PathId(path))
+    }
+
     fn acked(lowest_tsn: u64, highest_tsn: u64, highest_packet: u64) -> PathAck {
         let chunks = (highest_tsn - lowest_tsn + 1) as u32;
         let highest_packet = Some(highest_packet);
@@ -51,27 +62,18 @@ mod tests {
 
     #[test]
     fn a_path_without_news_has_no_report() {
-        let paths = vec![acked(7, 9, 4), PathAck::default()];
-        let summary = AckSummary { paths, ..AckSummary::default() };
+        let summary = summary([acked(7, 9, 4), PathAck::default()], 0);
         let expected = Report { packet: 4, tsn: 9, extra: 0, extra_below: 7 };
         assert_eq!((report(&summary, 0), report(&summary, 1)), (Some(expected), None));
     }
 
     #[test]
     fn packets_count_if_all_came_by_one_path() {
-        let one = AckSummary {
-            paths: vec![acked(7, 9, 4), PathAck::default()],
-            covered_packets: 2,
-            ..AckSummary::default()
-        };
+        let one = summary([acked(7, 9, 4), PathAck::default()], 2);
         assert_eq!(report(&one, 0).map(|report| report.extra), Some(1));
-        let claims = AckSummary {
-            paths: vec![acked(7, 7, 4), PathAck::default()],
-            covered_packets: 3,
-            ..AckSummary::default()
-        };
+        let claims = summary([acked(7, 7, 4), PathAck::default()], 3);
         assert_eq!(report(&claims, 0).map(|report| report.extra), Some(0), "one came");
-        let mixed = AckSummary { paths: vec![acked(7, 9, 4), acked(3, 3, 1)], ..one };
+        let mixed = summary([acked(7, 9, 4), acked(3, 3, 1)], 2);
         for path in [0, 1] {
             assert_eq!(report(&mixed, path).map(|report| report.extra), Some(0));
         }

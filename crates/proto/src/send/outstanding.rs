@@ -19,6 +19,7 @@ use bytes::Bytes;
 
 use super::packets::SentPackets;
 use super::{Cause, Fragment};
+use crate::per_path::{OfPath, PathId, PerPath};
 use crate::time::Instant;
 use crate::tsn;
 
@@ -57,20 +58,54 @@ pub(crate) struct Slot {
     pub(crate) flags: DataFlags,
     pub(crate) state: SlotState,
     /// Path that carried it last; of a lost chunk the one that it waits for.
-    pub(crate) path: u8,
+    pub(crate) path: PathId,
     pub(crate) missing_reports: u8,
+    past: Past,
+}
+
+/// What is known of a chunk beside its state, a bit each, since slots fit into a cache line.
+#[derive(Clone, Copy, Debug, Default)]
+struct Past(u8);
+
+impl Past {
     /// It was lost by missing reports once.
-    pub(crate) fast_retransmitted: bool,
+    const FAST_RETRANSMITTED: u8 = 1;
     /// It was sent on more than one path, so that an acknowledgement does not tell which of
     /// them works.
-    pub(crate) ambiguous: bool,
+    const AMBIGUOUS: u8 = 1 << 1;
     /// Its packet was larger than the base MTU, so that its loss may have to do with size.
-    pub(crate) large: bool,
+    const LARGE: u8 = 1 << 2;
     /// It waits in the list of chunks that missing reports do not count for.
-    held: bool,
+    const HELD: u8 = 1 << 3;
+    /// Its packet is another path's than the one that it stands with, and so is the packet's number.
+    const ELSEWHERE: u8 = 1 << 4;
+
+    fn has(self, what: u8) -> bool {
+        self.0 & what != 0
+    }
+
+    fn set(&mut self, what: u8, on: bool) {
+        self.0 = if on { self.0 | what } else { self.0 & !what };
+    }
 }
 
 impl Slot {
+    /// It was lost by missing reports once.
+    pub(crate) fn fast_retransmitted(&self) -> bool {
+        self.past.has(Past::FAST_RETRANSMITTED)
+    }
+
+    /// It was sent on more than one path, so that an acknowledgement does not tell which of
+    /// them works.
+    pub(crate) fn ambiguous(&self) -> bool {
+        self.past.has(Past::AMBIGUOUS)
+    }
+
+    /// Its packet was larger than the base MTU, so that its loss may have to do with size.
+    pub(crate) fn large(&self) -> bool {
+        self.past.has(Past::LARGE)
+    }
+
     /// Bytes on the wire: header, payload and padding.
     // req: rfc9260 7.2 "including the padding, SHOULD be used"
     pub(crate) fn size(&self) -> usize {
@@ -91,7 +126,8 @@ struct List {
 
 /// What is in flight on one path and what waits to be retransmitted on it.
 #[derive(Debug, Default)]
-pub(crate) struct Flight {
+struct Flight {
+    path: PathId,
     /// Bytes in flight.
     bytes: usize,
     /// User bytes that are kept, acknowledged or not, and were on this path last or wait for it.
@@ -105,13 +141,20 @@ pub(crate) struct Flight {
     packets: SentPackets,
 }
 
+impl OfPath for Flight {
+    #[inline]
+    fn id(&self) -> PathId {
+        self.path
+    }
+}
+
 /// All outstanding chunks of an association.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     slots: VecDeque<Slot>,
     /// TSN of the first slot.
     base: u64,
-    flights: Vec<Flight>,
+    flights: PerPath<Flight>,
     /// Payload bytes that the peer has not acknowledged in any form and that are in flight.
     payload_in_flight: usize,
     /// Payload bytes that the slots hold, and of them those that the peer has acknowledged.
@@ -132,7 +175,7 @@ pub(crate) struct Retransmission {
     /// what is above it tells about the retransmission (caro 2.4.3).
     pub(crate) recover: Option<u64>,
     /// Path that carried it when it was last held to be lost, and when it had left then.
-    pub(crate) from: u8,
+    pub(crate) from: PathId,
     sent: Option<Instant>,
     /// It was sent more than once.
     again: bool,
@@ -145,7 +188,7 @@ impl Outstanding {
         Self {
             slots: VecDeque::new(),
             base: first_tsn,
-            flights: Vec::new(),
+            flights: PerPath::default(),
             payload_in_flight: 0,
             held: 0,
             held_acked: 0,
@@ -155,18 +198,32 @@ impl Outstanding {
         }
     }
 
-    /// Makes room for the flights of `count` paths. There are fewer only if nothing is outstanding.
-    pub(crate) fn set_paths(&mut self, count: usize) {
-        self.flights.truncate(count);
-        self.flights.reserve_exact(count.saturating_sub(self.flights.len()));
-        while self.flights.len() < count {
-            self.flights.push(Flight::default());
-        }
+    /// There may be something in flight on this path, too.
+    pub(crate) fn add_path(&mut self, path: PathId) {
+        self.flights.reserve_for(self.flights.len() + 1);
+        self.flights.push(Flight { path, ..Flight::default() });
     }
 
-    /// How many paths there is room for.
-    pub(crate) fn paths(&self) -> usize {
-        self.flights.len()
+    /// A path has gone on which nothing is in flight. What waits for it waits for path `to`, and what
+    /// it carried and is acknowledged stands with that one until it is freed.
+    pub(crate) fn remove_path(&mut self, gone: PathId, to: PathId) {
+        self.redirect_lost(gone, to);
+        let mut held = 0;
+        for slot in self.slots.iter_mut().filter(|slot| slot.path == gone) {
+            debug_assert!(slot.state.is_acked(), "{:?} on a path that goes", slot.state);
+            held += slot.payload.len();
+            slot.path = to;
+            slot.past.set(Past::ELSEWHERE | Past::AMBIGUOUS, true);
+        }
+        if held > 0 {
+            self.move_held(held, gone, to);
+        }
+        self.flights.remove(gone);
+    }
+
+    /// The paths, and the bytes in flight on each.
+    pub(crate) fn flights(&self) -> impl ExactSizeIterator<Item = (PathId, usize)> + '_ {
+        self.flights.iter().map(|flight| (flight.path, flight.bytes))
     }
 
     /// The lowest TSN that is not cumulatively acknowledged.
@@ -192,7 +249,7 @@ impl Outstanding {
     }
 
     /// Bytes in flight on a path, chunk headers included.
-    pub(crate) fn flight(&self, path: usize) -> usize {
+    pub(crate) fn flight(&self, path: PathId) -> usize {
         self.flights[path].bytes
     }
 
@@ -235,12 +292,12 @@ impl Outstanding {
         tsn::unwrap(self.base, link)
     }
 
-    fn link_back(&mut self, path: usize, held: bool, tsn: u64) {
+    fn link_back(&mut self, path: PathId, held: bool, tsn: u64) {
         let list = self.list(path, held);
         let previous = list.ends;
         list.ends = Some((previous.map_or(tsn, |(head, _)| head), tsn));
         let slot = self.slot(tsn);
-        slot.held = held;
+        slot.past.set(Past::HELD, held);
         slot.next = tsn as u32;
         slot.prev = previous.map_or(tsn, |(_, tail)| tail) as u32;
         if let Some((_, tail)) = previous {
@@ -248,12 +305,12 @@ impl Outstanding {
         }
     }
 
-    fn link_front(&mut self, path: usize, held: bool, tsn: u64) {
+    fn link_front(&mut self, path: PathId, held: bool, tsn: u64) {
         let list = self.list(path, held);
         let following = list.ends;
         list.ends = Some((tsn, following.map_or(tsn, |(_, tail)| tail)));
         let slot = self.slot(tsn);
-        slot.held = held;
+        slot.past.set(Past::HELD, held);
         slot.prev = tsn as u32;
         slot.next = following.map_or(tsn, |(head, _)| head) as u32;
         if let Some((head, _)) = following {
@@ -261,14 +318,14 @@ impl Outstanding {
         }
     }
 
-    fn list(&mut self, path: usize, held: bool) -> &mut List {
+    fn list(&mut self, path: PathId, held: bool) -> &mut List {
         let flight = &mut self.flights[path];
         if held { &mut flight.uncounted } else { &mut flight.order }
     }
 
     fn unlink(&mut self, tsn: u64) {
         let slot = self.slot(tsn);
-        let (path, held, prev, next) = (usize::from(slot.path), slot.held, slot.prev, slot.next);
+        let (path, held, prev, next) = (slot.path, slot.past.has(Past::HELD), slot.prev, slot.next);
         let this = tsn as u32;
         let before = (prev != this).then(|| self.absolute(prev));
         let after = (next != this).then(|| self.absolute(next));
@@ -292,7 +349,7 @@ impl Outstanding {
     fn take_off(&mut self, tsn: u64) {
         self.unlink(tsn);
         let slot = self.slot(tsn);
-        let (path, size, payload) = (usize::from(slot.path), slot.size(), slot.payload.len());
+        let (path, size, payload) = (slot.path, slot.size(), slot.payload.len());
         let packet = slot.packet;
         let flight = &mut self.flights[path];
         flight.bytes -= size;
@@ -302,7 +359,7 @@ impl Outstanding {
 
     fn put_on(&mut self, at: Instant, tsn: u64) {
         let slot = self.slot(tsn);
-        let (path, size, payload) = (usize::from(slot.path), slot.size(), slot.payload.len());
+        let (path, size, payload) = (slot.path, slot.size(), slot.payload.len());
         let packet = slot.packet;
         let flight = &mut self.flights[path];
         flight.bytes += size;
@@ -315,7 +372,7 @@ impl Outstanding {
         &mut self,
         now: Instant,
         fragment: Fragment,
-        path: usize,
+        path: PathId,
         packet: u64,
         large: bool,
     ) -> u64 {
@@ -340,19 +397,16 @@ impl Outstanding {
             ssn: fragment.ssn,
             flags: fragment.flags,
             state: SlotState::InFlight,
-            path: path as u8,
+            path,
             missing_reports: 0,
-            fast_retransmitted: false,
-            ambiguous: false,
-            large,
-            held: false,
+            past: Past(if large { Past::LARGE } else { 0 }),
         });
         self.link_back(path, false, tsn);
         tsn
     }
 
     /// The chunk that waits longest to be retransmitted on a path.
-    pub(crate) fn first_lost(&self, path: usize) -> Option<u64> {
+    pub(crate) fn first_lost(&self, path: PathId) -> Option<u64> {
         self.flights[path].lost.first().copied()
     }
 
@@ -362,20 +416,21 @@ impl Outstanding {
         &mut self,
         now: Instant,
         tsn: u64,
-        path: usize,
+        path: PathId,
         packet: u64,
         counted: bool,
         large: bool,
     ) {
         let slot = self.slot(tsn);
-        let (waited_on, length) = (usize::from(slot.path), slot.payload.len());
+        let (waited_on, length) = (slot.path, slot.payload.len());
         // A lost slot's path is the one that it waits for; the one before it stands behind
         // `ambiguous`, which `lose` set.
         debug_assert_eq!(slot.state, SlotState::Lost);
         slot.state = SlotState::InFlight;
-        slot.path = path as u8;
+        slot.path = path;
         slot.packet = packet;
-        slot.large = large;
+        slot.past.set(Past::LARGE, large);
+        slot.past.set(Past::ELSEWHERE, false);
         slot.missing_reports = 0;
         let held = !counted;
         self.retransmissions.entry(tsn).or_default().again = true;
@@ -387,7 +442,7 @@ impl Outstanding {
     }
 
     /// A chunk in flight is held to be lost and will go out again on path `to`.
-    pub(crate) fn lose(&mut self, tsn: u64, cause: Cause, to: usize) {
+    pub(crate) fn lose(&mut self, tsn: u64, cause: Cause, to: PathId) {
         let sent = self.sent_at(tsn);
         self.take_off(tsn);
         let highest = self.next_tsn() - 1;
@@ -399,30 +454,34 @@ impl Outstanding {
         }
         let slot = self.slot(tsn);
         slot.state = SlotState::Lost;
-        slot.fast_retransmitted |= cause.is_reported();
-        slot.ambiguous |= usize::from(slot.path) != to;
-        slot.path = to as u8;
+        if cause.is_reported() {
+            slot.past.set(Past::FAST_RETRANSMITTED, true);
+        }
+        if slot.path != to {
+            slot.past.set(Past::AMBIGUOUS, true);
+        }
+        slot.path = to;
         let length = slot.payload.len();
-        self.move_held(length, usize::from(from), to);
+        self.move_held(length, from, to);
         self.flights[to].lost.insert(tsn);
         self.lost += 1;
     }
 
-    fn move_held(&mut self, length: usize, from: usize, to: usize) {
+    fn move_held(&mut self, length: usize, from: PathId, to: PathId) {
         self.flights[from].held -= length;
         self.flights[to].held += length;
     }
 
     /// Chunks that wait to be retransmitted on `from` will go out on `to`.
-    pub(crate) fn redirect_lost(&mut self, from: usize, to: usize) {
+    pub(crate) fn redirect_lost(&mut self, from: PathId, to: PathId) {
         if from == to {
             return;
         }
         let lost = std::mem::take(&mut self.flights[from].lost);
         for tsn in &lost {
             let slot = self.slot(*tsn);
-            slot.path = to as u8;
-            slot.ambiguous = true;
+            slot.path = to;
+            slot.past.set(Past::AMBIGUOUS, true);
             let length = slot.payload.len();
             self.move_held(length, from, to);
         }
@@ -433,8 +492,11 @@ impl Outstanding {
     /// placeholder.
     pub(crate) fn gap_ack(&mut self, tsn: u64) {
         self.leave(tsn);
-        self.retransmissions.remove(&tsn);
+        let known = self.retransmissions.remove(&tsn);
         let slot = self.slot(tsn);
+        if slot.state == SlotState::Lost && known.is_some_and(|known| known.from != slot.path) {
+            slot.past.set(Past::ELSEWHERE, true);
+        }
         if !slot.state.is_acked() {
             slot.state = SlotState::Acked;
             self.held_acked += self.slot(tsn).payload.len();
@@ -449,7 +511,7 @@ impl Outstanding {
             return 0;
         }
         slot.state = SlotState::NrAcked;
-        let (length, path) = (std::mem::take(&mut slot.payload).len(), usize::from(slot.path));
+        let (length, path) = (std::mem::take(&mut slot.payload).len(), slot.path);
         self.flights[path].held -= length;
         self.held -= length;
         self.held_acked -= length;
@@ -461,7 +523,7 @@ impl Outstanding {
         match slot.state {
             SlotState::InFlight => self.take_off(tsn),
             SlotState::Lost => {
-                let path = usize::from(slot.path);
+                let path = slot.path;
                 self.flights[path].lost.remove(&tsn);
                 self.lost -= 1;
             }
@@ -470,13 +532,22 @@ impl Outstanding {
     }
 
     /// The peer no longer acknowledges a chunk that it did acknowledge by a gap ack block
-    /// (it reneged): the chunk is in flight again, as the oldest one.
+    /// (it reneged): the chunk is in flight again, as the oldest one. If the path that it stands with
+    /// did not carry it, it waits for its retransmission there: among the packets of that path it has
+    /// no place.
     pub(crate) fn renege(&mut self, now: Instant, tsn: u64) {
         let slot = self.slot(tsn);
-        if slot.state == SlotState::Acked {
-            slot.state = SlotState::InFlight;
-            let (path, length) = (usize::from(slot.path), slot.payload.len());
-            self.held_acked -= length;
+        if slot.state != SlotState::Acked {
+            return;
+        }
+        let (path, length) = (slot.path, slot.payload.len());
+        let elsewhere = slot.past.has(Past::ELSEWHERE);
+        slot.state = if elsewhere { SlotState::Lost } else { SlotState::InFlight };
+        self.held_acked -= length;
+        if elsewhere {
+            self.flights[path].lost.insert(tsn);
+            self.lost += 1;
+        } else {
             self.link_front(path, false, tsn);
             self.put_on(now, tsn);
         }
@@ -485,17 +556,17 @@ impl Outstanding {
     /// When the packet left that carried a chunk in flight last.
     pub(crate) fn sent_at(&self, tsn: u64) -> Option<Instant> {
         let slot = self.get(tsn).filter(|slot| slot.state == SlotState::InFlight)?;
-        self.flights[usize::from(slot.path)].packets.sent_at(slot.packet)
+        self.flights[slot.path].packets.sent_at(slot.packet)
     }
 
     /// Packets in flight on a path.
     #[cfg(any(test, fuzzing))]
-    pub(crate) fn packets(&self, path: usize) -> usize {
+    pub(crate) fn packets(&self, path: PathId) -> usize {
         self.flights[path].packets.len()
     }
 
     /// Number of the packet in flight on a path that left first, and when.
-    pub(crate) fn oldest_packet(&self, path: usize) -> Option<(u64, Instant)> {
+    pub(crate) fn oldest_packet(&self, path: PathId) -> Option<(u64, Instant)> {
         self.flights[path].packets.oldest()
     }
 
@@ -526,7 +597,7 @@ impl Outstanding {
         let slot = self.slots.pop_front();
         if let Some(slot) = &slot {
             self.held -= slot.payload.len();
-            self.flights[usize::from(slot.path)].held -= slot.payload.len();
+            self.flights[slot.path].held -= slot.payload.len();
             if slot.state == SlotState::Acked {
                 self.held_acked -= slot.payload.len();
             }
@@ -547,7 +618,7 @@ impl Outstanding {
 
     /// The chunk in flight on a path that was sent first, of those that missing reports count
     /// for.
-    pub(crate) fn oldest_counted(&self, path: usize) -> Option<u64> {
+    pub(crate) fn oldest_counted(&self, path: PathId) -> Option<u64> {
         self.flights[path].order.ends.map(|(head, _)| head)
     }
 
@@ -558,13 +629,13 @@ impl Outstanding {
     }
 
     /// The earliest outstanding chunk on a path, which its timer stands for.
-    pub(crate) fn earliest(&self, path: usize) -> Option<u64> {
+    pub(crate) fn earliest(&self, path: PathId) -> Option<u64> {
         let flight = &self.flights[path];
         flight.uncounted.ends.or(flight.order.ends).map(|(head, _)| head)
     }
 
     /// Whether a path has chunks in flight.
-    pub(crate) fn in_flight(&self, path: usize) -> bool {
+    pub(crate) fn in_flight(&self, path: PathId) -> bool {
         self.flights[path].bytes > 0
     }
 
@@ -581,6 +652,9 @@ impl Outstanding {
 mod tests {
     use super::*;
 
+    const A: PathId = PathId(0);
+    const B: PathId = PathId(1);
+
     fn fragment(len: usize) -> Fragment {
         Fragment {
             stream: 0,
@@ -594,15 +668,15 @@ mod tests {
 
     fn filled(first: u64, count: u64) -> Outstanding {
         let mut ring = Outstanding::new(first);
-        ring.set_paths(2);
+        [A, B].into_iter().for_each(|path| ring.add_path(path));
         for i in 0..count {
-            let tsn = ring.push(Instant::ZERO, fragment(100), 0, i, false);
+            let tsn = ring.push(Instant::ZERO, fragment(100), A, i, false);
             assert_eq!(tsn, first + i);
         }
         ring
     }
 
-    fn order(ring: &Outstanding, path: usize) -> Vec<u64> {
+    fn order(ring: &Outstanding, path: PathId) -> Vec<u64> {
         let mut out = Vec::new();
         let mut at = ring.oldest_counted(path);
         while let Some(tsn) = at {
@@ -616,53 +690,88 @@ mod tests {
     fn order_survives_loss_and_ack_across_the_wrap() {
         let first = (1u64 << 33) - 3;
         let mut ring = filled(first, 6);
-        assert_eq!(ring.flight(0), 6 * 116);
+        assert_eq!(ring.flight(A), 6 * 116);
         ring.gap_ack(first + 4);
-        ring.lose(first + 1, Cause::MissingReports, 1);
-        assert_eq!(order(&ring, 0), [first, first + 2, first + 3, first + 5]);
-        assert_eq!(ring.first_lost(1), Some(first + 1));
-        assert_eq!((ring.flight(0), ring.flight(1)), (4 * 116, 0));
-        ring.retransmitted(Instant::ZERO, first + 1, 1, 9, true, false);
-        assert_eq!(order(&ring, 1), [first + 1]);
-        assert!(ring.get(first + 1).unwrap().ambiguous);
+        ring.lose(first + 1, Cause::MissingReports, B);
+        assert_eq!(order(&ring, A), [first, first + 2, first + 3, first + 5]);
+        assert_eq!(ring.first_lost(B), Some(first + 1));
+        assert_eq!((ring.flight(A), ring.flight(B)), (4 * 116, 0));
+        ring.retransmitted(Instant::ZERO, first + 1, B, 9, true, false);
+        assert_eq!(order(&ring, B), [first + 1]);
+        assert!(ring.get(first + 1).unwrap().ambiguous());
         ring.renege(Instant::ZERO, first + 4);
-        assert_eq!(order(&ring, 0), [first + 4, first, first + 2, first + 3, first + 5]);
+        assert_eq!(order(&ring, A), [first + 4, first, first + 2, first + 3, first + 5]);
         for expected in first..first + 6 {
             assert_eq!(ring.base(), expected);
             ring.pop().unwrap();
         }
         assert!(ring.pop().is_none());
-        assert_eq!((ring.flight(0), ring.flight(1), ring.payload_in_flight()), (0, 0, 0));
+        assert_eq!((ring.flight(A), ring.flight(B), ring.payload_in_flight()), (0, 0, 0));
         assert_eq!(ring.next_tsn(), first + 6);
     }
 
     #[test]
     fn held_chunks_are_not_counted_but_timed() {
         let mut ring = filled(10, 3);
-        ring.lose(10, Cause::MissingReports, 0);
+        ring.lose(10, Cause::MissingReports, A);
         assert_eq!(ring.lost_chunks(), 1);
-        ring.retransmitted(Instant::ZERO, 10, 0, 9, false, false);
-        assert_eq!(order(&ring, 0), [11, 12]);
-        assert_eq!(ring.earliest(0), Some(10));
+        ring.retransmitted(Instant::ZERO, 10, A, 9, false, false);
+        assert_eq!(order(&ring, A), [11, 12]);
+        assert_eq!(ring.earliest(A), Some(10));
         ring.gap_ack(11);
         ring.gap_ack(12);
-        assert_eq!(ring.flight(0), 116);
-        assert!(ring.in_flight(0));
+        assert_eq!(ring.flight(A), 116);
+        assert!(ring.in_flight(A));
         ring.gap_ack(10);
-        assert!(!ring.in_flight(0));
-        assert_eq!(ring.earliest(0), None);
+        assert!(!ring.in_flight(A));
+        assert_eq!(ring.earliest(A), None);
     }
 
     #[test]
     fn lost_chunks_can_be_redirected() {
         let mut ring = filled(10, 3);
         for tsn in 10..13 {
-            ring.lose(tsn, Cause::Timeout, 0);
+            ring.lose(tsn, Cause::Timeout, A);
         }
-        ring.redirect_lost(0, 1);
-        assert_eq!((ring.first_lost(0), ring.first_lost(1)), (None, Some(10)));
+        ring.redirect_lost(A, B);
+        assert_eq!((ring.first_lost(A), ring.first_lost(B)), (None, Some(10)));
         ring.pop();
-        assert_eq!(ring.first_lost(1), Some(11));
+        assert_eq!(ring.first_lost(B), Some(11));
         assert_eq!(ring.lost_chunks(), 2);
+    }
+
+    #[test]
+    fn what_a_path_carried_stands_with_another_one_when_it_goes() {
+        let mut ring = filled(10, 3);
+        let tsn = ring.push(Instant::ZERO, fragment(100), B, 1_000_000, false);
+        ring.push(Instant::ZERO, fragment(100), B, 1_000_001, false);
+        ring.lose(tsn + 1, Cause::Timeout, B);
+        ring.gap_ack(tsn);
+        ring.remove_path(B, A);
+        ring.check_invariants().unwrap();
+        assert_eq!((ring.held_on(A), ring.first_lost(A)), (500, Some(tsn + 1)));
+        // The peer takes its word back: the packet's number is none of this path's.
+        ring.renege(Instant::ZERO, tsn);
+        ring.check_invariants().unwrap();
+        assert_eq!((ring.first_lost(A), ring.packets(A)), (Some(tsn), 3));
+        ring.retransmitted(Instant::ZERO, tsn, A, 4, true, false);
+        ring.gap_ack(tsn);
+        ring.renege(Instant::ZERO, tsn);
+        assert_eq!(ring.oldest_counted(A), Some(tsn), "this time the path carried it");
+        ring.check_invariants().unwrap();
+        while ring.pop().is_some() {}
+        assert_eq!((ring.held(), ring.held_on(A), ring.lost_chunks()), (0, 0, 0));
+    }
+
+    /// With concurrent multipath transfer paths number their packets each for itself.
+    #[test]
+    fn what_waited_for_another_path_and_is_taken_back_costs_no_memory() {
+        let mut ring = filled(10, 1);
+        let tsn = ring.push(Instant::ZERO, fragment(100), B, 1 << 40, false);
+        ring.lose(tsn, Cause::Timeout, A);
+        ring.gap_ack(tsn);
+        ring.renege(Instant::ZERO, tsn);
+        assert_eq!((ring.first_lost(A), ring.packets(A)), (Some(tsn), 1));
+        ring.check_invariants().unwrap();
     }
 }

@@ -9,11 +9,17 @@ use bytes::Bytes;
 
 use super::outstanding::{Outstanding, SlotState};
 use super::{Cause, Fragment, Slot};
+use crate::per_path::PathId;
 use crate::time::Instant;
 
 const PATHS: usize = 3;
 /// Chunks that the model, which searches linearly, holds at the most.
 const MAX_CHUNKS: usize = 128;
+
+/// The model counts paths as they are.
+fn name(path: usize) -> PathId {
+    PathId(path as u16)
+}
 
 /// A chunk of the model.
 #[derive(Clone, Debug)]
@@ -29,6 +35,8 @@ struct Entry {
     /// Path and list that it was lost from, and whether it was sent more than once.
     lost_from: (usize, bool),
     again: bool,
+    /// Another path carried it than the one that it stands with.
+    elsewhere: bool,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +82,7 @@ pub fn check(bytes: &[u8]) {
     let Some(before_wrap) = input.next() else { return };
     let first = (1u64 << 33) - before_wrap as u64;
     let mut ring = Outstanding::new(first);
-    ring.set_paths(PATHS);
+    (0..PATHS).for_each(|path| ring.add_path(name(path)));
     let mut model = Model::default();
     let mut packet = 0;
     while step(&mut input, &mut ring, &mut model, &mut packet).is_some() {
@@ -105,7 +113,7 @@ fn step(
             if let Some(tsn) = pick(model, SlotState::InFlight) {
                 let to = operation / 9 % PATHS;
                 let cause = if operation > 127 { Cause::MissingReports } else { Cause::Timeout };
-                ring.lose(tsn, cause, to);
+                ring.lose(tsn, cause, name(to));
                 let held = model.held.iter().any(|list| list.contains(&tsn));
                 model.take_off(tsn);
                 let entry = model.entry(tsn);
@@ -115,13 +123,13 @@ fn step(
             }
         }
         3 => {
-            if let Some(tsn) = ring.first_lost(path) {
+            if let Some(tsn) = ring.first_lost(name(path)) {
                 let to = operation / 9 % PATHS;
                 let counted = operation > 127 || !model.entry(tsn).fast_retransmitted;
-                ring.retransmitted(Instant::ZERO, tsn, to, *packet, counted, false);
+                ring.retransmitted(Instant::ZERO, tsn, name(to), *packet, counted, false);
                 let entry = model.entry(tsn);
                 (entry.state, entry.path, entry.missing_reports) = (SlotState::InFlight, to, 0);
-                (entry.packet, entry.again) = (*packet, true);
+                (entry.packet, entry.again, entry.elsewhere) = (*packet, true, false);
                 let held = !counted;
                 let lists = if held { &mut model.held } else { &mut model.order };
                 lists[to].push(tsn);
@@ -132,7 +140,10 @@ fn step(
             if let Some(tsn) = tsn.or_else(|| pick(model, SlotState::Lost)) {
                 ring.gap_ack(tsn);
                 model.take_off(tsn);
-                model.entry(tsn).state = SlotState::Acked;
+                let entry = model.entry(tsn);
+                entry.elsewhere |=
+                    entry.state == SlotState::Lost && entry.lost_from.0 != entry.path;
+                entry.state = SlotState::Acked;
             }
         }
         5 => pop(ring, model),
@@ -147,14 +158,18 @@ fn step(
             } else if let Some(tsn) = acked {
                 ring.renege(Instant::ZERO, tsn);
                 let entry = model.entry(tsn);
-                entry.state = SlotState::InFlight;
                 let path = entry.path;
-                model.order[path].insert(0, tsn);
+                if entry.elsewhere {
+                    entry.state = SlotState::Lost;
+                } else {
+                    entry.state = SlotState::InFlight;
+                    model.order[path].insert(0, tsn);
+                }
             }
         }
         7 => {
             let to = operation / 9 % PATHS;
-            ring.redirect_lost(path, to);
+            ring.redirect_lost(name(path), name(to));
             for entry in &mut model.entries {
                 if entry.state == SlotState::Lost && entry.path == path {
                     entry.path = to;
@@ -188,7 +203,7 @@ fn push(ring: &mut Outstanding, model: &mut Model, path: usize, len: usize, pack
         context: 0,
         payload: Bytes::from(vec![0; payload]),
     };
-    let tsn = ring.push(Instant::ZERO, fragment, path, packet, false);
+    let tsn = ring.push(Instant::ZERO, fragment, name(path), packet, false);
     model.order[path].push(tsn);
     model.entries.push(Entry {
         tsn,
@@ -201,10 +216,15 @@ fn push(ring: &mut Outstanding, model: &mut Model, path: usize, len: usize, pack
         packet,
         lost_from: (path, false),
         again: false,
+        elsewhere: false,
     });
 }
 
 fn take_back(ring: &mut Outstanding, model: &mut Model, tsn: u64) {
+    if model.entry(tsn).elsewhere {
+        assert!(!ring.take_back(Instant::ZERO, tsn), "it was acknowledged since");
+        return;
+    }
     assert!(ring.take_back(Instant::ZERO, tsn));
     assert!(!ring.take_back(Instant::ZERO, tsn), "it is in flight");
     let entry = model.entry(tsn);
@@ -249,19 +269,22 @@ fn compare(first: u64, ring: &Outstanding, model: &Model) {
     assert_eq!(ring.lost_chunks(), lost().count());
     for entry in &model.entries {
         let slot: &Slot = ring.get(entry.tsn).expect("a slot for every chunk");
-        assert_eq!((slot.state, usize::from(slot.path)), (entry.state, entry.path));
+        assert_eq!((slot.state, slot.path), (entry.state, name(entry.path)));
     }
     for path in 0..PATHS {
         let flight: usize = in_flight().filter(|e| e.path == path).map(|e| e.size).sum();
-        assert_eq!(ring.flight(path), flight);
-        assert_eq!(ring.in_flight(path), flight > 0);
+        assert_eq!(ring.flight(name(path)), flight);
+        assert_eq!(ring.in_flight(name(path)), flight > 0);
         let packets: BTreeSet<u64> =
             in_flight().filter(|e| e.path == path).map(|e| e.packet).collect();
-        assert_eq!(ring.packets(path), packets.len());
-        assert_eq!(ring.oldest_packet(path).map(|(oldest, _)| oldest), packets.first().copied());
-        assert_eq!(ring.first_lost(path), lost().find(|e| e.path == path).map(|e| e.tsn));
+        assert_eq!(ring.packets(name(path)), packets.len());
+        assert_eq!(
+            ring.oldest_packet(name(path)).map(|(oldest, _)| oldest),
+            packets.first().copied()
+        );
+        assert_eq!(ring.first_lost(name(path)), lost().find(|e| e.path == path).map(|e| e.tsn));
         let mut order = Vec::new();
-        let mut at = ring.oldest_counted(path);
+        let mut at = ring.oldest_counted(name(path));
         while let Some(tsn) = at {
             order.push(tsn);
             assert!(order.len() <= model.entries.len(), "a list that ends nowhere");
@@ -269,7 +292,7 @@ fn compare(first: u64, ring: &Outstanding, model: &Model) {
         }
         assert_eq!(order, model.order[path], "order of sending on path {path}");
         let earliest = model.held[path].first().or(model.order[path].first());
-        assert_eq!(ring.earliest(path), earliest.copied());
+        assert_eq!(ring.earliest(name(path)), earliest.copied());
     }
 }
 

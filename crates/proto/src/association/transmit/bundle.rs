@@ -5,6 +5,7 @@ use anabranch_wire::{HEADER_LEN, NrSack, PacketWriter, Sack, Tsn};
 use super::Association;
 use crate::features::Features;
 use crate::marks::mark;
+use crate::per_path::PathId;
 use crate::send::{Budget, Carrier, DataTurn};
 use crate::time::Instant;
 
@@ -15,7 +16,7 @@ impl Association {
     pub(super) fn send_data(
         &mut self,
         now: Instant,
-        path: usize,
+        path: PathId,
         max_segments: usize,
         buf: &mut Vec<u8>,
     ) -> (usize, bool) {
@@ -33,8 +34,7 @@ impl Association {
             // req: rfc9260 6 "Control chunks MUST come before DATA chunks"
             // req: rfc9260 6.10 "MUST place control chunks first in the"
             self.write_control(path, &mut packet);
-            if !self.outbox.chunks.is_empty()
-                && self.outbox.chunks.iter().any(|(p, _)| *p as usize == path)
+            if !self.outbox.chunks.is_empty() && self.outbox.chunks.iter().any(|(p, _)| *p == path)
             {
                 // What did not fit comes in the next packet, before any data.
                 if packet.is_empty() {
@@ -123,7 +123,7 @@ impl Association {
     /// Whether an acknowledgement belongs into a packet, because it is due or can travel with
     /// data.
     // req: rfc9260 6.1 "sender SHOULD create a SACK chunk and bundle it"
-    fn sack_wanted(&mut self, path: usize, with_data: bool) -> bool {
+    fn sack_wanted(&mut self, path: PathId, with_data: bool) -> bool {
         let wanted = self.acknowledger.due() || (with_data && self.acknowledger.pending());
         wanted
             && path == self.acknowledger.path

@@ -5,6 +5,7 @@ use anabranch_wire::{Causes, Chunk, Error, PacketWriter, kind};
 use super::Association;
 use crate::association::Control;
 use crate::association::state::{Echo, State};
+use crate::per_path::PathId;
 use crate::time::Instant;
 
 /// Largest packet for a handshake chunk that is larger than the path MTU is known to be.
@@ -15,10 +16,10 @@ impl Association {
     pub(super) fn send_control(
         &mut self,
         now: Instant,
-        path: usize,
+        path: PathId,
         max_segments: usize,
         buf: &mut Vec<u8>,
-    ) -> (usize, usize, bool) {
+    ) -> (PathId, usize, bool) {
         let Some((_, control)) = self.outbox.chunks.front() else { return (path, 0, false) };
         if !control.stands_alone() && !matches!(control, Control::CookieEcho) {
             let (first, fragmentable) = self.send_data(now, path, max_segments, buf);
@@ -70,16 +71,15 @@ impl Association {
     }
 
     /// Control chunks for this path, as many as fit; those that stand alone wait.
-    pub(super) fn write_control(&mut self, path: usize, packet: &mut PacketWriter<'_>) {
+    pub(super) fn write_control(&mut self, path: PathId, packet: &mut PacketWriter<'_>) {
         let cumulative = self.cumulative();
         // A chunk that must be the first one is moved there.
-        let first =
-            self.outbox.chunks.iter().position(|(p, c)| usize::from(*p) == path && c.goes_first());
+        let first = self.outbox.chunks.iter().position(|(p, c)| *p == path && c.goes_first());
         if let Some(chunk) = first.and_then(|at| self.outbox.chunks.remove(at)) {
             self.outbox.chunks.push_front(chunk);
         }
         while let Some((target, control)) = self.outbox.chunks.front() {
-            if usize::from(*target) != path
+            if *target != path
                 || control.stands_alone()
                 || matches!(control, Control::CookieEcho)
                 || control.write(cumulative, packet).is_err()

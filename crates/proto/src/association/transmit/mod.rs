@@ -14,17 +14,18 @@ pub(super) use self::probe::HEARTBEAT_LEN;
 
 use super::Association;
 use crate::endpoint::Transmit;
+use crate::per_path::PathId;
 use crate::time::Instant;
 
 /// What has its turn to be sent.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
-    Control(usize),
+    Control(PathId),
     /// A UDP port that a path's packets come from is challenged.
     Challenge,
-    Heartbeat(usize),
-    MtuProbe(usize, u16),
-    Data(usize),
+    Heartbeat(PathId),
+    MtuProbe(PathId, u16),
+    Data(PathId),
 }
 
 impl Association {
@@ -108,7 +109,7 @@ impl Association {
     /// The one place that says what leaves next. It changes nothing.
     fn next_turn(&self, now: Instant) -> Option<Turn> {
         if let Some((path, _)) = self.outbox.chunks.front() {
-            return Some(Turn::Control(usize::from(*path)));
+            return Some(Turn::Control(*path));
         }
         // req: rfc9260 5.1 "any other packets to the peer"
         if !self.is_established() {
@@ -138,12 +139,12 @@ impl Association {
 
     /// A heartbeat or a probe of the MTU that is due.
     fn next_probe(&self, now: Instant) -> Option<Turn> {
-        self.paths.iter().enumerate().find_map(|(index, path)| {
+        self.paths.iter().find_map(|path| {
             if path.heartbeat.is_due(now) {
-                return Some(Turn::Heartbeat(index));
+                return Some(Turn::Heartbeat(path.id));
             }
             let size = path.mtu.next_probe().filter(|_| path.is_active())?;
-            Some(Turn::MtuProbe(index, size))
+            Some(Turn::MtuProbe(path.id, size))
         })
     }
 

@@ -4,13 +4,19 @@ use anabranch_wire::{Chunk, HEADER_LEN, Heartbeat, PacketWriter};
 
 use super::Association;
 use crate::path::HeartbeatInfo;
+use crate::per_path::PathId;
 use crate::time::Instant;
 
 /// Bytes of a HEARTBEAT of this side.
 pub(in crate::association) const HEARTBEAT_LEN: usize = 4 + 4 + HeartbeatInfo::LEN;
 
 impl Association {
-    pub(super) fn send_heartbeat(&mut self, now: Instant, path: usize, buf: &mut Vec<u8>) -> usize {
+    pub(super) fn send_heartbeat(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        buf: &mut Vec<u8>,
+    ) -> usize {
         let info = self.next_heartbeat(now, path);
         self.write_heartbeat(info, HEADER_LEN + HEARTBEAT_LEN, buf)
     }
@@ -19,7 +25,7 @@ impl Association {
     pub(super) fn send_mtu_probe(
         &mut self,
         now: Instant,
-        path: usize,
+        path: PathId,
         size: u16,
         buf: &mut Vec<u8>,
     ) -> usize {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Outstanding, Slot, SlotState};
+use super::{Outstanding, Past, Slot, SlotState};
 
 impl Outstanding {
     /// Recomputes from the slots everything that is kept beside them.
@@ -13,17 +13,18 @@ impl Outstanding {
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let mut payload = 0;
         let mut lost_chunks = 0;
-        for (path, flight) in self.flights.iter().enumerate() {
+        for flight in self.flights.iter() {
+            let path = flight.path;
             let (mut bytes, mut held) = (0, 0);
             let mut in_flight = BTreeSet::new();
             let mut lost = BTreeSet::new();
             for (offset, slot) in self.slots.iter().enumerate() {
                 let tsn = self.base + offset as u64;
-                if usize::from(slot.path) == path {
+                if slot.path == path {
                     held += slot.payload.len();
                 }
                 match slot.state {
-                    _ if usize::from(slot.path) != path => {}
+                    _ if slot.path != path => {}
                     SlotState::InFlight => {
                         bytes += slot.size();
                         payload += slot.payload.len();
@@ -54,7 +55,7 @@ impl Outstanding {
                 let mut at = list.ends.map(|(head, _)| head);
                 while let Some(tsn) = at {
                     let slot = self.get(tsn).ok_or_else(|| format!("TSN {tsn} linked and gone"))?;
-                    if slot.held != held || !linked.insert(tsn) {
+                    if slot.past.has(Past::HELD) != held || !linked.insert(tsn) {
                         return Err(format!("path {path}: TSN {tsn} is in a wrong list or twice"));
                     }
                     at = self.sent_after(tsn);

@@ -1,27 +1,30 @@
 //! A verdict is withdrawn: a chunk that was held to be lost and has not left again is in flight as it
 //! was before.
 
-use super::{Outstanding, SlotState};
+use super::{Outstanding, Past, SlotState};
+use crate::per_path::PathId;
 use crate::time::Instant;
 
 impl Outstanding {
     /// Puts a chunk that waits for its retransmission back to where it was, at its place in the order
-    /// of sending. `false` if it does not wait.
+    /// of sending. `false` if it does not wait, or the path is gone that carried it.
     pub(crate) fn take_back(&mut self, now: Instant, tsn: u64) -> bool {
         let Some(known) = self.retransmission(tsn) else { return false };
         if self.get(tsn).is_none_or(|slot| slot.state != SlotState::Lost) {
             return false;
         }
-        let path = usize::from(known.from);
+        let path = known.from;
+        if !self.flights.has(path) {
+            return false;
+        }
         let slot = self.slot(tsn);
         slot.state = SlotState::InFlight;
         slot.missing_reports = 0;
         if !known.again {
             // Its loss was the first that was held against it.
-            slot.fast_retransmitted = false;
-            slot.ambiguous = false;
+            slot.past.set(Past::FAST_RETRANSMITTED | Past::AMBIGUOUS, false);
         }
-        let (waited_on, length) = (usize::from(slot.path), slot.payload.len());
+        let (waited_on, length) = (slot.path, slot.payload.len());
         slot.path = known.from;
         if !known.again {
             self.retransmissions.remove(&tsn);
@@ -35,8 +38,8 @@ impl Outstanding {
     }
 
     /// What was lost left before most of what is in flight: its place is near the front.
-    fn link_by_packet(&mut self, path: usize, tsn: u64) {
-        let (held, packet) = (self.slot(tsn).held, self.slot(tsn).packet);
+    fn link_by_packet(&mut self, path: PathId, tsn: u64) {
+        let (held, packet) = (self.slot(tsn).past.has(Past::HELD), self.slot(tsn).packet);
         let mut before = None;
         let mut at = self.list(path, held).ends.map(|(head, _)| head);
         while let Some(other) = at.filter(|other| self.slot(*other).packet < packet) {

@@ -6,6 +6,7 @@ use super::{Cause, Sender};
 use crate::congestion::{Acked, Coupled};
 use crate::marks::mark;
 use crate::path::Paths;
+use crate::per_path::PathId;
 use crate::recovery::ack::{AckError, Freed, Reported};
 use crate::revision::Revision;
 use crate::time::Instant;
@@ -91,7 +92,7 @@ impl Sender {
     }
 
     /// What the acknowledgement at hand proves of a path.
-    pub(crate) fn proof(&self, path: usize) -> Proof {
+    pub(crate) fn proof(&self, path: PathId) -> Proof {
         let ack = &self.summary.paths[path];
         Proof { carried: ack.proven, carried_last: ack.alive }
     }
@@ -101,8 +102,9 @@ impl Sender {
     pub(crate) fn recover(&mut self, now: Instant, paths: &mut Paths) {
         self.detect_losses(now, paths);
         // RFC 9260 section 6.2.1 D v.
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            lane.recovery_exit.take_if(|exit| exit.is_reached(index, &self.outstanding));
+        for lane in self.lanes.iter_mut() {
+            let path = lane.path;
+            lane.recovery_exit.take_if(|exit| exit.is_reached(path, &self.outstanding));
         }
         self.restart_timers(now, paths);
         if self.window.is_probed() {
@@ -114,14 +116,15 @@ impl Sender {
     // req: rfc9260 7.2.4 "MUST be applied first"
     // req: rfc9260 7.2.1 "SHOULD update its cwnd (or cwnds) apportioned"
     fn grow_windows(&mut self, now: Instant, paths: &mut Paths) {
-        let coupling = self.view_paths(paths, |sender, index| {
-            let (at, flight) = sender.lanes[index].flight_before;
+        let coupling = self.view_paths(paths, |sender, path| {
+            let (at, flight) = sender.lanes[path].flight_before;
             let flight = if at == now { flight } else { 0 };
-            flight.max(sender.summary.paths[index].flight_before)
+            flight.max(sender.summary.paths[path].flight_before)
         });
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            let path = &mut paths[index];
-            let ack = &self.summary.paths[index];
+        for (place, lane) in self.lanes.iter_mut().enumerate() {
+            let id = lane.path;
+            let path = &mut paths[id];
+            let ack = &self.summary.paths[id];
             if let Some(rtt) = ack.rtt {
                 path.rtt.on_measurement(rtt);
                 lane.congestion.tell(|c| c.on_rtt(rtt));
@@ -142,7 +145,7 @@ impl Sender {
             let acked = Acked {
                 bytes: ack.bytes,
                 flight_before: lane.flight_before.1.max(flight_before),
-                all: !self.outstanding.in_flight(index),
+                all: !self.outstanding.in_flight(id),
                 cumulative_advanced: if self.summary.split {
                     ack.pseudo_cumack_advanced
                 } else {
@@ -151,9 +154,9 @@ impl Sender {
                 // The acknowledgement that reaches the exit point ends it, and counts.
                 in_fast_recovery: lane
                     .recovery_exit
-                    .is_some_and(|exit| !exit.is_reached(index, &self.outstanding)),
+                    .is_some_and(|exit| !exit.is_reached(id, &self.outstanding)),
             };
-            let coupled = Coupled::new(coupling, &self.views, index);
+            let coupled = Coupled::new(coupling, &self.views, place);
             lane.congestion.tell(|c| c.on_acked(&acked, &coupled));
             if ack.large {
                 path.mtu.on_full_size_acked();
@@ -177,7 +180,7 @@ impl Sender {
             return;
         }
         let active = paths.active();
-        for path in 0..self.lanes.len() {
+        for path in self.lanes.ids_now() {
             if self.in_flight(path) {
                 self.lose_flight(path, Cause::WindowOpened, active, paths);
             }

@@ -23,7 +23,7 @@ impl Sender {
     /// The buffer without room for the next chunk, if a path has room for it.
     fn held_back(&self, now: Instant, paths: &Paths) -> Held {
         let mut shares = None;
-        for path in 0..paths.len() {
+        for path in paths.ids() {
             if self.carries_new(path, paths) && self.has_room(now, path) {
                 let full = self.full_shares(path, paths);
                 shares = Some(full);

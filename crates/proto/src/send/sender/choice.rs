@@ -6,6 +6,7 @@
 use super::Sender;
 use crate::marks::mark;
 use crate::path::Paths;
+use crate::per_path::PathId;
 use crate::policy::{PathChoice, RetransmissionPolicy};
 use crate::send::Held;
 use crate::time::Instant;
@@ -13,7 +14,7 @@ use crate::time::Instant;
 impl Sender {
     /// The path on which a packet of new data may leave: the one in use, or with concurrent multipath
     /// transfer one of those that have room.
-    pub(crate) fn path_for_new(&self, now: Instant, paths: &Paths) -> Option<usize> {
+    pub(crate) fn path_for_new(&self, now: Instant, paths: &Paths) -> Option<PathId> {
         let path = match self.config.concurrent() {
             None => paths.active(),
             Some(_) if self.queue.is_empty() => return None,
@@ -49,12 +50,12 @@ impl Sender {
 
     /// Whether new data may take a path, if it has room there. While no path is active the one in use
     /// may have failed.
-    pub(super) fn carries_new(&self, path: usize, paths: &Paths) -> bool {
+    pub(super) fn carries_new(&self, path: PathId, paths: &Paths) -> bool {
         path == paths.active() || (self.config.multipath.is_on() && paths[path].is_concurrent())
     }
 
     /// Whether one of several paths has room for new data, and its share of the buffers is not full.
-    fn has_room_of_its_own(&self, now: Instant, path: usize, paths: &Paths) -> bool {
+    fn has_room_of_its_own(&self, now: Instant, path: PathId, paths: &Paths) -> bool {
         self.carries_new(path, paths)
             && self.has_room(now, path)
             && !self.full_shares(path, paths).any()
@@ -63,7 +64,7 @@ impl Sender {
     /// The buffers that are split between the paths, and of which one more packet on a path would
     /// take more than the equal share: of the peer's window what is in flight, of the send buffer
     /// what the path carried last and has to be kept.
-    pub(super) fn full_shares(&self, path: usize, paths: &Paths) -> Held {
+    pub(super) fn full_shares(&self, path: PathId, paths: &Paths) -> Held {
         let count = paths.iter().filter(|path| path.is_concurrent()).count();
         let splits = self.config.concurrent().is_some_and(|multipath| multipath.buffer_split);
         if !splits || count < 2 {
@@ -85,7 +86,7 @@ impl Sender {
 
     /// Numbers the next packet on a path. With concurrent multipath transfer each path counts for
     /// itself, because what leaves on another one says nothing about loss on this one.
-    pub(crate) fn packet_number(&self, path: usize) -> u64 {
+    pub(crate) fn packet_number(&self, path: PathId) -> u64 {
         match self.config.concurrent() {
             Some(_) => self.lanes[path].next_packet,
             None => self.next_packet,
@@ -97,17 +98,17 @@ impl Sender {
         if self.config.paths.retransmission != RetransmissionPolicy::RtxAsap {
             return;
         }
-        let room = |path: usize| {
+        let room = |path: PathId| {
             paths[path].is_concurrent()
                 && self.outstanding.flight(path) < self.lanes[path].congestion.cwnd()
         };
-        let waiting = (0..paths.len()).find(|path| {
+        let waiting = paths.ids().find(|path| {
             let at_once = self.lanes[*path].retransmit_at_once;
             self.outstanding.first_lost(*path).is_some() && !at_once && !room(*path)
         });
         let Some(from) = waiting else { return };
-        let free = (0..paths.len())
-            .find(|path| self.outstanding.first_lost(*path).is_none() && room(*path));
+        let free =
+            paths.ids().find(|path| self.outstanding.first_lost(*path).is_none() && room(*path));
         if let Some(to) = free {
             mark!(RtxAsapMoved);
             self.redirect(from, to);

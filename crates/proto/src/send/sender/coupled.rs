@@ -3,23 +3,30 @@
 use super::Sender;
 use crate::congestion::{Coupling, PathView};
 use crate::path::Path;
+use crate::per_path::{PathId, PerPath};
 
 impl Sender {
+    /// Where a path's view stands among [`views`](Self::views).
+    pub(super) fn place(&self, path: PathId) -> usize {
+        self.lanes.place(path).unwrap_or(usize::MAX)
+    }
+
     /// Writes down how all paths are, with so many bytes in flight on each, unless the paths do not
     /// depend on each other.
     pub(super) fn view_paths(
         &mut self,
-        paths: &[Path],
-        flight: impl Fn(&Self, usize) -> usize,
+        paths: &PerPath<Path>,
+        flight: impl Fn(&Self, PathId) -> usize,
     ) -> Coupling {
         let coupling = self.config.concurrent().map_or(Coupling::Uncoupled, |m| m.coupling);
         if coupling != Coupling::Uncoupled {
             let mut views = std::mem::take(&mut self.views);
             views.clear();
-            views.extend(self.lanes.iter().zip(paths).enumerate().map(|(index, (lane, path))| {
+            views.extend(self.lanes.iter().map(|lane| {
+                let path = &paths[lane.path];
                 let congestion = &lane.congestion;
                 PathView {
-                    window: congestion.cwnd().min(flight(self, index)),
+                    window: congestion.cwnd().min(flight(self, lane.path)),
                     ssthresh: congestion.ssthresh(),
                     pmdcs: path.pmdcs(),
                     rtt: path.rtt.expected(),
@@ -34,14 +41,14 @@ impl Sender {
     /// The same for a loss on path `lossy`, whose whole window is at stake.
     pub(super) fn view_paths_at_loss(
         &mut self,
-        lossy: usize,
-        paths: &[Path],
-        flight: impl Fn(&Self, usize) -> usize,
+        lossy: PathId,
+        paths: &PerPath<Path>,
+        flight: impl Fn(&Self, PathId) -> usize,
     ) -> Coupling {
         self.view_paths(
             paths,
-            |sender, index| {
-                if index == lossy { usize::MAX } else { flight(sender, index) }
+            |sender, path| {
+                if path == lossy { usize::MAX } else { flight(sender, path) }
             },
         )
     }

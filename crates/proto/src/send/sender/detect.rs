@@ -4,6 +4,7 @@ use super::{Cause, Sender};
 use crate::congestion::{Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
+use crate::per_path::PathId;
 use crate::recovery::{RecoveryExit, loss};
 use crate::revision::Revision;
 use crate::send::SlotState;
@@ -41,7 +42,7 @@ impl Sender {
         if slot.state != SlotState::InFlight {
             return;
         }
-        let from = usize::from(slot.path);
+        let from = slot.path;
         let packet = slot.packet;
         let retransmitted = self.outstanding.retransmission(tsn).is_some();
         if retransmitted {
@@ -73,7 +74,7 @@ impl Sender {
     /// A path lost something: its window is lowered, once for all that was in flight.
     // RFC 9260 section 7.2.4, step 2.
     // req: rfc9260 7.2.4 "SHOULD NOT change for any destinations due"
-    fn begin_recovery(&mut self, from: usize, highest: u64, paths: &Paths) {
+    fn begin_recovery(&mut self, from: PathId, highest: u64, paths: &Paths) {
         let number = self.packet_number(from);
         self.lanes[from].recovery_exit = Some(if self.config.multipath.is_on() {
             RecoveryExit::Packet(number)
@@ -84,7 +85,7 @@ impl Sender {
         let coupling = self.view_paths_at_loss(from, paths, |sender, path| {
             sender.summary.paths[path].flight_before
         });
-        let coupled = Coupled::new(coupling, &self.views, from);
+        let coupled = Coupled::new(coupling, &self.views, self.place(from));
         self.lanes[from].congestion.tell(|c| c.on_lost(Loss::Reported, &coupled));
         self.counts.fast_recoveries += 1;
         mark!(FastRecovery);

@@ -6,6 +6,7 @@ use super::Sender;
 use super::rules::MAX_OUTSTANDING;
 use crate::marks::mark;
 use crate::path::{Path, Paths};
+use crate::per_path::PathId;
 use crate::recovery::mfr;
 use crate::time::Instant;
 
@@ -25,7 +26,7 @@ pub(crate) struct Budget {
 /// The packet that is being filled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carrier {
-    pub(crate) path: usize,
+    pub(crate) path: PathId,
     /// Its number, which loss detection knows it by.
     pub(crate) number: u64,
 }
@@ -39,7 +40,7 @@ impl Carrier {
 
 impl Sender {
     /// Whether the next retransmission is larger than a packet of `limit` bytes.
-    pub(crate) fn is_oversized(&self, path: usize, limit: usize) -> bool {
+    pub(crate) fn is_oversized(&self, path: PathId, limit: usize) -> bool {
         self.outstanding
             .first_lost(path)
             .and_then(|tsn| self.outstanding.get(tsn))
@@ -117,11 +118,11 @@ impl Sender {
         }
         let length = slot.payload.len();
         let is_earliest = self.outstanding.earliest(path).is_none_or(|earliest| tsn < earliest);
-        let counted = mfr::counts_again(&self.config.recovery, slot.fast_retransmitted);
+        let counted = mfr::counts_again(&self.config.recovery, slot.fast_retransmitted());
         let large = Carrier::is_large(&paths[path], packet);
         self.outstanding.retransmitted(now, tsn, path, number, counted, large);
         self.window.take(length);
-        for other in &mut self.lanes {
+        for other in self.lanes.iter_mut() {
             // req: rfc9260 6.3.1 "RTT measurements SHOULD only be made using a"
             other.timed = other.timed.filter(|(timed, _)| *timed < tsn);
         }
@@ -254,7 +255,7 @@ impl Sender {
 
     /// A call of [`write_new_data`](Self::write_new_data) and its like is over, and its packets
     /// leave.
-    pub(crate) fn end_batch(&mut self, path: usize, budget: &Budget) {
+    pub(crate) fn end_batch(&mut self, path: PathId, budget: &Budget) {
         if budget.bytes == 0 {
             return;
         }

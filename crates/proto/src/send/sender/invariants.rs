@@ -19,14 +19,18 @@ impl Sender {
             return Err("the user was not told of expired messages".into());
         }
         let (mut timers, mut paced) = (0, false);
-        for (index, (lane, path)) in self.lanes.iter().zip(paths.iter()).enumerate() {
-            if lane.congestion.cwnd() < path.pmdcs() {
-                return Err(format!("path {index}: cwnd is below one PMDCS"));
+        for (lane, path) in self.lanes.iter().zip(paths.iter()) {
+            let id = path.id;
+            if lane.path != id {
+                return Err(format!("lane of path {} beside path {id}", lane.path));
             }
-            if self.outstanding.in_flight(index) != lane.t3.is_some() {
+            if lane.congestion.cwnd() < path.pmdcs() {
+                return Err(format!("path {id}: cwnd is below one PMDCS"));
+            }
+            if self.outstanding.in_flight(id) != lane.t3.is_some() {
                 return Err(format!(
-                    "path {index}: {} bytes in flight, T3-rtx {:?}",
-                    self.outstanding.flight(index),
+                    "path {id}: {} bytes in flight, T3-rtx {:?}",
+                    self.outstanding.flight(id),
                     lane.t3
                 ));
             }

@@ -2,6 +2,7 @@
 
 use crate::congestion::{BurstControl, Controller, NewPath};
 use crate::path::{Path, Setup};
+use crate::per_path::{OfPath, PathId};
 use crate::recovery::RecoveryExit;
 use crate::send::Pacer;
 use crate::time::Instant;
@@ -51,6 +52,7 @@ impl Congestion {
 /// The sender's state of one path: its congestion window, its timer, and how it recovers.
 #[derive(Debug)]
 pub(super) struct Lane {
+    pub(super) path: PathId,
     pub(super) congestion: Congestion,
     pub(super) pacer: Option<Pacer>,
     /// Pacing holds data back until then.
@@ -89,6 +91,13 @@ fn pacer(burst: BurstControl) -> Option<Pacer> {
     }
 }
 
+impl OfPath for Lane {
+    #[inline]
+    fn id(&self) -> PathId {
+        self.path
+    }
+}
+
 impl Lane {
     // req: rfc9260 7.2 "sender MUST keep a set of the control"
     pub(super) fn new(now: Instant, path: &Path, setup: &Setup<'_>) -> Self {
@@ -99,6 +108,7 @@ impl Lane {
             ipv6: path.remote.is_ipv6(),
         };
         Self {
+            path: path.id,
             congestion: Congestion::new(setup.controller.build(&new)),
             pacer: pacer(setup.congestion.burst),
             paced_until: None,

@@ -3,6 +3,7 @@
 
 use super::Sender;
 use crate::path::{Path, Paths};
+use crate::per_path::{PathId, PerPath};
 use crate::policy;
 use crate::stats::Counters;
 use crate::time::Instant;
@@ -80,8 +81,13 @@ impl Lost {
 impl Sender {
     /// The path for a chunk that path `from` lost.
     // req: rfc9260 6.4 "SHOULD send fast retransmissions to the same"
-    pub(super) fn retransmission_path(&self, cause: Cause, from: usize, paths: &[Path]) -> usize {
-        let windows = |path: usize| policy::Windows {
+    pub(super) fn retransmission_path(
+        &self,
+        cause: Cause,
+        from: PathId,
+        paths: &PerPath<Path>,
+    ) -> PathId {
+        let windows = |path: PathId| policy::Windows {
             flight: self.outstanding.flight(path),
             cwnd: self.lanes[path].congestion.cwnd(),
             ssthresh: self.lanes[path].congestion.ssthresh(),
@@ -91,7 +97,7 @@ impl Sender {
 
     /// Where what timed out on a path goes; the data path if no path is active.
     // req: rfc7829 3.2 "SHOULD choose an alternate destination transport address in active state"
-    pub(crate) fn path_after_timeout(&self, path: usize, paths: &Paths) -> usize {
+    pub(crate) fn path_after_timeout(&self, path: PathId, paths: &Paths) -> PathId {
         let to = self.retransmission_path(Cause::Timeout, path, paths);
         if paths[to].is_active() { to } else { paths.active() }
     }
@@ -102,11 +108,11 @@ impl Sender {
         &mut self,
         tsn: u64,
         cause: Cause,
-        to: Option<usize>,
-        paths: &mut [Path],
-    ) -> usize {
-        let Some(slot) = self.outstanding.get(tsn) else { return to.unwrap_or_default() };
-        let (from, length) = (usize::from(slot.path), slot.payload.len());
+        to: Option<PathId>,
+        paths: &mut PerPath<Path>,
+    ) -> PathId {
+        let Some(slot) = self.outstanding.get(tsn) else { return to.unwrap_or(self.last_new) };
+        let (from, length) = (slot.path, slot.payload.len());
         let count = self.counts.lost.by(cause);
         *count = count.wrapping_add(1);
         if cause.is_loss() {
@@ -123,14 +129,14 @@ impl Sender {
     /// the base MTU were among it.
     pub(crate) fn lose_flight(
         &mut self,
-        path: usize,
+        path: PathId,
         cause: Cause,
-        to: usize,
-        paths: &mut [Path],
+        to: PathId,
+        paths: &mut PerPath<Path>,
     ) -> bool {
         let mut large = false;
         while let Some(tsn) = self.outstanding.earliest(path) {
-            large |= self.outstanding.get(tsn).is_some_and(|slot| slot.large);
+            large |= self.outstanding.get(tsn).is_some_and(|slot| slot.large());
             self.lose(tsn, cause, Some(to), paths);
         }
         self.lanes[path].t3 = None;
@@ -139,7 +145,13 @@ impl Sender {
 
     /// What is in flight on a path, if there is anything, goes out again on path `to`, the first
     /// packet of it at once.
-    pub(crate) fn resend(&mut self, path: usize, cause: Cause, to: usize, paths: &mut [Path]) {
+    pub(crate) fn resend(
+        &mut self,
+        path: PathId,
+        cause: Cause,
+        to: PathId,
+        paths: &mut PerPath<Path>,
+    ) {
         if self.in_flight(path) {
             self.lose_flight(path, cause, to, paths);
             self.lanes[to].retransmit_at_once = true;
@@ -147,30 +159,30 @@ impl Sender {
     }
 
     /// What waits to go out again on `from` takes path `to`.
-    pub(crate) fn redirect(&mut self, from: usize, to: usize) {
+    pub(crate) fn redirect(&mut self, from: PathId, to: PathId) {
         self.outstanding.redirect_lost(from, to);
     }
 
-    /// A heartbeat that left at `sent` was answered on path `index`, which had timed out. What has
+    /// A heartbeat that left at `sent` was answered on path `id`, which had timed out. What has
     /// been in flight since before then, there or on a path that has failed, is lost: it leaves
     /// now. `true` if there was such.
     // exempt: rfc9260 6.3.3 "SHOULD be marked for retransmission" the timer that has backed off is not waited for when a heartbeat shows that the path works again; the window stays what the timeouts made of it
     pub(crate) fn resume(
         &mut self,
         now: Instant,
-        index: usize,
+        id: PathId,
         sent: Instant,
-        paths: &mut [Path],
+        paths: &mut PerPath<Path>,
     ) -> bool {
-        let rto = paths[index].rtt.rto();
+        let rto = paths[id].rtt.rto();
         let mut resumed = false;
-        for other in 0..self.lanes.len() {
-            if !self.in_flight(other) || (other != index && paths[other].is_active()) {
+        for other in self.lanes.ids_now() {
+            if !self.in_flight(other) || (other != id && paths[other].is_active()) {
                 continue;
             }
             if self.lanes[other].last_data < sent {
                 resumed = true;
-                self.resend(other, Cause::PathAnswered, index, paths);
+                self.resend(other, Cause::PathAnswered, id, paths);
             } else {
                 self.hasten(other, now + rto);
             }

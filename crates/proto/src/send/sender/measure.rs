@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use super::Sender;
 use crate::path::Path;
+use crate::per_path::PathId;
 use crate::time::Instant;
 
 impl Sender {
     /// An echo measured the round-trip time of a packet that left at `sent` on a path. `false` if
     /// there was a measurement in this round trip already.
-    pub(crate) fn takes_measurement(&mut self, now: Instant, path: usize, sent: Instant) -> bool {
+    pub(crate) fn takes_measurement(&mut self, now: Instant, path: PathId, sent: Instant) -> bool {
         let lane = &mut self.lanes[path];
         let takes = sent >= lane.measured_to;
         if takes {
@@ -32,17 +33,17 @@ impl Sender {
     }
 
     /// The packets of a path have another size now.
-    pub(crate) fn on_pmdcs_change(&mut self, index: usize, path: &Path) {
-        self.lanes[index].congestion.tell(|c| c.on_pmdcs_change(path.pmdcs()));
+    pub(crate) fn on_pmdcs_change(&mut self, id: PathId, path: &Path) {
+        self.lanes[id].congestion.tell(|c| c.on_pmdcs_change(path.pmdcs()));
     }
 
     /// Nothing is known any more about the network that a path leads through.
-    pub(crate) fn forget_network(&mut self, path: usize) {
+    pub(crate) fn forget_network(&mut self, path: PathId) {
         self.lanes[path].congestion.tell(|c| c.reinitialize());
     }
 
     /// A path was potentially failed and answers again: its window is at least so many packets.
-    pub(crate) fn on_recovered(&mut self, path: usize, packets: u32) {
+    pub(crate) fn on_recovered(&mut self, path: PathId, packets: u32) {
         self.lanes[path].congestion.tell(|c| c.on_recovered(packets));
     }
 }

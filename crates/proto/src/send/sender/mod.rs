@@ -40,6 +40,7 @@ use crate::congestion::PathView;
 use crate::error::SendErrorReason;
 use crate::message::{OutgoingMessage, Payload};
 use crate::path::{Path, Paths, Setup};
+use crate::per_path::{PathId, PerPath};
 use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::stats::{Counters, Statistics};
 use crate::time::Instant;
@@ -65,7 +66,7 @@ pub(crate) struct Sender {
     acknowledged: Acknowledged,
     summary: AckSummary,
     window: PeerWindow,
-    lanes: Vec<Lane>,
+    lanes: PerPath<Lane>,
     /// How the paths are, while a window that depends on all of them changes.
     views: Vec<PathView>,
     /// First TSN of this side, as told in INIT or INIT ACK.
@@ -77,7 +78,7 @@ pub(crate) struct Sender {
     /// Timestamps measure round-trip times, and not the chunks that are sent once.
     echoes: bool,
     /// Path that carried new data last.
-    last_new: usize,
+    last_new: PathId,
     /// Messages whose lifetime ended and that the user has not been told of.
     expired: Vec<Queued>,
     /// What outstanding data keeps in memory.
@@ -97,13 +98,13 @@ impl Sender {
             acknowledged: Acknowledged::default(),
             summary: AckSummary::default(),
             window: PeerWindow::UNKNOWN,
-            lanes: Vec::new(),
+            lanes: PerPath::default(),
             views: Vec::new(),
             initial_tsn,
             next_packet: 1,
             awaits_sack: false,
             echoes: false,
-            last_new: 0,
+            last_new: PathId::FIRST,
             expired: Vec::new(),
             occupancy: Occupancy::default(),
             blocking: Blocking::default(),
@@ -139,29 +140,32 @@ impl Sender {
     }
 
     /// Makes lanes for paths that have none.
-    pub(crate) fn add_lanes(&mut self, now: Instant, paths: &[Path], setup: &Setup<'_>) {
-        self.lanes.reserve_exact(paths.len().saturating_sub(self.lanes.len()));
-        for path in paths.iter().skip(self.lanes.len()) {
-            self.lanes.push(Lane::new(now, path, setup));
+    pub(crate) fn add_lanes(&mut self, now: Instant, paths: &PerPath<Path>, setup: &Setup<'_>) {
+        self.lanes.reserve_for(paths.len());
+        for path in paths.iter() {
+            if !self.lanes.has(path.id) {
+                self.lanes.push(Lane::new(now, path, setup));
+                self.outstanding.add_path(path.id);
+            }
         }
-        self.outstanding.set_paths(self.lanes.len());
     }
 
-    /// Paths have other numbers now, or are gone: `numbers` has the new one of each. Only while
-    /// nothing is outstanding.
-    pub(crate) fn renumber(&mut self, numbers: &[Option<usize>]) {
-        debug_assert!(self.outstanding.is_empty(), "chunks know their path by its number");
-        let mut kept = numbers.iter().map(Option::is_some);
-        self.lanes.retain(|_| kept.next().unwrap_or(false));
-        self.last_new = numbers.get(self.last_new).copied().flatten().unwrap_or(0);
-        self.outstanding.set_paths(self.lanes.len());
+    /// A path goes. What is in flight on it, or waits for it, leaves on path `to`.
+    pub(crate) fn remove_path(&mut self, gone: PathId, to: PathId, paths: &mut PerPath<Path>) {
+        self.resend(gone, Cause::WrongAddress, to, paths);
+        self.outstanding.remove_path(gone, to);
+        self.summary.paths.remove(gone);
+        self.lanes.remove(gone);
+        if self.last_new == gone {
+            self.last_new = self.lanes.ids().next().unwrap_or(to);
+        }
     }
 
     /// Other options from now on.
     pub(crate) fn reconfigure(&mut self, config: &Arc<AssociationConfig>) {
         let old = std::mem::replace(&mut self.config, Arc::clone(config));
         if old.congestion.burst != config.congestion.burst {
-            for lane in &mut self.lanes {
+            for lane in self.lanes.iter_mut() {
                 lane.set_burst(config.congestion.burst);
             }
             self.begin_burst();
@@ -250,7 +254,7 @@ impl Sender {
     }
 
     /// Whether a path has chunks in flight.
-    pub(crate) fn in_flight(&self, path: usize) -> bool {
+    pub(crate) fn in_flight(&self, path: PathId) -> bool {
         self.outstanding.in_flight(path)
     }
 
@@ -276,7 +280,7 @@ impl Sender {
     }
 
     /// So many packets leave on a path.
-    pub(crate) fn count_packets(&mut self, path: usize, packets: u64) {
+    pub(crate) fn count_packets(&mut self, path: PathId, packets: u64) {
         self.lanes[path].next_packet += packets;
         self.next_packet += packets;
     }
@@ -389,10 +393,11 @@ impl Sender {
         statistics.blocking = self.blocking.statistics();
         statistics.peer_rwnd = self.window.left() as u32;
         self.count(&mut statistics.counters);
-        for (index, (path, lane)) in statistics.paths.iter_mut().zip(&self.lanes).enumerate() {
+        for path in &mut statistics.paths {
+            let Some(lane) = self.lanes.get(path.id) else { continue };
             path.cwnd = lane.congestion.cwnd();
             path.ssthresh = lane.congestion.ssthresh();
-            path.flight = self.outstanding.flight(index);
+            path.flight = self.outstanding.flight(path.id);
         }
     }
 }

@@ -7,6 +7,7 @@ use super::{Budget, Sender};
 use crate::config::BurstControl;
 use crate::marks::mark;
 use crate::path::Paths;
+use crate::per_path::PathId;
 use crate::policy::RetransmissionPrecedence;
 use crate::time::Instant;
 
@@ -31,13 +32,13 @@ impl DataTurn {
 
 impl Sender {
     /// The first path on which a packet of retransmissions may leave.
-    pub(crate) fn path_for_repairs(&self, now: Instant) -> Option<usize> {
-        (0..self.lanes.len()).find(|path| self.may_retransmit(now, *path))
+    pub(crate) fn path_for_repairs(&self, now: Instant) -> Option<PathId> {
+        self.lanes.ids().find(|path| self.may_retransmit(now, *path))
     }
 
     /// Whether a packet of retransmissions may leave on a path.
     // req: rfc9260 6.1 "The breach of cwnd MUST constitute one packet"
-    pub(super) fn may_retransmit(&self, now: Instant, path: usize) -> bool {
+    pub(super) fn may_retransmit(&self, now: Instant, path: PathId) -> bool {
         let lane = &self.lanes[path];
         self.outstanding.first_lost(path).is_some()
             && (lane.retransmit_at_once
@@ -53,7 +54,7 @@ impl Sender {
     }
 
     /// Whether a path has room for a packet with new data.
-    pub(super) fn has_room(&self, now: Instant, path: usize) -> bool {
+    pub(super) fn has_room(&self, now: Instant, path: PathId) -> bool {
         let lane = &self.lanes[path];
         if lane.burst_left == 0 || self.must_await_sack() {
             return false;
@@ -73,7 +74,7 @@ impl Sender {
     }
 
     /// Whether a packet with new data may leave on a path.
-    pub(super) fn may_send_new(&self, now: Instant, path: usize, paths: &Paths) -> bool {
+    pub(super) fn may_send_new(&self, now: Instant, path: PathId, paths: &Paths) -> bool {
         if self.queue.is_empty() || !self.has_room(now, path) {
             return false;
         }
@@ -131,7 +132,7 @@ impl Sender {
     }
 
     /// What data may leave on a path.
-    pub(crate) fn data_for(&self, now: Instant, path: usize, paths: &Paths) -> DataTurn {
+    pub(crate) fn data_for(&self, now: Instant, path: PathId, paths: &Paths) -> DataTurn {
         let repairs = self.has_losses() && self.may_retransmit(now, path);
         let new = !repairs && self.carries_new(path, paths) && self.may_send_new(now, path, paths);
         DataTurn { repairs, new }
@@ -141,7 +142,7 @@ impl Sender {
     pub(super) fn pace(
         &mut self,
         now: Instant,
-        path: usize,
+        path: PathId,
         budget: &mut Budget,
         paths: &Paths,
     ) -> bool {
@@ -168,7 +169,7 @@ impl Sender {
     // req: rfc9260 6.1 "cwnd SHOULD be adjusted according to"
     // req: rfc9260 7.1 "The parameters SHOULD decay if the address"
     // req: rfc9260 7.2.2 "cwnd of the transport address SHOULD be"
-    pub(crate) fn apply_idle(&mut self, now: Instant, path: usize, paths: &Paths) {
+    pub(crate) fn apply_idle(&mut self, now: Instant, path: PathId, paths: &Paths) {
         if self.outstanding.in_flight(path) {
             return;
         }
@@ -184,7 +185,7 @@ impl Sender {
     }
 
     /// Max.Burst as cwnd's cut, applied when the time comes to send new data.
-    pub(super) fn cut_cwnd_to_burst(&mut self, path: usize) {
+    pub(super) fn cut_cwnd_to_burst(&mut self, path: PathId) {
         if let BurstControl::MaxBurstCutsCwnd(packets) = self.config.congestion.burst {
             let flight = self.outstanding.flight(path);
             self.lanes[path].congestion.tell(|c| c.on_burst_limit(flight, packets));

@@ -4,28 +4,29 @@ use super::{Cause, Sender};
 use crate::congestion::{Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
+use crate::per_path::PathId;
 use crate::time::Instant;
 
 impl Sender {
     /// When T3-rtx of a path expires.
-    pub(crate) fn t3(&self, path: usize) -> Option<Instant> {
+    pub(crate) fn t3(&self, path: PathId) -> Option<Instant> {
         self.lanes[path].t3
     }
 
     /// T3-rtx of a path, if it runs, expires at the latest then.
-    pub(crate) fn hasten(&mut self, path: usize, at: Instant) {
+    pub(crate) fn hasten(&mut self, path: PathId, at: Instant) {
         if let Some(t3) = &mut self.lanes[path].t3 {
             *t3 = (*t3).min(at);
         }
     }
 
     /// The earliest of the sender's own deadlines that belong to one path.
-    pub(crate) fn pacing_deadline(&self, path: usize) -> Option<Instant> {
+    pub(crate) fn pacing_deadline(&self, path: PathId) -> Option<Instant> {
         self.lanes[path].paced_until
     }
 
     /// Pacing may be over.
-    pub(crate) fn on_pacing_deadline(&mut self, now: Instant, path: usize) {
+    pub(crate) fn on_pacing_deadline(&mut self, now: Instant, path: PathId) {
         self.lanes[path].paced_until.take_if(|until| *until <= now);
     }
 
@@ -47,10 +48,10 @@ impl Sender {
     /// T3-rtx of a path expired, or it is as if it had: windows and the timer back off. `true` if
     /// that says nothing of path or peer, because the peer answers probes of its closed window.
     // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
-    pub(crate) fn begin_timeout(&mut self, index: usize, paths: &mut Paths) -> bool {
-        self.lanes[index].t3 = None;
+    pub(crate) fn begin_timeout(&mut self, id: PathId, paths: &mut Paths) -> bool {
+        self.lanes[id].t3 = None;
         self.counts.t3_timeouts += 1;
-        paths[index].stats.t3_timeouts += 1;
+        paths[id].stats.t3_timeouts += 1;
         let closed = self.window.is_closed(paths[paths.active()].pmdcs());
         let excused = self.window.on_timeout(closed);
         if excused {
@@ -58,19 +59,19 @@ impl Sender {
         } else {
             mark!(Timeout);
             // RFC 9260 section 6.3.3, E1.
-            let number = self.packet_number(index);
-            let coupling = self
-                .view_paths_at_loss(index, paths, |sender, path| sender.outstanding.flight(path));
-            let coupled = Coupled::new(coupling, &self.views, index);
-            self.lanes[index].congestion.tell(|c| c.on_lost(Loss::Timeout, &coupled));
-            self.lanes[index].lowered_at = number;
-            paths[index].stats.timeout_runs.on_timeout();
+            let number = self.packet_number(id);
+            let coupling =
+                self.view_paths_at_loss(id, paths, |sender, path| sender.outstanding.flight(path));
+            let coupled = Coupled::new(coupling, &self.views, self.place(id));
+            self.lanes[id].congestion.tell(|c| c.on_lost(Loss::Timeout, &coupled));
+            self.lanes[id].lowered_at = number;
+            paths[id].stats.timeout_runs.on_timeout();
             self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
         }
         // RFC 9260 section 6.3.3, E2.
-        paths[index].rtt.back_off();
-        self.lanes[index].recovery_exit = None;
-        self.lanes[index].timed = None;
+        paths[id].rtt.back_off();
+        self.lanes[id].recovery_exit = None;
+        self.lanes[id].timed = None;
         excused
     }
 
@@ -78,15 +79,15 @@ impl Sender {
     /// MTU were among it.
     pub(crate) fn finish_timeout(
         &mut self,
-        index: usize,
+        id: PathId,
         cause: Cause,
-        to: usize,
+        to: PathId,
         paths: &mut Paths,
     ) -> bool {
-        if to != index {
+        if to != id {
             mark!(RetransmittedElsewhere);
         }
-        let large = self.lose_flight(index, cause, to, paths);
+        let large = self.lose_flight(id, cause, to, paths);
         // RFC 9260 section 6.3.3, E3.
         self.lanes[to].retransmit_at_once = true;
         self.awaits_sack = self.config.recovery.one_packet_after_timeout;
@@ -96,13 +97,14 @@ impl Sender {
 
     /// T3-rtx of every path after an acknowledgement (RFC 9260 section 6.3.2).
     pub(super) fn restart_timers(&mut self, now: Instant, paths: &Paths) {
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
+        for lane in self.lanes.iter_mut() {
+            let path = lane.path;
             // RFC 9260 section 6.3.2, R2.
-            if !self.outstanding.in_flight(index) {
+            if !self.outstanding.in_flight(path) {
                 lane.t3 = None;
             // RFC 9260 section 6.3.2, R3 and R4.
-            } else if self.summary.paths[index].earliest || lane.t3.is_none() {
-                lane.t3 = Some(now + paths[index].rtt.rto());
+            } else if self.summary.paths[path].earliest || lane.t3.is_none() {
+                lane.t3 = Some(now + paths[path].rtt.rto());
             }
         }
     }
