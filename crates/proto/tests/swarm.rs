@@ -62,6 +62,8 @@ fn what_random_runs_have_found() {
     }
     // A host that lost its state begins anew from some of its addresses, and ends.
     seed(9_002_175);
+    // The last word is lost, and most of 16 paths lead nowhere.
+    seed(9_014_324);
 }
 
 #[test]

@@ -219,7 +219,8 @@ impl Association {
             _ => mark!(ShutdownAckRetransmitted),
         }
         let failed = t2.path;
-        let next = crate::policy::alternate(&self.paths, failed).unwrap_or(self.paths.active());
+        let next =
+            crate::policy::next_for_control(&self.paths, failed).unwrap_or(self.paths.active());
         // req: rfc9260 9.2 "MUST resend the SHUTDOWN chunk with the updated"
         // req: rfc9260 9.2 "MUST resend the SHUTDOWN ACK chunk"
         // req: rfc9260 9.2 "MUST be followed to determine the proper"

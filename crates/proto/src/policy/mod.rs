@@ -28,11 +28,33 @@ use crate::per_path::{PathId, PerPath};
 /// The most divergent other path that may carry data: another remote address before another
 /// local one, both before either (RFC 9260 section 6.4.1), and among equals the next in turn.
 pub(crate) fn alternate(paths: &PerPath<Path>, from: PathId) -> Option<PathId> {
+    alternate_of(paths, from, Path::is_active)
+}
+
+fn alternate_of(
+    paths: &PerPath<Path>,
+    from: PathId,
+    fits: impl Fn(&Path) -> bool,
+) -> Option<PathId> {
     paths.get(from)?;
     // Of several the last one is taken, which is the next in turn.
     (paths.in_turn_after(from).rev())
-        .filter(|candidate| *candidate != from && paths[*candidate].is_active())
+        .filter(|candidate| *candidate != from && fits(&paths[*candidate]))
         .max_by_key(|candidate| divergence(paths, from, *candidate))
+}
+
+/// The path for a control chunk that was not answered on path `from`. Paths on which the peer has never
+/// answered may lead nowhere: those on which it has come first, and when all of them are in trouble,
+/// both kinds take turns.
+pub(crate) fn next_for_control(paths: &PerPath<Path>, from: PathId) -> Option<PathId> {
+    let proven = |path: &PathId| paths.get(*path).is_some_and(|path| path.proven);
+    alternate_of(paths, from, |path| path.is_active() && path.proven)
+        .or_else(|| alternate(paths, from).filter(|_| proven(&from)))
+        .or_else(|| {
+            let others = paths.ids().filter(|path| *path != from && proven(path));
+            others.min_by_key(|path| paths[*path].error_count)
+        })
+        .or_else(|| alternate(paths, from))
 }
 
 /// How far a path leads away from path `from`; more is greater.
