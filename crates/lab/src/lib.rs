@@ -10,6 +10,7 @@ pub mod advise;
 pub mod bootstrap;
 pub mod chart;
 pub mod check;
+pub mod elsewhere;
 pub mod export;
 pub mod formula;
 pub mod gain;

@@ -60,6 +60,12 @@ const OF_ALL: &[Row] = &[
         "user data received from the first cut of a path to its repair or the detection of the failure",
         false,
     ),
+    (
+        "in_flight_late_s",
+        "s",
+        "from the first cut of a path until all that had been sent by then was delivered",
+        false,
+    ),
     ("rtxq_mean_kb", "kB", "mean of the retransmission queue while there was data in it", false),
     ("rtxq_peak_kb", "kB", "most user data in the retransmission queue", false),
     ("rtxq_arrived_percent", "%", "share of the retransmission queue that had arrived", false),

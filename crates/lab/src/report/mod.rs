@@ -2,6 +2,7 @@
 
 mod charts;
 mod download;
+mod elsewhere;
 mod page;
 
 use std::fmt::Write as _;
@@ -70,8 +71,14 @@ fn contents(body: &mut String, sections: &[Section]) -> std::fmt::Result {
         writeln!(body, "<li><a href=\"#{id}\">{id}</a> {title}{note}</li>")?;
     }
     writeln!(body, "</ul></nav>")?;
-    for section in sections {
+    for (index, section) in sections.iter().enumerate() {
         figure(body, section)?;
+        // Behind the last scenario of a document stands what its tests show.
+        let document = section.scenario.document();
+        let goes_on = |next: &Section| next.scenario.document() == document;
+        if !document.is_empty() && !sections.get(index + 1).is_some_and(goes_on) {
+            elsewhere::shown(body, section)?;
+        }
     }
     Ok(())
 }

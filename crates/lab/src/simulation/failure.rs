@@ -14,6 +14,10 @@ pub(super) struct Failure {
     /// User bytes of the first transfer that had been delivered by then.
     bytes_at_cut: Option<u64>,
     bytes_at_repair: Option<u64>,
+    /// User bytes of the first transfer that had been sent by the time of the cut, and when all of
+    /// them had been delivered.
+    sent_at_cut: u64,
+    arrived_at: Option<Instant>,
 }
 
 impl Failure {
@@ -39,22 +43,38 @@ impl Failure {
             .iter()
             .filter(|event| event.change == Change::Repair && event.link == cut.link);
         let repaired_at = repairs.filter_map(at).filter(|at| *at > cut_at).min();
-        Some(Self { path, cut_at, repaired_at, bytes_at_cut: None, bytes_at_repair: None })
+        Some(Self {
+            path,
+            cut_at,
+            repaired_at,
+            bytes_at_cut: None,
+            bytes_at_repair: None,
+            sent_at_cut: 0,
+            arrived_at: None,
+        })
     }
 
     /// Whether there is more to look at.
     pub(super) fn is_ahead(&self) -> bool {
         self.bytes_at_cut.is_none()
             || (self.repaired_at.is_some() && self.bytes_at_repair.is_none())
+            || self.arrived_at.is_none()
     }
 
     /// Reads what has been delivered at the time of the cut and of the repair, which are events
     /// of the network, so that it stops there.
-    pub(super) fn look(&mut self, built: &Built) {
-        let Some(id) = built.transfers.first() else { return };
+    pub(super) fn look(&mut self, setup: &Setup, built: &Built) {
+        let (Some(id), Some(transfer)) = (built.transfers.first(), setup.transfers.first()) else {
+            return;
+        };
         let (now, bytes) = (built.net.now(), built.net.transfer(*id).bytes);
-        if now >= self.cut_at {
-            self.bytes_at_cut.get_or_insert(bytes);
+        if now >= self.cut_at && self.bytes_at_cut.is_none() {
+            self.bytes_at_cut = Some(bytes);
+            let sent = built.chunks_sent(setup).saturating_mul(transfer.message);
+            self.sent_at_cut = sent.min(transfer.bytes());
+        }
+        if self.bytes_at_cut.is_some() && bytes >= self.sent_at_cut {
+            self.arrived_at.get_or_insert(now);
         }
         if self.repaired_at.is_some_and(|at| now >= at) {
             self.bytes_at_repair.get_or_insert(bytes);
@@ -63,6 +83,10 @@ impl Failure {
 
     pub(super) fn measure(&self, built: &Built, metrics: &mut Metrics) {
         let Some(id) = built.transfers.first() else { return };
+        if let Some(arrived_at) = self.arrived_at {
+            let late = arrived_at.saturating_since(self.cut_at).as_secs_f64();
+            metrics.set("in_flight_late_s", late);
+        }
         let detected = self.detected(built, *id);
         let started_at = built.net.transfer(*id).started_at;
         // What failed before the cut, or on another path, is not this failure.

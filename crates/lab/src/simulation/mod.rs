@@ -90,7 +90,7 @@ fn advance(
             next_gauge = built.net.now() + GAUGE_INTERVAL;
         }
         if let Some(failure) = failure.as_deref_mut() {
-            failure.look(built);
+            failure.look(setup, built);
         }
         if waiting.is_empty() {
             continue;
@@ -247,6 +247,11 @@ mod tests {
         let detected = run(cut);
         let at = detected.get("failure_detected_s").unwrap();
         assert!((3.3..4.0).contains(&at), "{detected:?}");
+        // What was in flight comes after the failover, if the path of a retransmission is the same.
+        let late = |metrics: &Metrics| metrics.get("in_flight_late_s").unwrap();
+        assert!((3.0..3.6).contains(&late(&detected)), "{detected:?}");
+        let elsewhere = Simulation.run(&scenario(base, cut).points[1], 1).unwrap();
+        assert!(late(&elsewhere) < late(&detected), "{elsewhere:?}");
         let slow = detected.get("goodput_in_failure_kb_s").unwrap();
         assert!(slow > 0.0 && slow * (at - 0.4) < 100.0, "{detected:?}");
         // It is repaired before anybody notices.

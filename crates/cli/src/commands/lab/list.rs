@@ -1,5 +1,6 @@
 //! `anabranch lab list`.
 
+use anabranch_lab::elsewhere;
 use anabranch_lab::scenario::Library;
 use clap::Args;
 use serde_json::json;
@@ -56,8 +57,9 @@ fn claims(library: &Library) -> Result<String, Failure> {
         "| claim | kind | source | expected | what it says |\n|---|---|---|---|---|\n",
     );
     let cell = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "/");
-    for id in library.ids().map_err(refused)? {
-        let scenario = library.load(&id, &[]).map_err(refused)?;
+    let ids = library.ids().map_err(refused)?;
+    for (index, id) in ids.iter().enumerate() {
+        let scenario = library.load(id, &[]).map_err(refused)?;
         for claim in &scenario.claims {
             text.push_str(&format!(
                 "| {id}/{} | {} | {} | {} {} | {} |\n",
@@ -68,6 +70,22 @@ fn claims(library: &Library) -> Result<String, Failure> {
                 claim.unit,
                 cell(&claim.text)
             ));
+        }
+        // Behind the last scenario of a document stands what its tests show.
+        let document = scenario.document();
+        let goes_on = |next: &String| next.split('/').next() == Some(document);
+        if !ids.get(index + 1).is_some_and(goes_on) {
+            let directory = library.directory().join(document);
+            for claim in elsewhere::read(&directory).map_err(Failure::failed)? {
+                text.push_str(&format!(
+                    "| {} | test | {} | `{}`, `{}` | {} |\n",
+                    claim.id,
+                    cell(&claim.source),
+                    claim.file,
+                    claim.test,
+                    cell(&claim.text)
+                ));
+            }
         }
     }
     Ok(text)

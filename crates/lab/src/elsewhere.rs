@@ -1,0 +1,91 @@
+//! Claims that no run of a scenario shows, but a test does: time lines, equations, decision trees.
+//!
+//! Beside the scenarios of a document may stand `elsewhere.log`: a line for each, with its name, where it
+//! comes from, what it says, the file of the test and the test, and tabs between them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A claim and the test that shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// `document/figure/claim`.
+    pub id: String,
+    /// Where it comes from.
+    pub source: String,
+    /// What it says.
+    pub text: String,
+    /// The file of the test, below the repository.
+    pub file: String,
+    /// The function that is the test.
+    pub test: String,
+}
+
+/// Reads what is shown elsewhere of a document whose scenarios are in `directory`; nothing without a
+/// file.
+///
+/// # Errors
+/// A file that cannot be read, or a line that is none.
+pub fn read(directory: &Path) -> Result<Vec<Elsewhere>, String> {
+    let file: PathBuf = directory.join("elsewhere.log");
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(format!("{} cannot be read: {error}", file.display())),
+    };
+    let document =
+        directory.file_name().map_or_else(String::new, |name| name.display().to_string());
+    let line = |(number, line): (usize, &str)| match line.split('\t').collect::<Vec<_>>()[..] {
+        [id, source, text, test_file, test] => Ok(Elsewhere {
+            id: format!("{document}/{id}"),
+            source: source.to_owned(),
+            text: text.to_owned(),
+            file: test_file.to_owned(),
+            test: test.to_owned(),
+        }),
+        _ => Err(format!(
+            "{}:{}: a line has a name, a source, what it says, a file and a test, with tabs between",
+            file.display(),
+            number + 1
+        )),
+    };
+    text.lines().enumerate().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said to be shown is shown: the tests are there.
+    #[test]
+    fn the_tests_exist() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut count = 0;
+        for document in ["caro", "nat-ch3", "nat-ch4"] {
+            for claim in read(&root.join("scenarios").join(document)).unwrap() {
+                let text = fs::read_to_string(root.join(&claim.file)).unwrap();
+                let function =
+                    format!("#[test]\n{}fn {}()", indent(&text, &claim.test), claim.test);
+                assert!(text.contains(&function), "{}: {}", claim.id, claim.test);
+                count += 1;
+            }
+        }
+        assert_eq!(count, 14);
+    }
+
+    /// The blanks before a function.
+    fn indent<'a>(text: &'a str, test: &str) -> &'a str {
+        let name = format!("fn {test}()");
+        let line = text.lines().find(|line| line.trim_start().starts_with(&name)).unwrap_or("");
+        &line[..line.len() - line.trim_start().len()]
+    }
+
+    #[test]
+    fn lines_that_are_none_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(dir.path()), Ok(Vec::new()));
+        fs::write(dir.path().join("elsewhere.log"), "a\tb\tc\td\te\na\tb\n").unwrap();
+        assert!(read(dir.path()).unwrap_err().contains("elsewhere.log:2: a line has"));
+    }
+}
