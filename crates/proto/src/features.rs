@@ -6,9 +6,9 @@
 //! [`Features::has`].
 
 use std::fmt;
-use std::ops::BitOr;
+use std::ops::{BitOr, BitOrAssign};
 
-use anabranch_wire::kind;
+use anabranch_wire::{Parameter, kind};
 
 use crate::config::AssociationConfig;
 
@@ -21,8 +21,10 @@ struct Row {
     feature: Features,
     name: &'static str,
     /// Chunks that announce it in the Supported Extensions parameter (RFC 5061 section 4.2.7): all of
-    /// them have to be there.
+    /// them have to be there. Empty: it has no chunks.
     chunks: &'static [u8],
+    /// A parameter that announces it, whatever chunks are listed.
+    parameter: Option<Parameter<'static>>,
     wanted: fn(&AssociationConfig) -> bool,
     /// What has to be agreed on, too.
     needs: Features,
@@ -35,6 +37,7 @@ const TABLE: [Row; 2] = [
         feature: Features::NR_SACK,
         name: "nr-sack",
         chunks: &[kind::NR_SACK],
+        parameter: None,
         wanted: |config| config.acknowledging.nr_sack,
         needs: Features::NONE,
     },
@@ -43,10 +46,21 @@ const TABLE: [Row; 2] = [
         feature: Features::TIMESTAMPS,
         name: "timestamps",
         chunks: &[kind::TIMESTAMP],
+        parameter: None,
         wanted: |config| config.recovery.timestamps,
         needs: Features::NONE,
     },
 ];
+
+impl Row {
+    fn is_announced_by_chunks(&self, listed: &[u8]) -> bool {
+        !self.chunks.is_empty() && self.chunks.iter().all(|kind| listed.contains(kind))
+    }
+
+    fn is_announced_by_parameter(&self, kind: u16) -> bool {
+        self.parameter.is_some_and(|parameter| parameter.kind() == kind)
+    }
+}
 
 impl Features {
     /// None.
@@ -73,7 +87,17 @@ impl Features {
 
     /// What a peer announces with this list of chunk types.
     pub(crate) fn announced(chunks: &[u8]) -> Self {
-        Self::of(|row| row.chunks.iter().all(|kind| chunks.contains(kind)))
+        Self::of(|row| row.is_announced_by_chunks(chunks))
+    }
+
+    /// What a peer announces with a parameter of this type.
+    pub(crate) fn announced_by_parameter(kind: u16) -> Self {
+        Self::of(|row| row.is_announced_by_parameter(kind))
+    }
+
+    /// Parameters that announce features of the set.
+    pub(crate) fn parameters(self) -> impl Iterator<Item = Parameter<'static>> {
+        TABLE.iter().filter(move |row| self.has(row.feature)).filter_map(|row| row.parameter)
     }
 
     /// Chunk types that announce the set.
@@ -117,6 +141,12 @@ impl BitOr for Features {
     }
 }
 
+impl BitOrAssign for Features {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = *self | other;
+    }
+}
+
 impl fmt::Display for Features {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, name) in self.names().enumerate() {
@@ -148,6 +178,28 @@ mod tests {
             assert_eq!(row.feature.chunks(), row.chunks);
             assert!(row.needs == Features::NONE || !row.needs.has(row.feature), "{}", row.name);
         }
+    }
+
+    #[test]
+    fn chunks_or_a_parameter_announce_a_feature() {
+        let row = |chunks, parameter| Row {
+            feature: Features(1),
+            name: "",
+            chunks,
+            parameter,
+            wanted: |_| true,
+            needs: Features::NONE,
+        };
+        let both = row(&[kind::FORWARD_TSN, 9], Some(Parameter::ForwardTsnSupported));
+        let forward_tsn_supported = Parameter::ForwardTsnSupported.kind();
+        assert!(both.is_announced_by_chunks(&[9, 7, kind::FORWARD_TSN]));
+        assert!(!both.is_announced_by_chunks(&[kind::FORWARD_TSN]), "all of them");
+        assert!(both.is_announced_by_parameter(forward_tsn_supported));
+        let chunks = row(&[9], None);
+        assert!(!chunks.is_announced_by_parameter(forward_tsn_supported));
+        let parameter = row(&[], Some(Parameter::ZeroChecksumAcceptable(1)));
+        assert!(!parameter.is_announced_by_chunks(&[9]));
+        assert!(!parameter.is_announced_by_parameter(forward_tsn_supported));
     }
 
     #[test]

@@ -322,7 +322,7 @@ impl Association {
             &self.config.receiving,
             self.config.mtu.max,
         );
-        self.agree_on(Features::wanted(&self.config).agreed(peer.features));
+        self.agree_on(peer.agree(&self.config));
         self.learn_addresses(now, &peer.addresses, path);
         self.news.adaptation = peer.adaptation;
         let mut unrecognized = Vec::new();

@@ -94,6 +94,7 @@ impl Peer {
                     | parameter_kind::ADAPTATION_LAYER_INDICATION
             );
             if !is_known {
+                peer.features |= Features::announced_by_parameter(raw.kind);
                 // RFC 9260 section 3.2.1: the two highest bits say what to do.
                 let action = raw.unknown_action();
                 if action.reports() && peer.unrecognized.len() < 16 {
@@ -121,7 +122,7 @@ impl Peer {
                 }
                 Parameter::AdaptationLayerIndication(code) => peer.adaptation = Some(code),
                 Parameter::SupportedExtensions(kinds) => {
-                    peer.features = Features::announced(kinds);
+                    peer.features |= Features::announced(kinds);
                 }
                 // req: rfc9260 5.1.2 "the endpoint MUST immediately send an"
                 // req: rfc9260 3.3.2 "Host Name Address parameter MUST send an ABORT"
@@ -149,6 +150,18 @@ impl Peer {
         if list.len() < MAX_PEER_ADDRESSES && !list.contains(&address) {
             list.push(address);
         }
+    }
+
+    /// What both sides want, with these options on this side. The parameters that announced it are not
+    /// reported as unrecognized.
+    pub(crate) fn agree(&mut self, config: &AssociationConfig) -> Features {
+        let wanted = Features::wanted(config);
+        let kind = |raw: &Bytes| raw.first_chunk().map_or(0, |kind| u16::from_be_bytes(*kind));
+        self.unrecognized.retain(|raw| {
+            let announced = Features::announced_by_parameter(kind(raw));
+            announced == Features::NONE || !wanted.has(announced)
+        });
+        wanted.agreed(self.features)
     }
 
     /// The user gave these addresses as the peer's: what the peer lists of them is believed wherever
@@ -208,6 +221,9 @@ pub(crate) fn init_value(
     let extensions = Features::wanted(config).chunks();
     if !extensions.is_empty() {
         Parameter::SupportedExtensions(&extensions).encode(&mut value);
+    }
+    for parameter in Features::wanted(config).parameters() {
+        parameter.encode(&mut value);
     }
     more(&mut value);
     // The chunk's length leaves out the padding of the last parameter.

@@ -21,7 +21,6 @@ use crate::association::{
 };
 use crate::config::{AssociationConfig, OutOfTheBlue};
 use crate::event::AssociationId;
-use crate::features::Features;
 use crate::marks::mark;
 use crate::path::address;
 use crate::tag_mark;
@@ -181,7 +180,7 @@ impl Endpoint {
             local: arrival.local,
             remote: arrival.remote,
             remote_udp_port: arrival.remote_udp_port,
-            features: Features::wanted(config).agreed(peer.features),
+            features: peer.agree(config),
             adaptation_indication: peer.adaptation,
             addresses: std::mem::take(&mut peer.addresses),
         };
