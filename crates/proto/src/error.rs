@@ -3,8 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::config::ConfigError;
 use crate::message::OutgoingMessage;
+use crate::options::ConfigError;
 
 /// Why [`Endpoint::connect`](crate::Endpoint::connect) refused.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,6 +13,8 @@
 mod association;
 pub mod config;
 pub mod congestion;
+mod cookie;
+mod datagram;
 mod encapsulation;
 mod endpoint;
 pub mod error;
@@ -22,6 +24,7 @@ mod features;
 pub mod marks;
 #[cfg(not(feature = "marks"))]
 mod marks;
+mod memory;
 mod message;
 mod named;
 mod options;

@@ -16,7 +16,7 @@ use super::state::{Echo, Repeat, State};
 use super::timestamp::Timestamps;
 use super::{Association, Control, Counts, Identity, News, Outbox, Surroundings, Watch};
 use crate::config::AssociationConfig;
-use crate::endpoint::cookie::CookieContents;
+use crate::cookie::CookieContents;
 use crate::event::{CloseReason, Event};
 use crate::features::Features;
 use crate::marks::mark;

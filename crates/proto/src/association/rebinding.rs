@@ -13,7 +13,7 @@ use anabranch_wire::{Chunk, HEADER_LEN, Heartbeat, PacketWriter, kind};
 use bytes::Bytes;
 
 use super::Association;
-use crate::path::HeartbeatInfo;
+use crate::path::{HeartbeatInfo, Rebinding, Stage};
 use crate::per_path::PathId;
 use crate::send::Cause;
 use crate::time::Instant;
@@ -22,36 +22,6 @@ use crate::time::Instant;
 const MOST_CHALLENGES: u8 = 3;
 /// After so long a port that did not answer, or was refused, may be tried again.
 const AGAIN: Duration = Duration::from_secs(30);
-
-/// How a new port stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// It was asked.
-    Asked,
-    /// It has answered and is in use; the old one may still turn out to be right.
-    Moved,
-    /// The old one has answered.
-    Refused,
-}
-
-/// A UDP port that a path's packets come from and that was not the path's.
-#[derive(Debug)]
-pub(crate) struct Rebinding {
-    old: u16,
-    new: u16,
-    stage: Stage,
-    /// Challenges to the new port so far, and when it was challenged or told apart last.
-    challenges: u8,
-    at: Instant,
-    /// Nonces of what goes to the new port and to the old one.
-    nonce: u64,
-    old_nonce: u64,
-    /// What waits for its packet: a HEARTBEAT to the new port, and one to the old.
-    ask_new: bool,
-    ask_old: bool,
-    /// Value of a HEARTBEAT from the new port that is answered there.
-    answer: Option<Bytes>,
-}
 
 /// The peer's UDP ports, as packets come in.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use super::Watch;
 use super::peer::Peer;
 use super::state::State;
 use super::{Association, Control};
-use crate::endpoint::cookie::CookieContents;
+use crate::cookie::CookieContents;
 use crate::event::Event;
 use crate::marks::mark;
 use crate::per_path::PathId;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Association;
 use crate::event::{CloseReason, PathState};
 use crate::marks::mark;
-use crate::path::Path;
+use crate::path::{Path, Refused};
 use crate::per_path::PathId;
 use crate::policy::Vigilance;
 use crate::policy::failover::Phase;
@@ -68,13 +68,6 @@ impl Watch {
     pub(super) fn silence_begins(&mut self, now: Instant) {
         self.silent_since = now;
     }
-}
-
-/// ICMP 'port unreachable' about packets of a path, with nothing heard of the peer in between.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused {
-    since: Instant,
-    times: u8,
 }
 
 impl Association {

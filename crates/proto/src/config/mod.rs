@@ -9,8 +9,6 @@ mod endpoint;
 mod profiles;
 mod sysctl;
 
-use std::fmt;
-
 pub use anabranch_units as units;
 
 use crate::congestion::ControllerChoice;
@@ -22,7 +20,7 @@ pub use endpoint::{EndpointConfig, OutOfTheBlue, Routes};
 pub use crate::congestion::{BurstControl, CongestionConfig, Coupling, IdleCwnd, InitialCwnd};
 pub use crate::encapsulation::Encapsulation;
 pub use crate::named::UnknownName;
-pub use crate::options::Kind;
+pub use crate::options::{ConfigError, Kind};
 pub use crate::path::{MtuConfig, RtoFloor, TimerConfig};
 pub use crate::policy::{
     DormantBehaviour, HeartbeatRetry, InitiationOrder, MultipathConfig, MultipathMode, PathChoice,
@@ -159,29 +157,6 @@ impl AssociationConfig {
         check(self.mtu.max >= self.mtu.base, "mtu_max", "must not be below mtu_base")
     }
 }
-
-/// An option that is out of its range.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    /// The option's name.
-    pub option: &'static str,
-    /// What it must be: a sentence that begins behind the name.
-    pub expected: String,
-}
-
-impl ConfigError {
-    pub(crate) fn new(option: &'static str, expected: impl Into<String>) -> Self {
-        Self { option, expected: expected.into() }
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.option, self.expected)
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 #[cfg(test)]
 mod tests;

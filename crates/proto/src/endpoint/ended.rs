@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::cookie::CookieContents;
+use crate::cookie::CookieContents;
 use crate::time::Instant;
 
 /// Tags that are remembered at the most: 546 associations may end each second of a cookie's life.

@@ -4,15 +4,12 @@
 //! nothing for a peer before its cookie has come back. It does no I/O: see [`Endpoint`].
 
 mod connect;
-pub(crate) mod cookie;
-mod datagram;
 mod deadlines;
 mod demux;
 mod ended;
 mod icmp;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
-pub(crate) mod memory;
 mod pressure;
 mod routing;
 mod schedule;
@@ -25,20 +22,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use self::connect::ConnectRequest;
-use self::cookie::CookieJar;
-pub use self::datagram::{Ecn, Received, Transmit};
 use self::demux::Demux;
 use self::ended::Ended;
 pub use self::icmp::{IcmpKind, IcmpMessage};
-use self::memory::Memory;
 use self::pressure::Pressure;
 use self::schedule::Schedule;
 pub use self::table::AssociationMut;
 use self::table::Slot;
 use crate::association::{Association, Common, Surroundings};
 use crate::config::{AssociationConfig, EndpointConfig};
+use crate::cookie::CookieJar;
+pub use crate::datagram::{Ecn, Received, Transmit};
 use crate::error::ListenError;
 use crate::event::{AssociationId, Event};
+use crate::memory::Memory;
 use crate::rng::{self, Rng};
 use crate::time::Instant;
 

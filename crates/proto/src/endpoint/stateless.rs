@@ -12,7 +12,6 @@ use anabranch_wire::{
 };
 use bytes::Bytes;
 
-use super::cookie::{CookieContents, CookieError, CookiePacket};
 use super::ended::Refused;
 use super::whose::About;
 use super::{Endpoint, Transmit};
@@ -20,6 +19,7 @@ use crate::association::{
     Arrival, Association, InitAnswer, Peer, Refusal, address_parameters, init_value,
 };
 use crate::config::{AssociationConfig, OutOfTheBlue};
+use crate::cookie::{CookieContents, CookieError, CookiePacket};
 use crate::event::AssociationId;
 use crate::marks::mark;
 use crate::path::address;

@@ -10,9 +10,9 @@ use std::net::IpAddr;
 use anabranch_wire::Header;
 
 use super::Endpoint;
-use super::cookie::CookieContents;
 use super::demux::{Key, Tag};
 use crate::association::Arrival;
+use crate::cookie::CookieContents;
 use crate::event::AssociationId;
 
 /// Whose association an INIT or COOKIE ECHO is about.

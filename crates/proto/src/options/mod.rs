@@ -4,8 +4,10 @@
 //! `section!`: name, type, value of RFC 9260, bounds, and whether it may change while an association
 //! is up. Structure, defaults, checks and access by name all follow from that one place.
 
+mod error;
 mod value;
 
+pub use error::ConfigError;
 pub use value::Kind;
 pub(crate) use value::{OptionValue, words};
 

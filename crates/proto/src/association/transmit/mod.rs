@@ -13,7 +13,7 @@ use anabranch_wire::{PacketWriter, Tsn};
 pub(super) use self::probe::HEARTBEAT_LEN;
 
 use super::Association;
-use crate::endpoint::Transmit;
+use crate::datagram::Transmit;
 use crate::per_path::PathId;
 use crate::time::Instant;
 

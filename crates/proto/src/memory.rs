@@ -144,19 +144,19 @@ impl Memory {
     }
 
     /// There is one association more, which holds nothing yet.
-    pub(super) fn enter(&self) {
+    pub(crate) fn enter(&self) {
         self.unused_floors.store(self.unused_floors.load(Relaxed) + self.floor, Relaxed);
     }
 
     /// An association that had `held` units is no more.
-    pub(super) fn leave(&self, held: u32) {
+    pub(crate) fn leave(&self, held: u32) {
         self.account(held, 0);
         let floors = self.unused_floors.load(Relaxed).saturating_sub(self.floor);
         self.unused_floors.store(floors, Relaxed);
     }
 
     /// An association that had `held` units has this many bytes now. Returns its units.
-    pub(super) fn account(&self, held: u32, bytes: usize) -> u32 {
+    pub(crate) fn account(&self, held: u32, bytes: usize) -> u32 {
         let now = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         if now != held {
             let (before, after) = (held as usize * UNIT, now as usize * UNIT);
@@ -170,23 +170,23 @@ impl Memory {
     }
 
     /// Whether associations wait for memory.
-    pub(super) fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.wanted.load(Relaxed) > 0
     }
 
     /// Whether an association that holds little, or one to come, could do with more.
-    pub(super) fn is_needed(&self) -> bool {
+    pub(crate) fn is_needed(&self) -> bool {
         self.needy.load(Relaxed)
     }
 
     /// Whether there is as much as those who wait want.
-    pub(super) fn is_relieved(&self) -> bool {
+    pub(crate) fn is_relieved(&self) -> bool {
         let wanted = self.wanted.load(Relaxed);
         wanted <= if self.is_huge(wanted) { self.free() } else { self.left_for_all() }
     }
 
     /// Whether associations wait for memory and there is enough again; true once.
-    pub(super) fn take_returned(&self) -> bool {
+    pub(crate) fn take_returned(&self) -> bool {
         let returned = self.is_short() && self.is_relieved();
         if returned {
             self.needy.store(false, Relaxed);
