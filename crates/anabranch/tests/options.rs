@@ -13,6 +13,9 @@ use anabranch::config::{
     RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes, RtoFloor, SchedulerKind,
     SendConfig, SetError, TimerConfig, UnknownName, Vigilance, units,
 };
+use anabranch::congestion::{
+    Acked, Controller, ControllerChoice, ControllerFactory, Coupled, Loss, NewPath,
+};
 use anabranch::{
     Association, AssociationState, Builder, ConnectError, Counters, Endpoint, ListenError,
     NoSuchPath, Notification, PathId, PathStatistics, Payload, Ppid, Statistics,
@@ -116,6 +119,53 @@ fn every_option_of_associations_is_a_field() {
         .collect();
     assert!(missing.is_empty(), "set these here, too: {missing:?}");
     assert_eq!(covered.len(), AssociationConfig::options().count());
+}
+
+/// A factory of controllers has no text, and so no row in the table.
+#[test]
+fn the_controller_is_the_one_field_of_associations_without_a_name() {
+    #[derive(Debug)]
+    struct Factory;
+
+    impl ControllerFactory for Factory {
+        fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
+            #[derive(Debug)]
+            struct Still(usize);
+            impl Controller for Still {
+                fn cwnd(&self) -> usize {
+                    self.0
+                }
+                fn on_acked(&mut self, _: &Acked, _: &Coupled<'_>) {}
+                fn on_lost(&mut self, _: Loss, _: &Coupled<'_>) {}
+                fn on_pmdcs_change(&mut self, pmdcs: usize) {
+                    self.0 = pmdcs;
+                }
+                fn reinitialize(&mut self) {}
+            }
+            Box::new(Still(path.pmdcs))
+        }
+    }
+
+    let default = AssociationConfig::default();
+    let changed = default.clone().with(|c| c.controller = ControllerChoice::new(Factory));
+    assert_ne!(changed, default);
+    let differs = |option: &OptionInfo| option.get(&changed) != option.get(&default);
+    assert_eq!(AssociationConfig::options().filter(differs).count(), 0);
+    // A line of `{:#?}` for each field.
+    let text = format!("{default:#?}");
+    let fields: BTreeSet<&str> = (text.lines())
+        .filter_map(|line| line.strip_prefix("    ").filter(|line| !line.starts_with(' ')))
+        .filter_map(|line| line.split_once(": ").map(|(field, _)| field))
+        .collect();
+    let named: BTreeSet<&str> = [
+        ["revision", "adaptation_indication", "timers", "paths", "congestion"],
+        ["recovery", "multipath", "acknowledging", "receiving", "sending"],
+    ]
+    .concat()
+    .into_iter()
+    .chain(["mtu", "controller"])
+    .collect();
+    assert_eq!(fields, named);
 }
 
 #[test]
