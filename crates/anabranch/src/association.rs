@@ -301,7 +301,7 @@ impl Association {
     /// Each address of the paths once, the primary path's first.
     fn addresses(&self, of: impl Fn(&PathStatistics) -> SocketAddr) -> Vec<SocketAddr> {
         let known = self.statistics();
-        let mut addresses: Vec<_> = known.path(known.primary).into_iter().map(|p| of(p)).collect();
+        let mut addresses: Vec<_> = known.path(known.primary).into_iter().map(&of).collect();
         for address in known.paths.iter().map(of) {
             if !addresses.contains(&address) {
                 addresses.push(address);
