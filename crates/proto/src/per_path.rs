@@ -5,7 +5,7 @@
 //! the same one, whichever paths came and went since.
 
 use std::fmt;
-use std::ops::{Index, IndexMut};
+use std::ops::{Index, IndexMut, Range};
 
 /// Paths that an association has at the most, whatever addresses a peer lists.
 pub(crate) const MAX_PATHS: usize = 16;
@@ -43,100 +43,147 @@ pub(crate) trait OfPath {
 
 /// An entry for each path, in the order of their identifiers.
 #[derive(Debug)]
-pub(crate) struct PerPath<T>(Vec<T>);
+pub(crate) struct PerPath<T> {
+    /// Each stands at its path's number. What every packet asks for several times is found as in any
+    /// list, without a look at the entry.
+    dense: Vec<T>,
+    /// All entries, once a path has gone that was not the last one; there are none in `dense` then.
+    #[expect(
+        clippy::box_collection,
+        reason = "most associations never have it, and have three such lists"
+    )]
+    sparse: Option<Box<Vec<T>>>,
+}
 
 impl<T> Default for PerPath<T> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { dense: Vec::new(), sparse: None }
     }
 }
 
 impl<T: OfPath> PerPath<T> {
-    /// Where a path's entry stands: at its number, unless an earlier path has gone.
-    #[inline]
-    pub(crate) fn place(&self, id: PathId) -> Option<usize> {
-        let number = usize::from(id.0);
-        match self.0.get(number) {
-            Some(entry) if entry.id() == id => Some(number),
-            _ => self.search(id),
-        }
+    fn all(&self) -> &Vec<T> {
+        self.sparse.as_deref().unwrap_or(&self.dense)
     }
 
-    #[cold]
-    fn search(&self, id: PathId) -> Option<usize> {
-        self.0.binary_search_by_key(&id, T::id).ok()
+    fn all_mut(&mut self) -> &mut Vec<T> {
+        self.sparse.as_deref_mut().unwrap_or(&mut self.dense)
+    }
+
+    /// Where a path's entry stands, if it has one. Of a path that has none, a place beyond all that
+    /// there are.
+    pub(crate) fn place(&self, id: PathId) -> usize {
+        match &self.sparse {
+            Some(list) => list.binary_search_by_key(&id, T::id).unwrap_or(usize::MAX),
+            None => usize::from(id.0),
+        }
     }
 
     #[inline]
     pub(crate) fn get(&self, id: PathId) -> Option<&T> {
-        self.0.get(self.place(id)?)
+        self.dense.get(usize::from(id.0)).or_else(|| self.search(id))
+    }
+
+    #[cold]
+    fn search(&self, id: PathId) -> Option<&T> {
+        self.all().get(self.place(id))
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: PathId) -> Option<&mut T> {
-        let place = self.place(id)?;
-        self.0.get_mut(place)
+        let number = usize::from(id.0);
+        if number < self.dense.len() {
+            return self.dense.get_mut(number);
+        }
+        self.search_mut(id)
+    }
+
+    #[cold]
+    fn search_mut(&mut self, id: PathId) -> Option<&mut T> {
+        let place = self.place(id);
+        self.all_mut().get_mut(place)
     }
 
     /// Whether there is an entry for a path.
     pub(crate) fn has(&self, id: PathId) -> bool {
-        self.place(id).is_some()
+        self.get(id).is_some()
+    }
+
+    fn become_sparse(&mut self) {
+        if self.sparse.is_none() {
+            self.sparse = Some(Box::new(std::mem::take(&mut self.dense)));
+        }
     }
 
     /// Appends the entry of a path that came after all others.
     pub(crate) fn push(&mut self, entry: T) {
-        debug_assert!(self.0.last().is_none_or(|last| last.id() < entry.id()));
-        self.0.push(entry);
+        debug_assert!(self.all().last().is_none_or(|last| last.id() < entry.id()));
+        if usize::from(entry.id().0) != self.len() {
+            self.become_sparse();
+        }
+        self.all_mut().push(entry);
     }
 
     /// Takes the entry of a path out.
     pub(crate) fn remove(&mut self, id: PathId) -> Option<T> {
-        self.place(id).map(|place| self.0.remove(place))
+        let place = self.place(id);
+        if place >= self.len() {
+            return None;
+        }
+        if place + 1 < self.len() {
+            self.become_sparse();
+        }
+        Some(self.all_mut().remove(place))
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.sparse = None;
+        self.dense.clear();
     }
 
     /// Makes room for so many entries, and not for more.
     pub(crate) fn reserve_for(&mut self, count: usize) {
-        self.0.reserve_exact(count.saturating_sub(self.0.len()));
+        let more = count.saturating_sub(self.len());
+        self.all_mut().reserve_exact(more);
     }
 
     /// Gives memory back that is not used.
     pub(crate) fn shrink_to_fit(&mut self) {
-        self.0.shrink_to_fit();
+        self.all_mut().shrink_to_fit();
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.all().len()
     }
 
     #[inline]
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
-        self.0.iter()
+        self.all().iter()
     }
 
     #[inline]
     pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
-        self.0.iter_mut()
+        self.all_mut().iter_mut()
     }
 
     /// The paths that there are.
     #[inline]
     pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = PathId> + '_ {
-        self.0.iter().map(T::id)
+        self.all().iter().map(T::id)
     }
 
     /// The paths that there are now, for a walk that changes what belongs to them.
     #[inline]
     pub(crate) fn ids_now(&self) -> Ids {
-        let mut ids = Ids { ids: [PathId::FIRST; MAX_PATHS], next: 0, count: 0 };
-        for (place, id) in ids.ids.iter_mut().zip(self.ids()) {
-            *place = id;
-            ids.count += 1;
+        if self.sparse.is_none() {
+            return Ids::Dense(0..u16::try_from(self.len()).unwrap_or(u16::MAX));
         }
-        ids
+        let (mut ids, mut count) = ([PathId::FIRST; MAX_PATHS], 0);
+        for (place, id) in ids.iter_mut().zip(self.ids()) {
+            *place = id;
+            count += 1;
+        }
+        Ids::Sparse { ids, next: 0, count }
     }
 
     /// All paths in turn, first the one after `last`, and `last` at the end, if it is there.
@@ -144,21 +191,22 @@ impl<T: OfPath> PerPath<T> {
         &self,
         last: PathId,
     ) -> impl DoubleEndedIterator<Item = PathId> + '_ {
-        let next = match self.0.get(usize::from(last.0)) {
+        let next = match self.all().get(usize::from(last.0)) {
             Some(entry) if entry.id() == last => usize::from(last.0) + 1,
-            _ => self.0.partition_point(|entry| entry.id() <= last),
+            _ => self.all().partition_point(|entry| entry.id() <= last),
         };
-        let (before, after) = self.0.split_at(next);
+        let (before, after) = self.all().split_at(next);
         after.iter().chain(before).map(T::id)
     }
 }
 
 /// Identifiers of paths.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ids {
-    ids: [PathId; MAX_PATHS],
-    next: u8,
-    count: u8,
+#[derive(Clone, Debug)]
+pub(crate) enum Ids {
+    /// All of these.
+    Dense(Range<u16>),
+    /// Those before `count` and not before `next`.
+    Sparse { ids: [PathId; MAX_PATHS], next: u8, count: u8 },
 }
 
 impl Iterator for Ids {
@@ -166,9 +214,14 @@ impl Iterator for Ids {
 
     #[inline]
     fn next(&mut self) -> Option<PathId> {
-        let id = (self.next < self.count).then(|| self.ids[usize::from(self.next)])?;
-        self.next += 1;
-        Some(id)
+        match self {
+            Self::Dense(numbers) => numbers.next().map(PathId),
+            Self::Sparse { ids, next, count } => {
+                let id = (*next < *count).then(|| ids[usize::from(*next)])?;
+                *next += 1;
+                Some(id)
+            }
+        }
     }
 }
 
@@ -233,7 +286,7 @@ mod tests {
     #[test]
     fn an_entry_is_found_by_its_name_whichever_have_gone() {
         let mut list: PerPath<(u16, char)> = ('a'..='f').zip(0..).map(|(c, n)| (n, c)).collect();
-        assert_eq!((list[PathId(3)].1, list.place(PathId(3))), ('d', Some(3)));
+        assert_eq!((list[PathId(3)].1, list.place(PathId(3))), ('d', 3));
         list.remove(PathId(1));
         assert_eq!(list.remove(PathId(4)), Some((4, 'e')));
         list.push((9, 'g'));

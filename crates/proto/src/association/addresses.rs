@@ -32,6 +32,7 @@ impl Association {
 
     /// The path that a packet from `remote` to `local` came on; a known remote address to an
     /// unknown local one counts as the first path to that address.
+    #[inline]
     pub(crate) fn path_of(&self, local: IpAddr, remote: IpAddr) -> Option<PathId> {
         (self.paths.iter())
             .find(|path| path.remote == remote && path.local == local)

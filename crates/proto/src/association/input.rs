@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anabranch_wire::{
-    Cause, Causes, Chunk, Data, HEADER_LEN, Heartbeat, NrSack, Packet, RawChunk, cause_code,
+    Cause, Causes, Chunk, Chunks, Data, HEADER_LEN, Heartbeat, NrSack, Packet, RawChunk, cause_code,
 };
 use bytes::Bytes;
 
@@ -52,6 +52,7 @@ pub(crate) enum TagCheck {
 
 impl Association {
     /// Checks the verification tag of a packet by its first chunk (RFC 9260 section 8.5).
+    #[inline]
     pub(crate) fn check_tag(&self, packet: &Packet<'_>, first: RawChunk<'_>) -> TagCheck {
         use anabranch_wire::kind;
         let tag = packet.header().verification_tag;
@@ -121,7 +122,7 @@ impl Association {
         self.timestamps.begin_packet();
         // req: rfc9260 6.10 "MUST process received chunks in their order"
         // req: rfc9260 6 "endpoint MUST properly receive and process bundled"
-        for chunk in packet.chunks().skip(usize::from(skip_first)) {
+        for chunk in chunks_from(packet, skip_first) {
             // A chunk that is not whole ends the packet; what came before it counts.
             // req: rfc9260 6.10 "it MUST drop the chunk"
             let Ok(raw) = chunk else {
@@ -436,6 +437,15 @@ impl Association {
         self.queue(self.reply_path(path), abort);
         self.close(reason);
     }
+}
+
+/// The chunks of a packet, but for the first one if it has been read.
+fn chunks_from<'a>(packet: &Packet<'a>, skip_first: bool) -> Chunks<'a> {
+    let mut chunks = packet.chunks();
+    if skip_first {
+        chunks.next();
+    }
+    chunks
 }
 
 /// Whether a chunk must be the only one of its packet. A packet in which it is not is read up to it:

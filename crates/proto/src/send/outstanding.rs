@@ -327,23 +327,24 @@ impl Outstanding {
         let slot = self.slot(tsn);
         let (path, held, prev, next) = (slot.path, slot.past.has(Past::HELD), slot.prev, slot.next);
         let this = tsn as u32;
-        let before = (prev != this).then(|| self.absolute(prev));
         let after = (next != this).then(|| self.absolute(next));
-        if let Some(before) = before {
-            self.slot(before).next = if after.is_some() { next } else { before as u32 };
+        // Most chunks are acknowledged in the order in which they were sent.
+        if prev == this {
+            if let Some(after) = after {
+                self.slot(after).prev = next;
+            }
+            let list = self.list(path, held);
+            list.ends = list.ends.and_then(|(_, tail)| after.map(|after| (after, tail)));
+            return;
         }
+        let before = self.absolute(prev);
+        self.slot(before).next = if after.is_some() { next } else { prev };
         if let Some(after) = after {
-            self.slot(after).prev = if before.is_some() { prev } else { after as u32 };
+            self.slot(after).prev = prev;
         }
         let list = self.list(path, held);
-        if let Some((head, tail)) = list.ends {
-            list.ends = match (before, after) {
-                (None, None) => None,
-                (None, Some(after)) => Some((after, tail)),
-                (Some(before), None) => Some((head, before)),
-                (Some(_), Some(_)) => Some((head, tail)),
-            };
-        }
+        list.ends =
+            list.ends.map(|(head, tail)| (head, if after.is_some() { tail } else { before }));
     }
 
     fn take_off(&mut self, tsn: u64) {

@@ -8,7 +8,7 @@ use crate::per_path::{PathId, PerPath};
 impl Sender {
     /// Where a path's view stands among [`views`](Self::views).
     pub(super) fn place(&self, path: PathId) -> usize {
-        self.lanes.place(path).unwrap_or(usize::MAX)
+        self.lanes.place(path)
     }
 
     /// Writes down how all paths are, with so many bytes in flight on each, unless the paths do not

@@ -40,6 +40,7 @@ impl Carrier {
 
 impl Sender {
     /// Whether the next retransmission is larger than a packet of `limit` bytes.
+    #[inline]
     pub(crate) fn is_oversized(&self, path: PathId, limit: usize) -> bool {
         self.outstanding
             .first_lost(path)

@@ -54,6 +54,7 @@ impl Sender {
     }
 
     /// Whether a path has room for a packet with new data.
+    #[inline(always)]
     pub(super) fn has_room(&self, now: Instant, path: PathId) -> bool {
         let lane = &self.lanes[path];
         if lane.burst_left == 0 || self.must_await_sack() {
@@ -139,7 +140,18 @@ impl Sender {
     }
 
     /// Whether pacing lets a packet of data go; otherwise notes when it will.
+    #[inline]
     pub(super) fn pace(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        budget: &mut Budget,
+        paths: &Paths,
+    ) -> bool {
+        self.lanes[path].pacer.is_none() || self.ask_pacer(now, path, budget, paths)
+    }
+
+    fn ask_pacer(
         &mut self,
         now: Instant,
         path: PathId,
