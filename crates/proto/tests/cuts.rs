@@ -198,6 +198,22 @@ fn a_port_that_refuses_for_seconds_is_a_peer_that_is_gone() {
 }
 
 #[test]
+fn a_host_that_seldom_says_that_a_port_refuses_is_understood() {
+    for (percent, paths) in [(50, 1), (50, 2), (25, 1), (25, 2)] {
+        let mut pair = pair(paths);
+        flow(&mut pair, 1, SECOND);
+        kill(&mut pair);
+        pair.net.unreachable = Probability::percent(percent);
+        let begun = pair.net.now();
+        assert!(pair.run_until(60 * SECOND, |pair| pair.closed[0].is_some()));
+        assert_eq!(pair.closed[0], Some(CloseReason::PortUnreachable));
+        let took = pair.net.now().saturating_since(begun);
+        println!("{percent} %, {paths} paths: {took:?}");
+        assert!(took < 12 * SECOND, "{percent} %, {paths} paths: {took:?}");
+    }
+}
+
+#[test]
 fn a_port_that_refuses_for_a_moment_or_on_one_path_is_no_end() {
     let mut pair = pair(2);
     flow(&mut pair, 1, SECOND);

@@ -203,7 +203,8 @@ impl Association {
         if !unconfirmed {
             self.schedule_heartbeat(now, id);
             if let Some(interval) = urgent {
-                self.paths[id].heartbeat.demand_at(now + interval);
+                let wait = self.until_asked_again(interval);
+                self.paths[id].heartbeat.demand_at(now + wait);
             }
         }
         HeartbeatInfo { path: id, probe: 0, nonce }

@@ -10,14 +10,15 @@ use crate::path::{Path, Refused};
 use crate::per_path::PathId;
 use crate::policy::Vigilance;
 use crate::policy::failover::Phase;
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 /// So much user data in one go is a flow whose end is worth a question. Below it, a peer that sends
 /// a little now and then would cost a heartbeat each time.
 const FLOW: u32 = 65_536;
 /// How often the time until the next question doubles at the most.
 const MOST_DOUBLINGS: u8 = 6;
-/// A path is refused when so many packets in a row were.
+/// The peer is gone when so many packets in a row to one address were refused, and to every other one
+/// some.
 const REFUSALS: u8 = 3;
 /// A sender of data waits so many times as long before it believes that its peer is gone.
 const PATIENCE_OF_SENDERS: u32 = 4;
@@ -87,6 +88,16 @@ impl Association {
             && !self.sender.is_done();
         let interrupted = self.watch.interrupted && now < self.watch.data_at + IMPATIENCE;
         (stuck || interrupted).then_some(vigilance.interval)
+    }
+
+    /// The time to the next heartbeat, of such an interval. Those to a port that refuses are spread: a
+    /// host that limits what it says of its ports would always speak of the path that asks first.
+    pub(super) fn until_asked_again(&mut self, interval: Duration) -> Duration {
+        if !self.watch.refused {
+            return interval;
+        }
+        let nanos = nanos(interval);
+        Duration::from_nanos(nanos / 2 + self.rng.below(nanos + 1))
     }
 
     /// User data came.
@@ -198,21 +209,27 @@ impl Association {
     }
 
     /// ICMP says that nothing listens on the UDP port of a path. It is asked again; `true` if all
-    /// paths that work have been refused often and for long enough.
+    /// paths that work have been refused for long enough, and one of them often.
     // req: rfc6951 5.5 "processed, the following mapping SHOULD apply"
     // exempt: rfc6951 5.5 "SHOULD be treated as ICMP messages with type" a firewall or a translator that begins anew says so, too; the association ends when every path is refused again and again, and by default only
     pub(super) fn on_refusal(&mut self, now: Instant, id: PathId) -> bool {
         let Some(vigilance) = self.vigilance() else { return false };
-        let refused = self.paths[id].refused.get_or_insert(Refused { since: now, times: 0 });
-        refused.times = refused.times.saturating_add(1);
+        // It says so whichever path led there. Hosts limit how often they do.
+        let remote = self.paths[id].remote;
+        for path in self.paths.iter_mut().filter(|path| path.remote == remote) {
+            let refused = path.refused.get_or_insert(Refused { since: now, times: 0 });
+            refused.times = refused.times.saturating_add(1);
+        }
         self.watch.refused = true;
         let sends = !self.sender.has_all_acknowledged();
         let patience = vigilance.refused_after * if sends { PATIENCE_OF_SENDERS } else { 1 };
-        let gone = |path: &Path| {
-            path.refused.is_some_and(|r| r.times >= REFUSALS && now >= r.since + patience)
-        };
+        let often = |path: &Path| path.refused.is_some_and(|refused| refused.times >= REFUSALS);
+        let long = |path: &Path| path.refused.is_some_and(|r| now >= r.since + patience);
         let works = |path: &&Path| path.is_verified() && path.state != PathState::Inactive;
-        if self.paths.iter().filter(works).all(gone) && gone(&self.paths[id]) {
+        if self.paths.iter().filter(works).all(long)
+            && self.paths.iter().any(often)
+            && long(&self.paths[id])
+        {
             mark!(PeerRefused);
             self.outbox.chunks.clear();
             self.close(CloseReason::PortUnreachable);
@@ -220,8 +237,10 @@ impl Association {
         }
         // Paths that nothing was sent on have to be asked, too.
         for path in self.paths.iter_mut().filter(|path| path.is_verified()) {
-            if !path.heartbeat.is_awaited() {
-                path.heartbeat.demand_at(now + path.rtt.fresh().min(REFUSED_INTERVAL));
+            let wait = path.rtt.fresh().min(REFUSED_INTERVAL);
+            // An answer that has not come by then will not come: the port refuses.
+            if !path.heartbeat.sent_since(now - wait) {
+                path.heartbeat.demand_at(now + wait);
             }
         }
         false

@@ -88,8 +88,8 @@ impl PathConfig {
 ///   message unfinished), each path is asked once, two RTOs later. That opens a new mapping in a
 ///   translator that forgot the old one, and a peer that lost its state says so.
 /// - ICMP 'port unreachable' is a hint (RFC 6951 section 5.5): when all paths that work are refused in
-///   this way three times, for `refused_after`, with nothing heard of the peer in between, the
-///   association ends. A sender of data waits four times as long, since only the other end can open a
+///   this way for `refused_after`, one address three times, with nothing heard of the peer in between,
+///   the association ends. A sender of data waits four times as long, since only the other end can open a
 ///   new mapping.
 /// - Association.Max.Retrans ends the association not before the timeouts of one path alone would have
 ///   come to that number: several paths must not make it shorter-lived than one.
