@@ -90,10 +90,11 @@ impl Association {
         (stuck || interrupted).then_some(vigilance.interval)
     }
 
-    /// The time to the next heartbeat, of such an interval. Those to a port that refuses are spread: a
-    /// host that limits what it says of its ports would always speak of the path that asks first.
+    /// The time to the next heartbeat, of such an interval. Those of several paths to ports that refuse
+    /// are spread: a host that limits what it says would always speak of the path that asks first.
     pub(super) fn until_asked_again(&mut self, interval: Duration) -> Duration {
-        if !self.watch.refused {
+        let asked = self.paths.iter().filter(|path| path.is_verified()).count();
+        if !self.watch.refused || asked < 2 {
             return interval;
         }
         let nanos = nanos(interval);
