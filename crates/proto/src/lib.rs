@@ -5,9 +5,10 @@
 //! and sockets drive the same functions with the same bytes; [`Endpoint`] says how.
 //!
 //! A reader finds the protocol by walking a packet's way: `endpoint` finds the association,
-//! `association` is its life, `receive` turns DATA into messages, `send` turns messages into
-//! DATA, `recovery` finds what was lost, `congestion` bounds what is in flight, `path` knows one
-//! pair of addresses, `policy` chooses between paths.
+//! `association` is its life, `receive` turns DATA into messages, `sender` says what leaves and what
+//! goes out again. It has `send` to turn messages into DATA, `recovery` to find what was lost,
+//! `congestion` to bound what is in flight, `path`, which knows one pair of addresses, and `policy`,
+//! which chooses between paths.
 #![forbid(unsafe_code)]
 
 mod association;
@@ -37,6 +38,7 @@ mod recovery;
 mod revision;
 mod rng;
 mod send;
+mod sender;
 mod stats;
 mod tag_mark;
 mod time;

@@ -26,7 +26,7 @@ use crate::policy::failover::Phase;
 use crate::policy::{self, InitiationOrder};
 use crate::receive::Receiver;
 use crate::rng::Rng;
-use crate::send::Sender;
+use crate::sender::Sender;
 use crate::tag_mark;
 use crate::time::Instant;
 use crate::tsn;

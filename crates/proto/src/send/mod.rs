@@ -2,6 +2,7 @@
 //! of what is outstanding.
 
 mod blocking;
+mod cause;
 mod config;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
@@ -12,7 +13,6 @@ mod packets;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod ring_model;
 mod scheduler;
-mod sender;
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use anabranch_wire::{DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
 pub(crate) use blocking::{Blocking, Held};
+pub(crate) use cause::Cause;
 pub use config::SendConfig;
 pub(crate) use occupancy::Occupancy;
 pub(crate) use outstanding::{Outstanding, PseudoCumack, Slot, SlotState};
 pub(crate) use pacer::Pacer;
 pub use scheduler::SchedulerKind;
 pub(crate) use scheduler::{Queued, Scheduler};
-pub(crate) use sender::{Budget, Carrier, Cause, DataTurn, Sender};
 
 use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;

@@ -6,7 +6,7 @@ use super::Association;
 use crate::features::Features;
 use crate::marks::mark;
 use crate::per_path::PathId;
-use crate::send::{Budget, Carrier, DataTurn};
+use crate::sender::{Budget, Carrier, DataTurn};
 use crate::time::Instant;
 
 impl Association {

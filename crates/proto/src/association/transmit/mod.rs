@@ -2,7 +2,7 @@
 //!
 //! The files beside this one fill the packet: `bundle` puts it together, with the chunks of
 //! `control` and the sender's data; `probe` has the packets that probe a path. What data may leave,
-//! and on which of several paths, the sender says (`send/sender`).
+//! and on which of several paths, the sender says (`sender/`).
 
 mod bundle;
 mod control;

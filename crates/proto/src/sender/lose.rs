@@ -5,43 +5,9 @@ use super::Sender;
 use crate::path::{Path, Paths};
 use crate::per_path::{PathId, PerPath};
 use crate::policy;
+use crate::send::Cause;
 use crate::stats::Counters;
 use crate::time::Instant;
-
-/// Why a chunk goes out again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// Chunks sent later were acknowledged (RFC 9260 section 7.2.4).
-    MissingReports,
-    /// T3-rtx expired (RFC 9260 section 6.3.3).
-    Timeout,
-    /// This host cannot send on the path.
-    InterfaceGone,
-    /// A path that had timed out answers: what left before is not waited for.
-    PathAnswered,
-    /// The path carries only smaller packets now.
-    MtuFell,
-    /// It probed a closed window, where there is room now.
-    WindowOpened,
-    /// It went to an address or a port that is not the peer's.
-    WrongAddress,
-}
-
-impl Cause {
-    /// Whether acknowledgements proved it, and not the lack of them.
-    pub(crate) fn is_reported(self) -> bool {
-        self == Self::MissingReports
-    }
-
-    /// Whether it says something of what the path loses. Otherwise what left is known to have been
-    /// of no use.
-    pub(crate) fn is_loss(self) -> bool {
-        match self {
-            Self::MissingReports | Self::Timeout | Self::InterfaceGone | Self::PathAnswered => true,
-            Self::MtuFell | Self::WindowOpened | Self::WrongAddress => false,
-        }
-    }
-}
 
 /// Chunks that went out again, by cause. An idle association has room for little: 32 bits each.
 #[derive(Clone, Copy, Debug, Default)]

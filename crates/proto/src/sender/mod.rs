@@ -31,10 +31,8 @@ use anabranch_wire::Tsn;
 
 pub(crate) use self::fill::{Budget, Carrier};
 use self::lane::Lane;
-pub(crate) use self::lose::Cause;
 pub(crate) use self::rules::DataTurn;
 use self::window::PeerWindow;
-use super::{Blocking, Occupancy, Outstanding, Queued, SendQueue};
 use crate::config::{AssociationConfig, BurstControl};
 use crate::congestion::PathView;
 use crate::error::SendErrorReason;
@@ -42,6 +40,7 @@ use crate::message::{OutgoingMessage, Payload};
 use crate::path::{Path, Paths, Setup};
 use crate::per_path::{PathId, PerPath};
 use crate::recovery::ack::{AckSummary, Acknowledged};
+use crate::send::{Blocking, Cause, Occupancy, Outstanding, Queued, SendQueue};
 use crate::stats::{Counters, Statistics};
 use crate::time::Instant;
 use crate::tsn;

@@ -1,12 +1,13 @@
 //! What an acknowledgement proves lost (RFC 9260 section 7.2.4), and fast recovery.
 
-use super::{Cause, Sender};
+use super::Sender;
 use crate::congestion::{Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
 use crate::recovery::{RecoveryExit, loss};
 use crate::revision::Revision;
+use crate::send::Cause;
 use crate::send::SlotState;
 use crate::time::Instant;
 

@@ -2,13 +2,14 @@
 
 use anabranch_wire::{NrSack, Tsn};
 
-use super::{Cause, Sender};
+use super::Sender;
 use crate::congestion::{Acked, Coupled};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
 use crate::recovery::ack::{AckError, Freed, Reported};
 use crate::revision::Revision;
+use crate::send::Cause;
 use crate::time::Instant;
 use crate::tsn;
 

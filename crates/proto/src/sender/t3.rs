@@ -1,10 +1,11 @@
 //! T3-rtx (RFC 9260 sections 6.3.2 and 6.3.3), and what it does to windows.
 
-use super::{Cause, Sender};
+use super::Sender;
 use crate::congestion::{Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
+use crate::send::Cause;
 use crate::time::Instant;
 
 impl Sender {
