@@ -3,9 +3,9 @@
 use super::Association;
 use crate::event::Event;
 use crate::marks::mark;
-use crate::path::Path;
+use crate::path::{Failover, Path, Phase};
 use crate::per_path::PathId;
-use crate::policy::failover::{Failover, Input, Phase, View};
+use crate::policy::failover::{Input, View};
 use crate::policy::{self, disjoint};
 
 impl Association {

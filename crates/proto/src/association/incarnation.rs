@@ -2,9 +2,8 @@
 
 use super::{Association, Control};
 use crate::association::state::State;
-use crate::path::Path;
+use crate::path::{Path, Phase};
 use crate::per_path::PathId;
-use crate::policy::failover::Phase;
 use crate::time::Instant;
 
 impl Association {

@@ -6,10 +6,9 @@ use std::time::Duration;
 use super::Association;
 use crate::event::{CloseReason, PathState};
 use crate::marks::mark;
-use crate::path::{Path, Refused};
+use crate::path::{Path, Phase, Refused};
 use crate::per_path::PathId;
 use crate::policy::Vigilance;
-use crate::policy::failover::Phase;
 use crate::time::{Instant, nanos};
 
 /// So much user data in one go is a flow whose end is worth a question. Below it, a peer that sends

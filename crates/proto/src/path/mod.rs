@@ -1,6 +1,7 @@
 //! One path: a pair of a local and a remote IP address with everything that is known about it.
 
 pub(crate) mod address;
+mod choice;
 mod config;
 pub(crate) mod heartbeat;
 mod heartbeat_back_off;
@@ -13,6 +14,7 @@ mod timeouts;
 
 use std::net::IpAddr;
 
+pub(crate) use choice::{Failover, Phase};
 pub use config::{MtuConfig, RtoFloor, TimerConfig};
 pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
 pub(crate) use loss::LossEstimator;

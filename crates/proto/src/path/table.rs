@@ -2,9 +2,8 @@
 
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
-use super::Path;
+use super::{Failover, Path, Phase};
 use crate::per_path::{MAX_PATHS, PathId, PerPath};
-use crate::policy::failover::{Failover, Phase};
 
 /// All paths of an association.
 #[derive(Debug)]

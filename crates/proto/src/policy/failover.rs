@@ -26,20 +26,8 @@
 //! informed choice, the path in use promises more): the path in use becomes the primary one.
 
 use super::DormantBehaviour;
+use crate::path::{Failover, Phase};
 use crate::per_path::PathId;
-
-/// Phase of an association whose paths may fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// I: the primary path is active and has all new data.
-    Primary,
-    /// II: the primary path has failed, and another one has the data.
-    Alternate,
-    /// Every path has failed, at least one of them only potentially (RFC 7829 section 3.2, 4).
-    PotentiallyFailed,
-    /// III: every path has failed.
-    Dormant,
-}
 
 /// What moves the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,16 +56,6 @@ pub(crate) struct View<'a> {
     pub(crate) fewest_errors: &'a dyn Fn(PathId) -> Option<PathId>,
     /// The one in turn after a path that may carry data at all, failed or not; itself at the last.
     pub(crate) next_usable: &'a dyn Fn(PathId) -> Option<PathId>,
-}
-
-/// State of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Failover {
-    pub(crate) phase: Phase,
-    /// D_i of the figures.
-    pub(crate) primary: PathId,
-    /// The path for new data; D_j of the figures in phase II.
-    pub(crate) in_use: PathId,
 }
 
 impl Failover {

@@ -1,0 +1,27 @@
+//! Which path is primary and which one has the data, as the table of paths keeps it. What changes it
+//! is in `policy/failover.rs`.
+
+use crate::per_path::PathId;
+
+/// Phase of an association whose paths may fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// I: the primary path is active and has all new data.
+    Primary,
+    /// II: the primary path has failed, and another one has the data.
+    Alternate,
+    /// Every path has failed, at least one of them only potentially (RFC 7829 section 3.2, 4).
+    PotentiallyFailed,
+    /// III: every path has failed.
+    Dormant,
+}
+
+/// State of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failover {
+    pub(crate) phase: Phase,
+    /// D_i of the figures.
+    pub(crate) primary: PathId,
+    /// The path for new data; D_j of the figures in phase II.
+    pub(crate) in_use: PathId,
+}
