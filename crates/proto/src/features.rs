@@ -1,16 +1,14 @@
 //! What the two ends of an association can do beside RFC 9260, and agree on in the handshake.
 //!
-//! [`TABLE`] has one row for each such feature: what announces it, who wants it, and what it needs.
-//! From it follow what INIT and INIT ACK say, what is agreed, what the cookie keeps, and the names in
-//! statistics and events. What a feature does is elsewhere; `Association` asks
-//! [`Features::has`].
+//! [`TABLE`] has one row for each such feature: what announces it, and what it needs. From it follow
+//! what INIT and INIT ACK say, what is agreed, what the cookie keeps, and the names in statistics and
+//! events. Which options ask for a feature is in `config/wanted.rs`; what it does is elsewhere, where
+//! `Association` asks [`Features::has`].
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 use anabranch_wire::{Parameter, kind};
-
-use crate::config::AssociationConfig;
 
 /// A set of features. As text, their names with a comma between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,7 +23,6 @@ struct Row {
     chunks: &'static [u8],
     /// A parameter that announces it, whatever chunks are listed.
     parameter: Option<Parameter<'static>>,
-    wanted: fn(&AssociationConfig) -> bool,
     /// What has to be agreed on, too.
     needs: Features,
 }
@@ -38,7 +35,6 @@ const TABLE: [Row; 2] = [
         name: "nr-sack",
         chunks: &[kind::NR_SACK],
         parameter: None,
-        wanted: |config| config.acknowledging.nr_sack,
         needs: Features::NONE,
     },
     // caro 2.4.2.
@@ -47,7 +43,6 @@ const TABLE: [Row; 2] = [
         name: "timestamps",
         chunks: &[kind::TIMESTAMP],
         parameter: None,
-        wanted: |config| config.recovery.timestamps,
         needs: Features::NONE,
     },
 ];
@@ -78,11 +73,6 @@ impl Features {
     /// Names of the features in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         TABLE.iter().filter(move |row| self.has(row.feature)).map(|row| row.name)
-    }
-
-    /// What the options ask for.
-    pub(crate) fn wanted(config: &AssociationConfig) -> Self {
-        Self::of(|row| (row.wanted)(config))
     }
 
     /// What a peer announces with this list of chunk types.
@@ -187,7 +177,6 @@ mod tests {
             name: "",
             chunks,
             parameter,
-            wanted: |_| true,
             needs: Features::NONE,
         };
         let both = row(&[kind::FORWARD_TSN, 9], Some(Parameter::ForwardTsnSupported));
@@ -200,19 +189,5 @@ mod tests {
         let parameter = row(&[], Some(Parameter::ZeroChecksumAcceptable(1)));
         assert!(!parameter.is_announced_by_chunks(&[9]));
         assert!(!parameter.is_announced_by_parameter(forward_tsn_supported));
-    }
-
-    #[test]
-    fn what_both_want_is_agreed_on() {
-        let mut config = AssociationConfig::default();
-        config.recovery.timestamps = true;
-        config.acknowledging.nr_sack = true;
-        let ours = Features::wanted(&config);
-        assert_eq!(ours.chunks(), [kind::NR_SACK, kind::TIMESTAMP]);
-        let theirs = Features::announced(&[kind::TIMESTAMP, 99]);
-        assert_eq!(ours.agreed(theirs), Features::TIMESTAMPS);
-        assert_eq!(Features::NONE.agreed(theirs), Features::NONE);
-        assert_eq!(Features::from_bits(ours.bits() | 1 << 31), ours);
-        assert_eq!(ours.to_string(), "nr-sack,timestamps");
     }
 }

@@ -7,11 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// What still stands in a circle: configuration is put together from the sections of mechanisms, of
-/// which the sender and the table of features read it as a whole. This list may only become shorter.
-const KNOWN: &[&str] =
-    &["config", "features", "path", "policy", "receive", "recovery", "send", "stats"];
-
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// The part of a source file that is not for tests, without comments.
@@ -64,7 +59,7 @@ fn reached<'a>(from: &str, imports: &'a Imports) -> BTreeSet<&'a str> {
 }
 
 #[test]
-fn no_more_modules_than_are_known_import_each_other_in_a_circle() {
+fn no_modules_import_each_other_in_a_circle() {
     let mut imports = Imports::new();
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), None, &mut imports);
     let modules: BTreeSet<String> = imports.keys().cloned().collect();
@@ -75,5 +70,5 @@ fn no_more_modules_than_are_known_import_each_other_in_a_circle() {
     let circle: Vec<&str> = (modules.iter().map(String::as_str))
         .filter(|module| reached(module, &imports).contains(module))
         .collect();
-    assert_eq!(circle, KNOWN, "modules in circles; what they import: {imports:#?}");
+    assert!(circle.is_empty(), "modules in circles: {circle:?}; what they import: {imports:#?}");
 }

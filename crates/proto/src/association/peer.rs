@@ -155,7 +155,7 @@ impl Peer {
     /// What both sides want, with these options on this side. The parameters that announced it are not
     /// reported as unrecognized.
     pub(crate) fn agree(&mut self, config: &AssociationConfig) -> Features {
-        let wanted = Features::wanted(config);
+        let wanted = config.features();
         let kind = |raw: &Bytes| raw.first_chunk().map_or(0, |kind| u16::from_be_bytes(*kind));
         self.unrecognized.retain(|raw| {
             let announced = Features::announced_by_parameter(kind(raw));
@@ -218,11 +218,11 @@ pub(crate) fn init_value(
     if let Some(code) = config.adaptation_indication {
         Parameter::AdaptationLayerIndication(code).encode(&mut value);
     }
-    let extensions = Features::wanted(config).chunks();
+    let extensions = config.features().chunks();
     if !extensions.is_empty() {
         Parameter::SupportedExtensions(&extensions).encode(&mut value);
     }
-    for parameter in Features::wanted(config).parameters() {
+    for parameter in config.features().parameters() {
         parameter.encode(&mut value);
     }
     more(&mut value);

@@ -8,6 +8,7 @@ mod by_name;
 mod endpoint;
 mod profiles;
 mod sysctl;
+mod wanted;
 
 pub use anabranch_units as units;
 
