@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_path_of_sctp_is_what_the_engine_tells_and_comes_back_whole() {
         let json = serde_json::json!({
-            "local": "10.0.0.1", "remote": "10.0.0.2", "remote_udp_port": 9899,
+            "id": 0, "local": "10.0.0.1", "remote": "10.0.0.2", "remote_udp_port": 9899,
             "state": "potentially-failed", "primary": true, "verified": false, "disowned": false,
             "unverified": "no answer yet", "srtt_seconds": 0.25, "rttvar_seconds": 0.125,
             "rto_seconds": 1.0, "cwnd": 4404, "ssthresh": 65536, "flight": 1200, "mtu": 1500,
