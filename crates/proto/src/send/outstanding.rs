@@ -7,122 +7,25 @@
 mod cuc;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
+mod list;
+mod slot;
 #[cfg(any(test, fuzzing))]
 mod take_back;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use cuc::PseudoCumack;
+pub(crate) use slot::{Slot, SlotState};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use anabranch_wire::{Data, DataFlags, Ppid, Ssn};
-use bytes::Bytes;
+use list::List;
+use slot::{Past, size_with};
 
 use super::packets::SentPackets;
 use super::{Cause, Fragment};
 use crate::per_path::{OfPath, PathId, PerPath};
 use crate::time::Instant;
-use crate::tsn;
-
-/// What happened to a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SlotState {
-    /// On its way, as far as is known.
-    InFlight,
-    /// Held to be lost; waits for its retransmission.
-    Lost,
-    /// Acknowledged by a gap ack block; the peer may take it back.
-    Acked,
-    /// Acknowledged for good by a non-renegable gap ack block; its payload is gone.
-    NrAcked,
-}
-
-impl SlotState {
-    /// Whether the peer has the chunk, as far as is known.
-    pub(crate) fn is_acked(self) -> bool {
-        matches!(self, Self::Acked | Self::NrAcked)
-    }
-}
-
-/// A chunk that was sent and is not cumulatively acknowledged.
-#[derive(Debug)]
-pub(crate) struct Slot {
-    pub(crate) payload: Bytes,
-    /// Number of the packet that carried it last.
-    pub(crate) packet: u64,
-    pub(crate) ppid: Ppid,
-    /// Neighbours in the order of sending, by the lower half of the TSN; itself means none.
-    prev: u32,
-    next: u32,
-    pub(crate) stream: u16,
-    pub(crate) ssn: Ssn,
-    pub(crate) flags: DataFlags,
-    pub(crate) state: SlotState,
-    /// Path that carried it last; of a lost chunk the one that it waits for.
-    pub(crate) path: PathId,
-    pub(crate) missing_reports: u8,
-    past: Past,
-}
-
-/// What is known of a chunk beside its state, a bit each, since slots fit into a cache line.
-#[derive(Clone, Copy, Debug, Default)]
-struct Past(u8);
-
-impl Past {
-    /// It was lost by missing reports once.
-    const FAST_RETRANSMITTED: u8 = 1;
-    /// It was sent on more than one path, so that an acknowledgement does not tell which of
-    /// them works.
-    const AMBIGUOUS: u8 = 1 << 1;
-    /// Its packet was larger than the base MTU, so that its loss may have to do with size.
-    const LARGE: u8 = 1 << 2;
-    /// It waits in the list of chunks that missing reports do not count for.
-    const HELD: u8 = 1 << 3;
-    /// Its packet is another path's than the one that it stands with, and so is the packet's number.
-    const ELSEWHERE: u8 = 1 << 4;
-
-    fn has(self, what: u8) -> bool {
-        self.0 & what != 0
-    }
-
-    fn set(&mut self, what: u8, on: bool) {
-        self.0 = if on { self.0 | what } else { self.0 & !what };
-    }
-}
-
-impl Slot {
-    /// It was lost by missing reports once.
-    pub(crate) fn fast_retransmitted(&self) -> bool {
-        self.past.has(Past::FAST_RETRANSMITTED)
-    }
-
-    /// It was sent on more than one path, so that an acknowledgement does not tell which of
-    /// them works.
-    pub(crate) fn ambiguous(&self) -> bool {
-        self.past.has(Past::AMBIGUOUS)
-    }
-
-    /// Its packet was larger than the base MTU, so that its loss may have to do with size.
-    pub(crate) fn large(&self) -> bool {
-        self.past.has(Past::LARGE)
-    }
-
-    /// Bytes on the wire: header, payload and padding.
-    // req: rfc9260 7.2 "including the padding, SHOULD be used"
-    pub(crate) fn size(&self) -> usize {
-        size_with(self.payload.len())
-    }
-}
-
-/// Bytes on the wire of a chunk with so much payload.
-fn size_with(payload: usize) -> usize {
-    Data::HEADER_LEN + payload.next_multiple_of(4)
-}
-
-/// Chunks in the order in which they were sent.
-#[derive(Clone, Copy, Debug, Default)]
-struct List {
-    ends: Option<(u64, u64)>,
-}
 
 /// What is in flight on one path and what waits to be retransmitted on it.
 #[derive(Debug, Default)]
@@ -180,8 +83,6 @@ pub(crate) struct Retransmission {
     /// It was sent more than once.
     again: bool,
 }
-
-const _: () = assert!(size_of::<Slot>() <= 64);
 
 impl Outstanding {
     pub(crate) fn new(first_tsn: u64) -> Self {
@@ -285,66 +186,6 @@ impl Outstanding {
     fn slot(&mut self, tsn: u64) -> &mut Slot {
         let index = (tsn - self.base) as usize;
         &mut self.slots[index]
-    }
-
-    /// The full TSN of a neighbour link.
-    fn absolute(&self, link: u32) -> u64 {
-        tsn::unwrap(self.base, link)
-    }
-
-    fn link_back(&mut self, path: PathId, held: bool, tsn: u64) {
-        let list = self.list(path, held);
-        let previous = list.ends;
-        list.ends = Some((previous.map_or(tsn, |(head, _)| head), tsn));
-        let slot = self.slot(tsn);
-        slot.past.set(Past::HELD, held);
-        slot.next = tsn as u32;
-        slot.prev = previous.map_or(tsn, |(_, tail)| tail) as u32;
-        if let Some((_, tail)) = previous {
-            self.slot(tail).next = tsn as u32;
-        }
-    }
-
-    fn link_front(&mut self, path: PathId, held: bool, tsn: u64) {
-        let list = self.list(path, held);
-        let following = list.ends;
-        list.ends = Some((tsn, following.map_or(tsn, |(_, tail)| tail)));
-        let slot = self.slot(tsn);
-        slot.past.set(Past::HELD, held);
-        slot.prev = tsn as u32;
-        slot.next = following.map_or(tsn, |(head, _)| head) as u32;
-        if let Some((head, _)) = following {
-            self.slot(head).prev = tsn as u32;
-        }
-    }
-
-    fn list(&mut self, path: PathId, held: bool) -> &mut List {
-        let flight = &mut self.flights[path];
-        if held { &mut flight.uncounted } else { &mut flight.order }
-    }
-
-    fn unlink(&mut self, tsn: u64) {
-        let slot = self.slot(tsn);
-        let (path, held, prev, next) = (slot.path, slot.past.has(Past::HELD), slot.prev, slot.next);
-        let this = tsn as u32;
-        let after = (next != this).then(|| self.absolute(next));
-        // Most chunks are acknowledged in the order in which they were sent.
-        if prev == this {
-            if let Some(after) = after {
-                self.slot(after).prev = next;
-            }
-            let list = self.list(path, held);
-            list.ends = list.ends.and_then(|(_, tail)| after.map(|after| (after, tail)));
-            return;
-        }
-        let before = self.absolute(prev);
-        self.slot(before).next = if after.is_some() { next } else { prev };
-        if let Some(after) = after {
-            self.slot(after).prev = prev;
-        }
-        let list = self.list(path, held);
-        list.ends =
-            list.ends.map(|(head, tail)| (head, if after.is_some() { tail } else { before }));
     }
 
     fn take_off(&mut self, tsn: u64) {
@@ -617,24 +458,6 @@ impl Outstanding {
         slot
     }
 
-    /// The chunk in flight on a path that was sent first, of those that missing reports count
-    /// for.
-    pub(crate) fn oldest_counted(&self, path: PathId) -> Option<u64> {
-        self.flights[path].order.ends.map(|(head, _)| head)
-    }
-
-    /// The chunk sent next after `tsn` on the same path, in the same list.
-    pub(crate) fn sent_after(&self, tsn: u64) -> Option<u64> {
-        let next = self.get(tsn)?.next;
-        (next != tsn as u32).then(|| self.absolute(next))
-    }
-
-    /// The earliest outstanding chunk on a path, which its timer stands for.
-    pub(crate) fn earliest(&self, path: PathId) -> Option<u64> {
-        let flight = &self.flights[path];
-        flight.uncounted.ends.or(flight.order.ends).map(|(head, _)| head)
-    }
-
     /// Whether a path has chunks in flight.
     pub(crate) fn in_flight(&self, path: PathId) -> bool {
         self.flights[path].bytes > 0
@@ -646,133 +469,5 @@ impl Outstanding {
         let slot = self.slot(tsn);
         slot.missing_reports = slot.missing_reports.saturating_add(reports);
         slot.missing_reports
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const A: PathId = PathId(0);
-    const B: PathId = PathId(1);
-
-    fn fragment(len: usize) -> Fragment {
-        Fragment {
-            stream: 0,
-            ssn: Ssn(0),
-            ppid: Ppid(0),
-            flags: DataFlags(3),
-            context: 0,
-            payload: Bytes::from(vec![7; len]),
-        }
-    }
-
-    fn filled(first: u64, count: u64) -> Outstanding {
-        let mut ring = Outstanding::new(first);
-        [A, B].into_iter().for_each(|path| ring.add_path(path));
-        for i in 0..count {
-            let tsn = ring.push(Instant::ZERO, fragment(100), A, i, false);
-            assert_eq!(tsn, first + i);
-        }
-        ring
-    }
-
-    fn order(ring: &Outstanding, path: PathId) -> Vec<u64> {
-        let mut out = Vec::new();
-        let mut at = ring.oldest_counted(path);
-        while let Some(tsn) = at {
-            out.push(tsn);
-            at = ring.sent_after(tsn);
-        }
-        out
-    }
-
-    #[test]
-    fn order_survives_loss_and_ack_across_the_wrap() {
-        let first = (1u64 << 33) - 3;
-        let mut ring = filled(first, 6);
-        assert_eq!(ring.flight(A), 6 * 116);
-        ring.gap_ack(first + 4);
-        ring.lose(first + 1, Cause::MissingReports, B);
-        assert_eq!(order(&ring, A), [first, first + 2, first + 3, first + 5]);
-        assert_eq!(ring.first_lost(B), Some(first + 1));
-        assert_eq!((ring.flight(A), ring.flight(B)), (4 * 116, 0));
-        ring.retransmitted(Instant::ZERO, first + 1, B, 9, true, false);
-        assert_eq!(order(&ring, B), [first + 1]);
-        assert!(ring.get(first + 1).unwrap().ambiguous());
-        ring.renege(Instant::ZERO, first + 4);
-        assert_eq!(order(&ring, A), [first + 4, first, first + 2, first + 3, first + 5]);
-        for expected in first..first + 6 {
-            assert_eq!(ring.base(), expected);
-            ring.pop().unwrap();
-        }
-        assert!(ring.pop().is_none());
-        assert_eq!((ring.flight(A), ring.flight(B), ring.payload_in_flight()), (0, 0, 0));
-        assert_eq!(ring.next_tsn(), first + 6);
-    }
-
-    #[test]
-    fn held_chunks_are_not_counted_but_timed() {
-        let mut ring = filled(10, 3);
-        ring.lose(10, Cause::MissingReports, A);
-        assert_eq!(ring.lost_chunks(), 1);
-        ring.retransmitted(Instant::ZERO, 10, A, 9, false, false);
-        assert_eq!(order(&ring, A), [11, 12]);
-        assert_eq!(ring.earliest(A), Some(10));
-        ring.gap_ack(11);
-        ring.gap_ack(12);
-        assert_eq!(ring.flight(A), 116);
-        assert!(ring.in_flight(A));
-        ring.gap_ack(10);
-        assert!(!ring.in_flight(A));
-        assert_eq!(ring.earliest(A), None);
-    }
-
-    #[test]
-    fn lost_chunks_can_be_redirected() {
-        let mut ring = filled(10, 3);
-        for tsn in 10..13 {
-            ring.lose(tsn, Cause::Timeout, A);
-        }
-        ring.redirect_lost(A, B);
-        assert_eq!((ring.first_lost(A), ring.first_lost(B)), (None, Some(10)));
-        ring.pop();
-        assert_eq!(ring.first_lost(B), Some(11));
-        assert_eq!(ring.lost_chunks(), 2);
-    }
-
-    #[test]
-    fn what_a_path_carried_stands_with_another_one_when_it_goes() {
-        let mut ring = filled(10, 3);
-        let tsn = ring.push(Instant::ZERO, fragment(100), B, 1_000_000, false);
-        ring.push(Instant::ZERO, fragment(100), B, 1_000_001, false);
-        ring.lose(tsn + 1, Cause::Timeout, B);
-        ring.gap_ack(tsn);
-        ring.remove_path(B, A);
-        ring.check_invariants().unwrap();
-        assert_eq!((ring.held_on(A), ring.first_lost(A)), (500, Some(tsn + 1)));
-        // The peer takes its word back: the packet's number is none of this path's.
-        ring.renege(Instant::ZERO, tsn);
-        ring.check_invariants().unwrap();
-        assert_eq!((ring.first_lost(A), ring.packets(A)), (Some(tsn), 3));
-        ring.retransmitted(Instant::ZERO, tsn, A, 4, true, false);
-        ring.gap_ack(tsn);
-        ring.renege(Instant::ZERO, tsn);
-        assert_eq!(ring.oldest_counted(A), Some(tsn), "this time the path carried it");
-        ring.check_invariants().unwrap();
-        while ring.pop().is_some() {}
-        assert_eq!((ring.held(), ring.held_on(A), ring.lost_chunks()), (0, 0, 0));
-    }
-
-    /// With concurrent multipath transfer paths number their packets each for itself.
-    #[test]
-    fn what_waited_for_another_path_and_is_taken_back_costs_no_memory() {
-        let mut ring = filled(10, 1);
-        let tsn = ring.push(Instant::ZERO, fragment(100), B, 1 << 40, false);
-        ring.lose(tsn, Cause::Timeout, A);
-        ring.gap_ack(tsn);
-        ring.renege(Instant::ZERO, tsn);
-        assert_eq!((ring.first_lost(A), ring.packets(A)), (Some(tsn), 1));
-        ring.check_invariants().unwrap();
     }
 }

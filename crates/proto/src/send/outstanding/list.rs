@@ -1,0 +1,92 @@
+//! The order in which chunks were sent on each path, as links between the slots.
+
+use super::Outstanding;
+use super::slot::Past;
+use crate::per_path::PathId;
+use crate::tsn;
+
+/// Chunks in the order in which they were sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct List {
+    pub(super) ends: Option<(u64, u64)>,
+}
+
+impl Outstanding {
+    /// The full TSN of a neighbour link.
+    fn absolute(&self, link: u32) -> u64 {
+        tsn::unwrap(self.base, link)
+    }
+
+    pub(super) fn link_back(&mut self, path: PathId, held: bool, tsn: u64) {
+        let list = self.list(path, held);
+        let previous = list.ends;
+        list.ends = Some((previous.map_or(tsn, |(head, _)| head), tsn));
+        let slot = self.slot(tsn);
+        slot.past.set(Past::HELD, held);
+        slot.next = tsn as u32;
+        slot.prev = previous.map_or(tsn, |(_, tail)| tail) as u32;
+        if let Some((_, tail)) = previous {
+            self.slot(tail).next = tsn as u32;
+        }
+    }
+
+    pub(super) fn link_front(&mut self, path: PathId, held: bool, tsn: u64) {
+        let list = self.list(path, held);
+        let following = list.ends;
+        list.ends = Some((tsn, following.map_or(tsn, |(_, tail)| tail)));
+        let slot = self.slot(tsn);
+        slot.past.set(Past::HELD, held);
+        slot.prev = tsn as u32;
+        slot.next = following.map_or(tsn, |(head, _)| head) as u32;
+        if let Some((head, _)) = following {
+            self.slot(head).prev = tsn as u32;
+        }
+    }
+
+    pub(super) fn list(&mut self, path: PathId, held: bool) -> &mut List {
+        let flight = &mut self.flights[path];
+        if held { &mut flight.uncounted } else { &mut flight.order }
+    }
+
+    pub(super) fn unlink(&mut self, tsn: u64) {
+        let slot = self.slot(tsn);
+        let (path, held, prev, next) = (slot.path, slot.past.has(Past::HELD), slot.prev, slot.next);
+        let this = tsn as u32;
+        let after = (next != this).then(|| self.absolute(next));
+        // Most chunks are acknowledged in the order in which they were sent.
+        if prev == this {
+            if let Some(after) = after {
+                self.slot(after).prev = next;
+            }
+            let list = self.list(path, held);
+            list.ends = list.ends.and_then(|(_, tail)| after.map(|after| (after, tail)));
+            return;
+        }
+        let before = self.absolute(prev);
+        self.slot(before).next = if after.is_some() { next } else { prev };
+        if let Some(after) = after {
+            self.slot(after).prev = prev;
+        }
+        let list = self.list(path, held);
+        list.ends =
+            list.ends.map(|(head, tail)| (head, if after.is_some() { tail } else { before }));
+    }
+
+    /// The chunk in flight on a path that was sent first, of those that missing reports count
+    /// for.
+    pub(crate) fn oldest_counted(&self, path: PathId) -> Option<u64> {
+        self.flights[path].order.ends.map(|(head, _)| head)
+    }
+
+    /// The chunk sent next after `tsn` on the same path, in the same list.
+    pub(crate) fn sent_after(&self, tsn: u64) -> Option<u64> {
+        let next = self.get(tsn)?.next;
+        (next != tsn as u32).then(|| self.absolute(next))
+    }
+
+    /// The earliest outstanding chunk on a path, which its timer stands for.
+    pub(crate) fn earliest(&self, path: PathId) -> Option<u64> {
+        let flight = &self.flights[path];
+        flight.uncounted.ends.or(flight.order.ends).map(|(head, _)| head)
+    }
+}

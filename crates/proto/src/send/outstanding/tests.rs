@@ -1,0 +1,127 @@
+use anabranch_wire::{DataFlags, Ppid, Ssn};
+use bytes::Bytes;
+
+use super::*;
+
+const A: PathId = PathId(0);
+const B: PathId = PathId(1);
+
+fn fragment(len: usize) -> Fragment {
+    Fragment {
+        stream: 0,
+        ssn: Ssn(0),
+        ppid: Ppid(0),
+        flags: DataFlags(3),
+        context: 0,
+        payload: Bytes::from(vec![7; len]),
+    }
+}
+
+fn filled(first: u64, count: u64) -> Outstanding {
+    let mut ring = Outstanding::new(first);
+    [A, B].into_iter().for_each(|path| ring.add_path(path));
+    for i in 0..count {
+        let tsn = ring.push(Instant::ZERO, fragment(100), A, i, false);
+        assert_eq!(tsn, first + i);
+    }
+    ring
+}
+
+fn order(ring: &Outstanding, path: PathId) -> Vec<u64> {
+    let mut out = Vec::new();
+    let mut at = ring.oldest_counted(path);
+    while let Some(tsn) = at {
+        out.push(tsn);
+        at = ring.sent_after(tsn);
+    }
+    out
+}
+
+#[test]
+fn order_survives_loss_and_ack_across_the_wrap() {
+    let first = (1u64 << 33) - 3;
+    let mut ring = filled(first, 6);
+    assert_eq!(ring.flight(A), 6 * 116);
+    ring.gap_ack(first + 4);
+    ring.lose(first + 1, Cause::MissingReports, B);
+    assert_eq!(order(&ring, A), [first, first + 2, first + 3, first + 5]);
+    assert_eq!(ring.first_lost(B), Some(first + 1));
+    assert_eq!((ring.flight(A), ring.flight(B)), (4 * 116, 0));
+    ring.retransmitted(Instant::ZERO, first + 1, B, 9, true, false);
+    assert_eq!(order(&ring, B), [first + 1]);
+    assert!(ring.get(first + 1).unwrap().ambiguous());
+    ring.renege(Instant::ZERO, first + 4);
+    assert_eq!(order(&ring, A), [first + 4, first, first + 2, first + 3, first + 5]);
+    for expected in first..first + 6 {
+        assert_eq!(ring.base(), expected);
+        ring.pop().unwrap();
+    }
+    assert!(ring.pop().is_none());
+    assert_eq!((ring.flight(A), ring.flight(B), ring.payload_in_flight()), (0, 0, 0));
+    assert_eq!(ring.next_tsn(), first + 6);
+}
+
+#[test]
+fn held_chunks_are_not_counted_but_timed() {
+    let mut ring = filled(10, 3);
+    ring.lose(10, Cause::MissingReports, A);
+    assert_eq!(ring.lost_chunks(), 1);
+    ring.retransmitted(Instant::ZERO, 10, A, 9, false, false);
+    assert_eq!(order(&ring, A), [11, 12]);
+    assert_eq!(ring.earliest(A), Some(10));
+    ring.gap_ack(11);
+    ring.gap_ack(12);
+    assert_eq!(ring.flight(A), 116);
+    assert!(ring.in_flight(A));
+    ring.gap_ack(10);
+    assert!(!ring.in_flight(A));
+    assert_eq!(ring.earliest(A), None);
+}
+
+#[test]
+fn lost_chunks_can_be_redirected() {
+    let mut ring = filled(10, 3);
+    for tsn in 10..13 {
+        ring.lose(tsn, Cause::Timeout, A);
+    }
+    ring.redirect_lost(A, B);
+    assert_eq!((ring.first_lost(A), ring.first_lost(B)), (None, Some(10)));
+    ring.pop();
+    assert_eq!(ring.first_lost(B), Some(11));
+    assert_eq!(ring.lost_chunks(), 2);
+}
+
+#[test]
+fn what_a_path_carried_stands_with_another_one_when_it_goes() {
+    let mut ring = filled(10, 3);
+    let tsn = ring.push(Instant::ZERO, fragment(100), B, 1_000_000, false);
+    ring.push(Instant::ZERO, fragment(100), B, 1_000_001, false);
+    ring.lose(tsn + 1, Cause::Timeout, B);
+    ring.gap_ack(tsn);
+    ring.remove_path(B, A);
+    ring.check_invariants().unwrap();
+    assert_eq!((ring.held_on(A), ring.first_lost(A)), (500, Some(tsn + 1)));
+    // The peer takes its word back: the packet's number is none of this path's.
+    ring.renege(Instant::ZERO, tsn);
+    ring.check_invariants().unwrap();
+    assert_eq!((ring.first_lost(A), ring.packets(A)), (Some(tsn), 3));
+    ring.retransmitted(Instant::ZERO, tsn, A, 4, true, false);
+    ring.gap_ack(tsn);
+    ring.renege(Instant::ZERO, tsn);
+    assert_eq!(ring.oldest_counted(A), Some(tsn), "this time the path carried it");
+    ring.check_invariants().unwrap();
+    while ring.pop().is_some() {}
+    assert_eq!((ring.held(), ring.held_on(A), ring.lost_chunks()), (0, 0, 0));
+}
+
+/// With concurrent multipath transfer paths number their packets each for itself.
+#[test]
+fn what_waited_for_another_path_and_is_taken_back_costs_no_memory() {
+    let mut ring = filled(10, 1);
+    let tsn = ring.push(Instant::ZERO, fragment(100), B, 1 << 40, false);
+    ring.lose(tsn, Cause::Timeout, A);
+    ring.gap_ack(tsn);
+    ring.renege(Instant::ZERO, tsn);
+    assert_eq!((ring.first_lost(A), ring.packets(A)), (Some(tsn), 1));
+    ring.check_invariants().unwrap();
+}
