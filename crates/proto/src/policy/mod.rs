@@ -2,6 +2,7 @@
 //! as variants.
 
 mod config;
+mod control;
 pub(crate) mod disjoint;
 mod dormant;
 pub(crate) mod failover;
@@ -14,6 +15,7 @@ mod retransmission;
 mod rtx;
 
 pub use config::{HeartbeatRetry, PathConfig, ProtocolUnreachable, Vigilance};
+pub(crate) use control::next_for_control;
 pub use dormant::DormantBehaviour;
 pub(crate) use fewest_errors::fewest_errors;
 pub use initiation::InitiationOrder;
@@ -41,20 +43,6 @@ fn alternate_of(
     (paths.in_turn_after(from).rev())
         .filter(|candidate| *candidate != from && fits(&paths[*candidate]))
         .max_by_key(|candidate| divergence(paths, from, *candidate))
-}
-
-/// The path for a control chunk that was not answered on path `from`. Paths on which the peer has never
-/// answered may lead nowhere: those on which it has come first, and when all of them are in trouble,
-/// both kinds take turns.
-pub(crate) fn next_for_control(paths: &PerPath<Path>, from: PathId) -> Option<PathId> {
-    let proven = |path: &PathId| paths.get(*path).is_some_and(|path| path.proven);
-    alternate_of(paths, from, |path| path.is_active() && path.proven)
-        .or_else(|| alternate(paths, from).filter(|_| proven(&from)))
-        .or_else(|| {
-            let others = paths.ids().filter(|path| *path != from && proven(path));
-            others.min_by_key(|path| paths[*path].error_count)
-        })
-        .or_else(|| alternate(paths, from))
 }
 
 /// How far a path leads away from path `from`; more is greater.
