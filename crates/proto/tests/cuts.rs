@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anabranch_harness::{Pair, PathMtu};
-use anabranch_impair::Probability;
+use anabranch_impair::{LinkConfig, Probability};
 use anabranch_proto::{
-    AssociationConfig, CloseReason, EndpointConfig, IcmpKind, Instant, PathState, RtoFloor,
+    AssociationConfig, CloseReason, EndpointConfig, IcmpKind, IcmpMessage, Instant, PathState,
+    RtoFloor,
 };
 use anabranch_wire::kind;
 
@@ -197,20 +198,64 @@ fn a_port_that_refuses_for_seconds_is_a_peer_that_is_gone() {
     }
 }
 
+/// Hosts with `own` and two addresses, each of which reaches all of the other's.
+fn mesh(own: usize) -> Pair {
+    let mut addresses = Pair::new(2, AssociationConfig::default()).addresses;
+    addresses[1].truncate(own);
+    let mut pair = Pair::with(addresses, Default::default(), AssociationConfig::default());
+    pair.connect(AssociationConfig::default());
+    pair.run(20 * SECOND);
+    assert!(pair.both_up());
+    pair.net.trace.forget();
+    pair
+}
+
 #[test]
 fn a_host_that_seldom_says_that_a_port_refuses_is_understood() {
-    for (percent, paths) in [(50, 1), (50, 2), (25, 1), (25, 2)] {
-        let mut pair = pair(paths);
-        flow(&mut pair, 1, SECOND);
-        kill(&mut pair);
-        pair.net.unreachable = Probability::percent(percent);
-        let begun = pair.net.now();
-        assert!(pair.run_until(60 * SECOND, |pair| pair.closed[0].is_some()));
-        assert_eq!(pair.closed[0], Some(CloseReason::PortUnreachable));
-        let took = pair.net.now().saturating_since(begun);
-        println!("{percent} %, {paths} paths: {took:?}");
-        assert!(took < 12 * SECOND, "{percent} %, {paths} paths: {took:?}");
+    let mut pair = mesh(2);
+    flow(&mut pair, 1, SECOND);
+    for client in pair.addresses[0].clone() {
+        for server in pair.addresses[1].clone() {
+            pair.net.set_up(server, client, false);
+        }
     }
+    pair.net.unreachable = Probability::ONE;
+    pair.net.unreachable_kind = IcmpKind::PortUnreachable;
+    // As Linux does. Two paths lead from each of the client's addresses.
+    pair.net.unreachable_every = SECOND;
+    let begun = pair.net.now();
+    assert!(pair.run_until(60 * SECOND, |pair| pair.closed[0].is_some()));
+    assert_eq!(pair.closed[0], Some(CloseReason::PortUnreachable));
+    let took = pair.net.now().saturating_since(begun);
+    assert!(took < 6 * SECOND, "{took:?}");
+}
+
+#[test]
+fn a_firewall_on_one_uplink_is_no_word_about_the_other_one() {
+    let mut pair = mesh(1);
+    flow(&mut pair, 1, SECOND);
+    pair.run(SECOND);
+    let (client, server) = (pair.addresses[0].clone(), pair.addresses[1][0]);
+    // The other uplink is slow: its answers come after the firewall has been believed.
+    for (from, to) in [(client[1], server), (server, client[1])] {
+        pair.net.set_link(from, to, LinkConfig::new().delay(1500 * MILLIS));
+    }
+    for (from, to) in [(client[0], server), (server, client[0])] {
+        pair.net.set_up(from, to, false);
+    }
+    for _ in 0..40 {
+        let quoted = pair.association(0).expect("it lives").start_of_packet();
+        let kind = IcmpKind::PortUnreachable;
+        let message = IcmpMessage { local: client[0], remote: server, kind, quoted: &quoted };
+        let now = pair.net.now();
+        pair.net.node_mut(0).endpoint.handle_icmp(now, &message);
+        pair.run(250 * MILLIS);
+        assert_eq!(pair.closed, [None, None]);
+    }
+    pair.send(1, 0, vec![7; 10_000]);
+    let had = pair.received_len(0);
+    pair.run(20 * SECOND);
+    assert_eq!(pair.received_len(0), had + 10_000);
 }
 
 #[test]

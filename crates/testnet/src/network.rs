@@ -75,6 +75,11 @@ pub struct Network {
     pub unreachable: Probability,
     /// What the router says of them.
     pub unreachable_kind: IcmpKind,
+    /// Least time between two such messages to one address, as hosts limit them; of what is dropped in
+    /// between nothing is said.
+    pub unreachable_every: Duration,
+    /// When an address was told last.
+    told: BTreeMap<IpAddr, Instant>,
     draws: Rng,
     /// Packets that the host could not send, and that a router refused.
     pub refused: u64,
@@ -117,6 +122,8 @@ impl Network {
             send_errors: Probability::ZERO,
             unreachable: Probability::ZERO,
             unreachable_kind: IcmpKind::OtherUnreachable,
+            unreachable_every: Duration::ZERO,
+            told: BTreeMap::new(),
             draws: Rng::stream(seed, 55),
             refused: 0,
             check: true,
@@ -403,10 +410,14 @@ impl Network {
             endpoint.handle_send_error(self.now, local, remote, &packet.bytes);
         } else if self.draws.chance(self.unreachable) {
             self.trace.sent(self.now, node, packet, "unreachable");
-            let kind = self.unreachable_kind;
-            let quoted = packet.bytes.clone();
-            let at = self.now + Duration::from_millis(1);
-            self.after(at, Later::Icmp { node, local, remote, kind, quoted });
+            let soon = |told: &Instant| self.now < *told + self.unreachable_every;
+            if !self.told.get(&local).is_some_and(soon) {
+                self.told.insert(local, self.now);
+                let kind = self.unreachable_kind;
+                let quoted = packet.bytes.clone();
+                let at = self.now + Duration::from_millis(1);
+                self.after(at, Later::Icmp { node, local, remote, kind, quoted });
+            }
         } else {
             return false;
         }

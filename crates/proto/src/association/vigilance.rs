@@ -16,9 +16,8 @@ use crate::time::{Instant, nanos};
 const FLOW: u32 = 65_536;
 /// How often the time until the next question doubles at the most.
 const MOST_DOUBLINGS: u8 = 6;
-/// The peer is gone when so many packets in a row to one address were refused, and to every other one
-/// some.
-const REFUSALS: u8 = 3;
+/// The peer is gone when so many packets in a row were refused, and some on each path.
+const REFUSALS: u32 = 3;
 /// A sender of data waits so many times as long before it believes that its peer is gone.
 const PATIENCE_OF_SENDERS: u32 = 4;
 /// A receiver's heartbeats are urgent for so long after its data stopped; it has nothing to lose then
@@ -208,27 +207,23 @@ impl Association {
         now >= self.watch.silent_since + patience
     }
 
-    /// ICMP says that nothing listens on the UDP port of a path. It is asked again; `true` if all
-    /// paths that work have been refused for long enough, and one of them often.
+    /// ICMP says that nothing listens on the UDP port of a path. It is asked again; `true` if every
+    /// path that works has been refused, and they together often and for long enough: hosts limit how
+    /// often they say so, and a firewall on one way says nothing about another one.
     // req: rfc6951 5.5 "processed, the following mapping SHOULD apply"
     // exempt: rfc6951 5.5 "SHOULD be treated as ICMP messages with type" a firewall or a translator that begins anew says so, too; the association ends when every path is refused again and again, and by default only
     pub(super) fn on_refusal(&mut self, now: Instant, id: PathId) -> bool {
         let Some(vigilance) = self.vigilance() else { return false };
-        // It says so whichever path led there. Hosts limit how often they do.
-        let remote = self.paths[id].remote;
-        for path in self.paths.iter_mut().filter(|path| path.remote == remote) {
-            let refused = path.refused.get_or_insert(Refused { since: now, times: 0 });
-            refused.times = refused.times.saturating_add(1);
-        }
+        let refused = self.paths[id].refused.get_or_insert(Refused { since: now, times: 0 });
+        refused.times = refused.times.saturating_add(1);
         self.watch.refused = true;
         let sends = !self.sender.has_all_acknowledged();
         let patience = vigilance.refused_after * if sends { PATIENCE_OF_SENDERS } else { 1 };
-        let often = |path: &Path| path.refused.is_some_and(|refused| refused.times >= REFUSALS);
-        let long = |path: &Path| path.refused.is_some_and(|r| now >= r.since + patience);
         let works = |path: &&Path| path.is_verified() && path.state != PathState::Inactive;
-        if self.paths.iter().filter(works).all(long)
-            && self.paths.iter().any(often)
-            && long(&self.paths[id])
+        let refusals = self.paths.iter().filter_map(|path| path.refused);
+        if self.paths.iter().filter(works).all(|path| path.refused.is_some())
+            && refusals.clone().map(|refused| u32::from(refused.times)).sum::<u32>() >= REFUSALS
+            && refusals.clone().any(|refused| now >= refused.since + patience)
         {
             mark!(PeerRefused);
             self.outbox.chunks.clear();

@@ -87,10 +87,10 @@ impl PathConfig {
 /// - When data was coming and stops (64 KiB since the last silence, or with something missing or a
 ///   message unfinished), each path is asked once, two RTOs later. That opens a new mapping in a
 ///   translator that forgot the old one, and a peer that lost its state says so.
-/// - ICMP 'port unreachable' is a hint (RFC 6951 section 5.5): when all paths that work are refused in
-///   this way for `refused_after`, one address three times, with nothing heard of the peer in between,
-///   the association ends. A sender of data waits four times as long, since only the other end can open a
-///   new mapping.
+/// - ICMP 'port unreachable' is a hint (RFC 6951 section 5.5): when each path that works was refused in
+///   this way, three packets at least, for `refused_after` with nothing heard of the peer in between, the
+///   association ends. A sender of data waits four times as long, since only the other end can open a new
+///   mapping.
 /// - Association.Max.Retrans ends the association not before the timeouts of one path alone would have
 ///   come to that number: several paths must not make it shorter-lived than one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl PathConfig {
 pub struct Vigilance {
     /// Longest time between heartbeats on a path while something is amiss, at least 100 ms. 2 s.
     pub interval: Duration,
-    /// How long every path has to be refused. 2 s.
+    /// How long the first path that was refused has to have been, when the last one is. 2 s.
     pub refused_after: Duration,
 }
 
