@@ -33,7 +33,10 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
         if path.is_dir() {
             println!("cargo:rerun-if-changed={}", path.display());
             collect(&path, files);
-        } else if path.extension().is_some_and(|e| e == "toml" || e == "csv" || e == "log") {
+        } else if path
+            .extension()
+            .is_some_and(|e| e == "toml" || e == "csv" || e == "log" || e == "pattern")
+        {
             files.push(path);
         }
     }

@@ -9,12 +9,17 @@ use anabranch_impair::file::ImpairmentFile;
 
 use crate::failure::Failure;
 
-/// Reads an impairment file.
+/// Reads an impairment file, and the patterns that it names, which stand beside it.
 pub(crate) fn read(path: &Path) -> Result<ImpairmentFile, Failure> {
     let name = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::failed(format!("the file {name} cannot be read: {error}")))?;
-    text.parse().map_err(|error| Failure::usage(format!("{name}, {error}")))
+    let beside = path.parent().unwrap_or(Path::new(""));
+    let mut load = |file: &str| {
+        std::fs::read(beside.join(file)).map_err(|error| format!("it cannot be read: {error}"))
+    };
+    ImpairmentFile::read(&text, &mut load)
+        .map_err(|error| Failure::usage(format!("{name}, {error}")))
 }
 
 /// A seed for links whose file has none.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::pattern::Patterns;
 use crate::{Discipline, Loss, Probability};
 
 /// The longest delay, jitter or extra delay: a day, far beyond any network.
@@ -50,6 +51,9 @@ pub struct LinkConfig {
     pub corrupt: Probability,
     /// When the link is down: in order, without overlap.
     pub cuts: Vec<Cut>,
+    /// What befalls which packet, beside all this: a loss comes on top of the others, a delay or rate
+    /// takes the place of the configured one.
+    pub patterns: Patterns,
 }
 
 /// A time in which the link is down. What is offered meanwhile, and what is in the link when it
@@ -123,6 +127,9 @@ pub enum ConfigError {
     /// A loss pattern without entries.
     #[error("the loss pattern is empty")]
     EmptyPattern,
+    /// A pattern asks for addresses, ports or contents of packets that do not tell them.
+    #[error("a filter of a pattern asks for what packets do not tell here: only their size")]
+    Filter,
     /// Bursts of losses, or what lies between them, that last no time.
     #[error("bursts of losses and the time between them are longer than zero")]
     EmptyBurst,
@@ -223,6 +230,13 @@ impl LinkConfig {
     #[must_use]
     pub fn corrupt(mut self, p: Probability) -> Self {
         self.corrupt = p;
+        self
+    }
+
+    /// Sets the patterns.
+    #[must_use]
+    pub fn patterns(mut self, patterns: Patterns) -> Self {
+        self.patterns = patterns;
         self
     }
 

@@ -34,6 +34,9 @@
 //! 3. The wire: the loss model's victims vanish (they did use the rate and the queue, as on a real
 //!    link); the others may be corrupted or duplicated, and arrive after delay, jitter and the
 //!    extra delay of those held back.
+//!
+//! Beside these models there are patterns ([`pattern`]), which say what befalls which packet. They are
+//! asked at the door, and do what they say on the way.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -43,7 +46,9 @@ pub mod file;
 mod link;
 mod loss;
 mod packet;
+pub mod pattern;
 mod random;
+mod record;
 mod stats;
 mod transmitter;
 mod wire;
@@ -52,7 +57,8 @@ pub use config::{ConfigError, Cut, LinkConfig, MAX_RATE, MAX_SPAN, QueueLimit};
 pub use discipline::{CoDel, Discipline, Red};
 pub use link::{Link, LossCause, SendOutcome};
 pub use loss::{BurstsInTime, GilbertElliott, Loss, Pattern};
-pub use packet::Packet;
+pub use packet::{Packet, flip};
 pub use random::{Probability, Rng};
+pub use record::{Cause, Effects, Fate, Record};
 pub use stats::LinkStats;
 pub use transmitter::QueueIntegral;

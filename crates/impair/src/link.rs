@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use crate::discipline::Manager;
 use crate::loss::LossState;
+use crate::pattern::{Director, Facts, Verdict};
+use crate::record::{Cause, Record, Recorder};
 use crate::transmitter::{Job, QueueIntegral, Transmitter};
 use crate::wire::Wire;
 use crate::{ConfigError, Cut, LinkConfig, LinkStats, Packet, Probability, QueueLimit, Rng};
@@ -62,6 +64,29 @@ pub struct Link<T> {
     /// Highest position delivered.
     highest_delivered: u64,
     stats: LinkStats,
+    /// Where the patterns stand; most links have none.
+    director: Option<Box<Director>>,
+    /// Bits per second in force, 0 being none at all: the configured rate, or that of a pattern.
+    rate: Option<u64>,
+    /// When the rate of a pattern changes.
+    rate_until: Option<u64>,
+    /// Packets that wait for others to pass them, in the order in which they came.
+    held: Vec<Held<T>>,
+    /// What becomes of packets, if somebody wants to know.
+    recorder: Option<Box<Recorder>>,
+}
+
+/// A packet that others are to pass first.
+#[derive(Debug)]
+struct Held<T> {
+    /// The pattern, and the packet among those it counts behind which this one goes on.
+    pattern: usize,
+    release: u64,
+    /// When it goes on in any case.
+    until: u64,
+    number: u64,
+    packet: T,
+    delay: Option<u64>,
 }
 
 /// A generator for each model beside the loss model.
@@ -80,7 +105,15 @@ impl<T: Packet> Link<T> {
     /// What [`LinkConfig::validate`] has to say.
     pub fn new(config: LinkConfig, seed: u64) -> Result<Self, ConfigError> {
         config.validate()?;
+        if config.patterns.need_facts() && !T::HAS_FACTS {
+            return Err(ConfigError::Filter);
+        }
         Ok(Self {
+            director: Director::new(&config.patterns),
+            rate: config.rate,
+            rate_until: Some(0),
+            held: Vec::new(),
+            recorder: None,
             now: 0,
             enabled: true,
             schedule: Schedule::at(&config.cuts, 0),
@@ -110,41 +143,25 @@ impl<T: Packet> Link<T> {
         self.stats.offered_bytes += size as u64;
         let number = self.stats.offered;
         // Asked first and always, so that its verdicts depend on nothing but the count.
-        let lost = self.loss.takes(&self.config.loss, number, self.now);
+        let modelled = self.loss.takes(&self.config.loss, number, self.now);
+        let verdict = self.judge(&packet, number, size);
+        let lost = modelled || verdict.lost.is_some();
 
         let bytes = size.saturating_add(self.config.overhead);
-        if let Some(mtu) = self.config.mtu
-            && bytes > mtu
-            && !packet.may_be_fragmented()
-        {
-            self.stats.too_big += 1;
-            if self.config.mtu_blackhole {
-                return SendOutcome::Lost(LossCause::Blackhole);
-            }
-            let mtu = mtu.saturating_sub(self.config.overhead);
-            return SendOutcome::TooBig { mtu };
+        if let Some((outcome, cause)) = self.refuse(&packet, bytes) {
+            self.lose(number, cause);
+            // It may have been the last one that others waited for.
+            self.release_at_rest(self.now);
+            return outcome;
         }
-        if !self.is_up() {
-            self.stats.lost_down += 1;
-            return SendOutcome::Lost(LossCause::Down);
-        }
-        if !self.transmitter.has_room(self.config.queue, bytes) {
-            self.stats.queue_drops += 1;
-            return SendOutcome::QueueFull;
-        }
-        if let Manager::Red(red) = &mut self.manager {
-            let (packets, queued) = self.transmitter.backlog();
-            let length = match self.config.queue {
-                QueueLimit::Bytes(_) => queued,
-                QueueLimit::Packets(_) | QueueLimit::Unlimited => packets,
-            };
-            if red.drops(length as u64, self.transmitter.idle(self.now), self.config.rate) {
-                self.stats.early_drops += 1;
-                return SendOutcome::QueueFull;
-            }
-        }
-        let job = Job { packet: (!lost).then_some(packet), bytes, number, entered: self.now };
-        self.transmitter.push(self.now, self.config.rate, job);
+        let job = Job {
+            packet: (!lost).then_some(packet),
+            bytes,
+            number,
+            entered: self.now,
+            marks: verdict.marks,
+        };
+        self.transmitter.push(self.now, self.rate, job);
         let (packets, bytes) = self.transmitter.backlog();
         self.stats.max_queue_packets = self.stats.max_queue_packets.max(packets as u64);
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(bytes as u64);
@@ -152,16 +169,56 @@ impl<T: Packet> Link<T> {
         self.advance(now);
         if lost {
             self.stats.lost_model += 1;
+            self.lose(number, verdict.lost.map_or(Cause::Model, Cause::Pattern));
             return SendOutcome::Lost(LossCause::Model);
         }
         SendOutcome::Accepted
+    }
+
+    /// Why a packet of `bytes` with overhead may not enter.
+    fn refuse(&mut self, packet: &T, bytes: usize) -> Option<(SendOutcome, Cause)> {
+        if let Some(mtu) = self.config.mtu
+            && bytes > mtu
+            && !packet.may_be_fragmented()
+        {
+            self.stats.too_big += 1;
+            if self.config.mtu_blackhole {
+                return Some((SendOutcome::Lost(LossCause::Blackhole), Cause::Mtu));
+            }
+            let mtu = mtu.saturating_sub(self.config.overhead);
+            return Some((SendOutcome::TooBig { mtu }, Cause::Mtu));
+        }
+        if !self.is_up() {
+            self.stats.lost_down += 1;
+            return Some((SendOutcome::Lost(LossCause::Down), Cause::Down));
+        }
+        if !self.transmitter.has_room(self.config.queue, bytes) {
+            self.stats.queue_drops += 1;
+            return Some((SendOutcome::QueueFull, Cause::Queue));
+        }
+        if let Manager::Red(red) = &mut self.manager {
+            let (packets, queued) = self.transmitter.backlog();
+            let length = match self.config.queue {
+                QueueLimit::Bytes(_) => queued,
+                QueueLimit::Packets(_) | QueueLimit::Unlimited => packets,
+            };
+            if red.drops(length as u64, self.transmitter.idle(self.now), self.rate) {
+                self.stats.early_drops += 1;
+                return Some((SendOutcome::QueueFull, Cause::Discipline));
+            }
+        }
+        None
     }
 
     /// The next packet that has arrived by `now`; to be called until it returns `None`.
     pub fn poll(&mut self, now: u64) -> Option<T> {
         self.advance(now);
         let arrived = self.wire.arrive(self.now)?;
-        if arrived.number < self.highest_delivered {
+        let reordered = arrived.number < self.highest_delivered;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.arrive(arrived.number, arrived.due, reordered);
+        }
+        if reordered {
             self.stats.reordered += 1;
         } else {
             self.highest_delivered = arrived.number;
@@ -180,10 +237,13 @@ impl<T: Packet> Link<T> {
             .transmitter
             .next_departure()
             .map(|end| end.saturating_add(nanos(self.config.delay)));
-        [self.wire.next_arrival(), sent].into_iter().flatten().min()
+        // Patterns may give the packet that is being sent no delay at all.
+        let sent = if self.director.is_some() { self.transmitter.next_departure() } else { sent };
+        let directed = self.next_directed();
+        [self.wire.next_arrival(), sent, directed].into_iter().flatten().min()
     }
 
-    /// Replaces the configuration at `now`. Packets on the wire keep their arrival times, waiting
+    /// Replaces the configuration at `now`. Patterns that differ begin anew. Packets on the wire keep their arrival times, waiting
     /// packets are kept even beyond a smaller queue limit, and what is left of the packet being
     /// sent continues at the new rate.
     ///
@@ -191,13 +251,20 @@ impl<T: Packet> Link<T> {
     /// What [`LinkConfig::validate`] has to say; nothing is changed then.
     pub fn set_config(&mut self, now: u64, config: LinkConfig) -> Result<(), ConfigError> {
         config.validate()?;
+        if config.patterns.need_facts() && !T::HAS_FACTS {
+            return Err(ConfigError::Filter);
+        }
         self.advance(now);
-        self.transmitter.change_rate(self.now, self.config.rate, config.rate);
+        if config.patterns != self.config.patterns {
+            self.director = Director::new(&config.patterns);
+            self.rate_until = Some(0);
+        }
         self.schedule = Schedule::at(&config.cuts, self.now);
         if config.discipline != self.config.discipline {
             self.manager = Manager::new(config.discipline, Rng::stream(self.seed, 5));
         }
         self.config = config;
+        self.sync_rate(self.now);
         if !self.is_up() {
             self.drop_all();
         }
@@ -223,7 +290,7 @@ impl<T: Packet> Link<T> {
 
     /// Whether the link was up at the latest time given.
     pub fn is_up(&self) -> bool {
-        self.enabled && !self.schedule.down
+        self.enabled && !self.schedule.down && !self.director.as_ref().is_some_and(|d| d.is_cut())
     }
 
     /// The counters so far.
@@ -233,7 +300,7 @@ impl<T: Packet> Link<T> {
 
     /// Packets in the link that will arrive unless it goes down.
     pub fn in_transit(&self) -> usize {
-        self.wire.len() + self.transmitter.packets()
+        self.wire.len() + self.transmitter.packets() + self.held.len()
     }
 
     /// Packets that wait for the transmitter, the one being sent not counted; among them may be
@@ -248,12 +315,21 @@ impl<T: Packet> Link<T> {
         self.transmitter.integral(self.now)
     }
 
-    /// Does what was to happen until `now`, in the order of time: departures and cuts.
+    /// Does what was to happen until `now`, in the order of time: departures, cuts, and what
+    /// patterns have to say.
     fn advance(&mut self, now: u64) {
         let now = self.now.max(now);
         loop {
             let departure = self.transmitter.next_departure().filter(|t| *t <= now);
             let change = self.schedule.next_change(&self.config.cuts).filter(|t| *t <= now);
+            let directed = self.next_directed().filter(|t| *t <= now);
+            if let Some(at) = directed
+                && departure.is_none_or(|other| at < other)
+                && change.is_none_or(|other| at < other)
+            {
+                self.direct(at);
+                continue;
+            }
             match (departure, change) {
                 (Some(departure), None) => self.depart(departure),
                 (Some(departure), Some(change)) if departure <= change => self.depart(departure),
@@ -268,19 +344,34 @@ impl<T: Packet> Link<T> {
             }
         }
         self.now = now;
+        // While nothing was sent the rate did not matter.
+        if self.rate_until.is_some_and(|until| until <= now) {
+            self.sync_rate(now);
+        }
     }
 
     /// The packet being sent has left at `at`.
     fn depart(&mut self, at: u64) {
         self.now = at;
-        let departed = self.transmitter.depart(self.config.rate, &mut self.manager);
+        let departed = self.transmitter.depart(self.rate, &mut self.manager);
         let Some((job, dropped)) = departed else {
             return;
         };
-        self.stats.early_drops += dropped;
-        let Some(mut packet) = job.packet else {
+        self.stats.early_drops += dropped.len() as u64;
+        for number in dropped {
+            self.lose(number, Cause::Discipline);
+        }
+        if job.marks.is_some() || !self.held.is_empty() {
+            self.depart_marked(at, job);
             return;
-        };
+        }
+        if let Some(packet) = job.packet {
+            self.spoil_and_launch(at, job.number, packet, None);
+        }
+    }
+
+    /// Does to a packet what the models say, and puts it and its copies on the wire.
+    fn spoil_and_launch(&mut self, at: u64, number: u64, mut packet: T, delay: Option<u64>) {
         // Most links do none of this, and then nothing is drawn for it.
         let twice = happens(&mut self.draws.duplicate, self.config.duplicate);
         let copy = if twice { packet.duplicate() } else { None };
@@ -288,23 +379,26 @@ impl<T: Packet> Link<T> {
             && packet.corrupt(&mut self.draws.corrupt)
         {
             self.stats.corrupted += 1;
+            self.note_spoiled(number, true, 0);
         }
-        self.launch(at, job.number, packet);
+        self.launch(at, number, packet, delay);
         if let Some(copy) = copy {
             self.stats.duplicated += 1;
-            self.launch(at, job.number, copy);
+            self.note_spoiled(number, false, 1);
+            self.launch(at, number, copy, delay);
         }
     }
 
-    fn launch(&mut self, at: u64, number: u64, packet: T) {
-        let mut due = at.saturating_add(nanos(self.config.delay));
+    fn launch(&mut self, at: u64, number: u64, packet: T, delay: Option<u64>) {
+        let mut due = at.saturating_add(delay.unwrap_or(nanos(self.config.delay)));
         if !self.config.jitter.is_zero() {
             let jitter = self.draws.jitter.below(nanos(self.config.jitter).saturating_add(1));
             due = due.saturating_add(jitter);
         }
         if happens(&mut self.draws.reorder, self.config.reorder) {
             due = due.saturating_add(nanos(self.config.reorder_delay));
-        } else if self.config.keep_order {
+        } else if self.config.keep_order || self.director.as_ref().is_some_and(|d| d.keeps_order())
+        {
             due = due.max(self.last_due);
             self.last_due = due;
         }
@@ -313,8 +407,10 @@ impl<T: Packet> Link<T> {
 
     /// The link has gone down: only what has arrived, and was not polled yet, survives.
     fn drop_all(&mut self) {
+        self.note_dropped();
         let dropped = self.transmitter.clear(self.now) + self.wire.clear_after(self.now);
-        self.stats.lost_down += dropped as u64;
+        self.stats.lost_down += (dropped + self.held.len()) as u64;
+        self.held.clear();
     }
 }
 
@@ -356,6 +452,9 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
+#[cfg(test)]
+mod pattern_tests;
+mod patterned;
 #[cfg(test)]
 mod queue_tests;
 #[cfg(test)]

@@ -3,12 +3,28 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::Rng;
+use crate::pattern::Facts;
 
 /// A packet that a [`Link`](crate::Link) can carry. The link never looks inside.
 ///
 /// Drivers that carry more than bytes (addresses, ECN marks) implement it for their own type and
 /// pass the calls on to the payload.
 pub trait Packet {
+    /// Whether [`facts`](Self::facts) tells anything: without, filters of patterns know only sizes.
+    const HAS_FACTS: bool = false;
+
+    /// What filters of patterns ask for, of packets that have it.
+    fn facts(&self) -> Option<Facts> {
+        None
+    }
+
+    /// Flips a bit, counted from the first of the packet, or from the last one (-1) back; false when
+    /// there is no such bit, or none can be flipped.
+    fn flip(&mut self, bit: i64) -> bool {
+        let _ = bit;
+        false
+    }
+
     /// Size in bytes; [`LinkConfig::overhead`](crate::LinkConfig::overhead) comes on top.
     fn size(&self) -> usize;
 
@@ -41,7 +57,25 @@ fn flip_bit(bytes: &mut [u8], rng: &mut Rng) -> bool {
     }
 }
 
+/// Flips a bit of `bytes`, as [`Packet::flip`] has it.
+pub fn flip(bytes: &mut [u8], bit: i64) -> bool {
+    let bits = i64::try_from(bytes.len()).unwrap_or(i64::MAX).saturating_mul(8);
+    let bit = if bit < 0 { bit.saturating_add(bits) } else { bit };
+    let index = usize::try_from(bit.div_euclid(8)).ok();
+    match index.and_then(|index| bytes.get_mut(index)) {
+        Some(byte) => {
+            *byte ^= 0x80 >> bit.rem_euclid(8);
+            true
+        }
+        None => false,
+    }
+}
+
 impl Packet for Vec<u8> {
+    fn flip(&mut self, bit: i64) -> bool {
+        flip(self, bit)
+    }
+
     fn size(&self) -> usize {
         self.len()
     }
@@ -56,6 +90,10 @@ impl Packet for Vec<u8> {
 }
 
 impl Packet for BytesMut {
+    fn flip(&mut self, bit: i64) -> bool {
+        flip(self, bit)
+    }
+
     fn size(&self) -> usize {
         self.len()
     }
@@ -70,6 +108,14 @@ impl Packet for BytesMut {
 }
 
 impl Packet for Bytes {
+    /// Copies the bytes first, as `corrupt` does.
+    fn flip(&mut self, bit: i64) -> bool {
+        let mut copy = self.to_vec();
+        let changed = flip(&mut copy, bit);
+        *self = Self::from(copy);
+        changed
+    }
+
     fn size(&self) -> usize {
         self.len()
     }
@@ -121,6 +167,17 @@ mod tests {
             hit[1] |= packet[1];
         }
         assert_eq!(hit, [0xff, 0xff]);
+    }
+
+    #[test]
+    fn named_bits_change_from_either_end() {
+        let mut packet = vec![0; 3];
+        assert!(packet.flip(0) && packet.flip(-1) && packet.flip(9) && packet.flip(-24 + 7));
+        assert_eq!(packet, [0x81, 0x40, 0x01]);
+        assert!(!packet.flip(24) && !packet.flip(-25) && !packet.flip(i64::MAX));
+        let mut shared = Bytes::from(vec![0; 2]);
+        assert!(shared.flip(15) && !shared.flip(16));
+        assert_eq!(shared, vec![0, 1]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::QueueLimit;
 use crate::discipline::{Manager, codel::Head};
+use crate::pattern::Marks;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -18,6 +19,15 @@ pub(crate) struct Job<T> {
     pub(crate) number: u64,
     /// When it came.
     pub(crate) entered: u64,
+    /// What patterns will do to it.
+    pub(crate) marks: Option<Box<Marks>>,
+}
+
+impl<T> Job<T> {
+    /// The rate that a pattern gives this packet.
+    fn own_rate(&self) -> Option<u64> {
+        self.marks.as_ref().and_then(|marks| marks.rate)
+    }
 }
 
 /// How long how much waited for a transmitter, summed over time: the difference of two of them,
@@ -59,6 +69,9 @@ pub(crate) struct Transmitter<T> {
     /// Packets, as against jobs without one, in `current` and `waiting`.
     packets: usize,
     integral: QueueIntegral,
+    /// Bits, times nanoseconds a second, that `current` still needs when the rate is 0; `end` means
+    /// nothing then.
+    stalled: Option<u128>,
 }
 
 impl<T> Transmitter<T> {
@@ -71,6 +84,7 @@ impl<T> Transmitter<T> {
             waiting_bytes: 0,
             packets: 0,
             integral: QueueIntegral::default(),
+            stalled: None,
         }
     }
 
@@ -125,21 +139,35 @@ impl<T> Transmitter<T> {
         }
     }
 
-    /// When the packet being sent has left.
+    /// When the packet being sent has left; `None` also while the rate is 0.
     pub(crate) fn next_departure(&self) -> Option<u64> {
+        if self.stalled.is_some() {
+            return None;
+        }
         self.current.as_ref().map(|_| self.end)
     }
 
-    /// Takes the packet whose time has come and starts the next one at that time. Returns also how
-    /// many packets `manager` dropped on that occasion.
+    /// Whether there is a packet to send, at whatever rate.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// The packets in it.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        let jobs = self.current.iter().chain(&self.waiting);
+        jobs.filter(|job| job.packet.is_some()).map(|job| job.number)
+    }
+
+    /// Takes the packet whose time has come and starts the next one at that time. Returns also the
+    /// packets that `manager` dropped on that occasion.
     pub(crate) fn depart(
         &mut self,
         rate: Option<u64>,
         manager: &mut Manager,
-    ) -> Option<(Job<T>, u64)> {
+    ) -> Option<(Job<T>, Vec<u64>)> {
         let done = self.current.take()?;
         self.packets -= usize::from(done.packet.is_some());
-        let mut dropped = 0;
+        let mut dropped = Vec::new();
         if !self.waiting.is_empty() {
             self.integrate(self.end);
         }
@@ -155,7 +183,7 @@ impl<T> Transmitter<T> {
                 if codel.drops(self.end, head, std::mem::take(&mut first)) {
                     let whole = next.packet.is_some();
                     self.packets -= usize::from(whole);
-                    dropped += u64::from(whole);
+                    dropped.extend(whole.then_some(next.number));
                     continue;
                 }
             }
@@ -168,8 +196,26 @@ impl<T> Transmitter<T> {
         Some((done, dropped))
     }
 
-    /// What is left of the packet being sent continues at the new rate.
+    /// What is left of the packet being sent continues at the new rate, or waits while it is 0.
     pub(crate) fn change_rate(&mut self, now: u64, old: Option<u64>, new: Option<u64>) {
+        if self.current.as_ref().is_some_and(|job| job.own_rate().is_some()) {
+            // A packet with a rate of its own keeps it.
+            return;
+        }
+        if let Some(needed) = self.stalled.take() {
+            match new {
+                Some(0) => self.stalled = Some(needed),
+                Some(rate) => self.end = now.saturating_add(saturate(needed / u128::from(rate))),
+                None => self.end = now,
+            }
+            self.carry = 0;
+            return;
+        }
+        if let (true, Some(0)) = (self.current.is_some(), new) {
+            let remaining = u128::from(self.end.saturating_sub(now));
+            self.stalled = Some(remaining.saturating_mul(u128::from(old.unwrap_or(0))));
+            return;
+        }
         let remaining = u128::from(self.end.saturating_sub(now));
         let scaled = match (old, new) {
             (Some(old), Some(new)) => {
@@ -186,6 +232,7 @@ impl<T> Transmitter<T> {
     pub(crate) fn clear(&mut self, now: u64) -> usize {
         self.integrate(now);
         self.current = None;
+        self.stalled = None;
         self.waiting.clear();
         self.waiting_bytes = 0;
         std::mem::take(&mut self.packets)
@@ -201,7 +248,13 @@ impl<T> Transmitter<T> {
     }
 
     fn start(&mut self, at: u64, rate: Option<u64>, job: Job<T>) {
+        let rate = job.own_rate().or(rate);
         let time = match rate {
+            Some(0) => {
+                let needed = job.bytes as u128 * 8 * u128::from(NANOS_PER_SECOND);
+                self.stalled = Some(needed);
+                0
+            }
             Some(rate) if rate > 0 => {
                 // 64 bits are enough for sizes of real packets, and divide several times as fast.
                 if job.bytes < 1 << 30 {
@@ -232,7 +285,7 @@ mod tests {
     use super::*;
 
     fn job(number: u64, bytes: usize) -> Job<()> {
-        Job { packet: Some(()), bytes, number, entered: 0 }
+        Job { packet: Some(()), bytes, number, entered: 0, marks: None }
     }
 
     #[test]
@@ -265,7 +318,7 @@ mod tests {
     fn jobs_without_packet_use_room_but_do_not_count() {
         let mut transmitter = Transmitter::new();
         transmitter.push(0, Some(8), job(1, 1));
-        let taken = Job { packet: None, bytes: 5, number: 2, entered: 0 };
+        let taken = Job { packet: None, bytes: 5, number: 2, entered: 0, marks: None };
         transmitter.push(0, Some(8), taken);
         assert_eq!(transmitter.packets(), 1);
         assert_eq!(transmitter.backlog(), (1, 5));

@@ -86,6 +86,12 @@ impl<T> Wire<T> {
         before - self.len()
     }
 
+    /// The packets that would arrive after `now`.
+    pub(crate) fn numbers_after(&self, now: u64) -> impl Iterator<Item = u64> {
+        let all = self.queue.iter().chain(&self.heap);
+        all.filter(move |packet| packet.due > now).map(|packet| packet.number)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.queue.len() + self.heap.len()
     }

@@ -1,5 +1,6 @@
 //! What travels over the links.
 
+use anabranch_impair::pattern::Facts;
 use anabranch_impair::{Packet as Carried, Rng};
 use anabranch_proto::{Ecn, IcmpKind};
 use bytes::Bytes;
@@ -62,6 +63,23 @@ impl Packet {
 }
 
 impl Carried for Packet {
+    const HAS_FACTS: bool = true;
+
+    /// Of SCTP packets what is in them; of others, which have no headers here, only what they are.
+    fn facts(&self) -> Option<Facts> {
+        Some(match self.kind {
+            Kind::Sctp => Facts::of_sctp(&self.bytes),
+            // Of a segment all is payload that is not in its headers.
+            Kind::Tcp(..) => Facts::of_protocol(6, self.size.saturating_sub(40)),
+            Kind::Icmp(..) => Facts::of_protocol(1, self.size),
+            Kind::Cross(_) => Facts::of_protocol(17, self.size),
+        })
+    }
+
+    fn flip(&mut self, bit: i64) -> bool {
+        self.bytes.flip(bit)
+    }
+
     fn size(&self) -> usize {
         self.size as usize
     }

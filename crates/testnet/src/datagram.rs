@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use anabranch_impair::pattern::Facts;
 use anabranch_impair::{Packet as Carried, Rng};
 use anabranch_proto::{Ecn, Instant, Received};
 use anabranch_wire::Packet;
@@ -39,6 +40,16 @@ impl Datagram {
 }
 
 impl Carried for Datagram {
+    const HAS_FACTS: bool = true;
+
+    fn facts(&self) -> Option<Facts> {
+        Some(Facts::of_sctp(&self.bytes).between(self.from, self.to))
+    }
+
+    fn flip(&mut self, bit: i64) -> bool {
+        self.bytes.flip(bit)
+    }
+
     fn size(&self) -> usize {
         self.bytes.len()
     }

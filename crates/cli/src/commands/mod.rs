@@ -10,6 +10,7 @@ mod get;
 mod inspect;
 mod lab;
 pub(crate) mod options;
+mod pattern;
 mod perf;
 mod script;
 mod serve;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Inspect(inspect::Inspect),
     #[cfg(target_os = "linux")]
     Emulate(emulate::Emulate),
+    Pattern(pattern::Pattern),
     Lab(lab::Lab),
     Advise(advise::Advise),
     Options(options::Options),
@@ -53,6 +55,7 @@ impl Command {
             Self::Inspect(command) => command.run().await,
             #[cfg(target_os = "linux")]
             Self::Emulate(command) => command.run().await,
+            Self::Pattern(command) => command.run(),
             Self::Lab(command) => command.run().await,
             Self::Advise(command) => command.run(),
             Self::Options(command) => command.run(),

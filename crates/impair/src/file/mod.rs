@@ -43,6 +43,10 @@
 //! | `duplicate_percent`, `corrupt_percent` | packets that arrive twice, or with one bit flipped |
 //! | `reorder_percent`, `reorder_delay_ms` | packets held back, and for how long |
 //! | `cut_at_s`, `repair_at_s` | when the link goes down and comes back; without repair for ever |
+//! | `discipline` | `"drop-tail"`, `"red"` or `"codel"`, with a rate |
+//! | `red` | `{ min = "5 packets", max = "15 packets", max_drop = "10 %", weight = "0.2 %", gentle = true }`; the first two are needed |
+//! | `codel` | `{ target = "5 ms", interval = "100 ms" }` |
+//! | `pattern` | name of a file with patterns ([`pattern`](crate::pattern)), on top of all this |
 //! | `cuts` | several of these: `[{ cut_at_s = 1, repair_at_s = 2 }, { cut_at_s = 9 }]` |
 //!
 //! `rate`, `queue`, `overhead`, `mtu`, `delay`, `jitter`, `loss`, `duplicate`, `reorder`, `reorder_delay`,
@@ -51,6 +55,7 @@
 //!
 //! Percentages may have fractions. Times of cuts count from the start of the driver's clock.
 
+mod discipline;
 mod quantities;
 mod schema;
 
@@ -108,11 +113,24 @@ impl FromStr for ImpairmentFile {
 
     /// Reads the text of a file.
     fn from_str(text: &str) -> Result<Self, FileError> {
-        schema::read(text)
+        schema::read(text, &mut |_| {
+            Err("a pattern stands in a file of its own, which is not opened here".into())
+        })
     }
 }
 
 impl ImpairmentFile {
+    /// Reads the text of a file. `load` gives the bytes of a pattern that it names, or says why not.
+    ///
+    /// # Errors
+    /// The line of what is wrong; of patterns, the line of the key that names them.
+    pub fn read(
+        text: &str,
+        load: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
+    ) -> Result<Self, FileError> {
+        schema::read(text, load)
+    }
+
     /// The entry for packets in `direction` on the path between `local` and `remote`; `None` when
     /// they are not impaired.
     pub fn find(&self, local: IpAddr, remote: IpAddr, direction: Direction) -> Option<&PathEntry> {

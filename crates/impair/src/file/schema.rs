@@ -7,11 +7,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::discipline::{self, RawCoDel, RawRed};
 use super::quantities::Text;
 use super::{Direction, FileError, ImpairmentFile, PathEntry};
+use crate::pattern::Patterns;
 use crate::{
-    BurstsInTime, Cut, Discipline, GilbertElliott, LinkConfig, Loss, Pattern, Probability,
-    QueueLimit,
+    BurstsInTime, Cut, GilbertElliott, LinkConfig, Loss, Pattern, Probability, QueueLimit,
 };
 
 /// An hour: enough for light to reach Jupiter.
@@ -63,6 +64,10 @@ pub(super) struct RawPath {
     pub(super) cut_at_s: Option<Spanned<f64>>,
     pub(super) repair_at_s: Option<Spanned<f64>>,
     cuts: Option<Spanned<Vec<Spanned<RawCut>>>>,
+    discipline: Option<Spanned<String>>,
+    red: Option<Spanned<RawRed>>,
+    codel: Option<Spanned<RawCoDel>>,
+    pattern: Option<Spanned<String>>,
     // The same with their units as texts.
     pub(super) rate: Text,
     pub(super) queue: Text,
@@ -109,8 +114,11 @@ pub(super) fn problem<V>(span: Range<usize>, reason: impl Into<String>) -> Check
     Err(Problem { span, reason })
 }
 
+/// Gives the bytes of a file that another one names, or says why not.
+pub(super) type Load<'a> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'a;
+
 /// Reads a file.
-pub(super) fn read(text: &str) -> Result<ImpairmentFile, FileError> {
+pub(super) fn read(text: &str, load: &mut Load<'_>) -> Result<ImpairmentFile, FileError> {
     let located =
         |span: Range<usize>, reason: String| FileError { line: line_of(text, span.start), reason };
     let raw: RawFile = toml::from_str(text)
@@ -123,7 +131,7 @@ pub(super) fn read(text: &str) -> Result<ImpairmentFile, FileError> {
         let span = entry.span();
         let path = entry
             .into_inner()
-            .check(&span)
+            .check(&span, load)
             .map_err(|problem| located(problem.span, problem.reason))?;
         if let Some(index) = paths.iter().position(|above| above.covers(&path)) {
             let reason = format!(
@@ -143,18 +151,29 @@ fn line_of(text: &str, offset: usize) -> usize {
 }
 
 impl RawPath {
-    fn check(mut self, span: &Range<usize>) -> Checked<PathEntry> {
+    fn check(mut self, span: &Range<usize>, load: &mut Load<'_>) -> Checked<PathEntry> {
         self.take_quantities()?;
         let (share, delay) = (&self.reorder_percent, &self.reorder_delay_ms);
         needs("reorder_percent", share, "reorder_delay_ms", delay.is_some())?;
         needs("reorder_delay_ms", delay, "reorder_percent", share.is_some())?;
+        let (rate, queue) = (self.rate()?, self.queue()?);
+        let patterns = patterns(self.pattern.as_ref(), load)?;
+        let rated = rate.is_some() || patterns.has_rates();
+        let discipline = discipline::read(
+            self.discipline.as_ref(),
+            self.red.as_ref(),
+            self.codel.as_ref(),
+            queue,
+            rated,
+        )?;
         let config = LinkConfig {
-            rate: self.rate()?,
+            rate,
             delay: milliseconds("delay_ms", self.delay_ms.as_ref())?,
             jitter: milliseconds("jitter_ms", self.jitter_ms.as_ref())?,
             keep_order: self.keep_order()?,
-            queue: self.queue()?,
-            discipline: Discipline::DropTail,
+            queue,
+            discipline,
+            patterns,
             mtu: bounded("mtu_bytes", self.mtu_bytes.as_ref(), 68, 65_535)?,
             mtu_blackhole: self.mtu_blackhole()?,
             overhead: bounded("overhead_bytes", self.overhead_bytes.as_ref(), 0, MAX_OVERHEAD)?
@@ -197,7 +216,8 @@ impl RawPath {
         exclusive("queue_packets", &self.queue_packets, "queue_bytes", &self.queue_bytes)?;
         let packets = bounded("queue_packets", self.queue_packets.as_ref(), 0, MAX_QUEUE_PACKETS)?;
         let bytes = bounded("queue_bytes", self.queue_bytes.as_ref(), 0, MAX_QUEUE_BYTES)?;
-        let rated = self.rate_kbit.is_some() || self.rate_mbit.is_some();
+        // A pattern may have the rate.
+        let rated = self.rate_kbit.is_some() || self.rate_mbit.is_some() || self.pattern.is_some();
         for (key, value) in
             [("queue_packets", &self.queue_packets), ("queue_bytes", &self.queue_bytes)]
         {
@@ -285,6 +305,16 @@ impl RawPath {
             cuts.push(next);
         }
         Ok(cuts)
+    }
+}
+
+/// The patterns of the file that is named.
+fn patterns(name: Option<&Spanned<String>>, load: &mut Load<'_>) -> Checked<Patterns> {
+    let Some(name) = name else { return Ok(Patterns::default()) };
+    let wrong = |reason: String| problem(name.span(), format!("{}: {reason}", name.get_ref()));
+    match load(name.get_ref()) {
+        Ok(bytes) => Patterns::read(&bytes).or_else(|error| wrong(error.to_string())),
+        Err(reason) => wrong(reason),
     }
 }
 

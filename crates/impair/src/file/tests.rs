@@ -330,3 +330,64 @@ fn paths_without_entry_have_no_link() {
         file.link(ip("10.0.0.1"), ip("10.0.1.2"), Direction::Send, 1).unwrap();
     assert!(link.is_none());
 }
+
+#[test]
+fn queues_have_disciplines() {
+    let read =
+        |lines: &str| format!("[[path]]\nrate = \"5 Mb/s\"\n{lines}\n").parse::<ImpairmentFile>();
+    let of = |lines: &str| read(lines).unwrap().paths[0].config.discipline;
+    assert_eq!(of("discipline = \"codel\""), crate::Discipline::CoDel(crate::CoDel::default()));
+    let codel = of("discipline = \"codel\"\ncodel = { target = \"10 ms\" }");
+    let expected = crate::CoDel { target: Duration::from_millis(10), ..crate::CoDel::default() };
+    assert_eq!(codel, crate::Discipline::CoDel(expected));
+    let red = of(
+        "discipline = \"red\"\nred = { min = \"4 packets\", max = \"9 packets\", max_drop = \"2 %\" }",
+    );
+    let expected = crate::Red {
+        min_threshold: 4,
+        max_threshold: 9,
+        max_probability: Probability::percent(2),
+        ..crate::Red::default()
+    };
+    assert_eq!(red, crate::Discipline::Red(expected));
+    for (lines, line, reason) in [
+        ("discipline = \"fq\"", 3, "discipline is \"drop-tail\""),
+        ("discipline = \"red\"", 3, "red needs its thresholds"),
+        (
+            "discipline = \"red\"\nred = { min = \"4 packets\" }",
+            4,
+            "red.max is missing, in packets",
+        ),
+        ("discipline = \"red\"\nred = { min = \"4 kB\", max = \"9 kB\" }", 4, "red.min"),
+        ("codel = {}", 3, "codel has no effect without discipline"),
+        (
+            "queue = \"64 KiB\"\ndiscipline = \"red\"\nred = { min = \"9 kB\", max = \"4 kB\" }",
+            1,
+            "min_threshold below max_threshold",
+        ),
+    ] {
+        let error = read(lines).unwrap_err();
+        assert_eq!(error.line, line, "{error}");
+        assert!(error.reason.contains(reason), "{error}");
+    }
+    let error = "[[path]]\ndiscipline = \"codel\"".parse::<ImpairmentFile>().unwrap_err();
+    assert!(error.reason.contains("without a rate"), "{error}");
+}
+
+#[test]
+fn patterns_are_loaded_by_name() {
+    let text = "[[path]]\npattern = \"a.pattern\"\nqueue = \"9 packets\"\n";
+    let mut load = |name: &str| {
+        assert_eq!(name, "a.pattern");
+        Ok(b"anabranch pattern 1\npattern loss per packet\nvalues\nx\n".to_vec())
+    };
+    let file = ImpairmentFile::read(text, &mut load).unwrap();
+    assert_eq!(file.paths[0].config.patterns.list().len(), 1);
+    let error = ImpairmentFile::read(text, &mut |_| Ok(b"pattern\n".to_vec())).unwrap_err();
+    assert_eq!(error.line, 2);
+    assert!(error.reason.starts_with("a.pattern: line 1: a pattern begins"), "{error}");
+    let error = ImpairmentFile::read(text, &mut |_| Err("no such file".into())).unwrap_err();
+    assert_eq!(error.to_string(), "line 2: a.pattern: no such file");
+    let error = text.parse::<ImpairmentFile>().unwrap_err();
+    assert!(error.reason.contains("a file of its own"), "{error}");
+}

@@ -1,29 +1,29 @@
 use super::*;
 use crate::{Loss, Probability, QueueLimit};
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
-fn link(config: LinkConfig) -> Link<Vec<u8>> {
+pub(super) fn link(config: LinkConfig) -> Link<Vec<u8>> {
     Link::new(config, 42).unwrap()
 }
 
-fn ms(n: u64) -> Duration {
+pub(super) fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
 /// A packet of `size` bytes that begins with its number.
-fn packet(number: u32, size: usize) -> Vec<u8> {
+pub(super) fn packet(number: u32, size: usize) -> Vec<u8> {
     let mut bytes = number.to_be_bytes().to_vec();
     bytes.resize(size.max(4), 0);
     bytes
 }
 
-fn number(packet: &[u8]) -> u32 {
+pub(super) fn number(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[..4].try_into().unwrap())
 }
 
 /// Everything still in the link, with the times of arrival.
-fn drain(link: &mut Link<Vec<u8>>) -> Vec<(u64, u32)> {
+pub(super) fn drain(link: &mut Link<Vec<u8>>) -> Vec<(u64, u32)> {
     let mut arrived = Vec::new();
     let mut last = None;
     while let Some(deadline) = link.next_deadline() {
@@ -36,11 +36,11 @@ fn drain(link: &mut Link<Vec<u8>>) -> Vec<(u64, u32)> {
     arrived
 }
 
-fn numbers(arrived: &[(u64, u32)]) -> Vec<u32> {
+pub(super) fn numbers(arrived: &[(u64, u32)]) -> Vec<u32> {
     arrived.iter().map(|(_, number)| *number).collect()
 }
 
-fn assert_balance(link: &Link<Vec<u8>>) {
+pub(super) fn assert_balance(link: &Link<Vec<u8>>) {
     let s = link.stats();
     assert_eq!(
         s.offered + s.duplicated,
@@ -55,7 +55,7 @@ fn assert_balance(link: &Link<Vec<u8>>) {
 }
 
 #[test]
-fn a_perfect_link_delivers_at_once() {
+pub(super) fn a_perfect_link_delivers_at_once() {
     let mut link = link(LinkConfig::new());
     assert_eq!(link.next_deadline(), None);
     assert_eq!(link.send(5, packet(1, 100)), SendOutcome::Accepted);
@@ -68,7 +68,7 @@ fn a_perfect_link_delivers_at_once() {
 }
 
 #[test]
-fn rate_gives_exact_serialisation_times() {
+pub(super) fn rate_gives_exact_serialisation_times() {
     // 1 Mbit/s: 8 us for a byte.
     let mut link = link(LinkConfig::new().rate(1_000_000));
     link.send(0, packet(1, 125));
@@ -82,7 +82,7 @@ fn rate_gives_exact_serialisation_times() {
 }
 
 #[test]
-fn overhead_costs_time() {
+pub(super) fn overhead_costs_time() {
     let mut link = link(LinkConfig::new().rate(1_000_000).overhead(25));
     link.send(0, packet(1, 100));
     assert_eq!(drain(&mut link), [(MS, 1)]);
@@ -90,7 +90,7 @@ fn overhead_costs_time() {
 }
 
 #[test]
-fn a_queue_of_packets_drops_its_tail() {
+pub(super) fn a_queue_of_packets_drops_its_tail() {
     let config = LinkConfig::new().rate(1_000_000).queue(QueueLimit::Packets(2));
     let mut link = link(config);
     let outcomes: Vec<SendOutcome> = (1..=5).map(|n| link.send(0, packet(n, 125))).collect();
@@ -116,7 +116,7 @@ fn a_queue_of_packets_drops_its_tail() {
 }
 
 #[test]
-fn a_queue_of_bytes_drops_its_tail() {
+pub(super) fn a_queue_of_bytes_drops_its_tail() {
     let config = LinkConfig::new().rate(1_000_000).queue(QueueLimit::Bytes(300));
     let mut link = link(config);
     for (n, size) in [(1, 1000), (2, 200), (3, 101), (4, 100), (5, 4)] {
@@ -127,7 +127,7 @@ fn a_queue_of_bytes_drops_its_tail() {
 }
 
 #[test]
-fn a_queue_of_zero_still_sends() {
+pub(super) fn a_queue_of_zero_still_sends() {
     let config = LinkConfig::new().rate(1_000_000).queue(QueueLimit::Packets(0));
     let mut link = link(config);
     assert_eq!(link.send(0, packet(1, 125)), SendOutcome::Accepted);
@@ -136,7 +136,7 @@ fn a_queue_of_zero_still_sends() {
 }
 
 #[test]
-fn delay_is_exact_and_comes_after_the_rate() {
+pub(super) fn delay_is_exact_and_comes_after_the_rate() {
     let mut link = link(LinkConfig::new().rate(1_000_000).delay(ms(50)));
     link.send(10, packet(1, 125));
     assert_eq!(link.poll(51 * MS + 9), None);
@@ -144,7 +144,7 @@ fn delay_is_exact_and_comes_after_the_rate() {
 }
 
 #[test]
-fn a_late_poll_changes_no_other_time() {
+pub(super) fn a_late_poll_changes_no_other_time() {
     let mut link = link(LinkConfig::new().rate(1_000_000).delay(ms(5)));
     for n in 1..=4 {
         link.send(0, packet(n, 125));
@@ -157,7 +157,7 @@ fn a_late_poll_changes_no_other_time() {
 }
 
 #[test]
-fn time_does_not_go_back() {
+pub(super) fn time_does_not_go_back() {
     let mut link = link(LinkConfig::new().delay(ms(1)));
     link.send(10 * MS, packet(1, 4));
     link.send(3 * MS, packet(2, 4));
@@ -165,7 +165,7 @@ fn time_does_not_go_back() {
 }
 
 #[test]
-fn jitter_stays_in_bounds_and_reorders() {
+pub(super) fn jitter_stays_in_bounds_and_reorders() {
     let mut link = link(LinkConfig::new().delay(ms(10)).jitter(ms(4)));
     for n in 0..1000 {
         link.send(u64::from(n) * MS / 10, packet(n, 4));
@@ -183,7 +183,7 @@ fn jitter_stays_in_bounds_and_reorders() {
 }
 
 #[test]
-fn jitter_can_keep_the_order() {
+pub(super) fn jitter_can_keep_the_order() {
     let config = LinkConfig::new().delay(ms(10)).jitter(ms(4)).keep_order(true);
     let mut link = link(config);
     for n in 0..500 {
@@ -196,7 +196,7 @@ fn jitter_can_keep_the_order() {
 }
 
 #[test]
-fn lost_packets_still_use_the_rate() {
+pub(super) fn lost_packets_still_use_the_rate() {
     let config = LinkConfig::new().rate(1_000_000).loss(Loss::positions([1, 3]));
     let mut link = link(config);
     let outcomes: Vec<SendOutcome> = (1..=4).map(|n| link.send(0, packet(n, 125))).collect();
@@ -209,7 +209,7 @@ fn lost_packets_still_use_the_rate() {
 }
 
 #[test]
-fn the_same_packets_are_lost_whatever_else_happens() {
+pub(super) fn the_same_packets_are_lost_whatever_else_happens() {
     let loss = Loss::Uniform(Probability::percent(10));
     let half = Probability::percent(50);
     let configs = [
@@ -239,7 +239,7 @@ fn the_same_packets_are_lost_whatever_else_happens() {
 }
 
 #[test]
-fn duplicates_follow_their_originals() {
+pub(super) fn duplicates_follow_their_originals() {
     let mut link = link(LinkConfig::new().delay(ms(1)).duplicate(Probability::ONE));
     link.send(0, packet(1, 4));
     link.send(0, packet(2, 4));
@@ -249,7 +249,7 @@ fn duplicates_follow_their_originals() {
 }
 
 #[test]
-fn duplication_has_its_frequency() {
+pub(super) fn duplication_has_its_frequency() {
     let mut link = link(LinkConfig::new().duplicate(Probability::percent(20)));
     for n in 0..10_000 {
         link.send(n, packet(0, 4));
@@ -277,7 +277,7 @@ impl Packet for Unique {
 }
 
 #[test]
-fn what_cannot_be_copied_is_not_duplicated() {
+pub(super) fn what_cannot_be_copied_is_not_duplicated() {
     let config = LinkConfig::new().duplicate(Probability::ONE).corrupt(Probability::ONE);
     let mut link = Link::new(config, 1).unwrap();
     link.send(0, Unique);
@@ -286,7 +286,7 @@ fn what_cannot_be_copied_is_not_duplicated() {
 }
 
 #[test]
-fn packets_held_back_are_overtaken() {
+pub(super) fn packets_held_back_are_overtaken() {
     let half = Probability::percent(50);
     let config = LinkConfig::new().delay(ms(10)).keep_order(true).reorder(half, ms(3));
     let mut link = link(config);
@@ -315,7 +315,7 @@ fn packets_held_back_are_overtaken() {
 }
 
 #[test]
-fn corruption_flips_one_bit() {
+pub(super) fn corruption_flips_one_bit() {
     let mut link = link(LinkConfig::new().corrupt(Probability::percent(50)));
     let original = packet(7, 60);
     let mut corrupted = 0;
@@ -331,7 +331,7 @@ fn corruption_flips_one_bit() {
 }
 
 #[test]
-fn a_copy_of_a_corrupted_packet_is_whole() {
+pub(super) fn a_copy_of_a_corrupted_packet_is_whole() {
     let config = LinkConfig::new().duplicate(Probability::ONE).corrupt(Probability::ONE);
     let mut link = link(config);
     link.send(0, packet(7, 60));
@@ -340,7 +340,7 @@ fn a_copy_of_a_corrupted_packet_is_whole() {
 }
 
 #[test]
-fn packets_above_the_mtu_are_reported_or_vanish() {
+pub(super) fn packets_above_the_mtu_are_reported_or_vanish() {
     let config = LinkConfig::new().mtu(128).overhead(28);
     let mut reporting = link(config.clone());
     assert_eq!(reporting.send(0, packet(1, 100)), SendOutcome::Accepted);
@@ -355,7 +355,7 @@ fn packets_above_the_mtu_are_reported_or_vanish() {
 }
 
 #[test]
-fn a_cut_loses_what_is_offered_and_what_is_in_the_link() {
+pub(super) fn a_cut_loses_what_is_offered_and_what_is_in_the_link() {
     let config = LinkConfig::new().rate(1_000_000).delay(ms(10)).cut(12 * MS, Some(20 * MS));
     let mut link = link(config);
     // Sent at 1, 2, 3 and 4 ms, due ten later: 1 and 2 make it, the second in the last moment.
@@ -376,7 +376,7 @@ fn a_cut_loses_what_is_offered_and_what_is_in_the_link() {
 }
 
 #[test]
-fn a_cut_without_end_lasts() {
+pub(super) fn a_cut_without_end_lasts() {
     let mut link = link(LinkConfig::new().cut(1, Some(2)).cut(5, None));
     let outcomes: Vec<bool> = (0..8)
         .chain([u64::MAX])
@@ -386,7 +386,7 @@ fn a_cut_without_end_lasts() {
 }
 
 #[test]
-fn cuts_between_two_calls_are_not_missed() {
+pub(super) fn cuts_between_two_calls_are_not_missed() {
     let mut link = link(LinkConfig::new().delay(ms(10)).cut(2 * MS, Some(3 * MS)));
     link.send(0, packet(1, 4));
     link.send(5 * MS, packet(2, 4));
@@ -394,7 +394,7 @@ fn cuts_between_two_calls_are_not_missed() {
 }
 
 #[test]
-fn a_link_can_be_taken_down_at_run_time() {
+pub(super) fn a_link_can_be_taken_down_at_run_time() {
     let mut link = link(LinkConfig::new().delay(ms(10)).cut(40 * MS, None));
     link.send(0, packet(1, 4));
     link.send(MS, packet(2, 4));
@@ -411,7 +411,7 @@ fn a_link_can_be_taken_down_at_run_time() {
 }
 
 #[test]
-fn a_new_rate_applies_from_now_on() {
+pub(super) fn a_new_rate_applies_from_now_on() {
     let mut link = link(LinkConfig::new().rate(1_000_000));
     for n in 1..=3 {
         link.send(0, packet(n, 1250));
@@ -427,7 +427,7 @@ fn a_new_rate_applies_from_now_on() {
 }
 
 #[test]
-fn queued_packets_survive_a_change() {
+pub(super) fn queued_packets_survive_a_change() {
     let mut link = link(LinkConfig::new().rate(1_000_000).delay(ms(1)));
     for n in 1..=4 {
         link.send(0, packet(n, 125));
@@ -445,14 +445,14 @@ fn queued_packets_survive_a_change() {
 }
 
 #[test]
-fn a_bad_change_changes_nothing() {
+pub(super) fn a_bad_change_changes_nothing() {
     let mut link = link(LinkConfig::new().delay(ms(1)));
     assert_eq!(link.set_config(0, LinkConfig::new().rate(0)), Err(ConfigError::Rate(0)));
     assert_eq!(link.config(), &LinkConfig::new().delay(ms(1)));
 }
 
 #[test]
-fn a_new_schedule_can_cut_at_once() {
+pub(super) fn a_new_schedule_can_cut_at_once() {
     let mut link = link(LinkConfig::new().delay(ms(10)));
     link.send(0, packet(1, 4));
     let cut = LinkConfig::new().cut(0, Some(MS)).cut(2 * MS, Some(6 * MS));

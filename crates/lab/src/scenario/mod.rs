@@ -6,6 +6,7 @@ mod claim;
 mod figure;
 mod library;
 mod null;
+mod pattern;
 
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -183,7 +184,8 @@ impl Scenario {
             }
         };
         let skips = axis::read_skips(&tree, &all_axes, &axes)?;
-        let points = points(&tree, &axes, &skips)?;
+        let base = file.parent().unwrap_or(FilePath::new(""));
+        let points = points(&tree, base, &axes, &skips)?;
         let (id, file) = (id.to_owned(), file.to_owned());
         Ok(Self {
             id,
@@ -252,7 +254,12 @@ fn replications(root: &Fields<'_>) -> Checked<Replications> {
 }
 
 /// All combinations, each with its setup.
-fn points(tree: &Node, axes: &[Axis], skips: &[axis::Skip]) -> Checked<Vec<Point>> {
+fn points(
+    tree: &Node,
+    base: &FilePath,
+    axes: &[Axis],
+    skips: &[axis::Skip],
+) -> Checked<Vec<Point>> {
     let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.values.len()));
     match count {
         Some(count) if count <= MAX_POINTS => {}
@@ -262,7 +269,7 @@ fn points(tree: &Node, axes: &[Axis], skips: &[axis::Skip]) -> Checked<Vec<Point
     let mut at = vec![0; axes.len()];
     loop {
         if !skips.iter().any(|skip| skip.matches(&at)) {
-            points.push(point(tree, axes, &at)?);
+            points.push(point(tree, base, axes, &at)?);
         }
         let Some(next) = successor(&at, axes) else { break };
         at = next;
@@ -286,7 +293,7 @@ fn successor(at: &[usize], axes: &[Axis]) -> Option<Vec<usize>> {
     None
 }
 
-fn point(tree: &Node, axes: &[Axis], at: &[usize]) -> Checked<Point> {
+fn point(tree: &Node, base: &FilePath, axes: &[Axis], at: &[usize]) -> Checked<Point> {
     let mut tree = tree.clone();
     let (mut key, mut seed_key) = (Vec::new(), Vec::new());
     for (axis, index) in axes.iter().zip(at) {
@@ -300,6 +307,7 @@ fn point(tree: &Node, axes: &[Axis], at: &[usize]) -> Checked<Point> {
         }
         key.push(entry);
     }
+    pattern::rebase(&mut tree, base);
     let root = tree.fields("")?;
     let setup = Setup::read(&root)?;
     // What describes the sweep was read before.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anabranch_impair::pattern::Patterns;
 use anabranch_impair::{Discipline, Loss};
 
 use super::queue::{self, Manner, Place, Queue, Room};
@@ -56,6 +57,8 @@ pub struct Channel {
     pub loss: Loss,
     /// What else it does to packets.
     pub faults: Faults,
+    /// What befalls which packet.
+    pub patterns: Patterns,
 }
 
 /// A path of the association.
@@ -132,6 +135,7 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
         let line = fields.line();
         let loss = wire::losses(&fields)?;
         let faults = wire::faults(&fields)?;
+        let patterns = wire::patterns(&fields)?;
         fields.finish()?;
         let first = nodes.len();
         nodes.push(format!("{name}.left"));
@@ -153,20 +157,21 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
         let ends = [(0, first, edge), (first, first + 1, core), (first + 1, 1, edge)];
         for ((from, to, (rate, delay)), part) in ends.into_iter().zip(["in", "core", "out"]) {
             let is_core = part == "core";
-            let channel = |loss: &Loss| Channel {
+            let channel = |loss: &Loss, patterns: &Patterns| Channel {
                 rate: rate as u64,
                 delay: duration(delay),
                 queue: Queue::Packets(0),
                 discipline: Discipline::DropTail,
                 loss: if is_core { loss.clone() } else { Loss::None },
                 faults: if is_core { faults } else { Faults::default() },
+                patterns: if is_core { patterns.clone() } else { Patterns::default() },
             };
             let link = Link {
                 name: format!("{name}.{part}"),
                 from,
                 to,
-                forward: channel(&loss.0),
-                backward: channel(&loss.1),
+                forward: channel(&loss.0, &patterns.0),
+                backward: channel(&loss.1, &patterns.1),
             };
             drafts.push(Draft { link, rooms: (room, room), manner, line });
         }
@@ -250,20 +255,22 @@ fn link(name: &str, fields: Fields<'_>, nodes: &[String]) -> Checked<Draft> {
     let room_back = queue::room(&fields, "queue_back")?.unwrap_or(room);
     let loss = wire::losses(&fields)?;
     let faults = wire::faults(&fields)?;
-    let channel = |rate: f64, delay, loss| Channel {
+    let patterns = wire::patterns(&fields)?;
+    let channel = |rate: f64, delay, loss, patterns| Channel {
         rate: rate as u64,
         delay: duration(delay),
         queue: Queue::Packets(0),
         discipline: Discipline::DropTail,
         loss,
         faults,
+        patterns,
     };
     let link = Link {
         name: name.to_owned(),
         from,
         to,
-        forward: channel(rate, delay, loss.0),
-        backward: channel(rate_back, delay_back, loss.1),
+        forward: channel(rate, delay, loss.0, patterns.0),
+        backward: channel(rate_back, delay_back, loss.1, patterns.1),
     };
     let line = fields.line();
     fields.finish()?;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use anabranch_impair::pattern::Patterns;
 use anabranch_impair::{BurstsInTime, GilbertElliott, LinkConfig, Loss, Probability};
 
 use super::MAX_TIME;
@@ -77,6 +78,26 @@ pub(super) fn faults(fields: &Fields<'_>) -> Checked<Faults> {
     let reorder_delay =
         if faults.reorder == Probability::ZERO { Duration::ZERO } else { faults.reorder_delay };
     Ok(Faults { reorder_delay, ..faults })
+}
+
+/// The patterns of the files that are named, forward and backward.
+pub(super) fn patterns(fields: &Fields<'_>) -> Checked<(Patterns, Patterns)> {
+    let read = |key: &'static str| -> Checked<Patterns> {
+        let Some(name) = fields.text(key)? else { return Ok(Patterns::default()) };
+        let wrong = |reason: String| problem(fields.line_of(key), format!("{name}: {reason}"));
+        let patterns = match std::fs::read(name) {
+            Ok(bytes) => Patterns::read(&bytes),
+            Err(error) => return wrong(error.to_string()),
+        };
+        match patterns {
+            Ok(patterns) if patterns.run_commands() => {
+                wrong("a trigger runs a command, which a simulation has not".into())
+            }
+            Ok(patterns) => Ok(patterns),
+            Err(error) => wrong(error.to_string()),
+        }
+    };
+    Ok((read("pattern")?, read("pattern_back")?))
 }
 
 /// `mtu` in bytes.

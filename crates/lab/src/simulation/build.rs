@@ -153,7 +153,8 @@ fn config(channel: &Channel) -> LinkConfig {
         .delay(channel.delay)
         .queue(queue)
         .discipline(channel.discipline)
-        .loss(channel.loss.clone());
+        .loss(channel.loss.clone())
+        .patterns(channel.patterns.clone());
     channel.faults.apply(link)
 }
 

@@ -172,3 +172,26 @@ fn what_makes_no_sense_is_refused() {
         assert!(error.reason.contains(reason) && error.line > 0, "{path}{more}: {error:?}");
     }
 }
+
+#[test]
+fn a_pattern_is_as_good_as_a_list_of_positions() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a.pattern");
+    let named = format!("pattern = \"{}\"\n", file.display());
+    let write = |text: &str| std::fs::write(&file, format!("anabranch pattern 1\n{text}")).unwrap();
+    write("pattern loss per packet\nvalues\n....x...x\n");
+    assert_eq!(run(&named, ""), run("lose_packets = [5, 9]\n", ""));
+    // Only packets with data count: the handshake has two packets before them.
+    write("pattern loss per packet\nfilter chunk data\nvalues\n....x\n");
+    assert_eq!(run(&named, ""), run("lose_packets = [7]\n", ""));
+    // A packet that four others pass is taken for lost.
+    write("pattern displace per packet\nfilter chunk data\nvalues\n20*. 6\n");
+    assert_eq!(get(&run(&named, ""), "fast_retransmits"), 1.0);
+    write("pattern displace per packet\nfilter chunk data\nvalues\n20*. 2\n");
+    assert_eq!(get(&run(&named, ""), "fast_retransmits"), 0.0);
+    write("pattern loss per packet\nvalues\ny\n");
+    let error = read(&named, "").unwrap_err();
+    assert!(error.reason.contains("line 4: 'y' is no value"), "{error:?}");
+    write("pattern trigger per packet\nvalues\n5 run reboot\n");
+    assert!(read(&named, "").unwrap_err().reason.contains("runs a command"));
+}

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use anabranch_impair::file::{Direction, ImpairmentFile};
+use anabranch_impair::pattern::Facts;
 use anabranch_impair::{Link, Packet, Rng, SendOutcome};
 use anabranch_proto::{Ecn, Encapsulation, Instant};
 use bytes::Bytes;
@@ -44,6 +45,17 @@ struct Datagram {
 }
 
 impl Packet for Datagram {
+    const HAS_FACTS: bool = true;
+
+    /// Of the SCTP packet; which addresses it has the entry of the file has decided.
+    fn facts(&self) -> Option<Facts> {
+        Some(Facts::of_sctp(&self.bytes))
+    }
+
+    fn flip(&mut self, bit: i64) -> bool {
+        self.bytes.flip(bit)
+    }
+
     fn size(&self) -> usize {
         self.size
     }

@@ -1,0 +1,75 @@
+//! `anabranch pattern`: what befalls which packet, written down.
+
+mod check;
+mod convert;
+mod new;
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use anabranch_impair::pattern::Patterns;
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+use crate::output::print_bytes;
+
+/// Make and look at patterns: which packets are lost, delayed, reordered, and when
+///
+/// A pattern says what befalls each packet, or every packet of a millisecond. Impairment files,
+/// scenarios and the emulator take them with 'pattern = FILE'; docs/patterns.md has the formats.
+#[derive(Debug, Args)]
+pub(crate) struct Pattern {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    New(Box<new::New>),
+    Show(show::Show),
+    Convert(convert::Convert),
+    Check(check::Check),
+}
+
+impl Pattern {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::New(command) => command.run(),
+            Command::Show(command) => command.run(),
+            Command::Convert(command) => command.run(),
+            Command::Check(command) => command.run(),
+        }
+    }
+}
+
+/// Bytes of a file.
+fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    let name = path.display();
+    std::fs::read(path).map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))
+}
+
+/// The text of a file.
+fn text(path: &Path) -> Result<String, Failure> {
+    String::from_utf8(bytes(path)?)
+        .map_err(|_| Failure::usage(format!("{} is no text", path.display())))
+}
+
+/// The patterns in a file of either format.
+fn read(path: &Path) -> Result<Patterns, Failure> {
+    let bytes = bytes(path)?;
+    Patterns::read(&bytes).map_err(|error| Failure::usage(format!("{}, {error}", path.display())))
+}
+
+/// Writes patterns to a file, or as text to standard output.
+fn write(patterns: &Patterns, out: Option<&PathBuf>, binary: bool) -> Result<(), Failure> {
+    let bytes = if binary { patterns.to_binary() } else { patterns.to_text().into_bytes() };
+    match out {
+        None => print_bytes(&bytes),
+        Some(path) => save(path, &bytes),
+    }
+}
+
+fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes)
+        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", path.display())))
+}

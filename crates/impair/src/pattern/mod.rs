@@ -1,0 +1,299 @@
+//! Patterns: what befalls which packet, or every packet of a millisecond, written down beforehand.
+//!
+//! A random model says how often something happens, a pattern says to which packet. With the same
+//! pattern the same packets fare the same, whatever their contents, in simulations, sockets and the
+//! emulator alike. `docs/patterns.md` has the formats of the files.
+
+mod binary;
+mod draw;
+mod error;
+mod facts;
+mod filter;
+mod generate;
+mod presets;
+mod runs;
+mod state;
+mod text;
+mod trace;
+mod trigger;
+mod value;
+
+use std::sync::Arc;
+
+pub use self::draw::{Drawing, draw_svg, draw_text};
+pub use self::error::{PatternError, Place};
+pub use self::facts::{Facts, FlowKey};
+pub use self::filter::Filter;
+pub use self::generate::{bernoulli, every, gilbert_elliott, positions, span};
+pub use self::presets::{PRESETS, Preset};
+pub use self::runs::{MAX_ENCODED, Runs, RunsBuilder};
+pub(crate) use self::state::{Director, Marks, Verdict};
+pub use self::trace::{csv, mahimahi};
+pub use self::trigger::{Action, Trigger};
+pub use self::value::Kind;
+
+/// How long a displaced packet waits for those that are to pass it, unless a pattern says so: 1 s.
+pub const DEFAULT_WAIT: u64 = 1_000_000_000;
+
+/// What the values of a pattern belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Basis {
+    /// One packet after the other of those that the filter chooses.
+    Packet,
+    /// One millisecond after the other.
+    Millisecond,
+}
+
+/// When a pattern begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Start {
+    /// With the first packet that its filter chooses.
+    #[default]
+    First,
+    /// With the packet of this number, from 1, among those that its filter chooses.
+    Packet(u64),
+    /// At a time of the link's clock, in nanoseconds.
+    At(u64),
+    /// When a trigger switches to it.
+    Switch,
+}
+
+/// What comes after the last value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Nothing: the link is as it is configured.
+    #[default]
+    Stop,
+    /// The last value, for ever.
+    Hold,
+    /// The first value again.
+    Repeat,
+}
+
+/// One pattern: a kind of effect, and its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// Free text for reports and triggers; unique in its set.
+    pub name: Option<String>,
+    /// The effect.
+    pub kind: Kind,
+    /// What one value is for.
+    pub basis: Basis,
+    /// Which packets count.
+    pub filter: Filter,
+    /// When it begins.
+    pub start: Start,
+    /// What comes after it.
+    pub end: End,
+    /// Of delays: whether a packet with a shorter one overtakes those before it.
+    pub overtake: bool,
+    /// Of displacements: how long a packet waits, in nanoseconds, for those that are to pass it.
+    pub wait: u64,
+    /// The values. What a number means is up to the kind (`Kind`).
+    pub values: Runs,
+    /// Of bit errors: the lists of bits that values stand for, from 1.
+    pub bits: Vec<Vec<i64>>,
+    /// Of triggers: what happens, and when.
+    pub triggers: Vec<Trigger>,
+}
+
+impl Pattern {
+    /// A pattern of this kind for all packets from the first one on, without values yet.
+    pub fn new(kind: Kind, basis: Basis) -> Self {
+        Self {
+            name: None,
+            kind,
+            basis,
+            filter: Filter::default(),
+            start: Start::First,
+            end: End::Stop,
+            overtake: false,
+            wait: DEFAULT_WAIT,
+            values: Runs::default(),
+            bits: Vec::new(),
+            triggers: Vec::new(),
+        }
+    }
+
+    /// Sets the values.
+    #[must_use]
+    pub fn values(mut self, values: Runs) -> Self {
+        self.values = values;
+        self
+    }
+
+    /// Sets what comes after the last value.
+    #[must_use]
+    pub fn end(mut self, end: End) -> Self {
+        self.end = end;
+        self
+    }
+
+    /// Packets or milliseconds that it lasts; of triggers the last of them.
+    pub fn length(&self) -> u64 {
+        match self.kind {
+            Kind::Trigger => self.triggers.last().map_or(0, |trigger| match self.basis {
+                Basis::Packet => trigger.at,
+                Basis::Millisecond => trigger.at.div_ceil(1_000_000),
+            }),
+            _ => self.values.len(),
+        }
+    }
+
+    /// Its name, or its kind if it has none.
+    pub fn title(&self) -> &str {
+        self.name.as_deref().unwrap_or(self.kind.name())
+    }
+
+    /// Checks that what it says makes sense.
+    fn validate(&self) -> Result<(), PatternError> {
+        let wrong = |reason: String| Err(PatternError::new(reason));
+        let kind = self.kind.name();
+        if self.kind == Kind::Trigger {
+            if self.triggers.is_empty() {
+                return wrong("the pattern has no trigger".into());
+            }
+            if self.end != End::Stop {
+                return wrong("triggers happen once: they neither hold nor repeat".into());
+            }
+            return Ok(());
+        }
+        if self.values.is_empty() {
+            return wrong(format!("the {kind} pattern is too short: it has no value"));
+        }
+        if self.kind == Kind::Rate && !self.filter.is_any() && self.basis == Basis::Millisecond {
+            return wrong("a rate per ms holds for the whole link: it has no filter".into());
+        }
+        if self.kind == Kind::Displace && self.basis == Basis::Millisecond {
+            return wrong("displacements count packets: they are per packet".into());
+        }
+        if self.start == Start::Packet(0) {
+            return wrong("packets count from 1".into());
+        }
+        for (value, _) in self.values.iter() {
+            if let Err(reason) = self.kind.check(value, self.basis, self.bits.len()) {
+                return wrong(reason);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The patterns of one direction of a link, in the order in which they are asked: of those of one
+/// kind, the first one whose filter chooses a packet decides. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Patterns(Arc<[Pattern]>);
+
+impl Patterns {
+    /// Patterns that make sense, alone and together.
+    ///
+    /// # Errors
+    /// A pattern without values, with values that its kind does not have, with a name that another
+    /// one has, or one that never counts; a trigger that switches to what is not there.
+    pub fn new(list: Vec<Pattern>) -> Result<Self, PatternError> {
+        for (index, pattern) in list.iter().enumerate() {
+            let located = |error: PatternError| error.within(index, pattern.title());
+            pattern.validate().map_err(located)?;
+            let same = |other: &&Pattern| other.name == pattern.name;
+            if pattern.name.is_some() && list.iter().filter(same).count() > 1 {
+                return Err(located(PatternError::new("two patterns have this name")));
+            }
+            let hides = |above: &&Pattern| {
+                above.kind == pattern.kind
+                    && pattern.kind != Kind::Trigger
+                    && above.start != Start::Switch
+                    && pattern.start != Start::Switch
+                    && (above.filter.is_any() || above.filter == pattern.filter)
+            };
+            if list.iter().take(index).any(|above| hides(&above)) {
+                let reason = format!(
+                    "contradiction: a {} pattern above is for all packets that this one is for",
+                    pattern.kind.name()
+                );
+                return Err(located(PatternError::new(reason)));
+            }
+            for trigger in &pattern.triggers {
+                if let Action::Switch(name) = &trigger.action
+                    && !list.iter().any(|p| p.name.as_ref() == Some(name))
+                {
+                    let reason = format!("there is no pattern named '{name}' to switch to");
+                    return Err(located(PatternError::new(reason)));
+                }
+            }
+        }
+        Ok(Self(list.into()))
+    }
+
+    /// Reads a file of either format.
+    ///
+    /// # Errors
+    /// What is wrong, and the line of it, or of a binary file the byte.
+    pub fn read(bytes: &[u8]) -> Result<Self, PatternError> {
+        if binary::is_binary(bytes) {
+            return binary::read(bytes);
+        }
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            PatternError::new("this is neither a text nor a binary pattern")
+                .at_byte(error.valid_up_to())
+        })?;
+        text::read(text)
+    }
+
+    /// The text format.
+    pub fn to_text(&self) -> String {
+        text::write(self)
+    }
+
+    /// The binary format.
+    pub fn to_binary(&self) -> Vec<u8> {
+        binary::write(self)
+    }
+
+    /// The patterns.
+    pub fn list(&self) -> &[Pattern] {
+        &self.0
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a filter asks for more than the size of packets.
+    pub(crate) fn need_facts(&self) -> bool {
+        self.0.iter().any(|pattern| pattern.filter.needs_facts())
+    }
+
+    /// Whether there is a rate per millisecond.
+    pub(crate) fn has_rates(&self) -> bool {
+        let drives = |p: &Pattern| p.kind == Kind::Rate && p.basis == Basis::Millisecond;
+        self.0.iter().any(drives)
+    }
+
+    /// Whether a trigger runs a command, which only the emulator does.
+    pub fn run_commands(&self) -> bool {
+        let mut triggers = self.0.iter().flat_map(|pattern| &pattern.triggers);
+        triggers.any(|trigger| matches!(trigger.action, Action::Run(_)))
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Patterns {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_text())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Patterns {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        text::read(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests;

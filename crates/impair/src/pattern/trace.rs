@@ -1,0 +1,127 @@
+//! Patterns from what others have measured.
+
+use super::{Kind, PatternError, Runs, RunsBuilder};
+
+/// Bytes that one line of a trace lets pass.
+const OPPORTUNITY_BITS: u64 = 1500 * 8;
+/// Longest trace, in milliseconds: a week.
+const MOST_MS: u64 = 7 * 86_400_000;
+
+/// A rate per millisecond from a trace of mahimahi: each line is the millisecond, from the start of
+/// the trace, of an opportunity to send 1500 bytes. Its last line is the length of the trace, after
+/// which mahimahi begins again.
+///
+/// # Errors
+/// A line that is no number or less than the one before, and no line at all.
+pub fn mahimahi(text: &str) -> Result<Runs, PatternError> {
+    let mut builder = RunsBuilder::default();
+    let mut at_hand: Option<(u64, u64)> = None;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let wrong = |reason: String| PatternError::new(reason).at_line(index + 1);
+        let ms: u64 =
+            line.parse().ok().filter(|ms| *ms <= MOST_MS).ok_or_else(|| {
+                wrong(format!("'{line}' is no number of milliseconds up to a week"))
+            })?;
+        // What comes at 0 has the first millisecond, too.
+        let ms = ms.max(1);
+        match &mut at_hand {
+            Some((last, count)) if *last == ms => *count += 1,
+            Some((last, _)) if *last > ms => {
+                return Err(wrong(format!("{ms} comes after {last}: times do not go back")));
+            }
+            _ => {
+                put(&mut builder, at_hand)?;
+                at_hand = Some((ms, 1));
+            }
+        }
+    }
+    put(&mut builder, at_hand)?;
+    if builder.is_empty() {
+        return Err(PatternError::new("the trace is too short: it has no opportunity to send"));
+    }
+    Ok(builder.finish())
+}
+
+/// Adds the opportunities of a millisecond. One at time t is for the millisecond that ends there,
+/// so that the packet has left by then.
+fn put(builder: &mut RunsBuilder, at: Option<(u64, u64)>) -> Result<(), PatternError> {
+    let Some((ms, count)) = at else { return Ok(()) };
+    let rate = count.saturating_mul(OPPORTUNITY_BITS * 1000).min(crate::MAX_RATE) + 1;
+    // 1 is a rate of nothing.
+    builder.push(1, (ms - 1).saturating_sub(builder.len()))?;
+    builder.push(rate, 1)
+}
+
+/// One column of a table with commas, semicolons or tabs between its cells; each row is a packet or
+/// a millisecond. A first row that is no value is a heading. `column` counts from 1.
+///
+/// # Errors
+/// A row without the column, or with what is no value of the kind.
+pub fn csv(
+    kind: Kind,
+    text: &str,
+    column: usize,
+    bits: &mut Vec<Vec<i64>>,
+) -> Result<Runs, PatternError> {
+    let mut builder = RunsBuilder::default();
+    let mut first = true;
+    for (index, line) in text.lines().enumerate() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let wrong = |reason: String| PatternError::new(reason).at_line(index + 1);
+        let cell = line
+            .split([',', ';', '\t'])
+            .nth(column.saturating_sub(1))
+            .ok_or_else(|| wrong(format!("there is no column {column}")))?;
+        let cell = cell.trim().trim_matches('"').replace(' ', "");
+        let read = match (kind, cell.as_str()) {
+            // As tables have them.
+            (Kind::Loss, "0" | "1") => Ok(u64::from(cell == "1")),
+            _ => kind.read(if cell.is_empty() { "." } else { &cell }, bits),
+        };
+        match read {
+            Ok(value) => builder.push(value, 1)?,
+            Err(_) if first => {}
+            Err(reason) => return Err(wrong(reason)),
+        }
+        first = false;
+    }
+    if builder.is_empty() {
+        return Err(PatternError::new("the table is too short: it has no value"));
+    }
+    Ok(builder.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_a_rate_per_millisecond() {
+        let runs = mahimahi("0\n1\n4\n5\n5\n").unwrap();
+        let expected = [(24_000_001, 1), (1, 2), (12_000_001, 1), (24_000_001, 1)];
+        assert_eq!(runs.iter().collect::<Vec<_>>(), expected);
+        for (text, place) in [("1\nx\n", "line 2"), ("5\n4\n", "line 2"), ("", "too short")] {
+            let error = mahimahi(text).unwrap_err().to_string();
+            assert!(error.contains(place), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_column_of_a_table_is_a_pattern() {
+        let mut bits = Vec::new();
+        let runs = csv(Kind::Delay, "n,delay\n1,20 ms\n2,20ms\n3,\n", 2, &mut bits).unwrap();
+        assert_eq!(runs.iter().collect::<Vec<_>>(), [(20_000_001, 2), (0, 1)]);
+        let runs = csv(Kind::Loss, "0\n1\n", 1, &mut bits).unwrap();
+        assert_eq!(runs.iter().collect::<Vec<_>>(), [(0, 1), (1, 1)]);
+        let error = csv(Kind::Delay, "delay\n20ms\nx\n", 1, &mut bits).unwrap_err();
+        assert!(error.to_string().starts_with("line 3: 'x'"), "{error}");
+        assert!(csv(Kind::Loss, "a,b\n", 3, &mut bits).is_err());
+        assert!(csv(Kind::Loss, "a,b\n", 1, &mut bits).is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! What a pattern can set off.
+
+/// Something that happens once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trigger {
+    /// Number of the packet, from 1, or nanoseconds since the pattern began.
+    pub at: u64,
+    /// What happens.
+    pub action: Action,
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The link goes down; what is in it is lost.
+    Cut,
+    /// The link comes up again.
+    Repair,
+    /// The pattern of this name begins, and others of its kind end.
+    Switch(String),
+    /// The driver runs a command; links only tell it ([`Link::take_commands`](crate::Link::take_commands)).
+    Run(String),
+}
+
+impl Action {
+    /// Reads the words after the time.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let rest = rest.trim();
+        match (word, rest.is_empty()) {
+            ("cut", true) => Ok(Self::Cut),
+            ("repair", true) => Ok(Self::Repair),
+            ("switch", false) => Ok(Self::Switch(rest.to_owned())),
+            ("run", false) => Ok(Self::Run(rest.to_owned())),
+            ("switch" | "run", true) => Err(format!("{word} needs a name or a command behind it")),
+            _ => Err(format!(
+                "'{text}' is nothing to set off: cut, repair, switch NAME or run COMMAND"
+            )),
+        }
+    }
+
+    pub(super) fn write(&self) -> String {
+        match self {
+            Self::Cut => "cut".into(),
+            Self::Repair => "repair".into(),
+            Self::Switch(name) => format!("switch {name}"),
+            Self::Run(command) => format!("run {command}"),
+        }
+    }
+}

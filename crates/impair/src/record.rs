@@ -1,0 +1,184 @@
+//! What became of each packet, for those who want to know.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::pattern::{Facts, FlowKey, Marks};
+
+/// Flows that are counted apart; packets of further ones have index 0.
+const MOST_FLOWS: usize = 65_536;
+
+/// A packet and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Position among the packets offered to the link, from 1.
+    pub number: u64,
+    /// Its flow.
+    pub flow: FlowKey,
+    /// Position in its flow, from 1; 0 when there are too many flows.
+    pub index: u64,
+    /// When it came, in nanoseconds of the driver's clock.
+    pub entered: u64,
+    /// When it arrived.
+    pub left: Option<u64>,
+    /// Bytes.
+    pub size: usize,
+    /// What became of it.
+    pub fate: Fate,
+    /// What decided that.
+    pub cause: Cause,
+    /// What else befell it.
+    pub effects: Effects,
+}
+
+/// What can become of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrived.
+    Passed,
+    /// It did not.
+    Lost,
+    /// One more copy of it arrived.
+    Copy,
+}
+
+/// What decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The link as it is configured.
+    Link,
+    /// The loss model.
+    Model,
+    /// The pattern of this number, from 0.
+    Pattern(usize),
+    /// The queue was full.
+    Queue,
+    /// RED or CoDel.
+    Discipline,
+    /// The link was down.
+    Down,
+    /// The packet was too large.
+    Mtu,
+}
+
+/// What befalls a packet that arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Bits were flipped.
+    pub corrupted: bool,
+    /// So many more copies were made.
+    pub copies: u64,
+    /// So many packets behind it were to pass first.
+    pub displaced: u64,
+    /// A pattern gave its time on the wire, in nanoseconds.
+    pub delay: Option<u64>,
+    /// It came behind one that was offered later (RFC 4737 section 3.3).
+    pub reordered: bool,
+}
+
+impl Fate {
+    /// Its name in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Lost => "lost",
+            Self::Copy => "copy",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link => f.write_str("link"),
+            Self::Model => f.write_str("model"),
+            Self::Pattern(index) => write!(f, "pattern{}", index + 1),
+            Self::Queue => f.write_str("queue"),
+            Self::Discipline => f.write_str("discipline"),
+            Self::Down => f.write_str("down"),
+            Self::Mtu => f.write_str("mtu"),
+        }
+    }
+}
+
+/// Packets whose end is not known yet.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    pending: BTreeMap<u64, Record>,
+    flows: BTreeMap<FlowKey, u64>,
+    done: Vec<Record>,
+    /// Of the latest packet delivered, for copies of it and others.
+    latest: Option<Record>,
+}
+
+impl Recorder {
+    /// A packet has come.
+    pub(crate) fn enter(&mut self, number: u64, now: u64, size: usize, facts: Option<&Facts>) {
+        let flow = facts.map(Facts::flow).unwrap_or(Facts::default().flow());
+        let known = self.flows.contains_key(&flow) || self.flows.len() < MOST_FLOWS;
+        let index = if known {
+            let count = self.flows.entry(flow).or_default();
+            *count += 1;
+            *count
+        } else {
+            0
+        };
+        let record = Record {
+            number,
+            flow,
+            index,
+            entered: now,
+            left: None,
+            size,
+            fate: Fate::Lost,
+            cause: Cause::Link,
+            effects: Effects::default(),
+        };
+        self.pending.insert(number, record);
+    }
+
+    /// What its marks will do to it.
+    pub(crate) fn mark(&mut self, number: u64, marks: &Marks) {
+        if let Some(record) = self.pending.get_mut(&number) {
+            record.effects.displaced = marks.place.map_or(0, |place| place.by);
+            record.effects.delay = marks.delay;
+            record.cause = marks.by.map_or(Cause::Link, Cause::Pattern);
+        }
+    }
+
+    /// Bits were flipped, or copies made.
+    pub(crate) fn spoil(&mut self, number: u64, corrupted: bool, copies: u64) {
+        if let Some(record) = self.pending.get_mut(&number) {
+            record.effects.corrupted |= corrupted;
+            record.effects.copies += copies;
+        }
+    }
+
+    /// It will not arrive.
+    pub(crate) fn lose(&mut self, number: u64, cause: Cause) {
+        if let Some(mut record) = self.pending.remove(&number) {
+            record.cause = cause;
+            record.effects = Effects::default();
+            self.done.push(record);
+        }
+    }
+
+    /// It has arrived, at the time computed for it.
+    pub(crate) fn arrive(&mut self, number: u64, at: u64, reordered: bool) {
+        if let Some(mut record) = self.pending.remove(&number) {
+            record.left = Some(at);
+            record.fate = Fate::Passed;
+            record.effects.reordered = reordered;
+            if record.effects.copies > 0 {
+                self.latest = Some(record.clone());
+            }
+            self.done.push(record);
+        } else if let Some(first) = self.latest.as_ref().filter(|r| r.number == number) {
+            self.done.push(Record { left: Some(at), fate: Fate::Copy, ..first.clone() });
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> std::vec::Drain<'_, Record> {
+        self.done.drain(..)
+    }
+}
