@@ -82,7 +82,9 @@ impl Association {
     /// The message comes back with the reason,
     /// [`SendErrorReason::Blocked`](crate::SendErrorReason::Blocked) among others.
     pub fn try_send(&self, message: OutgoingMessage) -> Result<(), SendError> {
-        self.inner.offer(None, &mut None, None, message)
+        let mut message = Some(message);
+        let result = self.inner.offer(None, &mut None, None, &mut message);
+        SendError::of(result, message)
     }
 
     /// Waits for the next message of any stream that no [`RecvStream`] is held of, in the order in

@@ -386,6 +386,19 @@ pub struct SendError {
     pub message: OutgoingMessage,
 }
 
+impl SendError {
+    /// What is said of an attempt: `message` is there as long as it was not taken.
+    pub(crate) fn of(
+        result: Result<(), SendErrorReason>,
+        message: Option<OutgoingMessage>,
+    ) -> Result<(), Self> {
+        match (result, message) {
+            (Err(reason), Some(message)) => Err(Self { reason, message }),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reason.fmt(f)

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use anabranch_proto::{AssociationId, Instant, OutgoingMessage, SendErrorReason as Refused};
 
@@ -96,7 +96,8 @@ impl AssociationRef {
         .await
     }
 
-    /// Offers the engine a message; it comes back if it is refused.
+    /// Offers the engine a message; it stays where it is if it is refused. It is not moved otherwise:
+    /// a small one costs more to copy than to send.
     ///
     /// If there is no room now, the reason is `Blocked`, and with a waker the sender is queued.
     pub(crate) fn offer(
@@ -104,23 +105,20 @@ impl AssociationRef {
         incarnation: Option<u32>,
         key: &mut Option<Key>,
         waker: Option<&Waker>,
-        message: OutgoingMessage,
-    ) -> Result<(), SendError> {
-        let stream = message.stream;
-        let mut kept = Some(message);
-        let result = self.offer_with(stream, incarnation, key, waker, |association, now| {
-            let Some(message) = kept.take() else {
+        message: &mut Option<OutgoingMessage>,
+    ) -> Result<(), SendErrorReason> {
+        let Some(stream) = message.as_ref().map(|message| message.stream) else {
+            return Ok(());
+        };
+        self.offer_with(stream, incarnation, key, waker, |association, now| {
+            let Some(offered) = message.take() else {
                 return Ok(());
             };
-            association.send(now, message).map_err(|refused| {
-                kept = Some(refused.message);
+            association.send(now, offered).map_err(|refused| {
+                *message = Some(refused.message);
                 refused.reason
             })
-        });
-        match (result, kept) {
-            (Err(reason), Some(message)) => Err(SendError { reason, message }),
-            _ => Ok(()),
-        }
+        })
     }
 
     /// Lets `send` send on a stream if it is this sender's turn, and the peer is still the incarnation
@@ -184,19 +182,17 @@ impl AssociationRef {
     ) -> Result<(), SendError> {
         let mut turn = SendTurn { association: self, key: None };
         let mut message = Some(message);
-        poll_fn(|cx| {
-            let Some(offered) = message.take() else {
-                return Poll::Pending;
-            };
-            match self.offer(incarnation, &mut turn.key, Some(cx.waker()), offered) {
-                Err(error) if error.reason == SendErrorReason::Blocked => {
-                    message = Some(error.message);
-                    Poll::Pending
-                }
-                result => Poll::Ready(result),
-            }
-        })
-        .await
+        let offer = |cx: &mut Context<'_>| match self.offer(
+            incarnation,
+            &mut turn.key,
+            Some(cx.waker()),
+            &mut message,
+        ) {
+            Err(SendErrorReason::Blocked) => Poll::Pending,
+            result => Poll::Ready(result),
+        };
+        let result = poll_fn(offer).await;
+        SendError::of(result, message)
     }
 }
 

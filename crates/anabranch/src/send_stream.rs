@@ -92,15 +92,15 @@ impl SendStream {
         if self.bytes == ByteState::Ended {
             return Poll::Ready(Ok(()));
         }
-        let mark = Mark::End.message(self.of.stream);
+        let mut mark = Some(Mark::End.message(self.of.stream));
         let incarnation = Some(self.of.incarnation);
-        match self.of.association.offer(incarnation, &mut self.key, Some(cx.waker()), mark) {
+        match self.of.association.offer(incarnation, &mut self.key, Some(cx.waker()), &mut mark) {
             Ok(()) => {
                 self.bytes = ByteState::Ended;
                 Poll::Ready(Ok(()))
             }
-            Err(error) if error.reason == SendErrorReason::Blocked => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error.into())),
+            Err(SendErrorReason::Blocked) => Poll::Pending,
+            Err(reason) => Poll::Ready(Err(reason.into())),
         }
     }
 

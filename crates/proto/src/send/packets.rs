@@ -41,7 +41,10 @@ impl SentPackets {
     #[inline]
     pub(super) fn add(&mut self, number: u64, at: Instant) {
         let span = self.next - self.first;
-        if number == self.next
+        if number + 1 == self.next && span > 0 {
+            // One more of the packet that is being written.
+            self.record(number).into_iter().for_each(|record| record.chunks += 1);
+        } else if number == self.next
             && span > 0
             && span < self.records.len() as u64
             && let Some(record) = self.record(number)
