@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use anabranch_proto::{CloseReason, Event, OutgoingMessage, PathId, PathState};
+use anabranch_proto::{CloseReason, Event, Features, OutgoingMessage, PathId, PathState};
 use bytes::Bytes;
 
 use crate::handle::AssociationRef;
@@ -26,6 +26,8 @@ pub enum Notification {
         outbound_streams: u16,
         /// Streams the peer may send on.
         inbound_streams: u16,
+        /// What was agreed on with the peer beside RFC 9260.
+        features: Features,
     },
     /// A path changed its state.
     PathChanged {
@@ -66,7 +68,14 @@ pub enum Notification {
         remote: IpAddr,
     },
     /// The peer lost its state and set the association up anew.
-    Restarted,
+    Restarted {
+        /// Streams this side may send on.
+        outbound_streams: u16,
+        /// Streams the peer may send on.
+        inbound_streams: u16,
+        /// What was agreed on with the new incarnation beside RFC 9260.
+        features: Features,
+    },
     /// A message was given up.
     SendFailed {
         /// The message, with what was not acknowledged of its data.
@@ -95,8 +104,8 @@ impl Notification {
     /// The notification that an engine's event is, if it is one.
     pub(crate) fn of(event: Event) -> Option<Self> {
         Some(match event {
-            Event::Connected { incoming, outbound_streams, inbound_streams } => {
-                Self::Up { incoming, outbound_streams, inbound_streams }
+            Event::Connected { incoming, outbound_streams, inbound_streams, features } => {
+                Self::Up { incoming, outbound_streams, inbound_streams, features }
             }
             Event::PathChanged { path, local, remote, state } => {
                 Self::PathChanged { path, local, remote, state }
@@ -107,7 +116,9 @@ impl Notification {
             }
             Event::Dormant => Self::Dormant,
             Event::Recovered { path, remote } => Self::Recovered { path, remote },
-            Event::Restarted => Self::Restarted,
+            Event::Restarted { outbound_streams, inbound_streams, features } => {
+                Self::Restarted { outbound_streams, inbound_streams, features }
+            }
             Event::SendFailed { message, sent } => Self::SendFailed { message, sent },
             Event::PeerError { code, cause } => Self::PeerError { code, cause },
             Event::AdaptationIndication(value) => Self::AdaptationIndication(value),

@@ -242,12 +242,12 @@ impl State {
 
     fn handle_event(&mut self, now: Instant, id: AssociationId, event: Event) {
         match event {
-            Event::Connected { incoming: true, outbound_streams, inbound_streams } => {
+            Event::Connected { incoming: true, outbound_streams, inbound_streams, .. } => {
                 tracing::debug!(name: "connectivity:association_accepted", association = %id);
                 self.queue_incoming(now, id, outbound_streams, inbound_streams);
                 self.notify(id, event);
             }
-            Event::Connected { incoming: false, outbound_streams, inbound_streams } => {
+            Event::Connected { incoming: false, outbound_streams, inbound_streams, .. } => {
                 tracing::debug!(name: "connectivity:association_connected", association = %id);
                 let Self { associations, wakes, .. } = self;
                 if let Some(state) = associations.get_mut(&id) {
@@ -261,7 +261,7 @@ impl State {
             Event::Closed(reason) => self.end(now, id, reason),
             other => {
                 tracing::debug!(name: "connectivity:event", association = %id, event = ?other);
-                if matches!(other, Event::PeerShutdown | Event::Restarted) {
+                if matches!(other, Event::PeerShutdown | Event::Restarted { .. }) {
                     self.take_in(now, id);
                 }
                 let Self { associations, wakes, .. } = self;

@@ -131,7 +131,7 @@ async fn a_restarted_peer_is_noticed() {
         near.closed().await.unwrap_err();
         let client = anabranch::Endpoint::builder().local_addresses([V4]).udp_port(port).bind();
         let again = client.unwrap().connect(remotes, options).await.unwrap();
-        while !matches!(events.next().await, Some(Notification::Restarted)) {}
+        while !matches!(events.next().await, Some(Notification::Restarted { .. })) {}
         again.send(OutgoingMessage::new(0, Ppid(5), "still here")).await.unwrap();
         assert_eq!(far.recv().await.unwrap().unwrap().ppid, Ppid(5));
     })

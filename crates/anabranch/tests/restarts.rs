@@ -78,7 +78,7 @@ async fn until_restarted(far: &Association, mut events: anabranch::Events) -> u6
     let mut failed = 0;
     loop {
         match events.next().await {
-            Some(Notification::Restarted) => return failed,
+            Some(Notification::Restarted { .. }) => return failed,
             Some(Notification::SendFailed { .. }) => failed += 1,
             Some(_) => {}
             None => panic!("the association ended: {:?}", far.closed().await),

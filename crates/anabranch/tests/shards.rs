@@ -279,7 +279,7 @@ fn a_peer_that_restarts_is_found_in_its_shard() {
         let mut restarts = 0;
         while restarts < 2 {
             let event = events.next().await.unwrap();
-            restarts += usize::from(matches!(event, Notification::Restarted));
+            restarts += usize::from(matches!(event, Notification::Restarted { .. }));
         }
     }));
 }

@@ -303,7 +303,7 @@ impl Watch {
                     }
                     Notification::Dormant => "no path is active".to_owned(),
                     Notification::Recovered { remote, .. } => format!("{remote} answers again"),
-                    Notification::Restarted => "the peer restarted".to_owned(),
+                    Notification::Restarted { .. } => "the peer restarted".to_owned(),
                     _ => continue,
                 };
                 let seconds = begun.elapsed().as_secs_f64();

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 
+use crate::features::Features;
 use crate::message::OutgoingMessage;
 use crate::per_path::PathId;
 
@@ -35,12 +36,21 @@ pub enum Event {
         outbound_streams: u16,
         /// Streams the peer may send on.
         inbound_streams: u16,
+        /// What was agreed on beside RFC 9260.
+        features: Features,
     },
     /// RESTART: the peer lost its state and set the association up anew. All that it had not
     /// acknowledged, sent or not, has come back as [`Event::SendFailed`] before; streams count from
     /// 0, and there may be other numbers of them. A graceful end that was asked for goes on with the
     /// new incarnation.
-    Restarted,
+    Restarted {
+        /// Streams this side may send on.
+        outbound_streams: u16,
+        /// Streams the peer may send on.
+        inbound_streams: u16,
+        /// What was agreed on with the new incarnation beside RFC 9260.
+        features: Features,
+    },
     /// A message, or a part of one, can be taken with
     /// [`Association::receive`](crate::Association::receive).
     Readable,

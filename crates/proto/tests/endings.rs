@@ -197,7 +197,7 @@ fn a_restart_gives_all_back_and_wakes_who_waits() {
     pair.run(Duration::from_millis(50));
     restarting.come_again();
     restarting.pair.run(Duration::from_secs(5));
-    assert_eq!(restarting.count(|event| matches!(event, Event::Restarted)), 1);
+    assert_eq!(restarting.count(|event| matches!(event, Event::Restarted { .. })), 1);
     assert_eq!(restarting.count(failed), taken);
     assert_eq!(restarting.count(writable), 1);
     assert_eq!(restarting.pair.association(1).unwrap().send_buffer_free(), 4000);
@@ -247,7 +247,7 @@ fn a_shutdown_goes_on_when_the_peer_restarts() {
         let graceful = Some(CloseReason::Shutdown);
         assert_eq!(restarting.pair.closed, [graceful.clone(), graceful]);
         assert_eq!(restarting.count(failed), usize::from(unsent > 0));
-        assert_eq!(restarting.count(|event| matches!(event, Event::Restarted)), 1);
+        assert_eq!(restarting.count(|event| matches!(event, Event::Restarted { .. })), 1);
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_harness::{Datagram, Network, Pair, Verdict, craft};
 use anabranch_impair::LinkConfig;
 use anabranch_proto::{
-    AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, PathState,
+    AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, Features, PathState,
 };
 use anabranch_wire::{
     Cause, Causes, Chunk, CookieEcho, Error, Header, Init, Packet, Parameter, Parameters,
@@ -258,7 +258,7 @@ fn a_replayed_cookie_changes_nothing() {
     assert!(pair.send(0, 0, vec![2; 50_000]));
     pair.run(Duration::from_secs(5));
     assert_eq!(pair.received_bytes(1).len(), 100_000);
-    assert!(!pair.events[1].iter().any(|event| matches!(event, Event::Restarted)));
+    assert!(!pair.events[1].iter().any(|event| matches!(event, Event::Restarted { .. })));
 }
 
 #[test]
@@ -301,10 +301,16 @@ fn an_init_alone_restarts_nothing() {
 // test: rfc9260 5.2.4 "SHOULD be sent to the ULP instead of"
 // test: rfc9260 5.2.4 "related to this peer MUST be reset"
 fn a_restart_keeps_the_association_and_gives_data_back() {
-    let mut pair = Pair::connected(2, config());
+    let mut both = config();
+    both.acknowledging.nr_sack = true;
+    let mut pair = Pair::connected(2, both);
     let mut request = ConnectRequest::new(pair.addresses[1].clone(), Pair::PORT);
     request.local_port = Some(pair.header(0).source_port);
-    request.config = Arc::new(config());
+    // The new incarnation has fewer streams, and is not able to do all that the old one was.
+    let mut fewer = config();
+    fewer.sending.outbound_streams = 5;
+    request.config = Arc::new(fewer);
+    assert!(pair.statistics(1).features.has(Features::NR_SACK));
     // Data grows cwnd, and some of it is outstanding when the peer goes away.
     assert!(pair.send(1, 0, vec![1; 200_000]));
     pair.run(Duration::from_secs(2));
@@ -314,9 +320,15 @@ fn a_restart_keeps_the_association_and_gives_data_back() {
     let id = pair.id[1];
     pair.connect_with(request);
     assert!(pair.run_until(LONG, |pair| {
-        pair.events[1].iter().any(|event| matches!(event, Event::Restarted))
+        pair.events[1].iter().any(|event| matches!(event, Event::Restarted { .. }))
     }));
     assert_eq!(pair.id[1], id, "the same association");
+    let news = pair.events[1].iter().find_map(|event| match event {
+        Event::Restarted { inbound_streams, features, .. } => Some((*inbound_streams, *features)),
+        _ => None,
+    });
+    assert_eq!(news, Some((5, pair.statistics(1).features)));
+    assert!(!pair.statistics(1).features.has(Features::NR_SACK));
     let failed = pair.events[1].iter().any(
         |event| matches!(event, Event::SendFailed { message, sent: true } if message.stream == 3),
     );

@@ -8,7 +8,8 @@ use anabranch_harness::{Pair, Verdict, craft, hostile};
 use anabranch_impair::{LinkConfig, Loss, Probability, Rng};
 use anabranch_proto::config::{IdleCwnd, InitialCwnd};
 use anabranch_proto::{
-    AssociationConfig, BurstControl, CloseReason, Event, OutgoingMessage, Ppid, Statistics,
+    AssociationConfig, BurstControl, CloseReason, Event, Features, OutgoingMessage, Ppid,
+    Statistics,
 };
 use anabranch_wire::{Chunk, Data, DataFlags, GapBlock, NrSack, Packet, Shutdown, Ssn, Tsn, kind};
 
@@ -147,6 +148,11 @@ fn nr_sacks_are_used_if_both_sides_want_them() {
         assert!(pair.send(0, 0, vec![1; 5000]) && pair.send(1, 0, vec![1; 5000]));
         pair.run(Duration::from_secs(1));
         for node in [0, 1] {
+            let told = pair.events[node].iter().find_map(|event| match event {
+                Event::Connected { features, .. } => Some(features.has(Features::NR_SACK)),
+                _ => None,
+            });
+            assert_eq!(told, Some(client && server));
             assert_eq!(pair.received_len(node), 5000);
             let counts = [pair.count(node, kind::NR_SACK), pair.count(node, kind::SACK)];
             assert_eq!(counts.map(|count| count > 0), [client && server, !(client && server)]);

@@ -157,7 +157,7 @@ fn a_restart_forgets_what_the_old_peer_was_asked() {
     pair.net.reboot(0, EndpointConfig::default(), [5; 32]);
     pair.connect_with(request);
     pair.run(Duration::from_secs(5));
-    assert!(pair.events[1].iter().any(|event| matches!(event, Event::Restarted)));
+    assert!(pair.events[1].iter().any(|event| matches!(event, Event::Restarted { .. })));
     assert_eq!(pair.statistics(1).paths[0].error_count, 0);
 }
 

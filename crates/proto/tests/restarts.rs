@@ -31,7 +31,7 @@ fn restart(pair: &mut Pair, addresses: &[IpAddr], config: &AssociationConfig) {
 }
 
 fn restarted(pair: &mut Pair) -> bool {
-    pair.events[1].iter().any(|event| matches!(event, Event::Restarted)) && pair.both_up()
+    pair.events[1].iter().any(|event| matches!(event, Event::Restarted { .. })) && pair.both_up()
 }
 
 #[test]

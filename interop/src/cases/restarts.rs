@@ -34,7 +34,7 @@ pub(super) async fn of_the_peer(lane: &Lane, slot: u16) -> Result<(), String> {
     }
     let restarted = async {
         while let Some(event) = events.next().await {
-            if matches!(event, Notification::Restarted) {
+            if matches!(event, Notification::Restarted { .. }) {
                 return Ok(());
             }
         }

@@ -237,7 +237,7 @@ async fn fetch(link: Arc<Link>, id: i32, association: Association, mut events: E
             event = events.next(), if !told_all => match event {
                 Some(event) if is_end(&event) && !received_all => held.push(event),
                 Some(event) => {
-                    if matches!(event, Notification::Restarted) {
+                    if matches!(event, Notification::Restarted { .. }) {
                         // The end that the peer had announced is not that of its next incarnation.
                         held.clear();
                         received_all = false;
@@ -383,9 +383,9 @@ impl State {
             Notification::Up { outbound_streams, inbound_streams, .. } => {
                 self.tell(id, notify::up(id, *outbound_streams, *inbound_streams));
             }
-            Notification::Restarted => {
+            Notification::Restarted { outbound_streams, inbound_streams, .. } => {
                 peer.end = None;
-                self.tell(id, notify::restarted(id));
+                self.tell(id, notify::restarted(id, *outbound_streams, *inbound_streams));
             }
             Notification::PathChanged { remote, .. } => {
                 // An address is as its best path is.

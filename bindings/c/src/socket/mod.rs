@@ -343,7 +343,7 @@ mod tests {
             state.options.events.insert(crate::abi::event::SHUTDOWN);
             for _ in 0..2 * MOST_NOTIFICATIONS {
                 state.tell(3, notify::shutdown(3));
-                state.tell(3, notify::restarted(3));
+                state.tell(3, notify::restarted(3, 10, 20));
             }
             assert_eq!(state.notifications.len(), MOST_NOTIFICATIONS);
             assert!(state.notifications.iter().all(|(_, told)| told == &notify::shutdown(3)));

@@ -88,8 +88,8 @@ pub(super) fn up(id: i32, outbound: u16, inbound: u16) -> Vec<u8> {
     change(id, COMM_UP, 0, (outbound, inbound), &[])
 }
 
-pub(super) fn restarted(id: i32) -> Vec<u8> {
-    change(id, RESTART, 0, (0, 0), &[])
+pub(super) fn restarted(id: i32, outbound: u16, inbound: u16) -> Vec<u8> {
+    change(id, RESTART, 0, (outbound, inbound), &[])
 }
 
 pub(super) fn cannot_start(id: i32, error: Errno) -> Vec<u8> {

@@ -104,7 +104,7 @@ impl World {
                     end.associations.push(id);
                 }
                 Event::Closed(_) => end.closed.push(id),
-                Event::Restarted => end.received.retain(|(of, _), _| *of != id),
+                Event::Restarted { .. } => end.received.retain(|(of, _), _| *of != id),
                 _ => {}
             }
         }

@@ -34,7 +34,9 @@ pub(crate) fn all() -> Vec<Attack> {
 /// Whether the first association, which the peer has at its port 9899, has changed.
 fn harmed(target: &mut Target, id: AssociationId) -> u64 {
     let told = std::iter::from_fn(|| target.endpoint.poll_event())
-        .filter(|(of, event)| *of == id && matches!(event, Event::Restarted | Event::Closed(_)))
+        .filter(|(of, event)| {
+            *of == id && matches!(event, Event::Restarted { .. } | Event::Closed(_))
+        })
         .count();
     let statistics = target.association(id).statistics();
     let path = &statistics.paths[0];

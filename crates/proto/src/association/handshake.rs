@@ -436,6 +436,7 @@ impl Association {
                 incoming: self.identity.incoming,
                 outbound_streams: self.outbound_streams(),
                 inbound_streams: self.inbound_streams(),
+                features: self.features,
             });
             self.news.events.extend(self.news.adaptation.take().map(Event::AdaptationIndication));
         }

@@ -168,7 +168,11 @@ impl Association {
         self.ending.guard = None;
         self.identity.restarts = self.identity.restarts.wrapping_add(1);
         self.watch = Watch::default();
-        self.news.events.push_back(Event::Restarted);
+        self.news.events.push_back(Event::Restarted {
+            outbound_streams: self.outbound_streams(),
+            inbound_streams: self.inbound_streams(),
+            features: self.features,
+        });
         self.establish(now);
         self.queue(self.reply_path(path), Control::CookieAck);
         if self.ending.wanted {

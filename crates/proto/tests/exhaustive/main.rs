@@ -161,7 +161,9 @@ fn collide(paths: u8) {
         works(&mut pair);
         agreed(&pair);
         for node in 0..2 {
-            assert!(!pair.events[node].iter().any(|event| matches!(event, Event::Restarted)));
+            assert!(
+                !pair.events[node].iter().any(|event| matches!(event, Event::Restarted { .. }))
+            );
         }
         pair.shutdown(1);
         ends(&mut pair);
@@ -258,7 +260,7 @@ fn restart_with_data_pending_on_both_sides() {
         // The server's association either restarts, or ends by an ABORT for what it sends to
         // a peer that knows it no longer; then another one takes its place.
         let news = pair.run_until(LONG, |pair| {
-            pair.events[1].iter().any(|event| matches!(event, Event::Restarted))
+            pair.events[1].iter().any(|event| matches!(event, Event::Restarted { .. }))
                 || pair.closed[1].is_some()
         });
         assert!(news, "the server never noticed");

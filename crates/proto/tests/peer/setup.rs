@@ -239,7 +239,7 @@ fn a_restart_needs_the_known_addresses_and_the_cookie() {
     victim.take(THERE, tag, |w| {
         w.chunk(&Chunk::CookieEcho(CookieEcho { cookie: restart.value })).unwrap();
     });
-    assert!(matches!(victim.endpoint.poll_event(), Some((_, Event::Restarted))));
+    assert!(matches!(victim.endpoint.poll_event(), Some((_, Event::Restarted { .. }))));
     assert_eq!(victim.kinds()[0][0], kind::COOKIE_ACK);
     assert_eq!(victim.endpoint.associations().count(), 1);
     // The first cookie's tie-tags are those of the association that is gone.
@@ -333,7 +333,7 @@ fn a_cookie_with_a_new_tag_of_the_peer_is_a_restart_if_this_side_is_up() {
     assert!(matches!(decode(&victim.sent()[0]), (Chunk::CookieAck, 79)));
     assert_eq!(victim.state(id), "ESTABLISHED");
     let events: Vec<_> = std::iter::from_fn(|| victim.endpoint.poll_event()).collect();
-    assert!(events.iter().any(|(_, event)| matches!(event, Event::Restarted)), "{events:?}");
+    assert!(events.iter().any(|(_, event)| matches!(event, Event::Restarted { .. })), "{events:?}");
     victim.chunk(&message(7000, 0));
     let sent = victim.sent();
     let (Chunk::Sack(sack), 79) = decode(&sent[0]) else { panic!("no SACK") };

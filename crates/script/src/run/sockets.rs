@@ -92,7 +92,7 @@ impl World {
         };
         let name = match &event {
             Event::Connected { .. } => "CONNECTED".to_owned(),
-            Event::Restarted => "RESTARTED".to_owned(),
+            Event::Restarted { .. } => "RESTARTED".to_owned(),
             Event::SendFailed { sent: true, .. } => "SEND_FAILED_SENT".to_owned(),
             Event::SendFailed { sent: false, .. } => "SEND_FAILED_UNSENT".to_owned(),
             Event::PathChanged { local, remote, state, .. } => {

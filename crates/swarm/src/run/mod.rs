@@ -302,7 +302,7 @@ impl Run {
                 // An end that gave up before it was up may still owe a reading.
                 end.reading = true;
             }
-            Event::Restarted => {
+            Event::Restarted { .. } => {
                 assert!(self.rebooted, "a restart that never was");
                 self.report.restarts += 1;
                 self.oracle.restarted(id, node);
