@@ -6,6 +6,8 @@
 
 mod decoder;
 mod endpoint;
+mod scenario;
 
 pub use decoder::decoder;
 pub use endpoint::endpoint;
+pub use scenario::scenario;

@@ -19,6 +19,11 @@ fn decoder_inputs_pass() {
 }
 
 #[test]
+fn scenario_inputs_pass() {
+    replay("scenario", anabranch_fuzzing::scenario);
+}
+
+#[test]
 fn endpoint_inputs_pass() {
     replay("endpoint", anabranch_fuzzing::endpoint);
 }

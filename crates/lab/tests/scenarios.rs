@@ -29,7 +29,7 @@ fn every_scenario_can_be_read_and_its_expectations_are_logged() {
 fn corner(jobs: usize) -> (Scenario, Results) {
     let change = |key: &str, value: &str| Override { key: key.into(), value: value.into() };
     let changes = [
-        change("profile", "rfc2960"),
+        change("profile", "rfc2960-agent"),
         change("primary_loss", "5 %"),
         change("alternate_loss", "0,10"),
     ];
@@ -60,8 +60,9 @@ fn the_number_of_threads_changes_no_result() {
 fn the_alternate_paths_loss_decides_what_retransmissions_there_are_worth() {
     let (scenario, results) = corner(2);
     let time = |policy: &str, loss: &str| {
-        let key =
-            format!("profile=rfc2960, policy={policy}, primary_loss=5 %, alternate_loss={loss}");
+        let key = format!(
+            "profile=rfc2960-agent, policy={policy}, primary_loss=5 %, alternate_loss={loss}"
+        );
         let point = scenario.points.iter().position(|point| point.key == key).unwrap();
         summary::estimate(&scenario, &results, point, 0).unwrap().value
     };

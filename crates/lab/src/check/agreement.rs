@@ -77,7 +77,9 @@ impl Agreement {
     }
 }
 
-/// Runs the points for which there are reference numbers, and compares.
+/// Runs the points for which there are reference numbers, and compares: each as often as the scenario
+/// says, and those that this does not decide up to its budget. The confidence is that of all looks
+/// together.
 ///
 /// # Errors
 /// Runs that cannot be carried out.
@@ -88,55 +90,101 @@ pub fn compare(
     references: &[Reference],
     seeds: Option<usize>,
 ) -> Result<Agreement, RunError> {
-    let mut points: Vec<usize> = references.iter().map(|reference| reference.point).collect();
-    points.sort_unstable();
-    points.dedup();
-    let seeds = seeds.unwrap_or(scenario.replications.seeds);
-    let wanted: Vec<_> = points.into_iter().map(|point| (point, seeds)).collect();
-    runner.ensure(scenario, results, &wanted)?;
-    Ok(agreement(scenario, results, references))
+    let plan = &scenario.replications;
+    let looks = seeds.map_or_else(|| looks(plan.seeds, plan.budget), |seeds| vec![seeds]);
+    let strict = 1.0 - (1.0 - CONFIDENCE) / looks.len() as f64;
+    let mut judged: Vec<Option<Comparison>> = vec![None; references.len()];
+    let mut open: Vec<usize> = (0..references.len()).collect();
+    for (number, look) in looks.iter().enumerate() {
+        let confidence = if number + 1 == looks.len() { CONFIDENCE } else { strict };
+        let mut points: Vec<usize> =
+            open.iter().filter_map(|at| Some(references.get(*at)?.point)).collect();
+        points.sort_unstable();
+        points.dedup();
+        let wanted: Vec<_> = points.into_iter().map(|point| (point, *look)).collect();
+        runner.ensure(scenario, results, &wanted)?;
+        open.retain(|at| {
+            let (Some(reference), Some(slot)) = (references.get(*at), judged.get_mut(*at)) else {
+                return false;
+            };
+            *slot = comparison(scenario, results, reference, *look, confidence);
+            slot.as_ref().is_some_and(|one| one.likeness == Likeness::Undecided)
+        });
+    }
+    Ok(Agreement { comparisons: judged.into_iter().flatten().collect() })
 }
 
 /// Compares what there is.
 pub fn agreement(scenario: &Scenario, results: &Results, references: &[Reference]) -> Agreement {
+    let compared = |one| comparison(scenario, results, one, usize::MAX, CONFIDENCE);
+    Agreement { comparisons: references.iter().filter_map(compared).collect() }
+}
+
+/// After how many runs points are looked at.
+fn looks(seeds: usize, budget: usize) -> Vec<usize> {
+    let mut looks = vec![seeds];
+    let mut next = seeds.saturating_mul(2);
+    while next < budget {
+        looks.push(next);
+        next = next.saturating_mul(2);
+    }
+    if budget > seeds {
+        looks.push(budget);
+    }
+    looks
+}
+
+/// One number beside the first runs of ours; none if one of them has none, or it is 0.
+fn comparison(
+    scenario: &Scenario,
+    results: &Results,
+    reference: &Reference,
+    runs: usize,
+    confidence: f64,
+) -> Option<Comparison> {
     let within = scenario.reference_within;
-    let comparisons = references.iter().filter_map(|reference| {
-        let runs = results.points.get(reference.point).into_iter().flatten();
-        let ours: Vec<f64> = runs.filter_map(|run| run.at(reference.metric)).collect();
-        let medians = !reference.values.is_empty()
-            && reference.median.is_some_and(|median| {
-                (reference.estimate.value - median).abs() > TAILED * median.abs()
-            });
-        let ratio = match medians {
-            true => ratio_of_medians(&ours, reference, &scenario.id)?,
-            false => ratio_of_means(&ours, &reference.estimate)?,
-        };
-        let likeness = if ratio.low() >= 1.0 - within && ratio.high() <= 1.0 + within {
-            Likeness::Same
-        } else if ratio.high() < 1.0 - within || ratio.low() > 1.0 + within {
-            Likeness::Different
-        } else {
-            Likeness::Undecided
-        };
-        Some(Comparison { reference: reference.clone(), medians, ratio, likeness })
-    });
-    Agreement { comparisons: comparisons.collect() }
+    let all = results.points.get(reference.point).into_iter().flatten().take(runs);
+    let ours: Vec<f64> = all.filter_map(|run| run.at(reference.metric)).collect();
+    let medians = !reference.values.is_empty()
+        && reference.median.is_some_and(|median| {
+            (reference.estimate.value - median).abs() > TAILED * median.abs()
+        });
+    let ratio = match medians {
+        true => ratio_of_medians(&ours, reference, &scenario.id, confidence)?,
+        false => ratio_of_means(&ours, &reference.estimate, confidence)?,
+    };
+    let likeness = if ratio.low() >= 1.0 - within && ratio.high() <= 1.0 + within {
+        Likeness::Same
+    } else if ratio.high() < 1.0 - within || ratio.low() > 1.0 + within {
+        Likeness::Different
+    } else {
+        Likeness::Undecided
+    };
+    Some(Comparison { reference: reference.clone(), medians, ratio, likeness })
 }
 
 /// Both are independent: their relative errors add up as squares do.
-fn ratio_of_means(ours: &[f64], theirs: &Estimate) -> Option<Estimate> {
-    let ours = stats::mean_estimate(ours, CONFIDENCE)?;
+fn ratio_of_means(ours: &[f64], theirs: &Estimate, confidence: f64) -> Option<Estimate> {
+    let ours = stats::mean_estimate(ours, confidence)?;
     if ours.value == 0.0 || theirs.value == 0.0 {
         return None;
     }
     let ratio = ours.value / theirs.value;
     let relative = |estimate: &Estimate| estimate.half().map(|half| half / estimate.value);
-    // A single run of theirs is one of a scenario without anything random.
-    let half = relative(&ours).map(|a| ratio.abs() * a.hypot(relative(theirs).unwrap_or(0.0)));
+    // Theirs is an interval of 90 %. A single run is one of a scenario without anything random.
+    let factor = |confidence| stats::t_factor(confidence, theirs.n.saturating_sub(1).max(1));
+    let wider = factor(confidence) / factor(CONFIDENCE);
+    let theirs = relative(theirs).map_or(0.0, |half| half * wider);
+    let half = relative(&ours).map(|a| ratio.abs() * a.hypot(theirs));
     Some(Estimate::around(ratio, half, ours.n))
 }
 
-fn ratio_of_medians(ours: &[f64], theirs: &Reference, id: &str) -> Option<Estimate> {
+fn ratio_of_medians(
+    ours: &[f64],
+    theirs: &Reference,
+    id: &str,
+    confidence: f64,
+) -> Option<Estimate> {
     let median = |values: &[f64], drawn: Option<&[usize]>| match drawn {
         None => stats::quantile(values, 0.5),
         Some(drawn) => {
@@ -150,7 +198,7 @@ fn ratio_of_medians(ours: &[f64], theirs: &Reference, id: &str) -> Option<Estima
             Shape::Quantile,
             values.len(),
             values.len(),
-            CONFIDENCE,
+            confidence,
             seed ^ stream,
             |drawn| median(values, drawn).ok_or(()),
         );
@@ -223,5 +271,30 @@ mod tests {
         let largest = agreement.largest().unwrap();
         assert!((largest.deviation() + 50.0).abs() < 2.0 && largest.reference.point == 1);
         assert!(agreement.mean_deviation().unwrap() < 0.0);
+    }
+
+    #[test]
+    fn what_is_not_decided_is_run_up_to_the_budget() {
+        let text = text().replace("seeds = 10", "seeds = 10\nbudget = 35");
+        let scenario = read(&text, &[]).unwrap();
+        // One is the same at once; the other is at the very end of what is the same.
+        let references = [reference(0, 20.4, 0.1, &[20.4]), reference(1, 29.05, 0.1, &[29.05])];
+        let stop = AtomicBool::new(false);
+        let experiment = Toy { fails_at: None };
+        let runner = Runner {
+            experiment: &experiment,
+            jobs: 1,
+            stop: &stop,
+            observer: &Nobody,
+            store: None,
+        };
+        let mut results = Results::default();
+        let agreement = compare(&runner, &scenario, &mut results, &references, None).unwrap();
+        let told: Vec<_> = agreement.comparisons.iter().map(|one| one.likeness).collect();
+        assert_eq!(told, [Likeness::Same, Likeness::Undecided]);
+        let lengths: Vec<_> = results.points.iter().map(Vec::len).collect();
+        assert_eq!((lengths[0], lengths[1]), (10, 35));
+        assert_eq!(looks(10, 35), [10, 20, 35]);
+        assert_eq!(looks(10, 10), [10]);
     }
 }

@@ -112,7 +112,7 @@ fn event(name: &str, fields: &Fields<'_>, network: &Network) -> Checked<Event> {
         loss.map(Change::Loss),
         rate.map(|rate| Change::Rate(rate as u64)),
         delay.map(|delay| Change::Delay(duration(delay))),
-        super::wire::mtu(fields)?.map(Change::Mtu),
+        super::wire::mtu(fields, "mtu")?.map(Change::Mtu),
     ];
     let changes: Vec<Change> = changes.into_iter().flatten().collect();
     let change = match (key, &changes[..]) {

@@ -25,6 +25,9 @@ pub struct Network {
     pub paths: Vec<Path>,
     /// Index of the primary path.
     pub primary: usize,
+    /// Whether whoever opens the association knows the primary address of the peer only. The other
+    /// paths have to be verified then.
+    pub primary_only: bool,
 }
 
 /// A link between two nodes.
@@ -106,6 +109,7 @@ pub(super) fn read(root: &Fields<'_>) -> Checked<Network> {
     };
     let shape = fields.choice("shape", &[("dumbbells", true), ("links", false)])?;
     let (primary, line) = (fields.text("primary")?, fields.line_of("primary"));
+    let known = fields.choice("known", &[("all", false), ("primary", true)])?;
     let mut network = match shape {
         Some(true) => dumbbells(root, fields)?,
         Some(false) => links(root, fields)?,
@@ -120,6 +124,7 @@ pub(super) fn read(root: &Fields<'_>) -> Checked<Network> {
             None => return problem(line, format!("network.primary is '{name}', which is no path")),
         };
     }
+    network.primary_only = known.unwrap_or(false);
     Ok(network)
 }
 
@@ -157,7 +162,7 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
         let ends = [(0, first, edge), (first, first + 1, core), (first + 1, 1, edge)];
         for ((from, to, (rate, delay)), part) in ends.into_iter().zip(["in", "core", "out"]) {
             let is_core = part == "core";
-            let channel = |loss: &Loss, patterns: &Patterns| Channel {
+            let channel = |loss: &Loss, faults: Faults, patterns: &Patterns| Channel {
                 rate: rate as u64,
                 delay: duration(delay),
                 queue: Queue::Packets(0),
@@ -170,8 +175,8 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
                 name: format!("{name}.{part}"),
                 from,
                 to,
-                forward: channel(&loss.0, &patterns.0),
-                backward: channel(&loss.1, &patterns.1),
+                forward: channel(&loss.0, faults.0, &patterns.0),
+                backward: channel(&loss.1, faults.1, &patterns.1),
             };
             drafts.push(Draft { link, rooms: (room, room), manner, line });
         }
@@ -256,7 +261,7 @@ fn link(name: &str, fields: Fields<'_>, nodes: &[String]) -> Checked<Draft> {
     let loss = wire::losses(&fields)?;
     let faults = wire::faults(&fields)?;
     let patterns = wire::patterns(&fields)?;
-    let channel = |rate: f64, delay, loss, patterns| Channel {
+    let channel = |rate: f64, delay, loss, faults, patterns| Channel {
         rate: rate as u64,
         delay: duration(delay),
         queue: Queue::Packets(0),
@@ -269,8 +274,8 @@ fn link(name: &str, fields: Fields<'_>, nodes: &[String]) -> Checked<Draft> {
         name: name.to_owned(),
         from,
         to,
-        forward: channel(rate, delay, loss.0, patterns.0),
-        backward: channel(rate_back, delay_back, loss.1, patterns.1),
+        forward: channel(rate, delay, loss.0, faults.0, patterns.0),
+        backward: channel(rate_back, delay_back, loss.1, faults.1, patterns.1),
     };
     let line = fields.line();
     fields.finish()?;
@@ -325,7 +330,7 @@ fn finish(nodes: Vec<String>, drafts: Vec<Draft>, paths: Vec<Path>) -> Checked<N
     let wanted: Vec<_> =
         drafts.iter().map(|draft| (draft.rooms, draft.manner, draft.line)).collect();
     let links = drafts.into_iter().map(|draft| draft.link).collect();
-    let mut network = Network { nodes, links, paths, primary: 0 };
+    let mut network = Network { nodes, links, paths, primary: 0, primary_only: false };
     for (index, ((forward, backward), manner, line)) in wanted.into_iter().enumerate() {
         let rtt = network
             .paths

@@ -16,7 +16,7 @@ const MAX_LATE: f64 = 3600e9;
 /// Sizes of the largest packet that may be asked for: what IPv4 guarantees, and what it can be.
 const MTUS: (f64, f64) = (68.0, 65_535.0);
 
-/// What a wire does to packets beside losing them, the same in both directions.
+/// What a wire does to packets beside losing them, in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Every packet is delayed by a further time between zero and this.
@@ -46,38 +46,84 @@ impl Faults {
         link.mtu = self.mtu;
         link
     }
+
+    /// Without the delay of packets that are never held back.
+    fn settled(self) -> Self {
+        let held = self.reorder > Probability::ZERO;
+        Self { reorder_delay: if held { self.reorder_delay } else { Duration::ZERO }, ..self }
+    }
 }
 
-/// Reads the faults of a path or a link, by the names that impairment files give them.
-pub(super) fn faults(fields: &Fields<'_>) -> Checked<Faults> {
+/// The keys of the faults of one direction.
+struct Keys {
+    jitter: &'static str,
+    keep_order: &'static str,
+    duplicate: &'static str,
+    corrupt: &'static str,
+    reorder: &'static str,
+    reorder_delay: &'static str,
+    mtu: &'static str,
+    mtu_blackhole: &'static str,
+}
+
+const FORWARD: Keys = Keys {
+    jitter: "jitter",
+    keep_order: "keep_order",
+    duplicate: "duplicate",
+    corrupt: "corrupt",
+    reorder: "reorder",
+    reorder_delay: "reorder_delay",
+    mtu: "mtu",
+    mtu_blackhole: "mtu_blackhole",
+};
+
+const BACKWARD: Keys = Keys {
+    jitter: "jitter_back",
+    keep_order: "keep_order_back",
+    duplicate: "duplicate_back",
+    corrupt: "corrupt_back",
+    reorder: "reorder_back",
+    reorder_delay: "reorder_delay_back",
+    mtu: "mtu_back",
+    mtu_blackhole: "mtu_blackhole_back",
+};
+
+/// Reads the faults of a path or a link, the way of the data and back, by the names that impairment
+/// files give them. The way back is as the other one where nothing else is said of it.
+pub(super) fn faults(fields: &Fields<'_>) -> Checked<(Faults, Faults)> {
+    let forward = direction(fields, &FORWARD, &Faults::default())?;
+    let backward = direction(fields, &BACKWARD, &forward)?;
+    Ok((forward.settled(), backward.settled()))
+}
+
+fn direction(fields: &Fields<'_>, keys: &Keys, other: &Faults) -> Checked<Faults> {
     let share = |key: &'static str| match fields.quantity(key, Kind::Share, 0.0, 1.0)? {
-        None => Ok(Probability::ZERO),
+        None => Ok(None),
         Some(share) => Probability::fraction(share)
+            .map(Some)
             .or_else(|error| problem(fields.line_of(key), error.to_string())),
     };
     let time = |key: &'static str| {
-        fields.quantity(key, Kind::Time, 0.0, MAX_LATE).map(|time| duration(time.unwrap_or(0.0)))
+        fields.quantity(key, Kind::Time, 0.0, MAX_LATE).map(|time| time.map(duration))
     };
+    let flag = |key: &'static str| fields.flag(key);
     let faults = Faults {
-        jitter: time("jitter")?,
-        keep_order: fields.flag("keep_order")?.unwrap_or(false),
-        duplicate: share("duplicate")?,
-        corrupt: share("corrupt")?,
-        reorder: share("reorder")?,
-        reorder_delay: time("reorder_delay")?,
-        mtu: mtu(fields)?,
-        mtu_blackhole: fields.flag("mtu_blackhole")?.unwrap_or(false),
+        jitter: time(keys.jitter)?.unwrap_or(other.jitter),
+        keep_order: flag(keys.keep_order)?.unwrap_or(other.keep_order),
+        duplicate: share(keys.duplicate)?.unwrap_or(other.duplicate),
+        corrupt: share(keys.corrupt)?.unwrap_or(other.corrupt),
+        reorder: share(keys.reorder)?.unwrap_or(other.reorder),
+        reorder_delay: time(keys.reorder_delay)?.unwrap_or(other.reorder_delay),
+        mtu: mtu(fields, keys.mtu)?.or(other.mtu),
+        mtu_blackhole: flag(keys.mtu_blackhole)?.unwrap_or(other.mtu_blackhole),
     };
     // An axis may set the share to zero and leave the delay, but a share without a delay is a mistake.
     if faults.reorder > Probability::ZERO && faults.reorder_delay.is_zero() {
-        return problem(
-            fields.line_of("reorder"),
-            format!("{} needs a reorder_delay, as in \"20 ms\"", fields.name("reorder")),
-        );
+        let (share, delay) = (fields.name(keys.reorder), keys.reorder_delay);
+        let line = fields.line_of(keys.reorder);
+        return problem(line, format!("{share} needs a {delay}, as in \"20 ms\""));
     }
-    let reorder_delay =
-        if faults.reorder == Probability::ZERO { Duration::ZERO } else { faults.reorder_delay };
-    Ok(Faults { reorder_delay, ..faults })
+    Ok(faults)
 }
 
 /// The patterns of the files that are named, forward and backward.
@@ -100,9 +146,9 @@ pub(super) fn patterns(fields: &Fields<'_>) -> Checked<(Patterns, Patterns)> {
     Ok((read("pattern")?, read("pattern_back")?))
 }
 
-/// `mtu` in bytes.
-pub(super) fn mtu(fields: &Fields<'_>) -> Checked<Option<usize>> {
-    Ok(fields.quantity("mtu", Kind::Size, MTUS.0, MTUS.1)?.map(|mtu| mtu as usize))
+/// An MTU in bytes.
+pub(super) fn mtu(fields: &Fields<'_>, key: &'static str) -> Checked<Option<usize>> {
+    Ok(fields.quantity(key, Kind::Size, MTUS.0, MTUS.1)?.map(|mtu| mtu as usize))
 }
 
 /// Losses forward and backward.

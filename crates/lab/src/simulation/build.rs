@@ -122,6 +122,9 @@ fn transfer(
     if primary < transfer.remotes.len() {
         transfer.remotes[..=primary].rotate_right(1);
     }
+    if setup.network.primary_only {
+        transfer.remotes.truncate(1);
+    }
     transfer
 }
 

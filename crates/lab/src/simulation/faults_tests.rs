@@ -55,6 +55,40 @@ fn a_wire_delays_reorders_duplicates_and_damages() {
 }
 
 #[test]
+fn paths_that_the_peer_lists_are_verified() {
+    let beats = |known: &str| {
+        let text = text().replace("\"1 %\", \"3 %\"", "\"0 %\"").replace("4 MiB", "200 kB");
+        let text = text.replace("[network]", &format!("[network]\n{known}"));
+        let scenario = Scenario::read(&text, Path::new("t.toml"), "t/1", &[]).unwrap();
+        let metrics = Simulation.run(&scenario.points[0], 1).unwrap();
+        assert_eq!(get(&metrics, "complete"), 1.0);
+        get(&metrics, "packets_path2")
+    };
+    assert_eq!(beats("known = \"all\""), beats(""));
+    // One heartbeat of the sender, at once.
+    assert_eq!(beats("known = \"primary\""), beats("") + 1.0);
+}
+
+#[test]
+fn the_way_back_may_have_faults_of_its_own() {
+    let time = |metrics: &Metrics| get(metrics, "transfer_time_s");
+    let plain = run("", "");
+    // Acknowledgements that overtake each other are no reason to send anything again; data are.
+    let both = run("jitter = \"100 ms\"\n", "");
+    let data = run("jitter = \"100 ms\"\njitter_back = \"0 ms\"\n", "");
+    let acknowledgements = run("jitter_back = \"100 ms\"\n", "");
+    assert!(get(&data, "fast_retransmits") > 0.0, "{data:?}");
+    assert_eq!(get(&acknowledgements, "fast_retransmits"), 0.0);
+    assert!(time(&acknowledgements) > time(&plain), "{acknowledgements:?}");
+    assert!(both != data);
+    let refused = read("reorder_back = \"10 %\"\n", "").unwrap_err();
+    assert!(refused.reason.contains("reorder_back needs a reorder_delay_back"), "{refused:?}");
+    // Acknowledgements are small: no packet is too large for the way back.
+    let narrow = run("mtu_back = \"600 B\"\n", "");
+    assert_eq!(time(&narrow), time(&plain));
+}
+
+#[test]
 fn bursts_of_losses_may_last_for_a_time() {
     // The axis of the test sets the loss of the path to zero, but not that of the way back.
     let lossy = run("loss_burst = \"50 ms\"\nloss_back = \"20 %\"\n", "");

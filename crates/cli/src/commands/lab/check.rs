@@ -49,7 +49,8 @@ pub(crate) struct Check {
     #[arg(long, conflicts_with_all = ["full", "reference"])]
     null: bool,
     /// Write the table of verdicts into this file of Markdown, between the lines
-    /// '<!-- verdicts -->' and '<!-- end of verdicts -->', or as all of a new file
+    /// '<!-- verdicts -->' and '<!-- end of verdicts -->', or as all of a new file; with --reference
+    /// that of agreement, too, if there are lines '<!-- agreement -->' and '<!-- end of agreement -->'
     #[arg(long, value_name = "FILE", conflicts_with = "null")]
     markdown: Option<PathBuf>,
     /// Write JSON to this file, or to standard output if it is '-'

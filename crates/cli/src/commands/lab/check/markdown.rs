@@ -1,9 +1,12 @@
-//! The table of verdicts as Markdown, for the documents of the project.
+//! The tables of verdicts, and of agreement with the original simulator, as Markdown, for the documents
+//! of the project.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anabranch_lab::check::Verdict;
+use anabranch_lab::check::{Agreement, Likeness, Verdict};
+use anabranch_lab::metrics::METRICS;
+use anabranch_lab::scenario::Scenario;
 use anabranch_lab::summary;
 
 use super::Checked;
@@ -12,8 +15,11 @@ use crate::failure::Failure;
 
 const BEGIN: &str = "<!-- verdicts -->";
 const END: &str = "<!-- end of verdicts -->";
+const AGREEMENT: &str = "<!-- agreement -->";
+const END_OF_AGREEMENT: &str = "<!-- end of agreement -->";
 
-/// Writes the table into a file: between two marks, or as all of a file that is not there yet.
+/// Writes the table into a file: between two marks, or as all of a file that is not there yet. So it is
+/// with that of agreement, where it was asked for and the file has a place for it.
 pub(super) fn write(file: &Path, checked: &[Checked]) -> Result<(), Failure> {
     let unreadable = |error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
     let old = match std::fs::read_to_string(file) {
@@ -21,20 +27,65 @@ pub(super) fn write(file: &Path, checked: &[Checked]) -> Result<(), Failure> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => format!("{BEGIN}\n{END}\n"),
         Err(error) => return Err(unreadable(error)),
     };
-    let Some(new) = between(&old, &tables(checked)) else {
+    let Some(mut new) = between(&old, [BEGIN, END], &tables(checked)) else {
         return Err(Failure::failed(format!(
             "{} has no line '{BEGIN}' with a line '{END}' after it",
             file.display()
         )));
     };
+    if checked.iter().any(|one| one.agreement.is_some())
+        && let Some(both) = between(&new, [AGREEMENT, END_OF_AGREEMENT], &agreement(checked))
+    {
+        new = both;
+    }
     session::write_file(file, &new)
 }
 
+/// A row for each figure and metric that the original simulator has, too.
+fn agreement(checked: &[Checked]) -> String {
+    let mut text = String::from(
+        "| figure | metric | points | same | differ | open | within 5 % | mean deviation | largest deviation |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+    );
+    for one in checked {
+        let Some(all) = &one.agreement else { continue };
+        let mut metrics: Vec<usize> = all.comparisons.iter().map(|c| c.reference.metric).collect();
+        metrics.sort_unstable();
+        metrics.dedup();
+        for metric in metrics {
+            let of = all.comparisons.iter().filter(|c| c.reference.metric == metric).cloned();
+            let row =
+                agreement_row(&one.scenario, metric, &Agreement { comparisons: of.collect() });
+            text.push_str(&row);
+        }
+    }
+    text
+}
+
+fn agreement_row(scenario: &Scenario, metric: usize, agreement: &Agreement) -> String {
+    let count = |likeness| agreement.count(likeness);
+    let largest = agreement.largest().map_or_else(String::new, |one| {
+        let point = scenario.points.get(one.reference.point);
+        format!("{:+.1} % ({})", one.deviation(), point.map_or("", |point| point.key.as_str()))
+    });
+    format!(
+        "| {} | {} | {} | {} | {} | {} | {} | {:+.1} % | {largest} |\n",
+        figure(&scenario.id),
+        METRICS.get(metric).map_or("", |metric| metric.name.as_str()),
+        agreement.comparisons.len(),
+        count(Likeness::Same),
+        count(Likeness::Different),
+        count(Likeness::Undecided),
+        agreement.within(5.0),
+        agreement.mean_deviation().unwrap_or_default(),
+    )
+}
+
 /// The text with what stands between the marks replaced.
-fn between(old: &str, new: &str) -> Option<String> {
-    let (before, rest) = old.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n\n{new}\n{END}{after}"))
+fn between(old: &str, [begin, end]: [&str; 2], new: &str) -> Option<String> {
+    let (before, rest) = old.split_once(begin)?;
+    let (_, after) = rest.split_once(end)?;
+    Some(format!("{before}{begin}\n\n{new}\n{end}{after}"))
 }
 
 fn tables(checked: &[Checked]) -> String {
@@ -114,9 +165,10 @@ mod tests {
     #[test]
     fn only_what_stands_between_the_marks_is_replaced() {
         let old = format!("a\n{BEGIN}\nold\n{END}\nb\n");
-        let new = between(&old, "new").unwrap();
+        let new = between(&old, [BEGIN, END], "new").unwrap();
         assert_eq!(new, format!("a\n{BEGIN}\n\nnew\n{END}\nb\n"));
-        assert_eq!(between(&new, "new").unwrap(), new);
-        assert_eq!(between("no marks", "new"), None);
+        assert_eq!(between(&new, [BEGIN, END], "new").unwrap(), new);
+        assert_eq!(between("no marks", [BEGIN, END], "new"), None);
+        assert_eq!(between(&new, [AGREEMENT, END_OF_AGREEMENT], "new"), None);
     }
 }
