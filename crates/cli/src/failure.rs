@@ -18,6 +18,9 @@ pub(crate) enum Failure {
     Stopped(String),
     /// Exit code 1; everything has been said already.
     Reported,
+    /// The exit code of a program that was run; it has said everything.
+    #[cfg(target_os = "linux")]
+    Exit(u8),
 }
 
 impl Failure {
@@ -37,6 +40,8 @@ impl Failure {
             Self::Interrupted => (Some("interrupted"), 130),
             Self::Stopped(sentence) => (Some(sentence), 130),
             Self::Reported => (None, 1),
+            #[cfg(target_os = "linux")]
+            Self::Exit(code) => (None, *code),
         }
     }
 

@@ -112,6 +112,13 @@ fn name_of(matches: &ArgMatches) -> String {
 
 fn run(program: Program) -> Result<(), Failure> {
     start_log(program.verbose)?;
+    #[cfg(target_os = "linux")]
+    if let Command::Emulate(command) = &program.command
+        && let Some(code) = command.isolate()?
+    {
+        // What ran within has told how it ended.
+        return if code == 0 { Ok(()) } else { Err(Failure::Exit(code)) };
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -243,6 +243,11 @@ impl<T: Packet> Link<T> {
         [self.wire.next_arrival(), sent, directed].into_iter().flatten().min()
     }
 
+    /// When the next packet arrives of those that have left the transmitter.
+    pub fn next_arrival(&self) -> Option<u64> {
+        self.wire.next_arrival()
+    }
+
     /// Replaces the configuration at `now`. Patterns that differ begin anew. Packets on the wire keep their arrival times, waiting
     /// packets are kept even beyond a smaller queue limit, and what is left of the packet being
     /// sent continues at the new rate.

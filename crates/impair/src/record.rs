@@ -40,6 +40,8 @@ pub enum Fate {
     Lost,
     /// One more copy of it arrived.
     Copy,
+    /// It was still in the link when somebody asked for all that was left.
+    Underway,
 }
 
 /// What decides.
@@ -83,6 +85,7 @@ impl Fate {
             Self::Passed => "passed",
             Self::Lost => "lost",
             Self::Copy => "copy",
+            Self::Underway => "underway",
         }
     }
 }
@@ -176,6 +179,13 @@ impl Recorder {
         } else if let Some(first) = self.latest.as_ref().filter(|r| r.number == number) {
             self.done.push(Record { left: Some(at), fate: Fate::Copy, ..first.clone() });
         }
+    }
+
+    /// Packets that are still in the link end their records here.
+    pub(crate) fn give_up(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        let underway = |record| Record { fate: Fate::Underway, ..record };
+        self.done.extend(pending.into_values().map(underway));
     }
 
     pub(crate) fn take(&mut self) -> std::vec::Drain<'_, Record> {

@@ -111,6 +111,31 @@ pub fn packet(out: &mut Vec<u8>, interface: u32, time: u64, headers: &Headers, p
     });
 }
 
+/// Appends an IP packet of whatever kind that was seen at an interface at `time`, nanoseconds since
+/// 1970, with a comment, which may be empty.
+pub fn raw_packet(out: &mut Vec<u8>, interface: u32, time: u64, packet: &[u8], comment: &str) {
+    block(out, ENHANCED_PACKET, |out| {
+        let length = u32::try_from(packet.len()).unwrap_or(u32::MAX);
+        let [high, low] = [time >> 32, time & u64::from(u32::MAX)];
+        let halves = [high, low].map(|half| u32::try_from(half).unwrap_or(0));
+        for field in [interface, halves[0], halves[1], length, length] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        let start = out.len();
+        out.extend_from_slice(packet);
+        pad(out, start);
+        if let Ok(length @ 1..) = u16::try_from(comment.len()) {
+            // opt_comment, then opt_endofopt.
+            out.extend_from_slice(&1_u16.to_le_bytes());
+            out.extend_from_slice(&length.to_le_bytes());
+            let start = out.len();
+            out.extend_from_slice(comment.as_bytes());
+            pad(out, start);
+            out.extend_from_slice(&[0; 4]);
+        }
+    });
+}
+
 /// What carries an SCTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {

@@ -1,47 +1,133 @@
 //! `anabranch emulate`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args, ValueEnum};
 
+use crate::emulate::network::{Form, NetworkRun, isolation};
 use crate::emulate::{Emulation, LineAddress};
 use crate::failure::Failure;
 use crate::impairment;
 
-/// Forward packets between network namespaces, spoiling them on the way
+/// Run programs behind links that lose, delay and reorder packets exactly as told
 ///
-/// Makes a TUN device at both ends of every line, with the address given, and forwards IP packets
-/// of whatever protocol between them through the links that an impairment file describes: rate,
-/// queue, delay, loss, cuts. In the file, 'local' is the address on the line's left side, and
-/// 'send' the direction from left to right. A packet larger than a link's MTU is lost. Runs until
-/// Ctrl-C, removes the devices and prints what each link did. Needs root or CAP_NET_ADMIN.
+/// FILE describes hosts, routers and links (docs/emulator.md). The command runs at the first host, as an
+/// ordinary user, too; when it ends, all that was made for it is gone. Its exit code is that of the
+/// emulator.
+///
+/// With --line and --impair instead, packets are forwarded between TUN devices in namespaces
+/// that exist already; this needs root or CAP_NET_ADMIN. In the impairment file, 'local' is the address
+/// on the line's left side, and 'send' the direction from left to right.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  anabranch emulate --impair slow.toml --line left:w0:10.1.0.1/24=right:w0:10.1.0.2/24
-  anabranch emulate --impair two.toml --line :w0:10.1.0.1/24=peer:w0:10.1.0.2/24 \\
-      --line :w1:10.2.0.1/24=peer:w1:10.2.0.2/24 --json")]
+#[command(group(ArgGroup::new("what").args(["file", "lines"]).required(true)), after_help = "Examples:
+  anabranch emulate sat.toml --at server 'python3 -m http.server 80' -- curl http://10.0.0.2/
+  anabranch emulate sat.toml -- ping -c 3 10.0.0.2
+  anabranch emulate sat.toml --log fates.log --capture both.pcapng -- ./test
+  anabranch emulate sat.toml --replay fates.log -- ./test
+  anabranch emulate --impair slow.toml --line left:w0:10.1.0.1/24=right:w0:10.1.0.2/24")]
 pub(crate) struct Emulate {
+    /// The network, a TOML file
+    #[arg(conflicts_with = "lines")]
+    file: Option<PathBuf>,
+    /// What runs at the first host
+    #[arg(last = true, value_name = "COMMAND", requires = "file")]
+    command: Vec<String>,
+    /// What runs at another host, a line for the shell; may be given several times
+    #[arg(long, num_args = 2, value_names = ["HOST", "COMMAND"], requires = "file")]
+    at: Vec<String>,
+    /// How long these run before the command begins
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = crate::options::duration)]
+    head_start: Duration,
+    /// What is drawn by chance follows from it
+    #[arg(long, value_name = "NUMBER", requires = "file")]
+    seed: Option<u64>,
+    /// Write what becomes of every packet
+    #[arg(long, value_name = "FILE", requires = "file")]
+    log: Option<PathBuf>,
+    /// Form of the log
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = LogForm::Compact)]
+    log_form: LogForm,
+    /// Fail at the first packet that fares otherwise than in the log of an earlier run
+    #[arg(long, value_name = "LOG", requires = "file")]
+    replay: Option<PathBuf>,
+    /// Write packets as they leave and reach hosts to a pcapng file, with comments
+    #[arg(long, value_name = "FILE", requires = "file")]
+    capture: Option<PathBuf>,
+    /// Write what the links did as JSON
+    #[arg(long, value_name = "FILE", requires = "file")]
+    report: Option<PathBuf>,
+    /// Do not print what the links did
+    #[arg(long, short, requires = "file")]
+    quiet: bool,
     /// Impairments of the lines, a TOML file
-    #[arg(long, value_name = "FILE")]
-    impair: PathBuf,
+    #[arg(long, value_name = "FILE", requires = "lines")]
+    impair: Option<PathBuf>,
     /// Two ends, each a namespace of ip-netns (empty: this one), a device and its address
     #[arg(
         long = "line",
         value_name = "[NAMESPACE]:DEVICE:ADDR/PREFIX=[NAMESPACE]:DEVICE:ADDR/PREFIX",
-        required = true
+        requires = "impair"
     )]
     lines: Vec<LineAddress>,
-    /// MTU of the devices
+    /// MTU of the lines' devices
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     mtu: u16,
-    /// Print JSON, one document a line
-    #[arg(long)]
+    /// Of lines: print JSON, one document a line
+    #[arg(long, requires = "lines")]
     json: bool,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogForm {
+    Compact,
+    Json,
+}
+
 impl Emulate {
+    /// Enters the namespaces that a network takes, while the program has one thread; `Some` when all is
+    /// over.
+    pub(crate) fn isolate(&self) -> Result<Option<u8>, Failure> {
+        match self.network() {
+            None => Ok(None),
+            Some(run) => {
+                run.check()?;
+                isolation::enter()
+            }
+        }
+    }
+
+    fn network(&self) -> Option<NetworkRun> {
+        let at = self.at.chunks(2).filter_map(|pair| match pair {
+            [host, line] => Some((host.clone(), line.clone())),
+            _ => None,
+        });
+        Some(NetworkRun {
+            file: self.file.clone()?,
+            command: self.command.clone(),
+            at: at.collect(),
+            head_start: self.head_start,
+            seed: self.seed,
+            log: self.log.clone(),
+            form: match self.log_form {
+                LogForm::Compact => Form::Compact,
+                LogForm::Json => Form::Json,
+            },
+            replay: self.replay.clone(),
+            capture: self.capture.clone(),
+            report: self.report.clone(),
+            quiet: self.quiet,
+        })
+    }
+
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        let file = impairment::read(&self.impair)?;
+        if let Some(run) = self.network() {
+            return run.run().await;
+        }
+        let Some(impair) = &self.impair else {
+            return Err(Failure::usage("--line needs --impair"));
+        };
+        let file = impairment::read(impair)?;
         Emulation { file, lines: self.lines, mtu: self.mtu, json: self.json }.run().await
     }
 }

@@ -2,6 +2,7 @@
 
 mod device;
 mod line;
+pub(crate) mod network;
 mod report;
 
 use std::fmt;

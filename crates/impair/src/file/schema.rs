@@ -308,9 +308,11 @@ impl RawPath {
     }
 }
 
-/// The patterns of the file that is named.
+/// The patterns of the file that is named; an empty name is none.
 fn patterns(name: Option<&Spanned<String>>, load: &mut Load<'_>) -> Checked<Patterns> {
-    let Some(name) = name else { return Ok(Patterns::default()) };
+    let Some(name) = name.filter(|name| !name.get_ref().is_empty()) else {
+        return Ok(Patterns::default());
+    };
     let wrong = |reason: String| problem(name.span(), format!("{}: {reason}", name.get_ref()));
     match load(name.get_ref()) {
         Ok(bytes) => Patterns::read(&bytes).or_else(|error| wrong(error.to_string())),

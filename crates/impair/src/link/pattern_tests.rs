@@ -214,6 +214,17 @@ fn the_record_has_every_packet_once() {
 }
 
 #[test]
+fn what_is_underway_is_said_on_request() {
+    let mut link =
+        patterned(LinkConfig::new().delay(ms(1)), "pattern loss per packet\nvalues\n.x\n");
+    link.send(0, packet(1, 125));
+    link.send(0, packet(2, 125));
+    link.give_up_records();
+    let left: Vec<_> = link.take_records().map(|r| (r.number, r.fate)).collect();
+    assert_eq!(left, [(2, Fate::Lost), (1, Fate::Underway)]);
+}
+
+#[test]
 fn filters_that_packets_cannot_answer_are_refused() {
     let text = "anabranch pattern 1\npattern loss per packet\nfilter tcp\nvalues\nx\n";
     let config = LinkConfig::new().patterns(Patterns::read(text.as_bytes()).unwrap());

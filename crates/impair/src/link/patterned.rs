@@ -15,6 +15,13 @@ impl<T: Packet> Link<T> {
         self.recorder.as_mut().map(|recorder| recorder.take()).into_iter().flatten()
     }
 
+    /// Ends the records of packets that are still in the link, as [`Fate::Underway`](crate::Fate).
+    pub fn give_up_records(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.give_up();
+        }
+    }
+
     /// Commands that triggers have asked for since the last call.
     pub fn take_commands(&mut self) -> Vec<String> {
         self.director.as_mut().map(|director| director.commands()).unwrap_or_default()

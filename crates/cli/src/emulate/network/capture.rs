@@ -1,0 +1,89 @@
+//! Captures of both sides, with comments on what becomes of packets.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anabranch_impair::Record;
+
+use super::fates::{by, effects};
+use super::ways::Way;
+use crate::failure::Failure;
+
+/// A capture that is being written; its interfaces are the ends of links at hosts.
+pub(crate) struct Capture {
+    path: PathBuf,
+    out: BufWriter<File>,
+    block: Vec<u8>,
+    /// Nanoseconds of 1970 at the beginning of the run.
+    begun: u64,
+    failed: Option<io::Error>,
+}
+
+impl Capture {
+    pub(crate) fn create(path: &Path, interfaces: &[String]) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|error| {
+            Failure::failed(format!("the capture {} cannot be written: {error}", path.display()))
+        })?;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let begun = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        let out = BufWriter::with_capacity(1 << 18, file);
+        let block = Vec::new();
+        let mut capture = Self { path: path.to_owned(), out, block, begun, failed: None };
+        anabranch_pcapng::section_header(&mut capture.block);
+        for name in interfaces {
+            anabranch_pcapng::interface_description(&mut capture.block, name);
+        }
+        capture.put();
+        Ok(capture)
+    }
+
+    fn put(&mut self) {
+        if self.failed.is_none()
+            && let Err(error) = self.out.write_all(&self.block)
+        {
+            self.failed = Some(error);
+        }
+        self.block.clear();
+    }
+
+    pub(super) fn packet(&mut self, interface: usize, now: u64, bytes: &[u8], comment: &str) {
+        let time = self.begun.saturating_add(now);
+        let interface = u32::try_from(interface).unwrap_or(u32::MAX);
+        anabranch_pcapng::raw_packet(&mut self.block, interface, time, bytes, comment);
+        self.put();
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        let ended = match self.failed {
+            Some(error) => Err(error),
+            None => self.out.flush(),
+        };
+        ended.map_err(|error| {
+            Failure::failed(format!("the capture {} is incomplete: {error}", self.path.display()))
+        })
+    }
+}
+
+/// What a comment says of a packet.
+pub(super) fn comment(way: &Way, record: &Record) -> String {
+    let mut text = format!(
+        "{} packet {}, flow index {}: {} by {}",
+        way.short,
+        record.number,
+        record.index,
+        record.fate.name(),
+        by(way, record.cause)
+    );
+    let effects = effects(record);
+    if effects != "-" {
+        text.push_str(", ");
+        text.push_str(&effects);
+    }
+    if let Some(left) = record.left {
+        let ms = left.saturating_sub(record.entered) as f64 / 1e6;
+        text.push_str(&format!(", {ms:.3} ms on the link"));
+    }
+    text
+}

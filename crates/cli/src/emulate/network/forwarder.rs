@@ -1,0 +1,396 @@
+//! Packets from device to device, over the links of the network.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anabranch_impair::pattern::Facts;
+use anabranch_impair::{Link, LinkStats, Record, Rng};
+use hdrhistogram::Histogram;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use tun_rs::{SyncDevice, VIRTIO_NET_HDR_LEN};
+
+use super::capture::{Capture, comment};
+use super::fates::FateLog;
+use super::packet::IpPacket;
+use super::replay::Replay;
+use super::routing::{Attachment, Routes};
+use super::topology::Topology;
+use super::ways::Way;
+use crate::failure::Failure;
+
+/// Largest IP packet, and what the kernel hands over at once.
+const MOST_BYTES: usize = 65_535;
+/// Pieces that one of these is cut into at the most: of the smallest segments that TCP sends.
+const MOST_PIECES: usize = 1024;
+/// Reads from a device before the others have their turn.
+const READS: usize = 16;
+/// Packets in one direction of a link at the most.
+const MOST_HELD: usize = 1 << 20;
+/// Buffers that are kept for later.
+const MOST_SPARE: usize = 4096;
+/// How often the wish to stop is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What watches the packets.
+#[derive(Default)]
+pub(crate) struct Observers {
+    pub(crate) log: Option<FateLog>,
+    pub(crate) replay: Option<Replay>,
+    pub(crate) capture: Option<Capture>,
+}
+
+/// An end of a link at a host.
+struct Port {
+    attachment: Attachment,
+    device: SyncDevice,
+    /// Packets have all the same room, which holds the largest one of the device.
+    room: usize,
+}
+
+/// What a run has come to.
+#[derive(Debug, Default)]
+pub(crate) struct Summary {
+    /// Of each way.
+    pub(crate) statistics: Vec<LinkStats>,
+    /// Packets for nobody in the network.
+    pub(crate) astray: u64,
+    /// How much later than computed packets were handed on, in nanoseconds: median and 99th percentile.
+    pub(crate) late: (u64, u64),
+    /// Packets compared with a log, and those in it.
+    pub(crate) replayed: Option<(u64, u64)>,
+}
+
+/// The network while it runs.
+pub(crate) struct Network {
+    routes: Routes,
+    ways: Vec<Way>,
+    ends: Vec<[usize; 2]>,
+    is_host: Vec<bool>,
+    links: Vec<Link<IpPacket>>,
+    ports: Vec<Port>,
+    /// The port of an attachment.
+    port_of: Vec<Option<usize>>,
+    observers: Observers,
+    records: bool,
+    spare: Vec<Vec<u8>>,
+    astray: u64,
+    late: Histogram<u64>,
+    commands: Vec<String>,
+}
+
+/// Room for what one read may give.
+struct Batch {
+    raw: Vec<u8>,
+    pieces: Vec<Vec<u8>>,
+    sizes: Vec<usize>,
+}
+
+impl Network {
+    pub(crate) fn new(
+        topology: &Topology,
+        routes: Routes,
+        ways: Vec<Way>,
+        devices: Vec<(usize, SyncDevice)>,
+        observers: Observers,
+        seed: u64,
+    ) -> Result<Self, Failure> {
+        let records =
+            observers.log.is_some() || observers.replay.is_some() || observers.capture.is_some();
+        let mut links = Vec::new();
+        for (index, config) in topology.links.iter().flat_map(|link| &link.configs).enumerate() {
+            let seed = Rng::stream(seed, index as u64).next_u64();
+            let mut link = Link::new(config.clone(), seed).map_err(Failure::failed)?;
+            if records {
+                link.record();
+            }
+            links.push(link);
+        }
+        let mut port_of = vec![None; routes.attachments.len()];
+        let mut ports = Vec::new();
+        for (index, device) in devices {
+            let Some(attachment) = routes.attachments.get(index).copied() else { continue };
+            let mtu = topology.links.get(attachment.link).map_or(1500, |link| link.mtu);
+            if let Some(place) = port_of.get_mut(index) {
+                *place = Some(ports.len());
+            }
+            let room = VIRTIO_NET_HDR_LEN + usize::from(mtu);
+            ports.push(Port { attachment, device, room });
+        }
+        let late = Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(Failure::failed)?;
+        Ok(Self {
+            ends: topology.links.iter().map(|link| link.ends).collect(),
+            is_host: topology.nodes.iter().map(|node| node.is_host).collect(),
+            routes,
+            ways,
+            links,
+            ports,
+            port_of,
+            observers,
+            records,
+            spare: Vec::new(),
+            astray: 0,
+            late,
+            commands: Vec::new(),
+        })
+    }
+
+    /// Forwards until it shall stop; `run` runs the commands of triggers.
+    pub(crate) fn run(
+        mut self,
+        stop: &AtomicBool,
+        mut run: impl FnMut(&str),
+    ) -> Result<Summary, Failure> {
+        let begun = Instant::now();
+        let now = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let room = self.ports.iter().map(|port| port.room).max().unwrap_or(0);
+        let mut batch = Batch {
+            raw: vec![0; VIRTIO_NET_HDR_LEN + MOST_BYTES],
+            pieces: vec![vec![0; room]; MOST_PIECES],
+            sizes: vec![0; MOST_PIECES],
+        };
+        let mut ran = self.forward(stop, &now, &mut batch, &mut run);
+        for index in 0..self.links.len() {
+            if let Some(link) = self.links.get_mut(index) {
+                link.give_up_records();
+            }
+            let noted = self.note(index).map(|_| ());
+            ran = ran.and(noted);
+        }
+        let summary = self.summary();
+        let precision = format!(
+            "handed on later than computed: median {} ns, 99 % below {} ns",
+            summary.late.0, summary.late.1
+        );
+        let log = self.observers.log.take().map_or(Ok(()), |log| log.finish(&precision));
+        let capture = self.observers.capture.take().map_or(Ok(()), Capture::finish);
+        ran.and(log).and(capture).map(|()| summary)
+    }
+
+    fn forward(
+        &mut self,
+        stop: &AtomicBool,
+        now: &impl Fn() -> u64,
+        batch: &mut Batch,
+        run: &mut impl FnMut(&str),
+    ) -> Result<(), Failure> {
+        while !stop.load(Ordering::Relaxed) {
+            let mut more = false;
+            for port in 0..self.ports.len() {
+                more |= self.take_in(port, now, batch)?;
+                self.hand_on(now)?;
+            }
+            self.hand_on(now)?;
+            for command in self.commands.drain(..) {
+                run(&command);
+            }
+            if !more {
+                let deadline = self.links.iter().filter_map(Link::next_deadline).min();
+                let wait =
+                    deadline.map_or(LOOK, |at| Duration::from_nanos(at.saturating_sub(now())));
+                self.wait(wait.min(LOOK))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what has come to a port; whether there may be more.
+    fn take_in(
+        &mut self,
+        port: usize,
+        now: &impl Fn() -> u64,
+        batch: &mut Batch,
+    ) -> Result<bool, Failure> {
+        for _ in 0..READS {
+            let Some(from) = self.ports.get(port) else { return Ok(false) };
+            let Attachment { link, node, .. } = from.attachment;
+            let received = from.device.recv_multiple(
+                &mut batch.raw,
+                &mut batch.pieces,
+                &mut batch.sizes,
+                VIRTIO_NET_HDR_LEN,
+            );
+            let count = match received {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // What cannot be cut is lost, as a card loses what it does not understand.
+                Err(error) if error.raw_os_error().is_none() => continue,
+                Err(error) => return Err(Failure::failed(format!("a device failed: {error}"))),
+            };
+            let now = now();
+            for (piece, size) in batch.pieces.iter_mut().zip(&batch.sizes).take(count) {
+                let room = piece.len();
+                let spare = self.spare.pop().filter(|spare| spare.len() == room);
+                let buffer = std::mem::replace(piece, spare.unwrap_or_else(|| vec![0; room]));
+                let packet = IpPacket { buffer, end: VIRTIO_NET_HDR_LEN + size, to: 0 };
+                self.enter(port, node, link, packet, now)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// A packet comes from a host.
+    fn enter(
+        &mut self,
+        port: usize,
+        node: usize,
+        link: usize,
+        mut packet: IpPacket,
+        now: u64,
+    ) -> Result<(), Failure> {
+        let Some(facts) = Facts::of_ip(packet.bytes()) else { return Ok(()) };
+        // Nobody listens to what hosts tell all of their neighbours.
+        let Some(to) = facts.destination.filter(|to| !to.is_multicast()) else { return Ok(()) };
+        let found = self.routes.find(to);
+        let chosen = found.and_then(|to| self.routes.choose(node, to, Some(link), &facts));
+        let (Some(to), Some(link)) = (found, chosen) else {
+            self.astray += 1;
+            self.recycle(packet);
+            return Ok(());
+        };
+        packet.to = to;
+        let copy = self.observers.capture.is_some().then(|| packet.bytes().to_vec());
+        let said = self.offer(node, link, packet, now)?;
+        if let (Some(bytes), Some(capture)) = (copy, &mut self.observers.capture) {
+            capture.packet(port, now, &bytes, &said);
+        }
+        Ok(())
+    }
+
+    /// Offers a packet to a link of a node. Returns what a capture has to say of it.
+    fn offer(
+        &mut self,
+        node: usize,
+        link: usize,
+        packet: IpPacket,
+        now: u64,
+    ) -> Result<String, Failure> {
+        let direction = usize::from(self.ends.get(link).is_some_and(|ends| ends[1] == node));
+        let index = 2 * link + direction;
+        let Some(link) = self.links.get_mut(index) else { return Ok(String::new()) };
+        if link.in_transit() >= MOST_HELD {
+            return Ok(String::new());
+        }
+        link.send(now, packet);
+        self.commands.extend(link.take_commands());
+        let number = link.stats().offered;
+        let lost = self.note(index)?;
+        if self.observers.capture.is_none() {
+            return Ok(String::new());
+        }
+        let short = self.ways.get(index).map_or("", |way| way.short.as_str());
+        Ok(lost.unwrap_or_else(|| format!("{short} packet {number}")))
+    }
+
+    /// Takes note of what has become of packets. Returns what a capture has to say of the last one.
+    fn note(&mut self, index: usize) -> Result<Option<String>, Failure> {
+        if !self.records {
+            return Ok(None);
+        }
+        let (Some(link), Some(way)) = (self.links.get_mut(index), self.ways.get(index)) else {
+            return Ok(None);
+        };
+        let mut last: Option<Record> = None;
+        for record in link.take_records() {
+            if let Some(log) = &mut self.observers.log {
+                log.packet(way, &record);
+            }
+            if let Some(replay) = &mut self.observers.replay {
+                replay.compare(index, way, &record)?;
+            }
+            last = Some(record);
+        }
+        let wanted = self.observers.capture.is_some();
+        Ok(last.filter(|_| wanted).map(|record| comment(way, &record)))
+    }
+
+    /// Hands on what has arrived at the end of its link.
+    fn hand_on(&mut self, now: &impl Fn() -> u64) -> Result<(), Failure> {
+        for index in 0..self.links.len() {
+            loop {
+                let Some(link) = self.links.get_mut(index) else { break };
+                let at = now();
+                let due = link.next_arrival();
+                let Some(packet) = link.poll(at) else {
+                    self.commands.extend(link.take_commands());
+                    break;
+                };
+                if let Some(due) = due {
+                    self.late.saturating_record(at.saturating_sub(due).max(1));
+                }
+                let said = self.note(index)?;
+                self.arrive(index, packet, at, said)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn arrive(
+        &mut self,
+        index: usize,
+        mut packet: IpPacket,
+        now: u64,
+        said: Option<String>,
+    ) -> Result<(), Failure> {
+        let link = index / 2;
+        let Some(ends) = self.ends.get(link).copied() else { return Ok(()) };
+        let node = ends[1 - index % 2];
+        if !self.is_host.get(node).copied().unwrap_or(false) {
+            let next = Facts::of_ip(packet.bytes())
+                .and_then(|facts| self.routes.choose(node, packet.to, None, &facts));
+            match next {
+                Some(link) if packet.hop() => {
+                    self.offer(node, link, packet, now)?;
+                }
+                _ => {
+                    self.astray += 1;
+                    self.recycle(packet);
+                }
+            }
+            return Ok(());
+        }
+        // The port of the link that it came by, which need not be that of its address.
+        let here = self.routes.attachments.iter().position(|a| a.link == link && a.node == node);
+        let port = here.and_then(|at| self.port_of.get(at).copied().flatten());
+        if let Some((index, port)) = port.and_then(|p| self.ports.get(p).map(|port| (p, port))) {
+            if let (Some(capture), Some(said)) = (&mut self.observers.capture, said) {
+                capture.packet(index, now, packet.bytes(), &said);
+            }
+            // A device that is down loses packets as a cable does.
+            let _ = port.device.send(packet.with_head());
+        }
+        self.recycle(packet);
+        Ok(())
+    }
+
+    fn recycle(&mut self, packet: IpPacket) {
+        if self.spare.len() < MOST_SPARE {
+            self.spare.push(packet.buffer);
+        }
+    }
+
+    /// Waits until a packet comes to a device, or for this time.
+    fn wait(&self, time: Duration) -> Result<(), Failure> {
+        let mut waited: Vec<_> = self
+            .ports
+            .iter()
+            .map(|port| PollFd::new(port.device.as_fd(), PollFlags::POLLIN))
+            .collect();
+        match ppoll(&mut waited, Some(TimeSpec::from_duration(time)), None) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(error) => Err(Failure::failed(format!("devices cannot be waited for: {error}"))),
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        Summary {
+            statistics: self.links.iter().map(|link| *link.stats()).collect(),
+            astray: self.astray,
+            late: (self.late.value_at_quantile(0.5), self.late.value_at_quantile(0.99)),
+            replayed: self.observers.replay.as_ref().map(Replay::counts),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Hosts: namespaces without names, which live as long as somebody holds them.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use nix::sched::{CloneFlags, setns, unshare};
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use super::netlink::Kernel;
+use super::routing::Routes;
+use super::topology::Topology;
+use crate::failure::Failure;
+
+/// Packets that the kernel keeps until they are read: a burst of a window's size.
+const QUEUE: u32 = 5000;
+
+/// A host that has been made.
+pub(crate) struct Host {
+    /// The namespace.
+    namespace: File,
+    /// Its devices, with the number of the attachment.
+    pub(crate) devices: Vec<(usize, SyncDevice)>,
+}
+
+impl Host {
+    /// Makes the namespace of a node with its devices, addresses and routes.
+    pub(crate) fn make(topology: &Topology, routes: &Routes, node: usize) -> Result<Self, Failure> {
+        let name = topology.nodes.get(node).map_or("", |node| node.name.as_str());
+        // A thread moves to the namespace alone, and what it opened works everywhere.
+        let made = std::thread::scope(|scope| {
+            let making = scope.spawn(|| make(topology, routes, node));
+            making.join().unwrap_or_else(|_| Err(io::Error::other("the attempt failed")))
+        });
+        made.map_err(|error| {
+            let hint = match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "; it needs /dev/net/tun, and root or a user namespace"
+                }
+                _ => "",
+            };
+            Failure::failed(format!("host '{name}' cannot be made: {error}{hint}"))
+        })
+    }
+
+    /// Starts a program within.
+    pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        std::thread::scope(|scope| {
+            let spawning = scope.spawn(|| {
+                setns(&self.namespace, CloneFlags::CLONE_NEWNET)?;
+                command.spawn()
+            });
+            spawning.join().unwrap_or_else(|_| Err(io::Error::other("the attempt failed")))
+        })
+    }
+}
+
+/// A line for the shell, in a process group of its own, so that all of it can be ended.
+pub(crate) fn shell(line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).stdin(Stdio::null()).process_group(0);
+    command
+}
+
+fn make(topology: &Topology, routes: &Routes, node: usize) -> io::Result<Host> {
+    unshare(CloneFlags::CLONE_NEWNET)?;
+    let kernel = Kernel::here()?;
+    kernel.loopback_up()?;
+    let six = set("net.ipv6.conf.default.router_solicitations", "0").is_ok();
+    if six {
+        // Link-local addresses would talk of themselves.
+        set("net.ipv6.conf.default.addr_gen_mode", "1")?;
+    }
+    let spec = topology.nodes.get(node);
+    for (key, value) in spec.into_iter().flat_map(|node| &node.sysctl) {
+        set(key, value).map_err(|error| io::Error::new(error.kind(), format!("{key}: {error}")))?;
+    }
+    let mut devices = Vec::new();
+    let attachments = routes.attachments.iter().enumerate();
+    for (index, attachment) in attachments.filter(|(_, at)| at.node == node) {
+        let Some(link) = topology.links.get(attachment.link) else { continue };
+        let builder = DeviceBuilder::new()
+            .name(&link.name)
+            .mtu(link.mtu)
+            .tx_queue_len(QUEUE)
+            .offload(true)
+            .ipv4(link.v4[attachment.end], 24, None);
+        let builder = if six { builder.ipv6(link.v6[attachment.end], 64) } else { builder };
+        let device = builder.build_sync()?;
+        device.set_nonblocking(true)?;
+        devices.push((index, device));
+    }
+    for (to, attachment) in routes.attachments.iter().enumerate() {
+        let Some(link) = routes.usual(node, to).filter(|link| *link != attachment.link) else {
+            continue;
+        };
+        let own = devices
+            .iter()
+            .find(|(index, _)| routes.attachments.get(*index).is_some_and(|own| own.link == link));
+        let (Some((_, device)), Some(spec)) = (own, topology.links.get(attachment.link)) else {
+            continue;
+        };
+        let device = device.if_index()?;
+        for address in spec.addresses(attachment.end) {
+            if address.is_ipv4() || six {
+                kernel.add_route(address, device)?;
+            }
+        }
+    }
+    let namespace = File::open("/proc/thread-self/ns/net")?;
+    Ok(Host { namespace, devices })
+}
+
+/// Sets what `sysctl` sets, in the namespace of this thread.
+fn set(key: &str, value: &str) -> io::Result<()> {
+    let path: PathBuf = ["/proc/sys"].into_iter().chain(key.split('.')).collect();
+    std::fs::write(path, value)
+}

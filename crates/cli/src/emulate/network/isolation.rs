@@ -1,0 +1,147 @@
+//! Namespaces of users and processes, so that an ordinary user may make networks, and so that nothing of
+//! them is left behind.
+//!
+//! The program that the user starts becomes a supervisor. It makes the namespaces and starts itself
+//! again as the first process in them; when that one ends, however it ends, the kernel ends
+//! all others. It ends when the supervisor does, by the end of a pipe. Networks and devices have no
+//! names, and go with the last process.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getgid, getuid, pipe2};
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// Set within: the descriptor of the pipe that ends with the supervisor.
+pub(crate) const INSIDE: &str = "ANABRANCH_EMULATE_INSIDE";
+
+/// Enters the namespaces, or does what belongs to being within them. To be called while the program has
+/// one thread. `Some` when the program within has ended, with its exit code.
+pub(crate) fn enter() -> Result<Option<u8>, Failure> {
+    match std::env::var(INSIDE) {
+        Ok(descriptor) => settle(&descriptor).map(|()| None),
+        Err(_) => supervise().map(Some),
+    }
+}
+
+/// The supervisor's part.
+fn supervise() -> Result<u8, Failure> {
+    make_namespaces()?;
+    let failed = |what: &str, error: String| Failure::failed(format!("{what}: {error}"));
+    let (reader, writer) = pipe2(OFlag::O_CLOEXEC)
+        .map_err(|error| failed("there is no pipe", error.desc().to_owned()))?;
+    let passed = fcntl(&reader, FcntlArg::F_SETFD(FdFlag::empty()));
+    passed.map_err(|error| failed("a pipe cannot be passed on", error.desc().to_owned()))?;
+    let program =
+        std::env::current_exe().map_err(|error| failed("where am I", error.to_string()))?;
+    let child = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env(INSIDE, reader.as_raw_fd().to_string())
+        // With a group to set, the standard library forks: what it does otherwise, the kernel refuses
+        // to a process whose children will be in another namespace.
+        .gid(getgid().as_raw())
+        .spawn()
+        .map_err(|error| failed("the emulator cannot be started", error.to_string()))?;
+    drop(reader);
+    // Threads are refused to it, too.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| failed("no runtime can be started", error.to_string()))?;
+    runtime.block_on(wait(child, writer))
+}
+
+/// Waits for the program within, and passes on the wish to stop.
+async fn wait(mut child: Child, lifeline: OwnedFd) -> Result<u8, Failure> {
+    let interrupt = Interrupt::install()?;
+    let mut told = false;
+    loop {
+        let status = child.try_wait().map_err(|error| {
+            Failure::failed(format!("the emulator cannot be waited for: {error}"))
+        })?;
+        if let Some(status) = status {
+            drop(lifeline);
+            let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+            return Ok(u8::try_from(code).unwrap_or(1));
+        }
+        let pause = tokio::time::sleep(Duration::from_millis(20));
+        if told {
+            pause.await;
+            continue;
+        }
+        tokio::select! {
+            () = pause => {}
+            () = interrupt.wait() => {
+                told = true;
+                if let Ok(id) = i32::try_from(child.id()) {
+                    // It may have ended just now.
+                    let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
+                }
+            }
+        }
+    }
+}
+
+/// Namespaces of processes and mounts, and of users where it takes one to be allowed these.
+fn make_namespaces() -> Result<(), Failure> {
+    let wanted = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS;
+    match unshare(wanted) {
+        Ok(()) => return Ok(()),
+        Err(Errno::EPERM) => {}
+        Err(error) => return Err(refused("namespaces of processes", error)),
+    }
+    let (user, group) = (getuid(), getgid());
+    unshare(CloneFlags::CLONE_NEWUSER).map_err(|error| refused("a user namespace", error))?;
+    let map = |file: &str, text: String| {
+        std::fs::write(format!("/proc/self/{file}"), text).map_err(|error| {
+            let number = error.raw_os_error().map_or(Errno::EPERM, Errno::from_raw);
+            refused("a user namespace", number)
+        })
+    };
+    map("uid_map", format!("0 {user} 1"))?;
+    // Without this an ordinary user may not map groups.
+    map("setgroups", "deny".into())?;
+    map("gid_map", format!("0 {group} 1"))?;
+    unshare(wanted).map_err(|error| refused("namespaces of processes", error))
+}
+
+fn refused(what: &str, error: Errno) -> Failure {
+    Failure::failed(format!(
+        "the system does not allow {what} ({}): run as root, or allow user namespaces (sysctl \
+         user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns); 'emulate --relay' \
+         needs neither",
+        error.desc()
+    ))
+}
+
+/// What the first process within does before anything else.
+fn settle(descriptor: &str) -> Result<(), Failure> {
+    let path = format!("/proc/self/fd/{}", descriptor.parse::<u32>().unwrap_or(u32::MAX));
+    let mut lifeline = File::open(path)
+        .map_err(|error| Failure::failed(format!("the supervisor is gone: {error}")))?;
+    // Tools find processes by /proc. Where it may not be mounted they see those outside.
+    let none = None::<&str>;
+    let private = mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none);
+    if private.is_ok() {
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        let _ = mount(Some("proc"), "/proc", Some("proc"), flags, none);
+    }
+    std::thread::spawn(move || {
+        // Nothing is ever written: this ends when the supervisor does, and with the first
+        // process of a namespace all others end.
+        let _ = lifeline.read(&mut [0]);
+        std::process::exit(137);
+    });
+    Ok(())
+}

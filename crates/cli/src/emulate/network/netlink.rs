@@ -1,0 +1,79 @@
+//! What the kernel is asked for in a namespace: its loopback device up, and routes.
+
+use std::io;
+use std::net::IpAddr;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::link::{LinkFlags, LinkMessage};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+/// A socket to the kernel of the namespace in which it was made.
+pub(super) struct Kernel(Socket);
+
+/// The loopback device is the first one of a namespace.
+const LOOPBACK: u32 = 1;
+
+impl Kernel {
+    pub(super) fn here() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self(socket))
+    }
+
+    pub(super) fn loopback_up(&self) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = LOOPBACK;
+        message.header.flags = LinkFlags::Up;
+        message.header.change_mask = LinkFlags::Up;
+        self.ask(RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Packets to this address leave by a device.
+    pub(super) fn add_route(&self, to: IpAddr, device: u32) -> io::Result<()> {
+        let (family, length, address) = match to {
+            IpAddr::V4(v4) => (AddressFamily::Inet, 32, RouteAddress::Inet(v4)),
+            IpAddr::V6(v6) => (AddressFamily::Inet6, 128, RouteAddress::Inet6(v6)),
+        };
+        let mut message = RouteMessage::default();
+        message.header = RouteHeader {
+            address_family: family,
+            destination_prefix_length: length,
+            table: RouteHeader::RT_TABLE_MAIN,
+            protocol: RouteProtocol::Static,
+            scope: RouteScope::Link,
+            kind: RouteType::Unicast,
+            ..RouteHeader::default()
+        };
+        message.attributes =
+            vec![RouteAttribute::Destination(address), RouteAttribute::Oif(device)];
+        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE)
+    }
+
+    fn ask(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        packet.finalize();
+        let mut bytes = vec![0; packet.buffer_len()];
+        packet.serialize(&mut bytes);
+        self.0.send(&bytes, 0)?;
+        let (answer, _) = self.0.recv_from_full()?;
+        let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        match answer.payload {
+            NetlinkPayload::Error(error) => match error.code {
+                None => Ok(()),
+                Some(_) => Err(error.to_io()),
+            },
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A log of an earlier run, with which each packet of this one is compared.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use anabranch_impair::{Fate, Record};
+use serde::Deserialize;
+
+use super::fates::{HEAD, by, effects};
+use super::ways::Way;
+use crate::failure::Failure;
+
+/// What became of packets, by way and number.
+pub(crate) struct Replay {
+    expected: Vec<BTreeMap<u64, u32>>,
+    /// Fates as words: there are few different ones.
+    words: Vec<String>,
+    by_words: BTreeMap<String, u32>,
+    /// The seed of the run, if the log has it.
+    pub(crate) seed: Option<u64>,
+    compared: u64,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    link: String,
+    from: String,
+    packet: u64,
+    fate: String,
+    by: String,
+    effects: String,
+}
+
+impl Replay {
+    pub(crate) fn open(path: &Path, ways: &[Way]) -> Result<Self, Failure> {
+        let name = path.display();
+        let file = File::open(path)
+            .map_err(|error| Failure::failed(format!("the log {name} cannot be read: {error}")))?;
+        let mut replay = Self {
+            expected: vec![BTreeMap::new(); ways.len()],
+            words: Vec::new(),
+            by_words: BTreeMap::new(),
+            seed: None,
+            compared: 0,
+        };
+        let mut known = false;
+        for (index, line) in BufReader::new(file).lines().enumerate() {
+            let line = line.map_err(|error| {
+                Failure::failed(format!("the log {name} cannot be read: {error}"))
+            })?;
+            known |= index == 0 && (line == HEAD || line.starts_with('{'));
+            let read =
+                if known { replay.line(&line, ways) } else { Err("it is no log of fates".into()) };
+            read.map_err(|reason| Failure::usage(format!("{name}, line {}: {reason}", index + 1)))?;
+        }
+        if !known {
+            return Err(Failure::usage(format!("{name}, line 1: it is empty")));
+        }
+        Ok(replay)
+    }
+
+    fn line(&mut self, line: &str, ways: &[Way]) -> Result<(), String> {
+        if let Some(comment) = line.strip_prefix('#') {
+            if let Some(seed) = comment.trim().strip_prefix("seed ") {
+                self.seed = seed.parse().ok();
+            }
+            return Ok(());
+        }
+        let (way, packet, fate, by, effects) = if line.starts_with('{') {
+            let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            let way = ways.iter().position(|way| way.link == line.link && way.from == line.from);
+            (way, line.packet, line.fate, line.by, line.effects)
+        } else {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [short, number, _, _, _, _, _, fate, by, effects] = words[..] else {
+                return Err("a packet has ten words".into());
+            };
+            let number = number.parse().map_err(|_| format!("'{number}' is no number"))?;
+            let way = ways.iter().position(|way| way.short == short);
+            (way, number, fate.to_owned(), by.to_owned(), effects.to_owned())
+        };
+        let way = way.ok_or("the network has no such link")?;
+        if [Fate::Copy, Fate::Underway].map(Fate::name).contains(&fate.as_str()) {
+            return Ok(());
+        }
+        let word = self.intern(described(&fate, &by, &effects));
+        if let Some(expected) = self.expected.get_mut(way) {
+            expected.insert(packet, word);
+        }
+        Ok(())
+    }
+
+    fn intern(&mut self, text: String) -> u32 {
+        if let Some(word) = self.by_words.get(&text) {
+            return *word;
+        }
+        let word = u32::try_from(self.words.len()).unwrap_or(u32::MAX);
+        self.words.push(text.clone());
+        self.by_words.insert(text, word);
+        word
+    }
+
+    /// Compares a packet; packets that the log does not have are not compared.
+    pub(super) fn compare(
+        &mut self,
+        index: usize,
+        way: &Way,
+        record: &Record,
+    ) -> Result<(), Failure> {
+        if matches!(record.fate, Fate::Copy | Fate::Underway) {
+            return Ok(());
+        }
+        let Some(word) = self.expected.get(index).and_then(|e| e.get(&record.number)) else {
+            return Ok(());
+        };
+        let expected = self.words.get(*word as usize).map_or("", String::as_str);
+        let now = described(record.fate.name(), &by(way, record.cause), &effects(record));
+        self.compared += 1;
+        if expected == now {
+            return Ok(());
+        }
+        Err(Failure::failed(format!(
+            "packet {} of link {} from {} to {} fared otherwise: {now} now, {expected} in the log",
+            record.number, way.link, way.from, way.to
+        )))
+    }
+
+    /// Packets that were compared, and those that the log has.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.compared, self.expected.iter().map(|e| e.len() as u64).sum())
+    }
+}
+
+/// What must be equal. Who came late depends on when others came, and is not compared.
+fn described(fate: &str, by: &str, effects: &str) -> String {
+    let effects: Vec<&str> = effects.split(',').filter(|e| *e != "late" && *e != "-").collect();
+    let effects = effects.join(",");
+    format!("{fate} by {by}{}{effects}", if effects.is_empty() { "" } else { ", " })
+}

@@ -1,0 +1,91 @@
+//! What a run of a network has come to.
+
+use std::path::Path;
+
+use anabranch_impair::LinkStats;
+use serde::Serialize;
+
+use super::forwarder::Summary;
+use super::ways::Way;
+use crate::failure::Failure;
+use crate::output::{grouped, table};
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    seed: u64,
+    links: Vec<WayReport<'a>>,
+    astray: u64,
+    late_median_ns: u64,
+    late_p99_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replayed: Option<Replayed>,
+}
+
+#[derive(Serialize)]
+struct WayReport<'a> {
+    link: &'a str,
+    from: &'a str,
+    to: &'a str,
+    #[serde(flatten)]
+    statistics: &'a LinkStats,
+}
+
+#[derive(Serialize)]
+struct Replayed {
+    compared: u64,
+    in_the_log: u64,
+}
+
+/// Writes it as JSON.
+pub(super) fn save(path: &Path, ways: &[Way], summary: &Summary, seed: u64) -> Result<(), Failure> {
+    let links = ways.iter().zip(&summary.statistics).map(|(way, statistics)| WayReport {
+        link: &way.link,
+        from: &way.from,
+        to: &way.to,
+        statistics,
+    });
+    let report = Report {
+        schema: "emulate",
+        seed,
+        links: links.collect(),
+        astray: summary.astray,
+        late_median_ns: summary.late.0,
+        late_p99_ns: summary.late.1,
+        replayed: summary.replayed.map(|(compared, in_the_log)| Replayed { compared, in_the_log }),
+    };
+    let failed = |error: String| {
+        Failure::failed(format!("the report {} cannot be written: {error}", path.display()))
+    };
+    let text = serde_json::to_string_pretty(&report).map_err(|error| failed(error.to_string()))?;
+    std::fs::write(path, text + "\n").map_err(|error| failed(error.to_string()))
+}
+
+/// Prints it to standard error, as standard output is the command's.
+pub(super) fn tell(ways: &[Way], summary: &Summary) {
+    use std::io::Write as _;
+    let heading = ["link", "offered", "delivered", "lost", "cut", "queue full", "early", "late"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    for (way, statistics) in ways.iter().zip(&summary.statistics) {
+        let mut row = vec![format!("{}: {} > {}", way.link, way.from, way.to)];
+        let counts = [
+            statistics.offered,
+            statistics.delivered,
+            statistics.lost_model,
+            statistics.lost_down,
+            statistics.queue_drops,
+            statistics.early_drops,
+            statistics.reordered,
+        ];
+        row.extend(counts.map(grouped));
+        rows.push(row);
+    }
+    let mut text = table(&rows);
+    if let Some((compared, all)) = summary.replayed {
+        text.push_str(&format!(
+            "  {compared} of the {all} packets in the log compared: all alike\n"
+        ));
+    }
+    // Nothing is left to tell it to if standard error is closed.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,35 @@
+//! Directions of links, as logs and reports name them.
+
+use super::topology::Topology;
+
+/// One direction of a link.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    /// Of the link.
+    pub(crate) link: String,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// The link with an arrow: `sat>` from its first end to its second, `sat<` back.
+    pub(crate) short: String,
+    /// Titles of its patterns, in one word each.
+    pub(crate) patterns: Vec<String>,
+}
+
+/// All directions, those of one link behind each other.
+pub(crate) fn ways(topology: &Topology) -> Vec<Way> {
+    let mut ways = Vec::new();
+    for link in &topology.links {
+        let ends = link.ends.map(|end| topology.nodes.get(end).map_or("", |n| n.name.as_str()));
+        for (direction, config) in link.configs.iter().enumerate() {
+            let patterns = config.patterns.list().iter();
+            ways.push(Way {
+                link: link.name.clone(),
+                from: ends[direction].to_owned(),
+                to: ends[1 - direction].to_owned(),
+                short: format!("{}{}", link.name, ['>', '<'][direction]),
+                patterns: patterns.map(|pattern| pattern.title().replace(' ', "_")).collect(),
+            });
+        }
+    }
+    ways
+}

@@ -1,0 +1,328 @@
+//! Programs in emulated networks: what they meet, what is told of it, and that nothing is left behind.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::{Ended, anabranch, interrupt, run, skip};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const TWO: &str = "seed = 7\n[[host]]\nname = \"client\"\n[[host]]\nname = \"server\"\n[[link]]\n\
+    name = \"line\"\nbetween = [\"client\", \"server\"]\n";
+
+/// A folder with a network; `None` where there can be none, which is a failure with
+/// ANABRANCH_REQUIRE_ALL=1.
+fn network(text: &str) -> Option<TempDir> {
+    let directory = tempfile::tempdir().unwrap();
+    write(&directory, "net.toml", text);
+    let tried = emulate(&directory, &["--quiet", "--", "true"]);
+    if tried.code == Some(0) {
+        return Some(directory);
+    }
+    let missing =
+        ["does not allow", "cannot be made"].iter().any(|what| tried.stderr.contains(what));
+    assert!(missing, "{}", tried.stderr);
+    skip("TUN devices, or user namespaces and not root");
+    None
+}
+
+fn write(directory: &TempDir, name: &str, text: &str) {
+    std::fs::write(directory.path().join(name), text).unwrap();
+}
+
+fn read(directory: &TempDir, name: &str) -> String {
+    std::fs::read_to_string(directory.path().join(name)).unwrap()
+}
+
+fn emulate(directory: &TempDir, arguments: &[&str]) -> Ended {
+    run(&[&["emulate", "net.toml"], arguments].concat(), directory.path())
+}
+
+/// A program that sends so many datagrams, one after the other, and prints those that come back.
+fn echo(count: u32) -> String {
+    let program = env!("CARGO_BIN_EXE_anabranch");
+    format!("{program} perf client 10.0.0.2:5201 --bytes {count}k --json")
+}
+
+/// The packets of one direction in a log, with their words.
+fn fates(log: &str, way: &str) -> Vec<Vec<String>> {
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let mut all: Vec<_> = log.lines().map(words).filter(|words| words[0] == way).collect();
+    all.sort_by_key(|words| words[1].parse::<u64>().unwrap());
+    all
+}
+
+fn serve() -> String {
+    format!("{} perf server --listen 10.0.0.2:5201 ", env!("CARGO_BIN_EXE_anabranch"))
+}
+
+#[test]
+fn a_pattern_is_followed_packet_by_packet_and_a_log_replays() {
+    let pattern = "anabranch pattern 1\npattern loss per packet\nname fade\nend repeat\nvalues\n\
+        19*. x\npattern displace per packet\nname swap\nvalues\n40*. 2 200*. 1\n";
+    let text = format!(
+        "{TWO}rate = \"20 Mb/s\"\ndelay = \"5 ms\"\npattern = \"p\"\n[link.back]\npattern = \"\"\n"
+    );
+    let Some(network) = network(&text.replace("pattern = \"p\"\n", "")) else { return };
+    write(&network, "p", pattern);
+    write(&network, "net.toml", &text);
+    let (serve, client) = (serve(), echo(600));
+    let first = emulate(
+        &network,
+        &["--log", "one.log", "--at", "server", &serve, "--", "sh", "-c", &client],
+    );
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let log = read(&network, "one.log");
+    assert!(log.ends_with("# end\n") && log.contains("# seed 7\n"), "{log}");
+    let packets = fates(&log, "line>");
+    assert!(packets.len() > 300, "{log}");
+    for (index, words) in packets.iter().enumerate() {
+        assert_eq!(words[1], (index + 1).to_string(), "{words:?}");
+        let lost = index % 20 == 19;
+        let expected = if lost { ["lost", "pattern:fade"] } else { ["passed", "link"] };
+        let displaced = [40, 241].contains(&index);
+        if displaced {
+            assert!(words[8] == "pattern:swap" && words[9].contains("displaced="), "{words:?}");
+            // It arrived behind those that were to pass, and before the one after them.
+            let by = if index == 40 { 2 } else { 1 };
+            let arrival = |index: usize| packets[index][5].parse::<u64>();
+            let own = arrival(index).unwrap();
+            assert!(arrival(index + by).unwrap() <= own, "{words:?}");
+            assert!(arrival(index + by + 1).is_ok_and(|next| own <= next), "{words:?}");
+        } else {
+            assert_eq!(words[7..9], expected, "{words:?}");
+        }
+    }
+    // In the other direction nothing is.
+    assert!(fates(&log, "line<").iter().all(|words| words[7] == "passed"));
+    let again = |log: &str| {
+        let replay = ["--replay", log, "--at", "server", &serve, "--", "sh", "-c", &client];
+        emulate(&network, &replay)
+    };
+    let second = again("one.log");
+    assert_eq!(second.code, Some(0), "{}", second.stderr);
+    assert!(second.stderr.contains("all alike"), "{}", second.stderr);
+    let forged = log.replacen(" lost pattern:fade -", " passed link -", 3);
+    write(&network, "forged.log", &forged);
+    let third = again("forged.log");
+    third.failed_with(
+        1,
+        "packet 20 of link line from client to server fared otherwise: lost by pattern:fade now, passed \
+         by link in the log",
+    );
+    write(&network, "no.log", "something\n");
+    again("no.log").failed_with(2, "no.log, line 1: it is no log of fates");
+}
+
+#[test]
+fn captures_and_json_say_what_the_log_says() {
+    let Some(network) = network(&format!("{TWO}delay = \"2 ms\"\nlose_packets = [3]\n")) else {
+        return;
+    };
+    let (serve, client) = (serve(), echo(50));
+    let files =
+        ["--log", "a.log", "--log-form", "json", "--capture", "a.pcapng", "--report", "a.json"];
+    let programs = ["--at", "server", &serve, "--", "sh", "-c", &client];
+    let ended = emulate(&network, &[&files[..], &programs].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let log: Vec<Value> =
+        read(&network, "a.log").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lost: Vec<_> = log.iter().filter(|packet| packet["fate"] == "lost").collect();
+    assert_eq!(lost.len(), 2, "{lost:?}");
+    assert!(lost.iter().all(|packet| packet["packet"] == 3 && packet["by"] == "model"));
+    let report: Value = serde_json::from_str(&read(&network, "a.json")).unwrap();
+    assert_eq!(report["seed"], 7);
+    let offered: u64 =
+        report["links"].as_array().unwrap().iter().map(|l| l["offered"].as_u64().unwrap()).sum();
+    assert_eq!(offered, log.len() as u64);
+    let capture = std::fs::read(network.path().join("a.pcapng")).unwrap();
+    let text = String::from_utf8_lossy(&capture);
+    assert!(text.contains("client:line") && text.contains("server:line"));
+    assert!(text.contains("line> packet 3, flow index 3: lost by model"));
+    assert!(text.contains("line< packet 1, flow index 1: passed by link, 2.0"), "{text}");
+}
+
+#[test]
+fn packets_are_spread_over_parallel_links_behind_a_router() {
+    let text = "[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[router]]\nname = \"r\"\n\
+        balance = \"packet\"\n[[link]]\nname = \"in\"\nbetween = [\"a\", \"r\"]\n[[link]]\n\
+        name = \"one\"\nbetween = [\"r\", \"b\"]\n[[link]]\nname = \"two\"\nbetween = [\"r\", \"b\"]\n";
+    let Some(network) = network(text) else { return };
+    let program = env!("CARGO_BIN_EXE_anabranch");
+    for address in ["10.0.1.2", "[fd00:0:0:2::2]"] {
+        let serve = format!("{program} perf server --listen {address}:5201");
+        let client = format!("{program} perf client {address}:5201 --bytes 200k");
+        let programs = ["--report", "r.json", "--at", "b", &serve, "--", "sh", "-c", &client];
+        let ended = emulate(&network, &programs);
+        assert_eq!(ended.code, Some(0), "{address}: {}", ended.stderr);
+        let report: Value = serde_json::from_str(&read(&network, "r.json")).unwrap();
+        let delivered = |index: usize| report["links"][index]["delivered"].as_i64().unwrap();
+        assert!(delivered(0) > 100, "{report}");
+        assert_eq!(delivered(0), delivered(2) + delivered(4), "{report}");
+        assert!((delivered(2) - delivered(4)).abs() <= 1, "{report}");
+    }
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_command() {
+    let Some(network) = network(TWO) else { return };
+    for (line, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
+        let ended = emulate(&network, &["--quiet", "--", "sh", "-c", line]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(code), ""), "{line}");
+    }
+    let said = emulate(
+        &network,
+        &["--quiet", "--", "sh", "-c", "echo out; echo $ANABRANCH_EMULATE_INSIDE"],
+    );
+    assert_eq!(said.stdout, "out\n\n");
+    emulate(&network, &["--quiet", "--", "no-such-program"])
+        .failed_with(1, "'no-such-program' cannot be run");
+    emulate(&network, &["--at", "nobody", "true", "--", "true"])
+        .failed_with(2, "there is no host 'nobody'");
+    write(&network, "net.toml", "[[host]]\nname = 5\n");
+    emulate(&network, &["--", "true"]).failed_with(2, "net.toml, line 2: ");
+    run(&["emulate", "--", "true"], network.path()).failed_with(2, "required");
+    run(&["emulate", "missing.toml"], network.path()).failed_with(1, "missing.toml cannot be read");
+}
+
+#[test]
+fn triggers_run_commands() {
+    let Some(network) = network(TWO) else { return };
+    let mark = network.path().join("done");
+    let pattern = format!(
+        "anabranch pattern 1\npattern trigger per packet\nvalues\n2 run touch {}\n",
+        mark.display()
+    );
+    write(&network, "p", &pattern);
+    write(&network, "net.toml", &format!("{TWO}pattern = \"p\"\n"));
+    let (serve, client) = (serve(), echo(20));
+    let ended = emulate(&network, &["--at", "server", &serve, "--", "sh", "-c", &client]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(mark.exists());
+}
+
+/// What there is of networks and processes that this test could leave behind.
+fn what_there_is(mark: &str) -> (Vec<String>, Vec<String>) {
+    let mut devices: Vec<String> = std::fs::read_dir("/sys/class/net")
+        .map(|list| list.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
+        .unwrap_or_default();
+    devices.retain(|name| name.starts_with("gone"));
+    let names = std::fs::read_dir("/run/netns");
+    devices.extend(
+        names
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .filter(|n| n.contains("gone")),
+    );
+    let mut processes = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(mark) {
+            processes.push(line);
+        }
+    }
+    (devices, processes)
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..1500 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{what}");
+}
+
+/// Starts a network in which programs do not end by themselves, and waits until they run.
+fn hanging(network: &TempDir, mark: &str) -> Child {
+    let stubborn =
+        format!("trap '' TERM INT; (trap '' TERM INT; setsid sleep {mark} & sleep {mark})");
+    let arguments =
+        ["emulate", "net.toml", "--quiet", "--at", "server", &stubborn, "--", "sleep", mark];
+    let mut command = anabranch(&arguments, network.path());
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the programs run", || {
+        let (_, processes) = what_there_is(mark);
+        processes.iter().filter(|line| line.starts_with("sleep")).count() == 3
+    });
+    child
+}
+
+fn signal(name: &str, process: u32) {
+    let status = Command::new("kill").args([name, &process.to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// The emulator within: the child of the supervisor.
+fn within(supervisor: u32) -> u32 {
+    let children =
+        std::fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children"));
+    children.unwrap().split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// The command that sleeps for so long: of several that do, the child of the emulator.
+fn command(emulator: u32, mark: &str) -> u32 {
+    let all = threads_children(emulator);
+    let sleeps = |id: &str| {
+        let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).replace('\0', " ").trim() == format!("sleep {mark}")
+    };
+    all.split_whitespace().find(|id| sleeps(id)).unwrap().parse().unwrap()
+}
+
+/// Children count for the thread that made them, or for another one when that has ended.
+fn threads_children(process: u32) -> String {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+    let lists = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    lists.map(Result::unwrap_or_default).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn nothing_is_left_behind_by_whatever_end() {
+    let text = TWO.replace("name = \"line\"", "name = \"gone\"");
+    let Some(network) = network(&text) else { return };
+    // Numbers of seconds that nobody else sleeps for.
+    let number = 100_000_000 + std::process::id();
+    for (index, end) in ["supervisor", "emulator", "command", "interrupt"].into_iter().enumerate() {
+        let mark = format!("{number}{index}");
+        let mut child = hanging(&network, &mark);
+        match end {
+            "supervisor" => signal("-KILL", child.id()),
+            "emulator" => signal("-KILL", within(child.id())),
+            "command" => signal("-KILL", command(within(child.id()), &mark)),
+            _ => interrupt(&child),
+        }
+        let code = child.wait().unwrap().code();
+        let expected = match end {
+            "supervisor" => None,
+            "interrupt" => Some(130),
+            _ => Some(137),
+        };
+        assert_eq!(code, expected, "{end}");
+        until(end, || what_there_is(&mark) == (Vec::new(), Vec::new()));
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_at_the_end() {
+    let Some(network) = network(TWO) else { return };
+    if !Path::new("/dev/full").exists() {
+        return skip("/dev/full");
+    }
+    let (serve, client) = (serve(), echo(20));
+    let programs = ["--at", "server", &serve, "--", "sh", "-c", &client];
+    for (option, what) in [("--log", "the log"), ("--capture", "the capture")] {
+        let ended = emulate(&network, &[&["--quiet", option, "/dev/full"], &programs[..]].concat());
+        // The programs were not disturbed.
+        assert!(ended.stdout.contains("\"bytes\":20000"), "{}", ended.stdout);
+        ended.failed_with(1, &format!("{what} /dev/full is incomplete: No space left"));
+    }
+}
