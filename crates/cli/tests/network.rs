@@ -189,6 +189,39 @@ fn the_exit_code_is_that_of_the_command() {
     run(&["emulate", "missing.toml"], network.path()).failed_with(1, "missing.toml cannot be read");
 }
 
+/// As root the tests have all privileges; here they have none. The device of most systems is for everybody, and
+/// where it is not, there is one beside it, in a namespace of mounts.
+#[test]
+fn an_ordinary_user_may_make_networks() {
+    let Some(network) = network(&format!("{TWO}delay = \"3 ms\"\n")) else { return };
+    let identity = Command::new("id").arg("-u").output().unwrap();
+    if identity.stdout != b"0\n" {
+        // All other tests are of this kind then.
+        return;
+    }
+    let script = "chmod 755 . && mknod tun c 10 200 && chmod 666 tun && mount --bind tun /dev/net/tun && exec \
+        setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"";
+    let user = |arguments: &[&str]| -> Ended {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", script, "sh"]).args(arguments);
+        let ended = command.current_dir(network.path()).output().unwrap().into();
+        std::fs::remove_file(network.path().join("tun")).ok();
+        ended
+    };
+    if user(&["unshare", "-Ur", "true"]).code != Some(0)
+        || user(&["test", "-x", env!("CARGO_BIN_EXE_anabranch")]).code != Some(0)
+    {
+        return skip("user namespaces, setpriv, or a folder that everybody may read");
+    }
+    let (program, serve) = (env!("CARGO_BIN_EXE_anabranch"), serve());
+    let ping = format!("{}; id -u", echo(50));
+    let ended =
+        user(&[program, "emulate", "net.toml", "--at", "server", &serve, "--", "sh", "-c", &ping]);
+    assert!(ended.stderr.contains("line: client > server"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("\"bytes\":50000"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\n0\n"), "{}", ended.stdout);
+}
+
 #[test]
 fn triggers_run_commands() {
     let Some(network) = network(TWO) else { return };

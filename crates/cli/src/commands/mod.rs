@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod advise;
+mod analyze;
 mod discard;
 mod echo;
 #[cfg(target_os = "linux")]
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     Emulate(emulate::Emulate),
     Pattern(pattern::Pattern),
+    Analyze(analyze::Analyze),
     Lab(lab::Lab),
     Advise(advise::Advise),
     Options(options::Options),
@@ -56,6 +58,7 @@ impl Command {
             #[cfg(target_os = "linux")]
             Self::Emulate(command) => command.run().await,
             Self::Pattern(command) => command.run(),
+            Self::Analyze(command) => command.run(),
             Self::Lab(command) => command.run().await,
             Self::Advise(command) => command.run(),
             Self::Options(command) => command.run(),

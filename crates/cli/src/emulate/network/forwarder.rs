@@ -310,8 +310,7 @@ impl Network {
     /// Hands on what has arrived at the end of its link.
     fn hand_on(&mut self, now: &impl Fn() -> u64) -> Result<(), Failure> {
         for index in 0..self.links.len() {
-            loop {
-                let Some(link) = self.links.get_mut(index) else { break };
+            while let Some(link) = self.links.get_mut(index) {
                 let at = now();
                 let due = link.next_arrival();
                 let Some(packet) = link.poll(at) else {

@@ -17,6 +17,9 @@ use crate::failure::Failure;
 /// Packets that the kernel keeps until they are read: a burst of a window's size.
 const QUEUE: u32 = 5000;
 
+/// Where devices are made; most systems let everybody open it.
+const TUN: &str = "/dev/net/tun";
+
 /// A host that has been made.
 pub(crate) struct Host {
     /// The namespace.
@@ -34,15 +37,7 @@ impl Host {
             let making = scope.spawn(|| make(topology, routes, node));
             making.join().unwrap_or_else(|_| Err(io::Error::other("the attempt failed")))
         });
-        made.map_err(|error| {
-            let hint = match error.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    "; it needs /dev/net/tun, and root or a user namespace"
-                }
-                _ => "",
-            };
-            Failure::failed(format!("host '{name}' cannot be made: {error}{hint}"))
-        })
+        made.map_err(|error| Failure::failed(format!("host '{name}' cannot be made: {error}")))
     }
 
     /// Starts a program within.
@@ -66,6 +61,9 @@ pub(crate) fn shell(line: &str) -> Command {
 
 fn make(topology: &Topology, routes: &Routes, node: usize) -> io::Result<Host> {
     unshare(CloneFlags::CLONE_NEWNET)?;
+    if let Err(error) = File::options().read(true).write(true).open(TUN) {
+        return Err(io::Error::new(error.kind(), format!("{TUN} cannot be opened: {error}")));
+    }
     let kernel = Kernel::here()?;
     kernel.loopback_up()?;
     let six = set("net.ipv6.conf.default.router_solicitations", "0").is_ok();
@@ -81,15 +79,15 @@ fn make(topology: &Topology, routes: &Routes, node: usize) -> io::Result<Host> {
     let attachments = routes.attachments.iter().enumerate();
     for (index, attachment) in attachments.filter(|(_, at)| at.node == node) {
         let Some(link) = topology.links.get(attachment.link) else { continue };
-        let builder = DeviceBuilder::new()
-            .name(&link.name)
-            .mtu(link.mtu)
-            .tx_queue_len(QUEUE)
-            .offload(true)
-            .ipv4(link.v4[attachment.end], 24, None);
+        let builder = DeviceBuilder::new().name(&link.name).mtu(link.mtu).offload(true).ipv4(
+            link.v4[attachment.end],
+            24,
+            None,
+        );
         let builder = if six { builder.ipv6(link.v6[attachment.end], 64) } else { builder };
         let device = builder.build_sync()?;
         device.set_nonblocking(true)?;
+        kernel.set_queue(device.if_index()?, QUEUE)?;
         devices.push((index, device));
     }
     for (to, attachment) in routes.attachments.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
-use netlink_packet_route::link::{LinkFlags, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
@@ -33,6 +33,15 @@ impl Kernel {
         message.header.index = LOOPBACK;
         message.header.flags = LinkFlags::Up;
         message.header.change_mask = LinkFlags::Up;
+        self.ask(RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// So many packets wait in a device until they are read. (The call that sets it otherwise is for root
+    /// of the whole system alone.)
+    pub(super) fn set_queue(&self, device: u32, packets: u32) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = device;
+        message.attributes = vec![LinkAttribute::TxQueueLen(packets)];
         self.ask(RouteNetlinkMessage::SetLink(message), 0)
     }
 

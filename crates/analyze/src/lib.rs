@@ -1,0 +1,30 @@
+//! What captures tell of TCP and SCTP.
+//!
+//! A capture is read packet by packet, in constant memory, and each data segment or chunk that is not
+//! the next one is told apart: sent again, reordered, a copy made by the network, or unknown. How it is
+//! told apart stands in [`track`].
+//!
+//! ```
+//! use anabranch_analyze::Analysis;
+//!
+//! let mut analysis = Analysis::new();
+//! let nothing: &[u8] = &[];
+//! assert!(analysis.read(nothing).is_err());
+//! assert_eq!(analysis.finish().packets, 0);
+//! ```
+#![forbid(unsafe_code)]
+
+mod analysis;
+mod decode;
+mod distribution;
+mod html;
+mod reader;
+mod report;
+mod tcp;
+pub mod track;
+
+pub use analysis::{Analysis, Event, FlowReport, Protocol, Report};
+pub use distribution::Distribution;
+pub use html::html;
+pub use reader::{ReadError, Stopped};
+pub use report::{csv_head, csv_row, text};

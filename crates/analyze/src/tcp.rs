@@ -1,0 +1,28 @@
+//! Options of TCP, as far as somebody asks for them.
+
+use crate::decode::Segment;
+
+pub(crate) fn read_options(mut options: &[u8], segment: &mut Segment) {
+    // Padding and unknown options are skipped; what is malformed ends the list.
+    while let Some((kind, rest)) = options.split_first() {
+        match kind {
+            0 => return,
+            1 => {
+                options = rest;
+                continue;
+            }
+            _ => {}
+        }
+        let Some(length @ 2..) = rest.first().map(|length| usize::from(*length)) else { return };
+        let Some(body) = options.get(2..length) else { return };
+        match (kind, body) {
+            (2, [high, low]) => segment.mss = Some(u16::from_be_bytes([*high, *low])),
+            (3, [_]) => segment.window_scale = true,
+            (4, []) => segment.sack_permitted = true,
+            (5, [_, ..]) => segment.sacks = true,
+            (8, [a, b, c, d, ..]) => segment.timestamp = Some(u32::from_be_bytes([*a, *b, *c, *d])),
+            _ => {}
+        }
+        options = options.get(length..).unwrap_or_default();
+    }
+}

@@ -1,0 +1,398 @@
+//! One direction of a flow: what of it is out of sequence, and why.
+//!
+//! Data that is not the next is either **ahead** of a hole, and opens it, or it is **out of sequence**:
+//!
+//! - It fills a hole. It was *reordered* if it was sent before what came ahead of it, and *sent
+//!   again* otherwise. Which of these, the first of these says that can: the identification of IPv4
+//!   packets, which senders count up; TCP's timestamp; the time since the hole was opened, which for what is
+//!   sent again is at least a round-trip time.
+//! - It has been seen. It is a *duplicate* that the network made if the copy seen before has the same
+//!   identification (without one: the same timestamp, within half a round-trip time), and *sent again* otherwise:
+//!   it was lost behind the place of the capture, or needlessly sent.
+//!
+//! What is sent again was asked for by duplicate acknowledgements or SACK blocks (*fast*), or the sender had been silent
+//! for so long that its timer must have expired (*timeout*), or it is the last data again, and sent
+//! earlier than that (*probe*).
+
+use serde::Serialize;
+
+/// Holes that are remembered; more are forgotten, the oldest first.
+const MOST_HOLES: usize = 1024;
+/// Data that is remembered for recognizing copies.
+const RECENT: usize = 64;
+/// The least timeout of any usual TCP.
+const LEAST_RTO: u64 = 200_000_000;
+/// Duplicate acknowledgements that make a sender send again.
+const ENOUGH: u32 = 3;
+
+/// Why data is out of sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Sent again because the receiver asked for it.
+    Fast,
+    /// Sent again because a timer expired.
+    Timeout,
+    /// The last data, sent again to provoke an answer.
+    Probe,
+    /// Sent again, nothing says why.
+    SentAgain,
+    /// Overtaken on the way.
+    Reordered,
+    /// Copied on the way.
+    Duplicate,
+    /// Nothing says what it is.
+    Unknown,
+}
+
+impl Class {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Fast,
+        Self::Timeout,
+        Self::Probe,
+        Self::SentAgain,
+        Self::Reordered,
+        Self::Duplicate,
+        Self::Unknown,
+    ];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "retransmission (fast)",
+            Self::Timeout => "retransmission (timeout)",
+            Self::Probe => "retransmission (probe)",
+            Self::SentAgain => "retransmission",
+            Self::Reordered => "reordered",
+            Self::Duplicate => "duplicate",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Out-of-sequence data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfSequence {
+    /// Why.
+    pub class: Class,
+    /// Of reordered data, packets since the first one that was ahead of it (RFC 4737 section 4.2.1).
+    pub extent: u64,
+    /// Of reordered data, nanoseconds since that one (RFC 4737 section 4.3.1).
+    pub late: u64,
+}
+
+/// A piece of data: the bytes of a segment, or one chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Data {
+    /// First number: of bytes, or of chunks.
+    pub start: u32,
+    /// How many numbers it has.
+    pub length: u32,
+    /// When it was seen, in nanoseconds.
+    pub time: u64,
+    /// IPv4's identification.
+    pub identification: Option<u16>,
+    /// TCP's timestamp.
+    pub timestamp: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    start: u64,
+    end: u64,
+    /// What came ahead of it.
+    opened: Seen,
+    packet: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    start: u64,
+    time: u64,
+    identification: Option<u16>,
+    timestamp: Option<u32>,
+}
+
+/// The state of a direction.
+#[derive(Clone, Debug, Default)]
+pub struct Tracker {
+    /// Numbers without wrap count from here.
+    origin: Option<u64>,
+    /// One past the highest number seen.
+    end: u64,
+    holes: Vec<Hole>,
+    recent: Vec<Seen>,
+    /// Packets with data.
+    packets: u64,
+    /// When data was seen last.
+    last: Option<u64>,
+    /// Highest acknowledgement of the other direction, and how often it was repeated.
+    acknowledged: Option<u64>,
+    repeated: u32,
+    /// A SACK has said that something is missing since the last new acknowledgement.
+    asked: bool,
+    /// Data whose acknowledgement gives a round-trip time: its end, and when it was seen.
+    timed: Option<(u64, u64)>,
+    /// Shortest and latest time from data here to its acknowledgement.
+    rtt: Option<(u64, u64)>,
+    rtt_sum: (u64, u64),
+}
+
+impl Tracker {
+    /// A number without wrap: the one closest to the highest seen.
+    fn unwrap(&mut self, number: u32) -> u64 {
+        const FAR: u64 = 1 << 40;
+        if self.origin.is_none() {
+            self.origin = Some(FAR + u64::from(number));
+            self.end = FAR + u64::from(number);
+        }
+        let distance = number.wrapping_sub(self.end as u32) as i32;
+        self.end.wrapping_add_signed(i64::from(distance))
+    }
+
+    /// The numbers begin here.
+    pub fn begin(&mut self, first: u32) {
+        self.unwrap(first);
+    }
+
+    /// Shortest time from data to its acknowledgement, the mean of all and their number.
+    pub fn rtt(&self) -> Option<(u64, u64, u64)> {
+        let (least, _) = self.rtt?;
+        let (sum, count) = self.rtt_sum;
+        Some((least, sum / count.max(1), count))
+    }
+
+    /// Takes note of data; `other` is the shortest round-trip time of the other direction. What it says of it
+    /// if it is out of sequence.
+    pub fn data(&mut self, data: &Data, other: Option<u64>) -> Option<OutOfSequence> {
+        let start = self.unwrap(data.start);
+        let end = start + u64::from(data.length);
+        self.packets += 1;
+        let seen = Seen {
+            start,
+            time: data.time,
+            identification: data.identification,
+            timestamp: data.timestamp,
+        };
+        let found = if start >= self.end {
+            if start > self.end {
+                if self.holes.len() == MOST_HOLES {
+                    self.holes.remove(0);
+                }
+                let hole = Hole { start: self.end, end: start, opened: seen, packet: self.packets };
+                self.holes.push(hole);
+            }
+            self.end = end;
+            if self.timed.is_none() {
+                self.timed = Some((end, data.time));
+            }
+            None
+        } else {
+            // What is sent twice says nothing of the time that it took.
+            self.timed = None;
+            let whole = self.whole_rtt(other);
+            let found = self.out_of_sequence(&seen, end, whole);
+            self.end = self.end.max(end);
+            Some(found)
+        };
+        self.last = Some(data.time);
+        if self.recent.len() == RECENT {
+            self.recent.remove(0);
+        }
+        self.recent.push(seen);
+        found
+    }
+
+    fn whole_rtt(&self, other: Option<u64>) -> Option<u64> {
+        match (self.rtt.map(|(least, _)| least), other) {
+            (Some(own), Some(other)) => Some(own + other),
+            (own, other) => own.or(other),
+        }
+    }
+
+    fn out_of_sequence(&mut self, seen: &Seen, end: u64, rtt: Option<u64>) -> OutOfSequence {
+        let hole = self.holes.iter().position(|hole| seen.start < hole.end && end > hole.start);
+        let Some(index) = hole else {
+            let class =
+                if self.is_copy(seen, rtt) { Class::Duplicate } else { self.cause(seen, end, rtt) };
+            return OutOfSequence { class, extent: 0, late: 0 };
+        };
+        let hole = self.holes.remove(index);
+        // What is left of it before and behind.
+        for (start, end) in [(hole.start, seen.start), (end, hole.end)] {
+            if start < end {
+                self.holes.insert(index.min(self.holes.len()), Hole { start, end, ..hole });
+            }
+        }
+        let late = seen.time.saturating_sub(hole.opened.time);
+        match sent_before(seen, &hole.opened, rtt) {
+            Some(true) => {
+                let extent = self.packets.saturating_sub(hole.packet);
+                OutOfSequence { class: Class::Reordered, extent, late }
+            }
+            Some(false) => OutOfSequence { class: self.cause(seen, end, rtt), extent: 0, late: 0 },
+            None => OutOfSequence { class: Class::Unknown, extent: 0, late: 0 },
+        }
+    }
+
+    fn is_copy(&self, seen: &Seen, rtt: Option<u64>) -> bool {
+        let earlier = self.recent.iter().rev().find(|earlier| earlier.start == seen.start);
+        earlier.is_some_and(|earlier| match (earlier.identification, seen.identification) {
+            (Some(one), Some(other)) => one == other,
+            _ => {
+                let soon = rtt.map_or(1_000_000, |rtt| rtt / 2);
+                earlier.timestamp == seen.timestamp && seen.time.saturating_sub(earlier.time) < soon
+            }
+        })
+    }
+
+    /// Why it was sent again.
+    fn cause(&self, seen: &Seen, end: u64, rtt: Option<u64>) -> Class {
+        let behind = self.acknowledged.is_none_or(|acknowledged| acknowledged <= seen.start);
+        if behind && (self.repeated >= ENOUGH || self.asked) {
+            return Class::Fast;
+        }
+        let silent = self.last.map_or(0, |last| seen.time.saturating_sub(last));
+        if silent >= LEAST_RTO.max(rtt.unwrap_or(0)) {
+            return Class::Timeout;
+        }
+        if end == self.end && rtt.is_some_and(|rtt| silent >= rtt) {
+            return Class::Probe;
+        }
+        Class::SentAgain
+    }
+
+    /// Takes note of an acknowledgement of the other direction. `pure` without data, so that it may be a
+    /// duplicate; `asks` with word of what is missing.
+    pub fn acknowledge(&mut self, number: u32, time: u64, pure: bool, asks: bool) {
+        if self.origin.is_none() {
+            return;
+        }
+        let number = self.unwrap(number);
+        match self.acknowledged {
+            Some(highest) if number < highest => return,
+            Some(highest) if number == highest => {
+                self.repeated += u32::from(pure);
+                self.asked |= asks;
+                return;
+            }
+            _ => {}
+        }
+        self.acknowledged = Some(number);
+        self.repeated = 0;
+        self.asked = asks;
+        if let Some((end, sent)) = self.timed
+            && number >= end
+        {
+            let rtt = time.saturating_sub(sent);
+            self.rtt = Some((self.rtt.map_or(rtt, |(least, _)| least.min(rtt)), rtt));
+            self.rtt_sum = (self.rtt_sum.0.saturating_add(rtt), self.rtt_sum.1 + 1);
+            self.timed = None;
+        }
+        // Beyond it holes are of no interest: what is acknowledged has arrived.
+        self.holes.retain(|hole| hole.end > number);
+    }
+}
+
+/// Whether data was sent before what came ahead of it; `None` when nothing tells.
+fn sent_before(seen: &Seen, ahead: &Seen, rtt: Option<u64>) -> Option<bool> {
+    if let (Some(own), Some(other)) = (seen.identification, ahead.identification)
+        && own != other
+    {
+        return Some((own.wrapping_sub(other) as i16) < 0);
+    }
+    if let (Some(own), Some(other)) = (seen.timestamp, ahead.timestamp)
+        && own != other
+    {
+        return Some((own.wrapping_sub(other) as i32) < 0);
+    }
+    let late = seen.time.saturating_sub(ahead.time);
+    // What is sent again has waited for word of the hole, which takes nearly a round-trip time.
+    rtt.map(|rtt| late < rtt - rtt / 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn data(start: u32, time: u64, identification: u16) -> Data {
+        Data { start, length: 100, time, identification: Some(identification), timestamp: None }
+    }
+
+    fn class(tracker: &mut Tracker, data: Data) -> Option<Class> {
+        tracker.data(&data, None).map(|found| found.class)
+    }
+
+    #[test]
+    fn identifications_tell_reordering_from_what_is_sent_again() {
+        let mut tracker = Tracker::default();
+        assert_eq!(class(&mut tracker, data(0, 0, 65_534)), None);
+        assert_eq!(class(&mut tracker, data(200, MS, 0)), None);
+        assert_eq!(class(&mut tracker, data(300, 2 * MS, 1)), None);
+        // Identifications wrap: 65535 is before 0.
+        let found = tracker.data(&data(100, 3 * MS, 65_535), None).unwrap();
+        assert_eq!(found, OutOfSequence { class: Class::Reordered, extent: 2, late: 2 * MS });
+        assert_eq!(class(&mut tracker, data(500, 4 * MS, 3)), None);
+        for n in 0..4 {
+            tracker.acknowledge(400, 5 * MS + n, true, false);
+        }
+        assert_eq!(class(&mut tracker, data(400, 6 * MS, 9)), Some(Class::Fast));
+        // The same packet once more, and the same data in another one.
+        assert_eq!(class(&mut tracker, data(400, 7 * MS, 9)), Some(Class::Duplicate));
+        tracker.acknowledge(600, 8 * MS, true, false);
+        assert_eq!(class(&mut tracker, data(500, 9 * MS, 10)), Some(Class::SentAgain));
+        assert_eq!(class(&mut tracker, data(500, 999 * MS, 11)), Some(Class::Timeout));
+    }
+
+    #[test]
+    fn without_identifications_timestamps_and_times_tell() {
+        let plain = |start: u32, time: u64, timestamp: Option<u32>| Data {
+            start,
+            length: 100,
+            time,
+            identification: None,
+            timestamp,
+        };
+        let mut tracker = Tracker::default();
+        tracker.data(&plain(0, 0, Some(10)), None);
+        tracker.data(&plain(200, 1, Some(11)), None);
+        assert_eq!(class(&mut tracker, plain(100, 2, Some(10))), Some(Class::Reordered));
+        tracker.data(&plain(400, 3, Some(12)), None);
+        tracker.acknowledge(300, 4, true, true);
+        assert_eq!(class(&mut tracker, plain(300, 5, Some(13))), Some(Class::Fast));
+        // Neither: the time decides, once a round-trip time is known.
+        let mut tracker = Tracker::default();
+        tracker.data(&plain(0, 0, None), None);
+        tracker.data(&plain(200, MS, None), None);
+        assert_eq!(class(&mut tracker, plain(100, 2 * MS, None)), Some(Class::Unknown));
+        tracker.data(&plain(300, 10 * MS, None), None);
+        tracker.acknowledge(400, 110 * MS, true, false);
+        assert_eq!(tracker.rtt(), Some((100 * MS, 100 * MS, 1)));
+        tracker.data(&plain(500, 120 * MS, None), None);
+        assert_eq!(class(&mut tracker, plain(400, 150 * MS, None)), Some(Class::Reordered));
+        tracker.data(&plain(700, 160 * MS, None), None);
+        assert_eq!(class(&mut tracker, plain(600, 270 * MS, None)), Some(Class::SentAgain));
+        assert_eq!(class(&mut tracker, plain(700, 390 * MS, None)), Some(Class::Probe));
+    }
+
+    #[test]
+    fn numbers_wrap() {
+        let mut tracker = Tracker::default();
+        assert_eq!(class(&mut tracker, data(u32::MAX - 99, 0, 1)), None);
+        assert_eq!(class(&mut tracker, data(100, 1, 3)), None);
+        assert_eq!(class(&mut tracker, data(0, 2, 2)), Some(Class::Reordered));
+        assert_eq!(class(&mut tracker, data(200, 3, 4)), None);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut tracker = Tracker::default();
+        for n in 0..10_000_u32 {
+            tracker.data(&data(n * 200, u64::from(n), n as u16), None);
+        }
+        assert_eq!((tracker.holes.len(), tracker.recent.len()), (MOST_HOLES, RECENT));
+    }
+}

@@ -1,0 +1,64 @@
+//! Captures, taken apart.
+
+mod common;
+
+use common::{Site, run};
+use serde_json::Value;
+
+fn capture(site: &Site) -> Vec<u8> {
+    use anabranch_pcapng::{interface_description, raw_packet, section_header};
+    let mut file = Vec::new();
+    section_header(&mut file);
+    interface_description(&mut file, "a");
+    // Three segments of 100 bytes, of which the second one comes last.
+    for (time, id, start) in [(0, 1_u16, 1000_u32), (5, 3, 1200), (9, 2, 1100)] {
+        let mut packet = vec![0; 140];
+        packet[0] = 0x45;
+        packet[2..4].copy_from_slice(&140_u16.to_be_bytes());
+        packet[4..6].copy_from_slice(&id.to_be_bytes());
+        packet[9] = 6;
+        packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        packet[20..24].copy_from_slice(&[16, 0, 0, 80]);
+        packet[24..28].copy_from_slice(&start.to_be_bytes());
+        packet[32] = 0x50;
+        packet[33] = 0x10;
+        raw_packet(&mut file, 0, time * 1_000_000, &packet, "");
+    }
+    std::fs::write(site.path().join("a.pcapng"), &file).unwrap();
+    file
+}
+
+#[test]
+fn a_capture_becomes_tables_and_pages() {
+    let site = Site::new(&[]);
+    capture(&site);
+    let files = ["--csv", "flows.csv", "--events", "events.csv", "--html", "page.html"];
+    let ended = run(&[&["analyze", "a.pcapng"], &files[..]].concat(), &site.path());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("reordered                  1 (33.333 %)"), "{}", ended.stdout);
+    let read = |name: &str| std::fs::read_to_string(site.path().join(name)).unwrap();
+    let events = read("events.csv");
+    let row = events.lines().nth(1).unwrap();
+    assert_eq!(row, "3,9000000,0,10.0.0.1:4096,10.0.0.2:80,2,1100,reordered,1,4000000");
+    let flows = read("flows.csv");
+    let (head, row) = (flows.lines().next().unwrap(), flows.lines().nth(1).unwrap());
+    assert_eq!(head.split(',').count(), row.split(',').count(), "{flows}");
+    assert!(row.starts_with("0,tcp,10.0.0.1:4096,10.0.0.2:80,0,9000000,false,3,300,"), "{row}");
+    assert!(read("page.html").contains("extent of reordering"));
+    let json: Value = run(&["analyze", "a.pcapng", "--json"], &site.path()).json();
+    assert_eq!((&json["data"], &json["out_of_sequence"]["reordered"]), (&3.into(), &1.into()));
+}
+
+#[test]
+fn what_is_no_capture_or_ends_too_early_is_told() {
+    let site = Site::new(&[]);
+    let whole = capture(&site);
+    std::fs::write(site.path().join("cut.pcapng"), &whole[..whole.len() - 9]).unwrap();
+    let ended = run(&["analyze", "cut.pcapng"], &site.path());
+    ended.failed_with(1, "cut.pcapng, byte");
+    assert!(ended.stdout.contains("packets          2"), "{}", ended.stdout);
+    std::fs::write(site.path().join("text"), "something else, and long enough").unwrap();
+    run(&["analyze", "text"], &site.path()).failed_with(2, "text: this is neither pcap nor pcapng");
+    run(&["analyze", "missing"], &site.path()).failed_with(1, "missing cannot be read");
+    run(&["analyze"], &site.path()).failed_with(2, "<FILES>");
+}
