@@ -21,6 +21,9 @@ pub struct Record {
     pub entered: u64,
     /// When it arrived.
     pub left: Option<u64>,
+    /// Number of the first pattern with a filter that chose it, from 0, and its place among those
+    /// that this one has counted, from 1.
+    pub place: Option<(usize, u64)>,
     /// Bytes.
     pub size: usize,
     /// What became of it.
@@ -132,12 +135,20 @@ impl Recorder {
             index,
             entered: now,
             left: None,
+            place: None,
             size,
             fate: Fate::Lost,
             cause: Cause::Link,
             effects: Effects::default(),
         };
         self.pending.insert(number, record);
+    }
+
+    /// Its place among those that a filter chooses.
+    pub(crate) fn place(&mut self, number: u64, place: (usize, u64)) {
+        if let Some(record) = self.pending.get_mut(&number) {
+            record.place = Some(place);
+        }
     }
 
     /// What its marks will do to it.

@@ -214,6 +214,25 @@ fn the_record_has_every_packet_once() {
 }
 
 #[test]
+fn the_record_has_the_place_among_those_that_a_filter_chooses() {
+    let filtered = "pattern loss per packet\nfilter size > 5\nvalues\n.x\n";
+    let mut link = patterned(LinkConfig::new(), filtered);
+    for (n, size) in [(1, 4), (2, 9), (3, 4), (4, 9)] {
+        link.send(0, packet(n, size));
+    }
+    drain(&mut link);
+    let mut places: Vec<_> = link.take_records().map(|r| (r.number, r.place, r.fate)).collect();
+    places.sort_by_key(|(number, ..)| *number);
+    let expected = [
+        (1, None, Fate::Passed),
+        (2, Some((0, 1)), Fate::Passed),
+        (3, None, Fate::Passed),
+        (4, Some((0, 2)), Fate::Lost),
+    ];
+    assert_eq!(places, expected);
+}
+
+#[test]
 fn what_is_underway_is_said_on_request() {
     let mut link =
         patterned(LinkConfig::new().delay(ms(1)), "pattern loss per packet\nvalues\n.x\n");

@@ -39,6 +39,9 @@ impl<T: Packet> Link<T> {
         }
         let Some(director) = &mut self.director else { return Verdict::default() };
         let verdict = director.judge(self.now, size, facts.as_ref());
+        if let (Some(recorder), Some(place)) = (&mut self.recorder, verdict.place) {
+            recorder.place(number, place);
+        }
         if let (Some(recorder), Some(marks)) = (&mut self.recorder, &verdict.marks) {
             recorder.mark(number, marks);
         }

@@ -41,6 +41,8 @@ pub(crate) struct Verdict {
     pub(crate) lost: Option<usize>,
     /// What else; most packets have nothing.
     pub(crate) marks: Option<Box<Marks>>,
+    /// The first pattern with a filter that counted it, and its place there.
+    pub(crate) place: Option<(usize, u64)>,
     /// A trigger has taken the link down at this packet.
     pub(crate) cut: bool,
 }
@@ -192,10 +194,12 @@ impl Director {
                 {
                     continue;
                 }
-                let slot = pattern.kind as usize;
-                if let Some(value) = self.count(index, now)
-                    && decided.get_mut(slot).is_some_and(|done| !std::mem::replace(done, true))
-                {
+                let (slot, filtered) = (pattern.kind as usize, !pattern.filter.is_any());
+                let Some(value) = self.count(index, now) else { continue };
+                if filtered && verdict.place.is_none() {
+                    verdict.place = Some((index, self.counted(index)));
+                }
+                if decided.get_mut(slot).is_some_and(|done| !std::mem::replace(done, true)) {
                     self.apply(&mut verdict, index, value);
                 }
             }

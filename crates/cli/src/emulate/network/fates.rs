@@ -46,6 +46,7 @@ struct Document<'a> {
     fate: &'static str,
     by: &'a str,
     effects: &'a str,
+    place: &'a str,
 }
 
 impl FateLog {
@@ -67,7 +68,7 @@ impl FateLog {
                 let _ =
                     writeln!(head, "# {} is {}: {} to {}", way.short, way.link, way.from, way.to);
             }
-            head.push_str("# way packet flow index in_ns out_ns size fate by effects\n");
+            head.push_str("# way packet flow index in_ns out_ns size fate by effects place\n");
             log.put(&head);
         }
         Ok(log)
@@ -87,12 +88,13 @@ impl FateLog {
         line.clear();
         let by = by(way, record.cause);
         let effects = effects(record);
+        let place = place(record);
         match self.form {
             Form::Compact => {
                 let out = record.left.map_or("-".to_owned(), |left| left.to_string());
                 let _ = writeln!(
                     line,
-                    "{} {} {} {} {} {out} {} {} {by} {effects}",
+                    "{} {} {} {} {} {out} {} {} {by} {effects} {place}",
                     way.short,
                     record.number,
                     record.flow,
@@ -116,6 +118,7 @@ impl FateLog {
                     fate: record.fate.name(),
                     by: &by,
                     effects: &effects,
+                    place: &place,
                 };
                 line.push_str(&serde_json::to_string(&document).unwrap_or_default());
                 line.push('\n');
@@ -148,6 +151,12 @@ pub(super) fn by(way: &Way, cause: Cause) -> String {
         }
         other => other.to_string(),
     }
+}
+
+/// The place of a packet among those that the filter of a pattern chooses: the pattern's number, from 1, and the
+/// place; `-` when none has chosen it.
+pub(super) fn place(record: &Record) -> String {
+    record.place.map_or("-".to_owned(), |(pattern, place)| format!("{}:{place}", pattern + 1))
 }
 
 /// What else befell a packet, in a word; `-` is nothing. Whether others overtook it depends on when they came,

@@ -8,13 +8,15 @@ use std::path::Path;
 use anabranch_impair::{Fate, Record};
 use serde::Deserialize;
 
-use super::fates::{HEAD, by, effects};
+use super::fates::{HEAD, by, effects, place};
 use super::ways::Way;
 use crate::failure::Failure;
 
-/// What became of packets, by way and number.
+/// What became of packets, by way and number, or by pattern and place where a filter chose them.
 pub(crate) struct Replay {
-    expected: Vec<BTreeMap<u64, u32>>,
+    expected: Vec<BTreeMap<(usize, u64), u32>>,
+    /// Whether filters choose packets of a way: then those that none has chosen are not compared.
+    filtered: Vec<bool>,
     /// Fates as words: there are few different ones.
     words: Vec<String>,
     by_words: BTreeMap<String, u32>,
@@ -31,6 +33,7 @@ struct Line {
     fate: String,
     by: String,
     effects: String,
+    place: String,
 }
 
 impl Replay {
@@ -40,6 +43,7 @@ impl Replay {
             .map_err(|error| Failure::failed(format!("the log {name} cannot be read: {error}")))?;
         let mut replay = Self {
             expected: vec![BTreeMap::new(); ways.len()],
+            filtered: ways.iter().map(|way| way.filtered).collect(),
             words: Vec::new(),
             by_words: BTreeMap::new(),
             seed: None,
@@ -68,26 +72,28 @@ impl Replay {
             }
             return Ok(());
         }
-        let (way, packet, fate, by, effects) = if line.starts_with('{') {
+        let (way, packet, fate, by, effects, place) = if line.starts_with('{') {
             let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
             let way = ways.iter().position(|way| way.link == line.link && way.from == line.from);
-            (way, line.packet, line.fate, line.by, line.effects)
+            (way, line.packet, line.fate, line.by, line.effects, line.place)
         } else {
             let words: Vec<&str> = line.split(' ').collect();
-            let [short, number, _, _, _, _, _, fate, by, effects] = words[..] else {
-                return Err("a packet has ten words".into());
+            let [short, number, _, _, _, _, _, fate, by, effects, place] = words[..] else {
+                return Err("a packet has eleven words".into());
             };
             let number = number.parse().map_err(|_| format!("'{number}' is no number"))?;
             let way = ways.iter().position(|way| way.short == short);
-            (way, number, fate.to_owned(), by.to_owned(), effects.to_owned())
+            (way, number, fate.to_owned(), by.to_owned(), effects.to_owned(), place.to_owned())
         };
         let way = way.ok_or("the network has no such link")?;
         if [Fate::Copy, Fate::Underway].map(Fate::name).contains(&fate.as_str()) {
             return Ok(());
         }
         let word = self.intern(described(&fate, &by, &effects));
-        if let Some(expected) = self.expected.get_mut(way) {
-            expected.insert(packet, word);
+        let filtered = self.filtered.get(way).copied().unwrap_or(false);
+        let key = key(packet, &place, filtered)?;
+        if let (Some(expected), Some(key)) = (self.expected.get_mut(way), key) {
+            expected.insert(key, word);
         }
         Ok(())
     }
@@ -112,7 +118,9 @@ impl Replay {
         if matches!(record.fate, Fate::Copy | Fate::Underway) {
             return Ok(());
         }
-        let Some(word) = self.expected.get(index).and_then(|e| e.get(&record.number)) else {
+        let filtered = self.filtered.get(index).copied().unwrap_or(false);
+        let Ok(Some(key)) = key(record.number, &place(record), filtered) else { return Ok(()) };
+        let Some(word) = self.expected.get(index).and_then(|e| e.get(&key)) else {
             return Ok(());
         };
         let expected = self.words.get(*word as usize).map_or("", String::as_str);
@@ -131,6 +139,17 @@ impl Replay {
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.compared, self.expected.iter().map(|e| e.len() as u64).sum())
     }
+}
+
+/// By what a packet is found again: its number, or its place in a pattern, if one has a filter.
+fn key(number: u64, place: &str, filtered: bool) -> Result<Option<(usize, u64)>, String> {
+    if place == "-" {
+        return Ok((!filtered).then_some((0, number)));
+    }
+    let parts = place.split_once(':').and_then(|(pattern, place)| {
+        Some((pattern.parse().ok().filter(|pattern| *pattern > 0)?, place.parse().ok()?))
+    });
+    parts.map(Some).ok_or_else(|| format!("'{place}' is no place in a pattern"))
 }
 
 /// What must be equal. Who came late depends on when others came, and is not compared.

@@ -13,6 +13,8 @@ pub(crate) struct Way {
     pub(crate) short: String,
     /// Titles of its patterns, in one word each.
     pub(crate) patterns: Vec<String>,
+    /// Whether one of them has a filter.
+    pub(crate) filtered: bool,
 }
 
 /// All directions, those of one link behind each other.
@@ -22,12 +24,14 @@ pub(crate) fn ways(topology: &Topology) -> Vec<Way> {
         let ends = link.ends.map(|end| topology.nodes.get(end).map_or("", |n| n.name.as_str()));
         for (direction, config) in link.configs.iter().enumerate() {
             let patterns = config.patterns.list().iter();
+            let filtered = patterns.clone().any(|pattern| !pattern.filter.is_any());
             ways.push(Way {
                 link: link.name.clone(),
                 from: ends[direction].to_owned(),
                 to: ends[1 - direction].to_owned(),
                 short: format!("{}{}", link.name, ['>', '<'][direction]),
                 patterns: patterns.map(|pattern| pattern.title().replace(' ', "_")).collect(),
+                filtered,
             });
         }
     }
