@@ -20,9 +20,10 @@ pub struct Problem {
 /// A value, or what is wrong with it.
 pub type Checked<V> = Result<V, Problem>;
 
-/// Fails with a reason.
+/// Fails with a reason. It is one line, also where it quotes text of several.
 pub fn problem<V>(line: usize, reason: impl Into<String>) -> Checked<V> {
-    Err(Problem { line, reason: reason.into() })
+    let reason = reason.into().replace(char::is_control, " ");
+    Err(Problem { line, reason })
 }
 
 /// A value and the line it stands on.
@@ -442,6 +443,14 @@ pub(crate) mod tests {
         assert_eq!(tree.get("path.primary.gain"), None);
         let error = Node::parse("a = 1\nb = ").unwrap_err();
         assert_eq!(error.line, 2);
+    }
+
+    #[test]
+    fn a_reason_is_one_line() {
+        let tree = Node::parse("shape = \"\"\"\ntwo\nlines\"\"\"").unwrap();
+        let shape = tree.fields("").unwrap().text("shape").unwrap().unwrap().to_owned();
+        assert!(shape.contains('\n'));
+        refused(problem::<()>(1, format!("there is no shape '{shape}'")), 1, "'two lines'");
     }
 
     #[test]

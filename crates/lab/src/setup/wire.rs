@@ -126,11 +126,19 @@ fn direction(fields: &Fields<'_>, keys: &Keys, other: &Faults) -> Checked<Faults
     Ok(faults)
 }
 
+/// Longest file of patterns.
+const MOST_OF_PATTERNS: u64 = 256 << 20;
+
 /// The patterns of the files that are named, forward and backward.
 pub(super) fn patterns(fields: &Fields<'_>) -> Checked<(Patterns, Patterns)> {
     let read = |key: &'static str| -> Checked<Patterns> {
         let Some(name) = fields.text(key)? else { return Ok(Patterns::default()) };
         let wrong = |reason: String| problem(fields.line_of(key), format!("{name}: {reason}"));
+        // A device or a pipe may never end.
+        let known = std::fs::metadata(name);
+        if known.is_ok_and(|known| !known.is_file() || known.len() > MOST_OF_PATTERNS) {
+            return wrong(format!("no file of at most {MOST_OF_PATTERNS} bytes"));
+        }
         let patterns = match std::fs::read(name) {
             Ok(bytes) => Patterns::read(&bytes),
             Err(error) => return wrong(error.to_string()),
