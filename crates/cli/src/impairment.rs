@@ -1,25 +1,33 @@
 //! Impairment files, as `--impair` and `emulate` take them.
 
+use std::fmt::Display;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 
 use anabranch::runtime::{ImpairedRuntime, Runtime, TokioRuntime};
 use anabranch_impair::file::ImpairmentFile;
+use anabranch_impair::pattern;
 
 use crate::failure::Failure;
 
 /// Reads an impairment file, and the patterns that it names, which stand beside it.
 pub(crate) fn read(path: &Path) -> Result<ImpairmentFile, Failure> {
+    read_with_patterns(path, |text, load| ImpairmentFile::read(text, load))
+}
+
+/// Reads a file that may name files with patterns, which stand beside it.
+pub(crate) fn read_with_patterns<T, E: Display>(
+    path: &Path,
+    parse: impl FnOnce(&str, &mut dyn FnMut(&str) -> Result<Vec<u8>, String>) -> Result<T, E>,
+) -> Result<T, Failure> {
     let name = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::failed(format!("the file {name} cannot be read: {error}")))?;
     let beside = path.parent().unwrap_or(Path::new(""));
-    let mut load = |file: &str| {
-        std::fs::read(beside.join(file)).map_err(|error| format!("it cannot be read: {error}"))
-    };
-    ImpairmentFile::read(&text, &mut load)
-        .map_err(|error| Failure::usage(format!("{name}, {error}")))
+    let mut load =
+        |file: &str| pattern::load(&beside.join(file)).map_err(|reason| format!("it {reason}"));
+    parse(&text, &mut load).map_err(|error| Failure::usage(format!("{name}, {error}")))
 }
 
 /// A seed for links whose file has none.

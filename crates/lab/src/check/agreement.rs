@@ -227,6 +227,26 @@ mod tests {
     use crate::runner::tests::Toy;
     use crate::scenario::tests::{read, text};
 
+    /// What a comparison says, and the runs that it took.
+    fn compared(
+        scenario: &Scenario,
+        references: &[Reference],
+        seeds: Option<usize>,
+    ) -> (Agreement, Results) {
+        let stop = AtomicBool::new(false);
+        let experiment = Toy { fails_at: None };
+        let runner = Runner {
+            experiment: &experiment,
+            jobs: 1,
+            stop: &stop,
+            observer: &Nobody,
+            store: None,
+        };
+        let mut results = Results::default();
+        let agreement = compare(&runner, scenario, &mut results, references, seeds).unwrap();
+        (agreement, results)
+    }
+
     fn reference(point: usize, value: f64, half: f64, values: &[f64]) -> Reference {
         let mut reference = Reference::of_mean(point, 0, Estimate::around(value, Some(half), 60));
         reference.median = stats::quantile(values, 0.5);
@@ -247,17 +267,7 @@ mod tests {
             // A mean that few runs decide.
             reference(1, 45.4, 9.0, &tail),
         ];
-        let stop = AtomicBool::new(false);
-        let experiment = Toy { fails_at: None };
-        let runner = Runner {
-            experiment: &experiment,
-            jobs: 1,
-            stop: &stop,
-            observer: &Nobody,
-            store: None,
-        };
-        let mut results = Results::default();
-        let agreement = compare(&runner, &scenario, &mut results, &references, Some(20)).unwrap();
+        let (agreement, _) = compared(&scenario, &references, Some(20));
         let told: Vec<_> =
             agreement.comparisons.iter().map(|one| (one.likeness, one.medians)).collect();
         let expected = [
@@ -279,17 +289,7 @@ mod tests {
         let scenario = read(&text, &[]).unwrap();
         // One is the same at once; the other is at the very end of what is the same.
         let references = [reference(0, 20.4, 0.1, &[20.4]), reference(1, 29.05, 0.1, &[29.05])];
-        let stop = AtomicBool::new(false);
-        let experiment = Toy { fails_at: None };
-        let runner = Runner {
-            experiment: &experiment,
-            jobs: 1,
-            stop: &stop,
-            observer: &Nobody,
-            store: None,
-        };
-        let mut results = Results::default();
-        let agreement = compare(&runner, &scenario, &mut results, &references, None).unwrap();
+        let (agreement, results) = compared(&scenario, &references, None);
         let told: Vec<_> = agreement.comparisons.iter().map(|one| one.likeness).collect();
         assert_eq!(told, [Likeness::Same, Likeness::Undecided]);
         let lengths: Vec<_> = results.points.iter().map(Vec::len).collect();

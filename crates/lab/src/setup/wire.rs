@@ -1,9 +1,10 @@
 //! What a wire does to packets: it loses, delays, reorders, duplicates and damages them, and carries
 //! only small ones.
 
+use std::path::Path;
 use std::time::Duration;
 
-use anabranch_impair::pattern::Patterns;
+use anabranch_impair::pattern::{self, Patterns};
 use anabranch_impair::{BurstsInTime, GilbertElliott, LinkConfig, Loss, Probability};
 
 use super::MAX_TIME;
@@ -126,22 +127,14 @@ fn direction(fields: &Fields<'_>, keys: &Keys, other: &Faults) -> Checked<Faults
     Ok(faults)
 }
 
-/// Longest file of patterns.
-const MOST_OF_PATTERNS: u64 = 256 << 20;
-
 /// The patterns of the files that are named, forward and backward.
 pub(super) fn patterns(fields: &Fields<'_>) -> Checked<(Patterns, Patterns)> {
     let read = |key: &'static str| -> Checked<Patterns> {
         let Some(name) = fields.text(key)? else { return Ok(Patterns::default()) };
         let wrong = |reason: String| problem(fields.line_of(key), format!("{name}: {reason}"));
-        // A device or a pipe may never end.
-        let known = std::fs::metadata(name);
-        if known.is_ok_and(|known| !known.is_file() || known.len() > MOST_OF_PATTERNS) {
-            return wrong(format!("no file of at most {MOST_OF_PATTERNS} bytes"));
-        }
-        let patterns = match std::fs::read(name) {
+        let patterns = match pattern::load(Path::new(name)) {
             Ok(bytes) => Patterns::read(&bytes),
-            Err(error) => return wrong(error.to_string()),
+            Err(reason) => return wrong(format!("it {reason}")),
         };
         match patterns {
             Ok(patterns) if patterns.run_commands() => {

@@ -7,7 +7,7 @@ mod show;
 
 use std::path::{Path, PathBuf};
 
-use anabranch_impair::pattern::Patterns;
+use anabranch_impair::pattern::{Patterns, load};
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
@@ -44,8 +44,7 @@ impl Pattern {
 
 /// Bytes of a file.
 fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    let name = path.display();
-    std::fs::read(path).map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))
+    load(path).map_err(|reason| Failure::failed(format!("{} {reason}", path.display())))
 }
 
 /// The text of a file.

@@ -32,7 +32,7 @@ use self::routing::Routes;
 use self::topology::Topology;
 use self::ways::ways;
 use crate::failure::{Failure, complain};
-use crate::impairment;
+use crate::impairment::{self, read_with_patterns};
 use crate::interrupt::Interrupt;
 
 /// How long programs have to end when they are asked to.
@@ -61,14 +61,7 @@ pub(crate) struct NetworkRun {
 
 /// A file with a network.
 fn read(path: &Path) -> Result<Topology, Failure> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::failed(format!("the file {name} cannot be read: {error}")))?;
-    let beside = path.parent().unwrap_or(Path::new(""));
-    let mut load = |file: &str| {
-        std::fs::read(beside.join(file)).map_err(|error| format!("it cannot be read: {error}"))
-    };
-    Topology::read(&text, &mut load).map_err(|error| Failure::usage(format!("{name}, {error}")))
+    read_with_patterns(path, |text, load| Topology::read(text, load))
 }
 
 impl NetworkRun {
