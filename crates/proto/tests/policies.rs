@@ -610,3 +610,32 @@ fn what_arrived_although_held_to_be_lost_fills_the_window_of_its_path_until_rfc_
         assert_eq!(until_sack[3..], vec![0; new_packets], "{revision:?}");
     }
 }
+
+/// The first timeout sends everything to the second path, which is dead. When that times out too,
+/// what still waits for it leaves with the rest, and is not lost there packet by packet.
+#[test]
+fn what_waits_for_a_path_leaves_it_with_what_timed_out() {
+    for policy in [
+        RetransmissionPolicy::FrSameRtoAlt,
+        RetransmissionPolicy::AllRtxAlt,
+        RetransmissionPolicy::RtxSsthresh,
+    ] {
+        let mut config = config();
+        config.paths.retransmission = policy;
+        let mut pair = Pair::connected(2, config);
+        for _ in 0..10 {
+            assert!(pair.send(0, 0, vec![1; 2000]));
+            pair.run(Duration::from_secs(1));
+        }
+        pair.set_up(0, false);
+        pair.set_up(1, false);
+        for _ in 0..8 {
+            assert!(pair.send(0, 0, vec![2; 1000]));
+        }
+        assert!(pair.run_until(LONG, |pair| pair.statistics(0).counters.t3_timeouts == 1));
+        pair.set_up(0, true);
+        pair.run(Duration::from_secs(10));
+        assert_eq!(pair.received_len(1), 28_000, "{policy}");
+        assert_eq!(pair.statistics(0).counters.t3_timeouts, 2, "{policy}");
+    }
+}
