@@ -73,6 +73,15 @@ impl RetransmissionPolicy {
         };
         path.unwrap_or(from)
     }
+
+    /// Whether it takes the best path by a measure, so that what it said may be out of date once a
+    /// path has timed out.
+    pub(crate) fn is_comparing(self) -> bool {
+        match self {
+            Self::RtxAsap | Self::RtxCwnd | Self::RtxSsthresh | Self::RtxLossRate => true,
+            Self::AllRtxSame | Self::AllRtxAlt | Self::FrSameRtoAlt => false,
+        }
+    }
 }
 
 /// Which new data waits until all pending retransmissions have left: two readings of RFC 2960

@@ -89,8 +89,10 @@ impl Sender {
             mark!(RetransmittedElsewhere);
         }
         let large = self.lose_flight(id, cause, to, paths);
-        // What waits since an earlier loss is not kept for a path that has just timed out.
-        self.redirect(id, to);
+        // What waits since an earlier loss had the path that was the best one then.
+        if self.config.paths.retransmission.is_comparing() {
+            self.redirect(id, to);
+        }
         // RFC 9260 section 6.3.3, E3.
         self.lanes[to].retransmit_at_once = true;
         self.awaits_sack = self.config.recovery.one_packet_after_timeout;
