@@ -51,6 +51,9 @@ pub struct Link<T> {
     config: LinkConfig,
     seed: u64,
     now: u64,
+    /// Nothing departs, changes or is directed before then, so that there is no need to look. 0 when
+    /// that is not known.
+    rests_until: u64,
     /// As set by `set_up`; cuts come on top.
     enabled: bool,
     schedule: Schedule,
@@ -115,6 +118,7 @@ impl<T: Packet> Link<T> {
             held: Vec::new(),
             recorder: None,
             now: 0,
+            rests_until: 0,
             enabled: true,
             schedule: Schedule::at(&config.cuts, 0),
             transmitter: Transmitter::new(),
@@ -161,6 +165,9 @@ impl<T: Packet> Link<T> {
             entered: self.now,
             marks: verdict.marks,
         };
+        if !self.transmitter.is_busy() {
+            self.rests_until = 0;
+        }
         self.transmitter.push(self.now, self.rate, job);
         let (packets, bytes) = self.transmitter.backlog();
         self.stats.max_queue_packets = self.stats.max_queue_packets.max(packets as u64);
@@ -233,14 +240,14 @@ impl<T: Packet> Link<T> {
     /// Never later than the next arrival. It may turn out empty, when the packet it was for is
     /// lost or delayed by jitter; the next deadline is then a later one.
     pub fn next_deadline(&self) -> Option<u64> {
-        let sent = self
-            .transmitter
-            .next_departure()
-            .map(|end| end.saturating_add(nanos(self.config.delay)));
-        // Patterns may give the packet that is being sent no delay at all.
-        let sent = if self.director.is_some() { self.transmitter.next_departure() } else { sent };
-        let directed = self.next_directed();
-        [self.wire.next_arrival(), sent, directed].into_iter().flatten().min()
+        let departs = self.transmitter.next_departure();
+        let arrives = self.wire.next_arrival();
+        if self.director.is_some() {
+            // Patterns may give the packet that is being sent no delay at all.
+            return earlier(earlier(arrives, departs), self.next_directed());
+        }
+        let delay = nanos(self.config.delay);
+        earlier(arrives, departs.map(|at| at.saturating_add(delay)))
     }
 
     /// When the next packet arrives of those that have left the transmitter.
@@ -260,6 +267,7 @@ impl<T: Packet> Link<T> {
             return Err(ConfigError::Filter);
         }
         self.advance(now);
+        self.rests_until = 0;
         if config.patterns != self.config.patterns {
             self.director = Director::new(&config.patterns);
             self.rate_until = Some(0);
@@ -324,28 +332,31 @@ impl<T: Packet> Link<T> {
     /// patterns have to say.
     fn advance(&mut self, now: u64) {
         let now = self.now.max(now);
+        if now < self.rests_until {
+            self.now = now;
+            return;
+        }
         loop {
-            let departure = self.transmitter.next_departure().filter(|t| *t <= now);
-            let change = self.schedule.next_change(&self.config.cuts).filter(|t| *t <= now);
-            let directed = self.next_directed().filter(|t| *t <= now);
-            if let Some(at) = directed
-                && departure.is_none_or(|other| at < other)
-                && change.is_none_or(|other| at < other)
-            {
-                self.direct(at);
-                continue;
+            let departure = self.transmitter.next_departure().unwrap_or(u64::MAX);
+            let change = self.schedule.next_change(&self.config.cuts).unwrap_or(u64::MAX);
+            let directed = self.next_directed().unwrap_or(u64::MAX);
+            let next = departure.min(change).min(directed);
+            if next > now || next == u64::MAX {
+                // What is directed may change with every packet.
+                self.rests_until = if self.director.is_some() { 0 } else { next };
+                break;
             }
-            match (departure, change) {
-                (Some(departure), None) => self.depart(departure),
-                (Some(departure), Some(change)) if departure <= change => self.depart(departure),
-                (_, Some(change)) => {
-                    self.now = change;
-                    self.schedule.step();
-                    if self.schedule.down {
-                        self.drop_all();
-                    }
+            // Of those that are due at one time departures come first, and what is directed last.
+            if departure == next {
+                self.depart(departure);
+            } else if change == next {
+                self.now = change;
+                self.schedule.step();
+                if self.schedule.down {
+                    self.drop_all();
                 }
-                (None, None) => break,
+            } else {
+                self.direct(directed);
             }
         }
         self.now = now;
@@ -454,7 +465,15 @@ fn happens(rng: &mut Rng, p: Probability) -> bool {
 
 /// Whole nanoseconds of a span, which validation keeps below a day.
 fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+    span.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(span.subsec_nanos()))
+}
+
+/// The earlier of two times that may never come.
+fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
 }
 
 #[cfg(test)]

@@ -71,6 +71,10 @@ impl<T> Wire<T> {
 
     /// The next packet, when it has arrived by `now`.
     pub(crate) fn arrive(&mut self, now: u64) -> Option<InFlight<T>> {
+        if self.heap.is_empty() {
+            let arrived = self.queue.front().is_some_and(|next| next.due <= now);
+            return if arrived { self.queue.pop_front() } else { None };
+        }
         if self.next_arrival()? > now {
             return None;
         }

@@ -19,6 +19,7 @@ struct Calls {
     acked: AtomicUsize,
     lost: AtomicUsize,
     sent: AtomicUsize,
+    sent_bytes: AtomicUsize,
     rtt: AtomicUsize,
 }
 
@@ -46,6 +47,7 @@ impl Controller for Fixed {
     fn on_sent(&mut self, bytes: usize, in_flight: usize) {
         assert!(bytes <= in_flight);
         self.calls.sent.fetch_add(1, Relaxed);
+        self.calls.sent_bytes.fetch_add(bytes, Relaxed);
     }
 
     fn on_rtt(&mut self, rtt: Duration) {
@@ -103,5 +105,8 @@ fn it_bounds_what_is_in_flight_and_is_told_once_an_acknowledgement() {
     assert!((10..=sacks).contains(&acked), "{acked} times for {sacks} SACKs");
     assert_eq!(calls.lost.load(Relaxed), 1);
     assert!(calls.sent.load(Relaxed) <= path.data_packets_sent as usize);
+    // The message in chunks with headers, and one of them a second time.
+    let bytes = calls.sent_bytes.load(Relaxed);
+    assert!((101_000..105_000).contains(&bytes), "{bytes} bytes");
     assert!(calls.rtt.load(Relaxed) >= 10, "{calls:?}");
 }
