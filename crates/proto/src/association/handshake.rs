@@ -228,6 +228,9 @@ impl Association {
         self.paths.activate(next);
         self.retain_paths(|path| path.remote != refused);
         self.outbox.chunks.clear();
+        // The host there may have begun a handshake of its own before, by a collision of INIT chunks,
+        // which it has given up as well: its cookie, should it come late, is no restart.
+        self.identity.cookie_made = now;
         if let State::CookieWait { t1, .. } = &mut self.state {
             t1.path = next;
             if was_turn && self.config.paths.initiation == InitiationOrder::Sequential {

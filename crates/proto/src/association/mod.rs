@@ -145,7 +145,7 @@ struct Identity {
     /// Nonces that stand for both tags in the cookies of a peer that restarts.
     tie_tags: (u32, u32),
     /// When the cookie was made that the association was set up with, if the peer echoed one in a
-    /// collision.
+    /// collision, or when a candidate last refused: older cookies restart nothing.
     cookie_made: Instant,
     /// The peer took the first step.
     incoming: bool,
