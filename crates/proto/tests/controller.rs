@@ -5,13 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use anabranch_harness::{Pair, Verdict};
-use anabranch_proto::AssociationConfig;
 use anabranch_proto::congestion::{
     Acked, Controller, ControllerChoice, ControllerFactory, Coupled, Loss, NewPath,
 };
+use anabranch_proto::{AssociationConfig, BurstControl};
 use anabranch_wire::kind;
-
-const PACKETS: usize = 3;
 
 /// How often a controller was told what.
 #[derive(Debug, Default)]
@@ -26,13 +24,19 @@ struct Calls {
 /// A window that is always the same.
 #[derive(Debug)]
 struct Fixed {
+    packets: usize,
+    rate: Option<u64>,
     pmdcs: usize,
     calls: Arc<Calls>,
 }
 
 impl Controller for Fixed {
     fn cwnd(&self) -> usize {
-        PACKETS * self.pmdcs
+        self.packets * self.pmdcs
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        self.rate
     }
 
     fn on_acked(&mut self, acked: &Acked, _: &Coupled<'_>) {
@@ -62,12 +66,18 @@ impl Controller for Fixed {
     fn reinitialize(&mut self) {}
 }
 
-#[derive(Debug)]
-struct Factory(Arc<Calls>);
+/// For windows of so many packets, paced at so many bytes a second.
+#[derive(Debug, Default)]
+struct Factory {
+    packets: usize,
+    rate: Option<u64>,
+    calls: Arc<Calls>,
+}
 
 impl ControllerFactory for Factory {
     fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
-        Box::new(Fixed { pmdcs: path.pmdcs, calls: Arc::clone(&self.0) })
+        let (packets, rate) = (self.packets, self.rate);
+        Box::new(Fixed { packets, rate, pmdcs: path.pmdcs, calls: Arc::clone(&self.calls) })
     }
 }
 
@@ -78,7 +88,8 @@ fn it_bounds_what_is_in_flight_and_is_told_once_an_acknowledgement() {
     config.mtu.discovery = false;
     let calls = Arc::new(Calls::default());
     let mut client = config.clone();
-    client.controller = ControllerChoice::new(Factory(Arc::clone(&calls)));
+    let factory = Factory { packets: 3, calls: Arc::clone(&calls), ..Factory::default() };
+    client.controller = ControllerChoice::new(factory);
     assert_ne!(client, config, "it is an option like others");
     let mut pair = Pair::new(1, config);
     pair.connect(client);
@@ -109,4 +120,36 @@ fn it_bounds_what_is_in_flight_and_is_told_once_an_acknowledgement() {
     let bytes = calls.sent_bytes.load(Relaxed);
     assert!((101_000..105_000).contains(&bytes), "{bytes} bytes");
     assert!(calls.rtt.load(Relaxed) >= 10, "{calls:?}");
+}
+
+#[test]
+fn its_rate_is_kept() {
+    const RATE: u64 = 50_000;
+    const QUANTUM: u32 = 2;
+    let mut config = AssociationConfig::rfc9260();
+    config.timers.heartbeat_interval = None;
+    config.mtu.discovery = false;
+    config.congestion.burst = BurstControl::Pacing { quantum: QUANTUM };
+    let mut client = config.clone();
+    let factory = Factory { packets: 1000, rate: Some(RATE), ..Factory::default() };
+    client.controller = ControllerChoice::new(factory);
+    let mut pair = Pair::new(1, config);
+    pair.connect(client);
+    assert!(pair.run_until(Duration::from_secs(5), |pair| pair.both_up()));
+    pair.forget();
+    assert!(pair.send(0, 0, vec![5; 100_000]));
+    assert!(pair.run_until(Duration::from_secs(20), |pair| pair.received_len(1) == 100_000));
+    let sent: Vec<(u64, usize)> =
+        pair.sent(0).iter().map(|(at, bytes)| (at.as_nanos(), bytes.len())).collect();
+    // From any packet on, no more leaves than the rate lets through and a quantum.
+    for (index, (from, _)) in sent.iter().enumerate() {
+        let mut bytes = 0;
+        for (at, length) in &sent[index..] {
+            bytes += length;
+            let allowed = (at - from) * RATE / 1_000_000_000 + u64::from(QUANTUM) * 1500 + 1500;
+            assert!(bytes as u64 <= allowed, "{bytes} bytes in {} ns", at - from);
+        }
+    }
+    let took = sent.last().unwrap().0 - sent[0].0;
+    assert!(took < 2_200_000_000, "no slower, either: {took} ns");
 }
