@@ -1,8 +1,10 @@
-//! The command line: what `-h`, `--help` and `--help=all` show, and option files.
+//! The command line: what `-h`, `--help` and `--help=all` show.
 
 use std::ffi::OsString;
 
 use clap::{ColorChoice, Command};
+
+use crate::config_file::offer;
 
 /// Options under these headings are for those who know why: `--help=all` shows them.
 const ADVANCED: [&str; 11] = [
@@ -41,7 +43,7 @@ pub(crate) fn shape(command: Command, all: bool) -> Command {
 
 fn shape_one(command: Command, all: bool) -> Command {
     let mut hidden = false;
-    let mut command = command.args_override_self(true).mut_args(|argument| {
+    let mut command = offer(command).args_override_self(true).mut_args(|argument| {
         let heading = argument.get_help_heading().unwrap_or_default().to_owned();
         let advanced = ADVANCED.contains(&heading.as_str());
         let common = COMMON.contains(&argument.get_id().as_str());

@@ -8,6 +8,7 @@ mod address;
 mod client;
 mod clock;
 mod commands;
+mod config_file;
 #[cfg(unix)]
 mod control;
 #[cfg(target_os = "linux")]
@@ -34,7 +35,7 @@ mod zone;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
+use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
@@ -54,12 +55,26 @@ struct Program {
     /// holds filters such as 'anabranch_proto=trace'
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
+    /// How the log is written: as text, or JSON, one record a line
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t)]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum LogFormat {
+    #[default]
+    Text,
+    Json,
 }
 
 fn main() -> ExitCode {
     let (arguments, all) = line::arguments(std::env::args_os());
-    let wants_json = arguments.iter().take_while(|given| *given != "--").any(|a| a == "--json");
     let command = line::shape(Program::command(), all);
+    let arguments = match config_file::expand(&command, arguments) {
+        Ok(arguments) => arguments,
+        Err(failure) => return failure.report(),
+    };
+    let wants_json = arguments.iter().take_while(|given| *given != "--").any(|a| a == "--json");
     let parsed = command.try_get_matches_from(arguments).and_then(|matches| {
         let program = Program::from_arg_matches(&matches)?;
         Ok((program, name_of(&matches)))
@@ -111,7 +126,7 @@ fn name_of(matches: &ArgMatches) -> String {
 }
 
 fn run(program: Program) -> Result<(), Failure> {
-    start_log(program.verbose)?;
+    start_log(program.verbose, program.log_format)?;
     #[cfg(target_os = "linux")]
     if let Command::Emulate(command) = &program.command
         && let Some(code) = command.isolate()?
@@ -133,7 +148,7 @@ fn run(program: Program) -> Result<(), Failure> {
     result
 }
 
-fn start_log(verbose: u8) -> Result<(), Failure> {
+fn start_log(verbose: u8, format: LogFormat) -> Result<(), Failure> {
     let level = match verbose {
         0 => "warn",
         1 => "info",
@@ -147,11 +162,11 @@ fn start_log(verbose: u8) -> Result<(), Failure> {
     };
     let (no, force) = (std::env::var_os("NO_COLOR"), std::env::var_os("FORCE_COLOR"));
     let colors = line::colors(no, force).unwrap_or_else(|| std::io::stderr().is_terminal());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(colors)
-        .with_writer(std::io::stderr)
-        .init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(colors).init(),
+        LogFormat::Json => log.json().init(),
+    }
     Ok(())
 }
 

@@ -89,6 +89,39 @@ fn colours_are_for_terminals() {
 }
 
 #[test]
+fn logs_may_be_json() {
+    let site = Site::new(&[]);
+    let nobody = ["get", "sctp://127.0.0.1:9;udp=9/x", "-vv", "-q", "--log-format", "json"];
+    let ended = run(&nobody, &site.path());
+    let lines: Vec<_> =
+        ended.stderr.lines().filter(|line| !line.starts_with("anabranch:")).collect();
+    assert!(!lines.is_empty(), "{}", ended.stderr);
+    for line in lines {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(record["timestamp"].is_string() && record["level"].is_string(), "{record}");
+    }
+}
+
+#[test]
+fn a_server_takes_options_from_a_file() {
+    let site = Site::new(&[3]);
+    let file = site.path().join("server.toml");
+    let text =
+        "directory = '.'\nlisten = '127.0.0.1:8080'\nudp_port = 0\njson = true\nrto_min = '100ms'\n";
+    std::fs::write(&file, text).unwrap();
+    let server = Server::start_command(&["serve", "--config", "server.toml"], &[], &site.path());
+    assert_eq!(server.listening["directory"], ".");
+    drop(server);
+    // What is given on the command line counts more.
+    let given = ["--listen", "127.0.0.2:8080"];
+    let server = Server::start_command(&["serve", "--config", "server.toml"], &given, &site.path());
+    assert!(server.listening["listen"].as_str().unwrap().starts_with("127.0.0.2:"));
+    drop(server);
+    let wrong = run(&["echo", "--config", "server.toml"], &site.path());
+    wrong.failed_with(2, "server.toml, line 1: 'echo' has no option 'directory'");
+}
+
+#[test]
 fn failures_are_json_too() {
     let site = Site::new(&[]);
     for (arguments, code, sentence) in [

@@ -1,0 +1,209 @@
+//! `--config FILE`: options of a server in a file, one a line.
+//!
+//! The file is TOML without tables: `listen = "192.0.2.1:80"`, `json = true`, `rto_min = "200ms"`; names
+//! are those of the command line, with `-` or `_`. What stands there goes before what was given on the
+//! command line, so that the latter counts.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, Command};
+use toml::de::{DeTable, DeValue};
+
+use crate::failure::Failure;
+
+const OPTION: &str = "config";
+
+/// The command with the option, if it is one that listens.
+pub(crate) fn offer(command: Command) -> Command {
+    if !command.get_arguments().any(|argument| argument.get_id() == "listen") {
+        return command;
+    }
+    command.arg(
+        Arg::new(OPTION)
+            .long(OPTION)
+            .value_name("FILE")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help_heading(None::<&str>)
+            .help("Take options from this file, one a line: 'rto-min = \"200ms\"'; those given here count more"),
+    )
+}
+
+/// The arguments, with those of the file that they name put before them.
+///
+/// # Errors
+/// A file that cannot be read, is no TOML, or has something that the command does not know.
+pub(crate) fn expand(
+    program: &Command,
+    arguments: Vec<OsString>,
+) -> Result<Vec<OsString>, Failure> {
+    let (command, at) = leaf(program, &arguments);
+    // What else is wrong with them is told later on.
+    let quiet = program.clone().ignore_errors(true).try_get_matches_from(&arguments);
+    let Ok(matches) = quiet else { return Ok(arguments) };
+    let mut matches = &matches;
+    while let Some((_, next)) = matches.subcommand() {
+        matches = next;
+    }
+    let Ok(Some(file)) = matches.try_get_one::<PathBuf>(OPTION) else { return Ok(arguments) };
+    let name = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::failed(format!("the file {name} cannot be read: {error}")))?;
+    let is_given = |argument: &Arg| {
+        let source = matches.value_source(argument.get_id().as_str());
+        source == Some(clap::parser::ValueSource::CommandLine)
+    };
+    let from_file = read(&text, command, is_given)
+        .map_err(|(line, reason)| Failure::usage(format!("{name}, line {line}: {reason}")))?;
+    let mut all = arguments;
+    all.splice(at..at, from_file);
+    Ok(all)
+}
+
+/// The command that the arguments name, and the place of what follows it.
+fn leaf<'a>(program: &'a Command, arguments: &[OsString]) -> (&'a Command, usize) {
+    let (mut command, mut at) = (program, 1);
+    for (index, argument) in arguments.iter().enumerate().skip(1) {
+        let Some(word) = argument.to_str() else { break };
+        match command.find_subcommand(word) {
+            Some(found) => (command, at) = (found, index + 1),
+            // Before a command there are only options without a value.
+            None if word.starts_with('-') && word != "--" => {}
+            None => break,
+        }
+    }
+    (command, at)
+}
+
+/// The options of a file as arguments. What is wrong comes with its line.
+fn read(
+    text: &str,
+    command: &Command,
+    is_given: impl Fn(&Arg) -> bool,
+) -> Result<Vec<OsString>, (usize, String)> {
+    let line = |at: usize| {
+        text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1
+    };
+    let table = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        (line(at), error.message().lines().collect::<Vec<_>>().join(" "))
+    })?;
+    let mut arguments = Vec::new();
+    for (key, value) in table.get_ref() {
+        let at = line(key.span().start);
+        let key = key.get_ref().replace('_', "-");
+        let known = command.get_arguments().find(|argument| is_named(argument, &key));
+        let Some(argument) = known else {
+            let command = command.get_name();
+            return Err((at, format!("'{command}' has no option '{key}'; see --help=all")));
+        };
+        let flag = !argument.get_action().takes_values();
+        let value = value.get_ref();
+        if flag && !matches!(value, DeValue::Boolean(_)) {
+            return Err((at, format!("'{key}' is true or false")));
+        }
+        let Some(word) = word(value) else {
+            return Err((at, format!("'{key}' has neither a text, a number, true nor false")));
+        };
+        if argument.is_positional() {
+            if !is_given(argument) {
+                arguments.push(word.into_owned().into());
+            }
+        } else if !flag {
+            arguments.push(format!("--{key}={word}").into());
+        } else if word == "on" {
+            arguments.push(format!("--{key}").into());
+        }
+    }
+    Ok(arguments)
+}
+
+fn is_named(argument: &Arg, key: &str) -> bool {
+    let settable = matches!(argument.get_action(), ArgAction::Set | ArgAction::SetTrue);
+    let names_file = argument.get_id() == OPTION;
+    let name = argument.get_long().unwrap_or(argument.get_id().as_str());
+    settable && !names_file && name == key
+}
+
+/// A value as it would stand on the command line.
+fn word<'a>(value: &'a DeValue<'_>) -> Option<Cow<'a, str>> {
+    Some(match value {
+        DeValue::String(text) => Cow::Borrowed(text.as_ref()),
+        DeValue::Integer(number) => Cow::Borrowed(number.as_str()),
+        DeValue::Float(number) => Cow::Borrowed(number.as_str()),
+        DeValue::Boolean(true) => Cow::Borrowed("on"),
+        DeValue::Boolean(false) => Cow::Borrowed("off"),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serve() -> Command {
+        let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+        let option = |name: &'static str| Arg::new(name).long(name);
+        let serve = Command::new("serve").args([
+            Arg::new("directory"),
+            option("listen"),
+            option("rto-min"),
+            option("abc"),
+            flag("json"),
+        ]);
+        let perf = Command::new("perf").subcommand(Command::new("server").arg(option("listen")));
+        Command::new("a").arg(flag("verbose")).subcommands([offer(serve), perf])
+    }
+
+    fn read_serve(text: &str, given: bool) -> Result<Vec<OsString>, (usize, String)> {
+        let program = serve();
+        let command = program.find_subcommand("serve").unwrap();
+        read(text, command, |_| given)
+    }
+
+    #[test]
+    fn each_line_is_an_option() {
+        let text = "# a server\nlisten = '[::1]:80'\nrto_min = '200ms'\nabc = 7\njson = true\n";
+        let arguments = read_serve(text, false).unwrap();
+        assert_eq!(arguments, ["--listen=[::1]:80", "--rto-min=200ms", "--abc=7", "--json"]);
+        assert_eq!(read_serve("json = false\nabc = false", false).unwrap(), ["--abc=off"]);
+        assert_eq!(read_serve("directory = '/srv'", false).unwrap(), ["/srv"]);
+        assert_eq!(read_serve("directory = '/srv'", true).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        for (text, line, part) in [
+            ("listen = 'a'\nlisten_on = 'b'", 2, "no option 'listen-on'"),
+            ("\n\nlisten = ", 3, ""),
+            ("listen = ['a']", 1, "neither a text"),
+            ("[listen]\na = 1", 1, "neither a text"),
+            ("json = 'yes'", 1, "true or false"),
+            ("config = 'other'", 1, "no option 'config'"),
+        ] {
+            let (at, reason) = read_serve(text, false).unwrap_err();
+            assert_eq!(at, line, "{text}: {reason}");
+            assert!(reason.contains(part), "{text}: {reason}");
+        }
+    }
+
+    #[test]
+    fn options_of_the_file_stand_before_those_of_the_command_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("serve.toml");
+        std::fs::write(&file, "listen = 'x:1'\ndirectory = '/srv'\n").unwrap();
+        let given = |words: &[&str]| -> Vec<OsString> {
+            let mut words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            words.push(format!("--config={}", file.display()).into());
+            words
+        };
+        let config = format!("--config={}", file.display());
+        let all = expand(&serve(), given(&["a", "--verbose", "serve", "--json"])).unwrap();
+        assert_eq!(all, ["a", "--verbose", "serve", "--listen=x:1", "/srv", "--json", &config]);
+        let all = expand(&serve(), given(&["a", "serve", "here"])).unwrap();
+        assert_eq!(all, ["a", "serve", "--listen=x:1", "here", &config]);
+        let without = vec!["a".into(), "perf".into(), "server".into()];
+        assert_eq!(expand(&serve(), without.clone()).unwrap(), without);
+    }
+}
