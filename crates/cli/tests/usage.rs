@@ -106,8 +106,7 @@ fn logs_may_be_json() {
 fn a_server_takes_options_from_a_file() {
     let site = Site::new(&[3]);
     let file = site.path().join("server.toml");
-    let text =
-        "directory = '.'\nlisten = '127.0.0.1:8080'\nudp_port = 0\njson = true\nrto_min = '100ms'\n";
+    let text = "directory = '.'\nlisten = '127.0.0.1:8080'\nudp_port = 0\njson = true\nrto_min = '100ms'\n";
     std::fs::write(&file, text).unwrap();
     let server = Server::start_command(&["serve", "--config", "server.toml"], &[], &site.path());
     assert_eq!(server.listening["directory"], ".");

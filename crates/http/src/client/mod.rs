@@ -51,8 +51,20 @@ pub enum Output {
         /// Go on with what was kept, if the server still has the same.
         resume: bool,
     },
+    /// A device or a pipe, which is written to and not replaced; nothing can be gone on with.
+    Device(PathBuf),
     /// Standard output.
     Stdout,
+}
+
+impl Output {
+    /// A file of this name, or what else it is the name of.
+    pub fn named(path: PathBuf, resume: bool) -> Self {
+        match std::fs::metadata(&path) {
+            Ok(found) if !found.is_file() => Self::Device(path),
+            _ => Self::File { path, resume },
+        }
+    }
 }
 
 /// A file that was fetched.
@@ -283,7 +295,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         };
         let part = match &transaction.output {
             Output::File { path, resume: true } => sink::look_for_part(path).await,
-            Output::File { .. } | Output::Stdout => None,
+            Output::File { .. } | Output::Device(_) | Output::Stdout => None,
         };
         let mut request = Request::get(transaction.target.as_str())
             .header(HOST, transaction.host.as_str())
@@ -355,6 +367,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         self.observer.started(index, stream, expected);
         let mut sink = match (&transaction.output, kept) {
             (Output::Stdout, _) => Sink::stdout(),
+            (Output::Device(path), _) => Sink::device(path).await?,
             (Output::File { path, .. }, Some(part)) => Sink::resume(path, part).await?,
             (Output::File { path, .. }, None) => {
                 if let Some(old) = &part {

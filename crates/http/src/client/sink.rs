@@ -66,7 +66,7 @@ fn directory_of(path: &Path) -> &Path {
 /// nothing behind, or what can be gone on with later.
 pub(super) struct Sink {
     path: PathBuf,
-    /// `None` of standard output, and when it has got its name.
+    /// `None` of devices and standard output, and when it has got its name.
     temporary: Option<TempPath>,
     /// What the unfinished file is called, if the server told how to know it again.
     part: Option<PathBuf>,
@@ -145,6 +145,14 @@ impl Sink {
             .map_err(|error| FetchError::file(&part.path, error))?;
         let part_path = Some(part.path.clone());
         Ok(Self::new(path, Goal::File(file), Some(temporary), part_path, part.bytes))
+    }
+
+    /// Writes to what is there.
+    pub(super) async fn device(path: &Path) -> Result<Self, FetchError> {
+        let name = path.to_owned();
+        let opened = run(move || File::options().write(true).open(name)).await;
+        let file = opened.map_err(|error| FetchError::file(path, error))?;
+        Ok(Self::new(path, Goal::File(file), None, None, 0))
     }
 
     /// Writes to standard output.
@@ -245,6 +253,7 @@ fn without_path(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Output;
 
     fn names(directory: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(directory).unwrap();
@@ -267,6 +276,28 @@ mod tests {
         sink.finish().await.unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), expected);
         assert_eq!(names(directory.path()), ["file"]);
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn devices_are_written_to_and_not_replaced() {
+        use std::os::unix::fs::FileTypeExt as _;
+        let null = Path::new("/dev/null");
+        assert_eq!(Output::named(null.into(), true), Output::Device(null.into()));
+        let mut sink = Sink::device(null).await.unwrap();
+        sink.write(vec![1; BATCH].into()).await.unwrap();
+        sink.keep().await;
+        sink.finish().await.unwrap();
+        assert!(std::fs::metadata(null).unwrap().file_type().is_char_device());
+        let mut sink = Sink::device(Path::new("/dev/full")).await.unwrap();
+        sink.write(vec![1; 10].into()).await.unwrap();
+        assert!(sink.finish().await.is_err());
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        let wanted = || Output::File { path: file.clone(), resume: false };
+        assert_eq!(Output::named(file.clone(), false), wanted(), "a new one");
+        std::fs::write(&file, "old").unwrap();
+        assert_eq!(Output::named(file.clone(), false), wanted());
     }
 
     #[tokio::test]

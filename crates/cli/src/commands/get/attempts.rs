@@ -58,8 +58,8 @@ impl Item {
                 self.report.error = None;
             }
             Err(error) => {
-                // What was written to standard output cannot be taken back.
-                let once = matches!(self.transaction.output, Output::Stdout);
+                // What was written to standard output or a device cannot be taken back.
+                let once = !matches!(self.transaction.output, Output::File { .. });
                 self.waits = !once && may_come(&error);
                 self.report.error = Some(error.to_string());
             }
@@ -209,6 +209,7 @@ mod tests {
         for (output, error, waits) in [
             (file(), broken(), true),
             (Output::Stdout, broken(), false),
+            (Output::Device("/dev/null".into()), broken(), false),
             (file(), status(503), true),
             (file(), status(404), false),
             (

@@ -132,14 +132,14 @@ impl Get {
                 let name = path.display();
                 Err(Failure::usage(format!("-o {name} is no file name; --out takes a directory")))
             }
-            Some(path) => Ok(Output::File { path: path.clone(), resume }),
+            Some(path) => Ok(Output::named(path.clone(), resume)),
             None => {
                 let name = url.file_name().ok_or_else(|| {
                     Failure::usage(format!(
                         "{url} does not end with a usable file name: give one with -o"
                     ))
                 })?;
-                Ok(Output::File { path: self.out.join(name), resume })
+                Ok(Output::named(self.out.join(name), resume))
             }
         }
     }
@@ -264,7 +264,7 @@ impl Group {
 fn path_of(transaction: &Transaction) -> Option<&Path> {
     match &transaction.output {
         Output::File { path, .. } => Some(path),
-        Output::Stdout => None,
+        Output::Device(_) | Output::Stdout => None,
     }
 }
 
