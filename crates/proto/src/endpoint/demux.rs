@@ -87,6 +87,8 @@ type Table<K> = std::collections::HashMap<K, AssociationId, Keyed>;
 pub(super) struct Demux {
     by_key: Table<Key>,
     by_tag: Table<Tag>,
+    /// Associations whose tag leads to another one that has the same.
+    twins: Vec<(Tag, AssociationId)>,
     /// By remote address, verified or not, and ports: for what the network says of an address.
     by_remote: BTreeSet<(IpAddr, u16, u16, AssociationId)>,
     /// The key that was looked up last: packets come in trains.
@@ -100,6 +102,7 @@ impl Demux {
         Self {
             by_key: Table::with_hasher(Keyed(key)),
             by_tag: Table::with_hasher(Keyed(key)),
+            twins: Vec::new(),
             by_remote: BTreeSet::new(),
             last: None,
         }
@@ -139,19 +142,25 @@ impl Demux {
 
     /// Enters the tag of an association. One that is up has it before one that is being set up: a
     /// cookie of a collision may have made it, with the tag of an association that has no more to do
-    /// with its peer. Two others in 2^32 have the same; the later one is then found by its verified
-    /// addresses only.
+    /// with its peer. Two others in 2^32 have the same; the one that has to stand back is found by its
+    /// verified addresses only, until the other one ends.
     pub(super) fn insert_tag(&mut self, tag: Tag, id: AssociationId, is_up: bool) {
-        if is_up {
-            self.by_tag.insert(tag, id);
-        } else {
-            self.by_tag.entry(tag).or_insert(id);
+        let first = *self.by_tag.entry(tag).or_insert(id);
+        if first == id {
+            return;
         }
+        let back = if is_up { self.by_tag.insert(tag, id).unwrap_or(first) } else { id };
+        self.twins.push((tag, back));
     }
 
     pub(super) fn remove_tag(&mut self, tag: &Tag, id: AssociationId) {
         if self.by_tag.get(tag) == Some(&id) {
-            self.by_tag.remove(tag);
+            match self.twins.iter().position(|(other, _)| other == tag) {
+                Some(heir) => self.by_tag.insert(*tag, self.twins.swap_remove(heir).1),
+                None => self.by_tag.remove(tag),
+            };
+        } else {
+            self.twins.retain(|twin| *twin != (*tag, id));
         }
         self.last = None;
     }
@@ -199,5 +208,28 @@ impl Demux {
             .take_while(move |entry| (entry.0, entry.1, entry.2) == ends)
             .map(|(.., id)| *id)
             .take(64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_stood_back_has_the_tag_when_the_other_one_ends() {
+        let mut demux = Demux::new((1, 2));
+        let tag = Tag { tag: 7, remote_port: 1, local_port: 2 };
+        let [first, second, third] = [0, 1, 2].map(|slot| AssociationId { slot, generation: 0 });
+        demux.insert_tag(tag, first, true);
+        demux.insert_tag(tag, first, true);
+        demux.insert_tag(tag, second, true);
+        demux.insert_tag(tag, third, false);
+        assert_eq!(demux.find_tag(&tag), Some(second), "the later one of two that are up");
+        demux.remove_tag(&tag, second);
+        assert_eq!(demux.find_tag(&tag), Some(first));
+        demux.remove_tag(&tag, third);
+        demux.remove_tag(&tag, first);
+        assert_eq!(demux.find_tag(&tag), None);
+        assert!(demux.twins.is_empty());
     }
 }
