@@ -116,6 +116,7 @@ impl Association {
                 peer_tag: tags.1,
                 tie_tags: (rng.tag(), rng.tag()),
                 cookie_made: Instant::ZERO,
+                refused_tag: 0,
                 incoming: false,
                 restarts: 0,
             },

@@ -147,6 +147,9 @@ struct Identity {
     /// When the cookie was made that the association was set up with, if the peer echoed one in a
     /// collision, or when a candidate last refused: older cookies restart nothing.
     cookie_made: Instant,
+    /// Tag of the last INIT that was answered with an ABORT while this side's handshake was under way,
+    /// for the addresses that it would have brought; 0 if there was none.
+    refused_tag: u32,
     /// The peer took the first step.
     incoming: bool,
     /// How often the peer has restarted.

@@ -31,6 +31,11 @@ impl Association {
         let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.identity.tie_tags;
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.paths.active());
         match (local_matches, peer_matches) {
+            // An ABORT has told it since that it does not get the association.
+            (_, false) if cookie.peer_tag == self.identity.refused_tag => {
+                mark!(CookieIgnored);
+                false
+            }
             // Action B: both sides started at about the same time.
             (true, false) if self.is_under_way() => {
                 mark!(CookieCollision);
@@ -225,7 +230,12 @@ impl Association {
             // req: rfc9260 5.2.2 "MUST check to see if the unexpected"
             // req: rfc9260 5.2.1 "then the entire INIT chunk MUST be discarded"
             // req: rfc9260 5.2.1 "An ABORT chunk SHOULD be sent in"
-            _ if !added.is_empty() => InitAnswer::NewAddresses(added),
+            _ if !added.is_empty() => {
+                if self.is_under_way() {
+                    self.identity.refused_tag = peer.tag;
+                }
+                InitAnswer::NewAddresses(added)
+            }
             // req: rfc9260 5.2.1 "MUST populate its Tie-Tags within both the"
             // req: rfc9260 5.2.1 "COOKIE-ECHOED state, an endpoint MUST respond"
             State::CookieEchoed { .. } => InitAnswer::Collision {

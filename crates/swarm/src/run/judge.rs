@@ -75,6 +75,13 @@ impl Run {
             || self.users[1 - node].ends.is_empty()
     }
 
+    /// Whether a node's user ended a handshake that the node had begun. Its COOKIE ECHO may come late,
+    /// to an association that both have set up meanwhile by the handshake of the other one.
+    pub(super) fn gave_up_early(&self, node: usize) -> bool {
+        let early = |end: &End| !end.up && matches!(end.closed, Some((CloseReason::LocalAbort, _)));
+        self.users[node].ends.iter().any(early)
+    }
+
     /// Whether the other node ended gracefully. What comes late is out of the blue there, and its
     /// ABORT may overtake the SHUTDOWN COMPLETE.
     fn peer_is_done(&self, node: usize) -> bool {
