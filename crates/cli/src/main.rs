@@ -128,9 +128,11 @@ fn name_of(matches: &ArgMatches) -> String {
 fn run(program: Program) -> Result<(), Failure> {
     start_log(program.verbose, program.log_format)?;
     #[cfg(target_os = "linux")]
-    if let Command::Emulate(command) = &program.command
-        && let Some(code) = command.isolate()?
-    {
+    if let Some(code) = match &program.command {
+        Command::Emulate(command) => command.isolate()?,
+        Command::Lab(command) => command.isolate()?,
+        _ => None,
+    } {
         // What ran within has told how it ended.
         return if code == 0 { Ok(()) } else { Err(Failure::Exit(code)) };
     }

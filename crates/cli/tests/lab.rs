@@ -1,5 +1,7 @@
 //! `anabranch lab` as users call it.
 
+mod common;
+
 use std::fs;
 use std::process::{Command, Output};
 
@@ -247,4 +249,94 @@ fn the_region_of_gain_is_searched() {
     assert!(report["region"].is_null() && report["gains"].as_array().unwrap().len() == 17);
     let wrong = lab(dir.path(), &["gain", "--rate", "45ms", "--delay", "5ms", "--buffer", "33kB"]);
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+}
+
+const REAL: &str = r#"
+title = "Real sockets"
+[run]
+on = "emulator"
+seeds = 1
+[network]
+shape = "dumbbells"
+core_rate = "20 Mb/s"
+core_delay = "3 ms"
+edge_rate = "100 Mb/s"
+edge_delay = "1 ms"
+queue = "100 packets"
+[path.only]
+[association]
+profile = "rfc9260"
+[traffic.file]
+size = "60 kB"
+message = "1452 B"
+over = "tcp"
+[sysctl]
+tcp_sack = 0
+[measure]
+fates = true
+time_limit = "60 s"
+[axis.over]
+set = "traffic.file.over"
+values = ["tcp", "sctp"]
+[axis.lost]
+set = "path.only.lose_data"
+values = [0, 12]
+"#;
+
+/// Real sockets of both kinds meet what the file says, in any number of links; without namespaces there is a
+/// sentence of what is missing.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_scenario_runs_with_real_sockets() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("real.toml"), REAL).unwrap();
+    let run = lab(dir.path(), &["run", "real.toml", "--json", "-", "--jobs", "2", "--seeds", "2"]);
+    let said = text(&run.stderr);
+    if ["does not allow", "cannot be made"].iter().any(|what| said.contains(what)) {
+        return common::skip("TUN devices, or user namespaces and not root");
+    }
+    assert!(run.status.success(), "{said}");
+    let document: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    for (index, (over, lost)) in
+        [("tcp", 0.0), ("tcp", 1.0), ("sctp", 0.0), ("sctp", 1.0)].into_iter().enumerate()
+    {
+        let point = &document["points"][index];
+        assert_eq!(point["params"]["over"], over, "{point}");
+        let of = |name: &str| point["metrics"][name]["mean"].as_f64();
+        assert_eq!((of("complete"), of("lost_path1")), (Some(1.0), Some(lost)), "{over}: {point}");
+        // The packet at each place fares as in the first run: one comparison is all that two runs have.
+        assert_eq!(of("fates_different"), Some(0.0), "{over}: {point}");
+        assert_eq!(of("fates_compared").is_some_and(|n| n > 40.0), lost > 0.0, "{over}: {point}");
+        let repaired = of("fast_retransmits").unwrap() + of("timeout_retransmits").unwrap();
+        assert!(lost == 0.0 || over == "tcp" || repaired >= 1.0, "{point}");
+        assert!(
+            of("transfer_time_s").unwrap() > 0.02 && of("packets_path1").unwrap() > 40.0,
+            "{point}"
+        );
+        assert_eq!(of("recoveries").is_some(), over == "tcp", "{point}");
+    }
+}
+
+/// What the emulator cannot do is said with its reason, before or when it is begun.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_real_sockets_cannot_do_is_one_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |file: &str, reason: &str| {
+        fs::write(dir.path().join("real.toml"), file).unwrap();
+        let run = lab(dir.path(), &["run", "real.toml", "--quiet"]);
+        let said = text(&run.stderr);
+        if said.contains("does not allow") || said.contains("/dev/net/tun") {
+            return common::skip("TUN devices, or user namespaces and not root");
+        }
+        assert!(!run.status.success() && said.contains(reason), "{reason}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    };
+    let cross = "[cross.more]\npath = \"only\"\nkind = \"tcp\"\n";
+    refused(&format!("{REAL}{cross}"), "cross.more is simulated traffic");
+    refused(&REAL.replace("tcp_sack = 0", "tcp_sacks = 0"), "net.ipv4.tcp_sacks");
+    refused(&REAL.replace("tcp_sack = 0", "tcp_sack = 500"), "net.ipv4.tcp_sack");
+    let initial = format!("{REAL}[tcp]\nrto_initial = \"2 s\"\n");
+    refused(&initial, "tcp.rto_initial cannot be changed in a kernel");
+    refused(&REAL.replace("\"emulator\"", "\"simulator\""), "sysctl.tcp_sack is of a kernel");
 }

@@ -15,6 +15,7 @@ pub mod export;
 pub mod formula;
 pub mod gain;
 pub mod metrics;
+pub mod observed;
 pub mod reference;
 pub mod report;
 pub mod runner;

@@ -237,6 +237,11 @@ impl<'a> Fields<'a> {
         self.entries.iter().find(|(name, _)| name == key).map(|(_, node)| node)
     }
 
+    /// All keys with their nodes, in the order of the file: for tables whose keys are not known here.
+    pub fn entries(&self) -> &'a [(String, Node)] {
+        self.entries
+    }
+
     /// The tables below a key, with their names, in the order of the file.
     ///
     /// # Errors

@@ -1,6 +1,9 @@
 //! TCP connections between hosts: greedy, responsive cross-traffic, something to be compared with,
 //! and what the requests of [`WebTraffic`](crate::WebTraffic) travel on.
 
+use std::net::IpAddr;
+use std::time::Duration;
+
 use anabranch_proto::Instant;
 use anabranch_tcp::{Config, Connection, Stats};
 use bytes::Bytes;
@@ -35,12 +38,22 @@ pub struct TcpFlow {
     pub start: Instant,
     /// Options of both ends.
     pub config: Config,
+    /// Addresses of both hosts, instead of the first ones that reach each other.
+    pub pair: Option<(IpAddr, IpAddr)>,
 }
 
 impl TcpFlow {
     /// A connection that never ends, with the options of the RFCs.
     pub fn greedy(from: NodeId, to: NodeId) -> Self {
-        Self { from, to, bytes: None, answer: 0, start: Instant::ZERO, config: Config::default() }
+        Self {
+            from,
+            to,
+            bytes: None,
+            answer: 0,
+            start: Instant::ZERO,
+            config: Config::default(),
+            pair: None,
+        }
     }
 }
 
@@ -52,8 +65,20 @@ pub struct TcpFlowResult {
     pub started_at: Instant,
     /// Bytes that the receiver, or with an answer both ends, have read, in order.
     pub delivered: u64,
-    /// When the last of them came, once all have.
+    /// When the first of them came.
+    pub first_data_at: Option<Instant>,
+    /// When the last of those that have come came.
+    pub last_data_at: Option<Instant>,
+    /// Whether all that were to be sent have come.
+    pub all_delivered: bool,
+    /// The longest time without any, from the establishment on.
+    pub longest_gap: Duration,
+    /// When it began.
+    pub longest_gap_at: Instant,
+    /// When the receiver knew that all had come.
     pub completed_at: Option<Instant>,
+    /// Whether there is nothing more to wait for: all has come, or an end has given up.
+    pub is_over: bool,
     /// What the sender did.
     pub stats: Stats,
 }
@@ -75,7 +100,14 @@ pub(crate) struct Flow {
     /// Whether the receiver answers, and how many bytes it has not written yet.
     answers: bool,
     answer: u64,
+    /// Bytes to deliver in all; `None` is without end.
+    wanted: Option<u64>,
     delivered: u64,
+    connected_at: Option<Instant>,
+    first_data_at: Option<Instant>,
+    last_data_at: Option<Instant>,
+    /// The longest time without data, and when it began.
+    longest_gap: (Duration, Instant),
     completed_at: Option<Instant>,
     /// Whether the network waits for it.
     awaited: bool,
@@ -103,7 +135,11 @@ fn write(end: &mut Connection, rest: &mut Option<u64>) {
 impl Flow {
     /// The user at both ends: writes what there is room for, reads what there is.
     fn use_ends(&mut self, now: Instant) {
+        let before = self.delivered;
         let [sender, receiver] = &mut self.ends;
+        if self.connected_at.is_none() && sender.is_open() {
+            self.connected_at = Some(now);
+        }
         write(sender, &mut self.rest);
         while let Some(data) = receiver.read() {
             self.delivered += data.len() as u64;
@@ -123,13 +159,34 @@ impl Flow {
         if done && self.completed_at.is_none() {
             self.completed_at = Some(now);
         }
+        if self.delivered > before {
+            self.arrived(now);
+        }
+    }
+
+    /// Data has come.
+    fn arrived(&mut self, now: Instant) {
+        self.first_data_at.get_or_insert(now);
+        if let Some(since) = self.last_data_at.or(self.connected_at) {
+            let gap = now.saturating_since(since);
+            if gap > self.longest_gap.0 {
+                self.longest_gap = (gap, since);
+            }
+        }
+        self.last_data_at = Some(now);
     }
 
     fn result(&self) -> TcpFlowResult {
         TcpFlowResult {
             started_at: self.started_at,
             delivered: self.delivered,
+            first_data_at: self.first_data_at,
+            last_data_at: self.last_data_at,
+            all_delivered: self.wanted == Some(self.delivered),
+            longest_gap: self.longest_gap.0,
+            longest_gap_at: self.longest_gap.1,
             completed_at: self.completed_at,
+            is_over: self.is_over(),
             stats: self.ends[0].stats(),
         }
     }
@@ -161,7 +218,10 @@ impl Network {
                 reason: "must be at least 1".into(),
             });
         }
-        let addresses = self.pair_both_ways(flow.from, flow.to)?;
+        let addresses = match flow.pair {
+            None => self.pair_both_ways(flow.from, flow.to)?,
+            Some((local, remote)) => [self.own(flow.from, local)?, self.own(flow.to, remote)?],
+        };
         let awaited = flow.bytes.is_some();
         let mut draws = self.draws(purpose::FLOW, self.flows.len());
         let isns = [(); 2].map(|()| (draws.next_u64() >> 32) as u32);
@@ -169,6 +229,15 @@ impl Network {
         self.flows[number].awaited = awaited;
         self.busy += usize::from(awaited);
         Ok(TcpFlowId(number as u32))
+    }
+
+    /// An address that a host has.
+    fn own(&self, host: NodeId, address: IpAddr) -> Result<AddressId, SimError> {
+        let id = self.address_id(address)?;
+        match self.addresses[id as usize].node == host.index() {
+            true => Ok(id),
+            false => Err(SimError::NotAHost(self.name(host).to_owned())),
+        }
     }
 
     /// The first pair of addresses by which two hosts reach each other.
@@ -218,7 +287,12 @@ impl Network {
             rest: flow.bytes,
             answers: flow.answer > 0,
             answer: flow.answer,
+            wanted: flow.bytes.map(|bytes| bytes.saturating_add(flow.answer)),
             delivered: 0,
+            connected_at: None,
+            first_data_at: None,
+            last_data_at: None,
+            longest_gap: (Duration::ZERO, flow.start),
             completed_at: None,
             awaited: false,
             web,
@@ -237,8 +311,9 @@ impl Network {
     }
 
     /// What is known so far of all TCP connections but those of web traffic.
-    pub fn tcp_flows(&self) -> impl Iterator<Item = TcpFlowResult> + '_ {
-        self.flows.iter().filter(|flow| flow.web.is_none()).map(Flow::result)
+    pub fn tcp_flows(&self) -> impl Iterator<Item = (TcpFlowId, TcpFlowResult)> + '_ {
+        let numbered = (0..).map(TcpFlowId).zip(&self.flows);
+        numbered.filter(|(_, flow)| flow.web.is_none()).map(|(id, flow)| (id, flow.result()))
     }
 
     /// The time of a connection has come.

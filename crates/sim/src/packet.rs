@@ -69,8 +69,11 @@ impl Carried for Packet {
     fn facts(&self) -> Option<Facts> {
         Some(match self.kind {
             Kind::Sctp => Facts::of_sctp(&self.bytes),
-            // Of a segment all is payload that is not in its headers.
-            Kind::Tcp(..) => Facts::of_protocol(6, self.size.saturating_sub(40)),
+            // Of a segment all is payload that is not in its headers, whose length is in words.
+            Kind::Tcp(..) => {
+                let words = self.bytes.get(12).map_or(5, |byte| u32::from(byte >> 4));
+                Facts::of_protocol(6, self.size.saturating_sub(20 + 4 * words))
+            }
             Kind::Icmp(..) => Facts::of_protocol(1, self.size),
             Kind::Cross(_) => Facts::of_protocol(17, self.size),
         })

@@ -155,6 +155,7 @@ impl Network {
         let web = &mut self.web[number];
         web.result.requests += 1;
         let flow = TcpFlow {
+            pair: None,
             from: web.spec.client,
             to: web.spec.server,
             bytes: Some(web.spec.request.draw(&mut web.rng)),

@@ -111,7 +111,10 @@ impl Receiver {
         if start > self.next {
             self.ack_now = true;
             if !payload.is_empty() {
-                self.note(start..start + payload.len() as u64);
+                // The end of the stream has a place of its own: without it the sender would not take its
+                // last segment for one that has arrived.
+                let last = start + payload.len() as u64;
+                self.note(start..last + u64::from(self.fin == Some(last)));
                 self.store(start, payload);
             }
             return;
@@ -238,6 +241,19 @@ mod tests {
         receiver.receive(now, 250, segment(), false);
         assert!(receiver.ack_is_due(now), "a gap is filled");
         assert_eq!((receiver.next(), receiver.blocks().count()), (650, 1));
+    }
+
+    /// The sender's last segment ends where the stream has ended: a block without that place is not about it, and
+    /// of ten segments the seventh would have to wait for the timer.
+    #[test]
+    fn a_block_has_the_end_of_the_stream_in_it() {
+        let mut receiver = receiver();
+        let now = Instant::ZERO;
+        receiver.receive(now, 150, vec![1; 100].into(), false);
+        receiver.receive(now, 250, vec![1; 100].into(), true);
+        assert_eq!(receiver.blocks().next(), Some(&(150..351)));
+        receiver.receive(now, 50, vec![1; 100].into(), false);
+        assert_eq!((receiver.next(), receiver.blocks().count()), (351, 0));
     }
 
     #[test]

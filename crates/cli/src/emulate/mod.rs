@@ -1,6 +1,7 @@
 //! `emulate`: lines between TUN devices in network namespaces.
 
 mod device;
+pub(crate) mod experiment;
 mod line;
 pub(crate) mod network;
 mod report;

@@ -222,6 +222,10 @@ impl Runner<'_> {
             let index = shared.next.fetch_add(1, Ordering::Relaxed);
             let Some(task) = shared.tasks.get(index).copied() else { return };
             if let Err(failure) = self.one(shared, task) {
+                if self.stop.load(Ordering::Relaxed) {
+                    // It was given up.
+                    return;
+                }
                 shared.failed.store(true, Ordering::Relaxed);
                 let mut state = shared.lock();
                 state.failure.get_or_insert(failure);

@@ -18,7 +18,7 @@ pub use library::Library;
 pub use null::Null;
 
 use crate::metrics::{self, Names};
-use crate::setup::Setup;
+use crate::setup::{Platform, Setup};
 use crate::tree::{Checked, Fields, Node, Problem, problem};
 use crate::units::Kind;
 
@@ -99,6 +99,9 @@ pub struct Scenario {
     pub points: Vec<Point>,
 }
 
+/// The field that says where a scenario is carried out.
+pub const ON: &str = "run.on";
+
 /// One combination of the axes' values.
 #[derive(Clone, Debug)]
 pub struct Point {
@@ -171,8 +174,9 @@ impl Scenario {
         let claims = claim::read(&root, &all_axes, &names)?;
         let null = null::read(&root, &all_axes, &claims)?;
         let within = root.quantity("reference_within", Kind::Share, 0.001, 1.0)?;
-        // Claims are about the scenario as it is in the file.
-        let claims = if overrides.is_empty() { claims } else { Vec::new() };
+        // Claims are about the scenario as it is in the file, wherever it is carried out.
+        let as_in_file = overrides.iter().all(|change| change.key == ON);
+        let claims = if as_in_file { claims } else { Vec::new() };
         let reference = match root.text("reference")? {
             None => None,
             Some(name) => {
@@ -240,6 +244,7 @@ fn replications(root: &Fields<'_>) -> Checked<Replications> {
     if budget < seeds {
         return problem(run.line_of("budget"), "run.budget is smaller than run.seeds");
     }
+    run.choice("on", &Platform::NAMES)?;
     let precision = run.quantity("precision", Kind::Share, 0.0001, 1.0)?;
     let line = run.line_of("confidence");
     let confidence = run.quantity("confidence", Kind::Share, 0.5, 0.999)?.unwrap_or(0.9);

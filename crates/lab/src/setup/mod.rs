@@ -9,6 +9,7 @@ mod cross;
 mod events;
 mod network;
 mod queue;
+mod stack;
 mod traffic;
 mod wire;
 
@@ -20,6 +21,7 @@ pub use cross::{Cross, CrossKind, Edges, Mix};
 pub use events::{Change, Event, RouteCache, When};
 pub use network::{Channel, Link, Network, Path};
 pub use queue::Queue;
+pub use stack::{Over, Platform, Tcp};
 pub use traffic::{Flow, Transfer};
 pub use wire::Faults;
 
@@ -31,16 +33,26 @@ const MAX_TIME_LIMIT: f64 = 3.2e17;
 /// Longest time of an event or a pause, in nanoseconds: a year.
 const MAX_TIME: f64 = 3.2e16;
 
+/// How long a run may take if the file does not say, in simulated and in real time.
+const SIMULATED_LIMIT: Duration = Duration::from_secs(24 * 3600);
+const REAL_LIMIT: Duration = Duration::from_secs(600);
+
 /// One experiment.
 #[derive(Clone, Debug)]
 pub struct Setup {
+    /// Where it is carried out.
+    pub on: Platform,
     /// Nodes, links and paths.
     pub network: Network,
     /// Options of the host that sends.
     pub sender: AssociationConfig,
     /// Options of the host that receives.
     pub receiver: AssociationConfig,
-    /// What the sender sends, one association for each.
+    /// Options of transfers over TCP.
+    pub tcp: Tcp,
+    /// Settings of the hosts' kernels below `net.ipv4`, by their names.
+    pub sysctl: Vec<(String, String)>,
+    /// What the sender sends, one association or connection for each.
     pub transfers: Vec<Transfer>,
     /// What else is on the network.
     pub cross: Vec<Cross>,
@@ -52,6 +64,8 @@ pub struct Setup {
     pub time_limit: Duration,
     /// Where a warm-up ends, of which queues, timeouts and throughput say nothing.
     pub measure_from: Duration,
+    /// Whether the fates of packets are compared from run to run, which only the emulator does.
+    pub fates: bool,
     /// Whether gauges such as the RTO are read during the run, which takes time.
     pub gauges: bool,
 }
@@ -63,38 +77,56 @@ impl Setup {
     /// The first thing that is wrong.
     pub(crate) fn read(root: &Fields<'_>) -> Checked<Self> {
         let network = network::read(root)?;
-        let sender = association::read(root, "association", None)?;
-        let receiver = association::read(root, "receiver", Some(&sender))?;
+        let on = match root.table("run")? {
+            Some(run) => run.choice("on", &Platform::NAMES)?.unwrap_or_default(),
+            None => Platform::default(),
+        };
+        let (tcp, sysctl) = (stack::tcp(root)?, stack::sysctl(root, on)?);
         let transfers = traffic::read_transfers(root)?;
+        let only_tcp = !transfers.is_empty() && transfers.iter().all(|t| t.over == Over::Tcp);
+        let base = AssociationConfig::default();
+        let base = Some(&base).filter(|_| only_tcp && root.node("association").is_none());
+        let sender = association::read(root, "association", base)?;
+        let receiver = association::read(root, "receiver", Some(&sender))?;
         let cross = cross::read(root, &network)?;
         let events = events::read(root, &network)?;
         let route_cache = events::read_route_cache(root)?;
-        let (time_limit, from, gauges) = match root.table("measure")? {
-            None => (None, None, None),
+        let (time_limit, from, gauges, fates) = match root.table("measure")? {
+            None => (None, None, None, None),
             Some(measure) => {
                 let time = measure.quantity("time_limit", Kind::Time, 1e6, MAX_TIME_LIMIT)?;
                 let from = measure.quantity("from", Kind::Time, 0.0, MAX_TIME_LIMIT)?;
                 let gauges = measure.flag("gauges")?;
+                let fates = measure.flag("fates")?;
                 measure.finish()?;
-                (time, from, gauges)
+                (time, from, gauges, fates)
             }
         };
-        let time_limit = duration(time_limit.unwrap_or(24.0 * 3600e9));
+        let usual = match on {
+            Platform::Simulator => SIMULATED_LIMIT,
+            Platform::Emulator => REAL_LIMIT,
+        };
+        let time_limit = time_limit.map_or(usual, duration);
         let measure_from = duration(from.unwrap_or(0.0));
         let gauges = gauges.unwrap_or(false);
+        let fates = fates.unwrap_or(false);
         if transfers.is_empty() {
             return problem(1, "nothing is sent: there is no [traffic.NAME]");
         }
         Ok(Self {
+            on,
             network,
             sender,
             receiver,
+            tcp,
+            sysctl,
             transfers,
             cross,
             events,
             route_cache,
             time_limit,
             measure_from,
+            fates,
             gauges,
         })
     }

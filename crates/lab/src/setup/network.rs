@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_impair::pattern::Patterns;
-use anabranch_impair::{Discipline, Loss};
+use anabranch_impair::{Discipline, LinkConfig, Loss, QueueLimit};
 
 use super::queue::{self, Manner, Place, Queue, Room};
 use super::wire::{self, Faults};
@@ -62,6 +62,24 @@ pub struct Channel {
     pub faults: Faults,
     /// What befalls which packet.
     pub patterns: Patterns,
+}
+
+impl Channel {
+    /// The link that does this, in the simulator as well as in the emulator.
+    pub fn config(&self) -> LinkConfig {
+        let queue = match self.queue {
+            Queue::Packets(packets) => QueueLimit::Packets(packets),
+            Queue::Bytes(bytes) => QueueLimit::Bytes(bytes),
+        };
+        let link = LinkConfig::new()
+            .rate(self.rate)
+            .delay(self.delay)
+            .queue(queue)
+            .discipline(self.discipline)
+            .loss(self.loss.clone())
+            .patterns(self.patterns.clone());
+        self.faults.apply(link)
+    }
 }
 
 /// A path of the association.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::MAX_TIME;
+use super::stack::Over;
 use crate::tree::{Checked, Fields, problem};
 use crate::units::{Kind, duration};
 
@@ -14,6 +15,8 @@ const MAX_MESSAGE: f64 = 268_435_456.0;
 pub struct Transfer {
     /// Its name.
     pub name: String,
+    /// What it goes over.
+    pub over: Over,
     /// Whether the receiver's host begins it and sends.
     pub back: bool,
     /// How messages come.
@@ -126,8 +129,16 @@ fn transfer(name: &str, fields: &Fields<'_>) -> Checked<Transfer> {
     let time = |key: &'static str| {
         fields.quantity(key, Kind::Time, 0.0, MAX_TIME).map(|time| duration(time.unwrap_or(0.0)))
     };
+    let over = fields.choice("over", &Over::NAMES)?.unwrap_or_default();
+    if over == Over::Tcp && !matches!(flow, Flow::Bulk { .. }) {
+        return problem(
+            fields.line_of("over"),
+            format!("traffic.{name}: a transfer over TCP has a size"),
+        );
+    }
     Ok(Transfer {
         name: name.to_owned(),
+        over,
         back: fields.choice("direction", &[("forward", false), ("back", true)])?.unwrap_or(false),
         flow,
         message: message as u64,

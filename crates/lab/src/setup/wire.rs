@@ -8,7 +8,7 @@ use anabranch_impair::pattern::{self, Patterns};
 use anabranch_impair::{BurstsInTime, GilbertElliott, LinkConfig, Loss, Probability};
 
 use super::MAX_TIME;
-use crate::tree::{Checked, Fields, problem};
+use crate::tree::{Checked, Fields, Node, Value, problem};
 use crate::units::{Kind, Quantity, duration};
 
 const MAX_BURST: f64 = 1e6;
@@ -144,7 +144,71 @@ pub(super) fn patterns(fields: &Fields<'_>) -> Checked<(Patterns, Patterns)> {
             Err(error) => wrong(error.to_string()),
         }
     };
-    Ok((read("pattern")?, read("pattern_back")?))
+    let (forward, backward) = (read("pattern")?, read("pattern_back")?);
+    let Some(text) = of_data(fields)? else { return Ok((forward, backward)) };
+    if !forward.list().is_empty() {
+        let reason = "a pattern says all: lose_data and displace_data are for links without one";
+        return problem(fields.line_of("pattern"), reason);
+    }
+    match Patterns::read(text.as_bytes()) {
+        Ok(forward) => Ok((forward, backward)),
+        Err(error) => problem(fields.line(), error.to_string()),
+    }
+}
+
+/// The pattern of what befalls packets with user data, forward, where the file says it by numbers: which of
+/// them are lost (`lose_data`), and how many each so many-th lets pass (`displace_data`, `displace_every`).
+fn of_data(fields: &Fields<'_>) -> Checked<Option<String>> {
+    let mut lost = match fields.node("lose_data") {
+        None => Vec::new(),
+        Some(node) => positions(node, &fields.name("lose_data"))?,
+    };
+    // An axis begins with none.
+    lost.retain(|position| *position > 0);
+    lost.sort_unstable();
+    lost.dedup();
+    let displaced = fields.count("displace_data", 0, 10_000)?.unwrap_or(0);
+    let every = fields.count("displace_every", 1, 1_000_000)?;
+    let mut text = String::from("anabranch pattern 1\n");
+    let head = |kind: &str| format!("pattern {kind} per packet\nfilter payload > 0\n");
+    if !lost.is_empty() {
+        text.push_str(&format!("{}values\n", head("loss")));
+        let mut next = 1;
+        for position in &lost {
+            if *position > next {
+                text.push_str(&format!("{}*. ", position - next));
+            }
+            text.push('x');
+            text.push('\n');
+            next = position + 1;
+        }
+    }
+    if displaced > 0 {
+        let Some(every) = every.filter(|every| *every > displaced) else {
+            let reason = format!(
+                "{} needs a {} above it: of how many packets one is displaced",
+                fields.name("displace_data"),
+                fields.name("displace_every")
+            );
+            return problem(fields.line_of("displace_data"), reason);
+        };
+        // Not the first ones, which may be all that there are in flight.
+        let before = every - 1;
+        text.push_str(&format!("{}end repeat\nvalues\n{before}*. {displaced}\n", head("displace")));
+    }
+    Ok((!lost.is_empty() || displaced > 0).then_some(text))
+}
+
+/// One position, or a list of them.
+fn positions(node: &Node, name: &str) -> Checked<Vec<u64>> {
+    let one = |node: &Node| match node.value {
+        Value::Integer(position) if (0..1 << 32).contains(&position) => Ok(position as u64),
+        _ => problem(node.line, format!("{name} lists positions from 1")),
+    };
+    match &node.value {
+        Value::List(nodes) => nodes.iter().map(one).collect(),
+        _ => Ok(vec![one(node)?]),
+    }
 }
 
 /// An MTU in bytes.

@@ -5,31 +5,61 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_impair::{LinkConfig, Loss, Probability, QueueLimit, Rng};
+use anabranch_impair::{Loss, Probability, Rng};
 use anabranch_proto::EndpointConfig;
 use anabranch_proto::config::Routes;
 use anabranch_proto::{Encapsulation, Instant};
 use anabranch_sim::{
-    Action, Direction, EndpointId, LinkId, Network, NodeId, RouteCache, SimError, Then, Transfer,
-    TransferId, Workload,
+    Action, Direction, EndpointId, LinkId, Network, NodeId, RouteCache, SimError, TcpFlow,
+    TcpFlowId, Then, Transfer, TransferId, Workload,
 };
 
 use super::cross;
-use crate::setup::{self, Change, Channel, Event, Flow, Queue, Setup, When};
+use crate::observed::Observed;
+use crate::setup::{self, Change, Event, Flow, Over, Setup, When};
 
 /// A network ready to run.
 pub(super) struct Built {
     pub(super) net: Network,
     /// The links in the setup's order.
     pub(super) links: Vec<LinkId>,
+    /// The associations among the transfers.
     pub(super) transfers: Vec<TransferId>,
+    /// All transfers, in the setup's order.
+    pub(super) measured: Vec<Measured>,
     /// The endpoint that sends in the first transfer.
     pub(super) sender: EndpointId,
     /// Address of the sender's host and of the receiver's on each path, in the setup's order.
     pub(super) pairs: Vec<(IpAddr, IpAddr)>,
 }
 
+/// A transfer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Measured {
+    /// Over SCTP.
+    Association(TransferId),
+    /// Over TCP.
+    Connection(TcpFlowId),
+}
+
 impl Built {
+    /// What is seen of all transfers so far.
+    pub(super) fn observed(&self) -> Vec<Observed> {
+        let seen = self.measured.iter().map(|measured| match measured {
+            Measured::Association(id) => Observed::of_association(self.net.transfer(*id)),
+            Measured::Connection(id) => Observed::of_connection(&self.net.tcp_flow(*id)),
+        });
+        seen.collect()
+    }
+
+    /// The transfers over TCP.
+    pub(super) fn connections(&self) -> impl Iterator<Item = TcpFlowId> + '_ {
+        self.measured.iter().filter_map(|measured| match measured {
+            Measured::Connection(id) => Some(*id),
+            Measured::Association(_) => None,
+        })
+    }
+
     /// The path to which an address of either host belongs: associations number theirs in the order in
     /// which they learnt of them.
     pub(super) fn path_of(&self, address: IpAddr) -> Option<usize> {
@@ -54,7 +84,7 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     let node = |index: usize| nodes.get(index).copied().ok_or(UNKNOWN);
     let mut links = Vec::new();
     for link in &network.links {
-        let (forward, backward) = (config(&link.forward), config(&link.backward));
+        let (forward, backward) = (link.forward.config(), link.backward.config());
         links.push(net.connect(node(link.from)?, node(link.to)?, forward, backward)?);
     }
     let pairs = routes(setup, &mut net, &nodes, &links)?;
@@ -76,13 +106,27 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
         let cache = RouteCache { lifetime: cache.lifetime, discovery: cache.discovery };
         net.set_route_cache(sender, Some(cache));
     }
-    let mut transfers = Vec::new();
+    let (mut transfers, mut measured) = (Vec::new(), Vec::new());
     let mut starts = Rng::stream(seed, STARTS);
     for wanted in &setup.transfers {
-        let mut transfer = transfer(setup, wanted, (sender, receiver), &pairs);
         let late = cross::between(Duration::ZERO, wanted.start_within, &mut starts);
-        transfer.start = Instant::ZERO + wanted.start + late;
-        transfers.push(net.add_transfer(transfer)?);
+        let start = Instant::ZERO + wanted.start + late;
+        measured.push(match wanted.over {
+            Over::Sctp => {
+                let mut transfer = transfer(setup, wanted, (sender, receiver), &pairs);
+                transfer.start = start;
+                let id = net.add_transfer(transfer)?;
+                transfers.push(id);
+                Measured::Association(id)
+            }
+            Over::Tcp => {
+                let pair = pairs.get(network.primary).copied().ok_or(UNKNOWN)?;
+                let ends = (node(0)?, node(1)?);
+                Measured::Connection(
+                    net.add_tcp_flow(connection(setup, wanted, ends, pair, start))?,
+                )
+            }
+        });
     }
     let mut draws = Rng::stream(seed, EDGES);
     for wanted in &setup.cross {
@@ -95,7 +139,24 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     }
     let sender =
         if setup.transfers.first().is_some_and(|first| first.back) { receiver } else { sender };
-    Ok(Built { net, links, transfers, sender, pairs })
+    Ok(Built { net, links, transfers, measured, sender, pairs })
+}
+
+/// A transfer over TCP, on the primary path.
+fn connection(
+    setup: &Setup,
+    wanted: &setup::Transfer,
+    (near, far): (NodeId, NodeId),
+    (local, remote): (IpAddr, IpAddr),
+    start: Instant,
+) -> TcpFlow {
+    let mut flow =
+        if wanted.back { TcpFlow::greedy(far, near) } else { TcpFlow::greedy(near, far) };
+    flow.pair = Some(if wanted.back { (remote, local) } else { (local, remote) });
+    flow.bytes = Some(wanted.bytes());
+    flow.config = setup.tcp.config.clone();
+    flow.start = start;
+    flow
 }
 
 /// A transfer between the sender's host and the receiver's, without its start.
@@ -145,21 +206,6 @@ pub(super) const UNKNOWN: SimError = SimError::Option {
     option: "setup",
     reason: Cow::Borrowed("names a node or link that is not there"),
 };
-
-fn config(channel: &Channel) -> LinkConfig {
-    let queue = match channel.queue {
-        Queue::Packets(packets) => QueueLimit::Packets(packets),
-        Queue::Bytes(bytes) => QueueLimit::Bytes(bytes),
-    };
-    let link = LinkConfig::new()
-        .rate(channel.rate)
-        .delay(channel.delay)
-        .queue(queue)
-        .discipline(channel.discipline)
-        .loss(channel.loss.clone())
-        .patterns(channel.patterns.clone());
-    channel.faults.apply(link)
-}
 
 /// Makes the routes of all paths, and returns their pairs of addresses.
 fn routes(

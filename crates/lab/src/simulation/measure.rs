@@ -1,11 +1,14 @@
 //! From a network that has run to metrics.
 
-use anabranch_proto::Statistics;
-use anabranch_sim::{Direction, Instant, Network, Outcome, Traffic};
+use std::net::IpAddr;
 
-use super::build::Built;
+use anabranch_proto::Statistics;
+use anabranch_sim::{Direction, Instant, LinkId, TcpFlowId, Traffic, TransferId};
+
+use super::build::{Built, Measured};
+use super::flows::now;
 use crate::metrics::Metrics;
-use crate::setup::Setup;
+use crate::setup::{Over, Setup};
 
 /// Gauges of the sender, read again and again during a run.
 #[derive(Clone, Debug, Default)]
@@ -30,70 +33,26 @@ impl Gauges {
 }
 
 /// Times, delays and counters of the first transfer; it is complete if all are.
-#[expect(clippy::too_many_lines, reason = "one line for each metric")]
 pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
     let mut metrics = Metrics::default();
-    let net = &built.net;
-    let Some(id) = built.transfers.first() else { return metrics };
-    let result = net.transfer(*id);
-    let seconds = |at: Instant| at.saturating_since(result.started_at).as_secs_f64();
-    let complete = built.transfers.iter().all(|id| net.transfer(*id).outcome == Outcome::Complete);
+    let all = built.observed();
+    let complete = all.iter().all(|seen| seen.completed.is_some());
     metrics.set("complete", f64::from(u8::from(complete)));
-    metrics.set("ended_s", seconds(net.now()));
-    if let Some(time) = result.transfer_time().map(|time| time.as_secs_f64()) {
-        metrics.set("transfer_time_s", time);
-        if time > 0.0 {
-            metrics.set("goodput_kbit_s", result.bytes as f64 * 8e-3 / time);
-        }
-        if let (Some(first), Some(last)) = (result.first_data_at, result.completed_at) {
-            metrics
-                .set("transfer_time_from_first_data_s", last.saturating_since(first).as_secs_f64());
-        }
+    if let Some(first) = all.first() {
+        first.measure(now(built), &mut metrics);
     }
-    metrics.set("longest_gap_s", result.longest_gap.as_secs_f64());
-    metrics.set("longest_gap_end_s", seconds(result.longest_gap_at + result.longest_gap));
-    let delays = [
-        ("delay_mean_s", result.delays.mean()),
-        ("delay_p95_s", result.delays.quantile(950)),
-        ("delay_max_s", result.delays.max()),
-    ];
-    for (name, delay) in delays {
-        if let Some(delay) = delay {
-            metrics.set(name, delay.as_secs_f64());
+    match built.measured.first() {
+        Some(Measured::Association(id)) => of_association(built, *id, &mut metrics),
+        Some(Measured::Connection(id)) => {
+            let stats = built.net.tcp_flow(*id).stats;
+            metrics.set("timeouts", stats.timeouts as f64);
+            metrics.set("recoveries", stats.recoveries as f64);
+            metrics.set("retransmissions_path1", stats.retransmissions as f64);
+            metrics.set("packets_path1", stats.segments_sent as f64);
         }
+        None => {}
     }
-    metrics.set("failovers", result.failures as f64);
-    if let Some(failure) = result.path_failures.first() {
-        metrics.set("failure_detected_s", seconds(failure.at));
-    }
-    let statistics =
-        result.sender.clone().or_else(|| net.sender(*id).map(|sender| sender.statistics()));
-    if let Some(statistics) = statistics {
-        let counters = &statistics.counters;
-        metrics.set("fast_retransmits", counters.fast_retransmitted_chunks as f64);
-        metrics.set("timeout_retransmits", counters.timeout_retransmitted_chunks as f64);
-        metrics.set("timeouts", counters.t3_timeouts as f64);
-        let queue = &statistics.retransmission_queue;
-        metrics.set("rtxq_mean_kb", queue.mean_bytes * 1e-3);
-        metrics.set("rtxq_peak_kb", queue.peak_bytes as f64 * 1e-3);
-        metrics.set("rtxq_arrived_percent", queue.acknowledged_share * 100.0);
-        blocking(&statistics, &mut metrics);
-        let heartbeats: u64 = statistics.paths.iter().map(|path| path.heartbeats_sent).sum();
-        metrics.set("heartbeats", heartbeats as f64);
-        for path in &statistics.paths {
-            let Some(index) = built.path_of(path.remote) else { continue };
-            let mut set =
-                |name: &str, value: f64| metrics.set(&format!("{name}_path{}", index + 1), value);
-            set("packets", path.packets_sent as f64);
-            set("data_packets", path.data_packets_sent as f64);
-            set("retransmissions", path.retransmitted_chunks as f64);
-            set("timeouts", path.t3_timeouts as f64);
-            for (length, times) in (2..).zip(path.timeout_runs) {
-                set(&format!("timeouts_in_a_row_{length}"), times.into());
-            }
-        }
-    }
-    if let Some(goodput) = tcp_goodput(net) {
+    if let Some(goodput) = tcp_goodput(built) {
         metrics.set("tcp_goodput_kbit_s", goodput);
     }
     if let Some(gauges) = gauges {
@@ -104,6 +63,53 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
         }
     }
     metrics
+}
+
+/// What the simulator knows of an association.
+fn of_association(built: &Built, id: TransferId, metrics: &mut Metrics) {
+    let net = &built.net;
+    let result = net.transfer(id);
+    let seconds = |at: Instant| at.saturating_since(result.started_at).as_secs_f64();
+    metrics.set("failovers", result.failures as f64);
+    if let Some(failure) = result.path_failures.first() {
+        metrics.set("failure_detected_s", seconds(failure.at));
+    }
+    let statistics =
+        result.sender.clone().or_else(|| net.sender(id).map(|sender| sender.statistics()));
+    if let Some(statistics) = statistics {
+        of_sender(&statistics, &|remote| built.path_of(remote), metrics);
+    }
+}
+/// What an association that sends tells of itself; `path_of` knows the number of the path, from 0, to an
+/// address of its peer.
+pub fn of_sender(
+    statistics: &Statistics,
+    path_of: &dyn Fn(IpAddr) -> Option<usize>,
+    metrics: &mut Metrics,
+) {
+    let counters = &statistics.counters;
+    metrics.set("fast_retransmits", counters.fast_retransmitted_chunks as f64);
+    metrics.set("timeout_retransmits", counters.timeout_retransmitted_chunks as f64);
+    metrics.set("timeouts", counters.t3_timeouts as f64);
+    let queue = &statistics.retransmission_queue;
+    metrics.set("rtxq_mean_kb", queue.mean_bytes * 1e-3);
+    metrics.set("rtxq_peak_kb", queue.peak_bytes as f64 * 1e-3);
+    metrics.set("rtxq_arrived_percent", queue.acknowledged_share * 100.0);
+    blocking(statistics, metrics);
+    let heartbeats: u64 = statistics.paths.iter().map(|path| path.heartbeats_sent).sum();
+    metrics.set("heartbeats", heartbeats as f64);
+    for path in &statistics.paths {
+        let Some(index) = path_of(path.remote) else { continue };
+        let mut set =
+            |name: &str, value: f64| metrics.set(&format!("{name}_path{}", index + 1), value);
+        set("packets", path.packets_sent as f64);
+        set("data_packets", path.data_packets_sent as f64);
+        set("retransmissions", path.retransmitted_chunks as f64);
+        set("timeouts", path.t3_timeouts as f64);
+        for (length, times) in (2..).zip(path.timeout_runs) {
+            set(&format!("timeouts_in_a_row_{length}"), times.into());
+        }
+    }
 }
 
 /// What the retransmission queue was good for, and how long full buffers left cwnd unused.
@@ -130,9 +136,13 @@ fn blocking(statistics: &Statistics, metrics: &mut Metrics) {
     metrics.set("receive_window_blocked_timeouts_s", receive.with_timeouts.as_secs_f64());
 }
 
-/// Kilobits a second that TCP connections delivered, each since its start, on average.
-fn tcp_goodput(net: &Network) -> Option<f64> {
-    let rates = net.tcp_flows().map(|flow| {
+/// Kilobits a second that TCP connections delivered that are not measured themselves, each since its start,
+/// on average.
+fn tcp_goodput(built: &Built) -> Option<f64> {
+    let net = &built.net;
+    let measured: Vec<TcpFlowId> = built.connections().collect();
+    let cross = net.tcp_flows().filter(|(id, _)| !measured.contains(id));
+    let rates = cross.map(|(_, flow)| {
         let seconds = net.now().saturating_since(flow.started_at).as_secs_f64();
         if seconds > 0.0 { flow.delivered as f64 * 8e-3 / seconds } else { 0.0 }
     });
@@ -140,22 +150,32 @@ fn tcp_goodput(net: &Network) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-/// What the cores of the paths lost, once nothing is on its way any more.
+/// What the cores of the paths lost and reordered, once nothing is on its way any more.
 pub(super) fn losses(setup: &Setup, built: &Built, metrics: &mut Metrics) {
-    for index in 0..setup.network.paths.len() {
-        if let Some(loss) = observed_loss(setup, built, index) {
+    for (index, path) in setup.network.paths.iter().enumerate() {
+        let Some(core) = built.links.get(path.core).copied() else { continue };
+        let mut set = |name: &str, value: f64| metrics.set(&format!("{name}{}", index + 1), value);
+        let ways =
+            [Direction::Forward, Direction::Backward].map(|way| built.net.link_stats(core, way));
+        let reversed = path.links.iter().any(|(link, back)| *link == path.core && *back);
+        let forward = ways[usize::from(reversed)];
+        let lost =
+            forward.lost_model + forward.lost_down + forward.queue_drops + forward.early_drops;
+        set("lost_path", (lost + forward.too_big) as f64);
+        set("late_path", forward.reordered as f64);
+        if let Some(loss) = observed_loss(setup, built, core) {
             metrics.set(&format!("loss_path{}_percent", index + 1), loss);
         }
     }
 }
 
-/// Percent of the SCTP packets that the core of a path lost, both ways.
-fn observed_loss(setup: &Setup, built: &Built, path: usize) -> Option<f64> {
-    let path = setup.network.paths.get(path)?;
-    let core = *built.links.get(path.core)?;
+/// Percent of the packets of transfers that a link lost, both ways.
+fn observed_loss(setup: &Setup, built: &Built, core: LinkId) -> Option<f64> {
+    let over_tcp = setup.transfers.first().is_some_and(|first| first.over == Over::Tcp);
+    let traffic = if over_tcp { Traffic::Tcp } else { Traffic::Sctp };
     let (mut offered, mut delivered) = (0, 0);
     for direction in [Direction::Forward, Direction::Backward] {
-        let counters = built.net.link_traffic(core, direction, Traffic::Sctp);
+        let counters = built.net.link_traffic(core, direction, traffic);
         offered += counters.offered;
         delivered += counters.delivered;
     }

@@ -15,6 +15,7 @@ use anabranch_sim::{Instant, Network, Outcome};
 use build::Built;
 use failure::Failure;
 use flows::Flows;
+pub use measure::of_sender;
 pub use trace::{Trace, trace};
 use window::Window;
 
@@ -109,7 +110,9 @@ fn advance(
 }
 
 fn all_ended(built: &Built) -> bool {
-    built.transfers.iter().all(|id| built.net.transfer(*id).outcome != Outcome::Running)
+    let associations = built.transfers.iter();
+    associations.clone().all(|id| built.net.transfer(*id).outcome != Outcome::Running)
+        && built.connections().all(|id| built.net.tcp_flow(id).is_over)
 }
 
 impl Built {
@@ -168,6 +171,61 @@ mod tests {
         assert!(metrics.get("delay_max_s").unwrap() >= metrics.get("delay_mean_s").unwrap());
         assert_eq!(metrics, Simulation.run(&scenario.points[0], 1).unwrap());
         assert_ne!(metrics, Simulation.run(&scenario.points[0], 2).unwrap());
+    }
+
+    #[test]
+    fn a_transfer_over_tcp_is_measured_by_the_same_names() {
+        let over_tcp = |loss: &str| {
+            let changes = [
+                ("\"1 %\", \"3 %\"", "\"0 %\""),
+                ("message = \"1452 B\"", "message = \"1452 B\"\nover = \"tcp\""),
+                ("core_delay = \"85 ms\"", loss),
+            ];
+            Simulation
+                .run(&scenario(&changes, "[tcp]\ninitial_window = 10\n").points[0], 1)
+                .unwrap()
+        };
+        let metrics = over_tcp("core_delay = \"85 ms\"");
+        let get = |name: &str| metrics.get(name).unwrap();
+        assert_eq!((get("complete"), get("timeouts"), get("lost_path1")), (1.0, 0.0, 0.0));
+        // A handshake of one round trip of 90 ms, and 137 segments in windows of 10, 15 and so on: four more.
+        let time = get("transfer_time_s");
+        assert!((0.45..0.54).contains(&time), "{metrics:?}");
+        // The first segment takes another one and a half.
+        assert!(get("transfer_time_from_first_data_s") < time - 0.135, "{metrics:?}");
+        assert_eq!(get("goodput_kbit_s"), 200_000.0 * 8e-3 / time);
+        assert!(get("packets_path1") >= 137.0 && get("longest_gap_s") >= 0.08, "{metrics:?}");
+        assert_eq!(metrics.get("tcp_goodput_kbit_s"), None, "it is no cross-traffic");
+    }
+
+    /// The last segment has none behind it that would tell of its loss.
+    #[test]
+    fn data_is_lost_and_displaced_by_numbers() {
+        let run = |over: &str, path: &str| {
+            let over = format!("message = \"1452 B\"\nover = \"{over}\"");
+            let changes = [
+                ("\"1 %\", \"3 %\"", "\"0 %\""),
+                ("\"200 kB\"", "\"14520 B\""),
+                ("message = \"1452 B\"", &over),
+                ("loss = \"3 %\"", path),
+                ("profile = \"rfc2960\"", "profile = \"rfc9260\""),
+            ];
+            let text = "[tcp]\nsegment = \"1452 B\"\n";
+            Simulation.run(&scenario(&changes, text).points[0], 1).unwrap()
+        };
+        for over in ["tcp", "sctp"] {
+            let get = |path: &str, name: &str| run(over, path).get(name).unwrap();
+            assert_eq!(get("lose_data = 10", "timeouts"), 1.0, "{over}");
+            assert_eq!(get("lose_data = 10", "lost_path1"), 1.0, "{over}");
+            assert_eq!(get("lose_data = 7", "timeouts"), 0.0, "{over}");
+            assert_eq!(get("lose_data = [0]", "lost_path1"), 0.0, "{over}");
+            let displaced = "displace_data = 2\ndisplace_every = 6";
+            assert_eq!(
+                (get(displaced, "late_path1"), get(displaced, "timeouts")),
+                (1.0, 0.0),
+                "{over}"
+            );
+        }
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl Network {
         Ok(())
     }
 
-    fn address_id(&self, ip: IpAddr) -> Result<u32, SimError> {
+    pub(crate) fn address_id(&self, ip: IpAddr) -> Result<u32, SimError> {
         self.address_ids.get(&ip).copied().ok_or(SimError::UnknownAddress(ip))
     }
 

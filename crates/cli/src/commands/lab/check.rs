@@ -66,8 +66,13 @@ struct Checked {
 }
 
 impl Check {
+    /// What is to be checked.
+    pub(super) fn scenarios(&self, library: &Library) -> Result<Vec<Scenario>, Failure> {
+        session::load_or_all(library, &self.ids, &self.options.with_changes(&[]))
+    }
+
     pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
-        let scenarios = session::load_or_all(&library, &self.ids)?;
+        let scenarios = self.scenarios(&library)?;
         if self.null {
             return null::run(scenarios, self.options, self.json).await;
         }

@@ -45,6 +45,28 @@ enum Command {
 }
 
 impl Lab {
+    /// Enters the namespaces that real sockets take, where a scenario wants them, while the program has one
+    /// thread; `Some` when all is over.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn isolate(&self) -> Result<Option<u8>, Failure> {
+        let scenarios = match &self.command {
+            Command::Run(command) => {
+                command.scenarios(&session::library(self.scenarios.clone())?)?
+            }
+            Command::Check(command) => {
+                command.scenarios(&session::library(self.scenarios.clone())?)?
+            }
+            Command::Report(command) => {
+                command.scenarios(&session::library(self.scenarios.clone())?)?
+            }
+            _ => return Ok(None),
+        };
+        match scenarios.iter().any(session::is_emulated) {
+            true => crate::emulate::network::isolation::enter(),
+            false => Ok(None),
+        }
+    }
+
     pub(crate) async fn run(self) -> Result<(), Failure> {
         if let Command::New(command) = self.command {
             return command.run();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anabranch_lab::check::{self, Mode};
 use anabranch_lab::reference;
 use anabranch_lab::report::{self, Section};
-use anabranch_lab::scenario::Library;
+use anabranch_lab::scenario::{Library, Scenario};
 use clap::Args;
 
 use super::session::{self, RunOptions};
@@ -38,8 +38,13 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// What is to be reported.
+    pub(super) fn scenarios(&self, library: &Library) -> Result<Vec<Scenario>, Failure> {
+        session::load_or_all(library, &self.ids, &self.options.with_changes(&[]))
+    }
+
     pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
-        let scenarios = session::load_or_all(&library, &self.ids)?;
+        let scenarios = self.scenarios(&library)?;
         let seeds = self.options.seeds.map(|seeds| seeds as usize);
         let (decided, distributions) = (self.decided, self.distributions);
         let sections = self

@@ -53,8 +53,13 @@ struct Documents {
 }
 
 impl Run {
+    /// What is to be run.
+    pub(super) fn scenarios(&self, library: &Library) -> Result<Vec<Scenario>, Failure> {
+        session::load(library, &self.ids, &self.options.with_changes(&self.changes))
+    }
+
     pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
-        let scenarios = session::load(&library, &self.ids, &self.changes)?;
+        let scenarios = self.scenarios(&library)?;
         let seeds = self.options.seeds.map(|seeds| seeds as usize);
         let (as_csv, as_parquet) = (self.csv.is_some(), self.parquet.is_some());
         if let (true, [first, second, ..]) = (as_csv || as_parquet, &scenarios[..]) {

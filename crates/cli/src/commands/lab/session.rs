@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anabranch_lab::runner::{RunError, Runner, Store};
-use anabranch_lab::scenario::{Library, Override, Scenario, ScenarioError};
+use anabranch_lab::metrics::Metrics;
+use anabranch_lab::runner::{Experiment, RunError, Runner, Store};
+use anabranch_lab::scenario::{self, Library, Override, Point, Scenario, ScenarioError};
+use anabranch_lab::setup::Platform;
 use anabranch_lab::simulation::Simulation;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::progress::Progress;
@@ -24,12 +26,59 @@ pub(super) struct RunOptions {
     /// Threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(super) jobs: Option<u64>,
+    /// Carry all out there, whatever the scenarios say
+    #[arg(long, value_enum, value_name = "PLATFORM")]
+    pub(super) on: Option<On>,
     /// Keep finished points in this directory, and use those that are there already
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// Show no progress
     #[arg(long)]
     pub(super) quiet: bool,
+}
+
+/// Where runs are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum On {
+    /// In virtual time
+    Simulator,
+    /// In real time, with real sockets, on Linux
+    Emulator,
+}
+
+impl RunOptions {
+    /// Changes to scenarios, with that of where they are carried out.
+    pub(super) fn with_changes(&self, changes: &[Override]) -> Vec<Override> {
+        let on = self.on.map(|on| match on {
+            On::Simulator => "simulator",
+            On::Emulator => "emulator",
+        });
+        let on = on.map(|on| Override { key: scenario::ON.to_owned(), value: on.to_owned() });
+        changes.iter().cloned().chain(on).collect()
+    }
+}
+
+/// Whether something of a scenario is carried out with real sockets.
+pub(super) fn is_emulated(scenario: &Scenario) -> bool {
+    scenario.points.iter().any(|point| point.setup.on == Platform::Emulator)
+}
+
+/// Carries runs out where their setups say.
+struct Anywhere {
+    #[cfg(target_os = "linux")]
+    emulated: crate::emulate::experiment::Emulated,
+}
+
+impl Experiment for Anywhere {
+    fn run(&self, point: &Point, seed: u64) -> Result<Metrics, String> {
+        match point.setup.on {
+            Platform::Simulator => Simulation.run(point, seed),
+            #[cfg(target_os = "linux")]
+            Platform::Emulator => self.emulated.run(point, seed),
+            #[cfg(not(target_os = "linux"))]
+            Platform::Emulator => Err("the emulator is for Linux".into()),
+        }
+    }
 }
 
 /// The directory of scenario files, or those that the program has in it.
@@ -70,15 +119,18 @@ pub(super) fn load(
     ids.iter().map(|id| library.load(id, changes).map_err(refused)).collect()
 }
 
-/// As [`load`], without changes; where nothing is named, all that there are.
+/// As [`load`]; where nothing is named, all that there are, without those that take real time.
 pub(super) fn load_or_all(
     library: &Library,
     arguments: &[String],
+    changes: &[Override],
 ) -> Result<Vec<Scenario>, Failure> {
     if arguments.is_empty() {
-        return load(library, &library.ids().map_err(refused)?, &[]);
+        let mut all = load(library, &library.ids().map_err(refused)?, changes)?;
+        all.retain(|scenario| !is_emulated(scenario));
+        return Ok(all);
     }
-    load(library, arguments, &[])
+    load(library, arguments, changes)
 }
 
 pub(super) fn refused(error: ScenarioError) -> Failure {
@@ -167,8 +219,12 @@ impl RunOptions {
         let quiet = self.quiet;
         tokio::task::spawn_blocking(move || {
             let progress = Progress::new(quiet);
+            let experiment = Anywhere {
+                #[cfg(target_os = "linux")]
+                emulated: crate::emulate::experiment::Emulated::new(Arc::clone(&stop)),
+            };
             let runner = Runner {
-                experiment: &Simulation,
+                experiment: &experiment,
                 jobs,
                 stop: &stop,
                 observer: &progress,

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anabranch_impair::pattern::Facts;
-use anabranch_impair::{Link, LinkStats, Record, Rng};
+use anabranch_impair::{Link, LinkStats, Loss, Probability, Record, Rng};
+use anabranch_lab::setup::Change;
 use hdrhistogram::Histogram;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -79,6 +80,8 @@ pub(crate) struct Network {
     astray: u64,
     late: Histogram<u64>,
     commands: Vec<String>,
+    /// What happens to links at a time, the last one first.
+    schedule: Vec<(u64, usize, Change)>,
 }
 
 /// Room for what one read may give.
@@ -134,7 +137,38 @@ impl Network {
             astray: 0,
             late,
             commands: Vec::new(),
+            schedule: Vec::new(),
         })
+    }
+
+    /// Something happens to a link in one direction.
+    pub(crate) fn schedule(&mut self, at: Duration, way: usize, change: Change) {
+        let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+        // Of what happens at one time, what was asked for first does.
+        let place = self.schedule.iter().position(|(other, ..)| *other <= at);
+        self.schedule.insert(place.unwrap_or(self.schedule.len()), (at, way, change));
+    }
+
+    /// Does to the links what is due.
+    fn happen(&mut self, now: u64) {
+        while let Some((at, way, change)) = self.schedule.pop_if(|(at, ..)| *at <= now) {
+            let Some(link) = self.links.get_mut(way) else { continue };
+            let mut config = link.config().clone();
+            match change {
+                Change::Cut => link.set_up(at, false),
+                Change::Repair => link.set_up(at, true),
+                Change::Loss(share) => {
+                    config.loss = Probability::fraction(share).map_or(Loss::None, Loss::Uniform);
+                }
+                Change::Rate(rate) => config.rate = Some(rate),
+                Change::Delay(delay) => config.delay = delay,
+                Change::Mtu(mtu) => config.mtu = Some(mtu),
+            }
+            if config != *link.config() {
+                // Every value is one that a link may have.
+                let _ = link.set_config(at, config);
+            }
+        }
     }
 
     /// Forwards until it shall stop; `run` runs the commands of triggers.
@@ -178,6 +212,7 @@ impl Network {
     ) -> Result<(), Failure> {
         while !stop.load(Ordering::Relaxed) {
             let mut more = false;
+            self.happen(now());
             for port in 0..self.ports.len() {
                 more |= self.take_in(port, now, batch)?;
                 self.hand_on(now)?;
@@ -187,7 +222,8 @@ impl Network {
                 run(&command);
             }
             if !more {
-                let deadline = self.links.iter().filter_map(Link::next_deadline).min();
+                let due = self.schedule.last().map(|(at, ..)| *at);
+                let deadline = self.links.iter().filter_map(Link::next_deadline).chain(due).min();
                 let wait =
                     deadline.map_or(LOOK, |at| Duration::from_nanos(at.saturating_sub(now())));
                 self.wait(wait.min(LOOK))?;

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 use nix::sched::{CloneFlags, setns, unshare};
 use tun_rs::{DeviceBuilder, SyncDevice};
@@ -40,15 +41,35 @@ impl Host {
         made.map_err(|error| Failure::failed(format!("host '{name}' cannot be made: {error}")))
     }
 
+    /// Does something within, in a thread of its own, and waits for it.
+    pub(crate) fn within<T: Send>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        std::thread::scope(|scope| {
+            let working = scope.spawn(|| {
+                setns(&self.namespace, CloneFlags::CLONE_NEWNET)?;
+                work()
+            });
+            working.join().unwrap_or_else(|_| Err(io::Error::other("the attempt failed")))
+        })
+    }
+
+    /// Begins something within, in a thread of its own.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<JoinHandle<io::Result<T>>> {
+        let namespace = self.namespace.try_clone()?;
+        Ok(std::thread::spawn(move || {
+            setns(&namespace, CloneFlags::CLONE_NEWNET)?;
+            work()
+        }))
+    }
+
     /// Starts a program within.
     pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        std::thread::scope(|scope| {
-            let spawning = scope.spawn(|| {
-                setns(&self.namespace, CloneFlags::CLONE_NEWNET)?;
-                command.spawn()
-            });
-            spawning.join().unwrap_or_else(|_| Err(io::Error::other("the attempt failed")))
-        })
+        self.within(|| command.spawn())
     }
 }
 

@@ -1,17 +1,17 @@
 //! Networks of hosts, routers and links from a file, and programs in them.
 
-mod capture;
-mod fates;
-mod forwarder;
-mod host;
+pub(crate) mod capture;
+pub(crate) mod fates;
+pub(crate) mod forwarder;
+pub(crate) mod host;
 pub(crate) mod isolation;
-mod netlink;
+pub(crate) mod netlink;
 mod packet;
 mod replay;
 mod report;
-mod routing;
-mod topology;
-mod ways;
+pub(crate) mod routing;
+pub(crate) mod topology;
+pub(crate) mod ways;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -25,7 +25,8 @@ use nix::unistd::Pid;
 use self::capture::Capture;
 use self::fates::FateLog;
 pub(crate) use self::fates::Form;
-use self::forwarder::{Network, Observers, Summary};
+pub(crate) use self::forwarder::Summary;
+use self::forwarder::{Network, Observers};
 use self::host::{Host, shell};
 use self::replay::Replay;
 use self::routing::Routes;

@@ -4,24 +4,26 @@ use std::io;
 use std::net::IpAddr;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
 };
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
+    RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
 /// A socket to the kernel of the namespace in which it was made.
-pub(super) struct Kernel(Socket);
+pub(crate) struct Kernel(Socket);
 
 /// The loopback device is the first one of a namespace.
 const LOOPBACK: u32 = 1;
 
 impl Kernel {
-    pub(super) fn here() -> io::Result<Self> {
+    pub(crate) fn here() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
@@ -47,6 +49,26 @@ impl Kernel {
 
     /// Packets to this address leave by a device.
     pub(super) fn add_route(&self, to: IpAddr, device: u32) -> io::Result<()> {
+        self.route(to, device, Vec::new(), NLM_F_CREATE)
+    }
+
+    /// The same, in place of what was said before, with what connections that way begin with.
+    pub(crate) fn set_route(
+        &self,
+        to: IpAddr,
+        device: u32,
+        metrics: Vec<RouteMetric>,
+    ) -> io::Result<()> {
+        self.route(to, device, metrics, NLM_F_CREATE | NLM_F_REPLACE)
+    }
+
+    fn route(
+        &self,
+        to: IpAddr,
+        device: u32,
+        metrics: Vec<RouteMetric>,
+        flags: u16,
+    ) -> io::Result<()> {
         let (family, length, address) = match to {
             IpAddr::V4(v4) => (AddressFamily::Inet, 32, RouteAddress::Inet(v4)),
             IpAddr::V6(v6) => (AddressFamily::Inet6, 128, RouteAddress::Inet6(v6)),
@@ -63,7 +85,10 @@ impl Kernel {
         };
         message.attributes =
             vec![RouteAttribute::Destination(address), RouteAttribute::Oif(device)];
-        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE)
+        if !metrics.is_empty() {
+            message.attributes.push(RouteAttribute::Metrics(metrics));
+        }
+        self.ask(RouteNetlinkMessage::NewRoute(message), flags)
     }
 
     fn ask(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {

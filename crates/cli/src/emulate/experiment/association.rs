@@ -1,0 +1,356 @@
+//! Transfers over associations of this project's sockets, directly over IP as in the simulator.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anabranch::config::Routes;
+use anabranch::{
+    Association, ConnectOptions, Encapsulation, Endpoint, EndpointConfig, ListenOptions, Listener,
+    Notification, OutgoingMessage, PathState, Ppid, Statistics,
+};
+use anabranch_lab::metrics::Metrics;
+use anabranch_lab::observed::Observed;
+use anabranch_lab::setup::{Flow, Transfer};
+use anabranch_lab::simulation;
+use bytes::Bytes;
+use tokio::task::JoinSet;
+
+use super::Course;
+use super::arrivals::Arrivals;
+use super::ground::Ground;
+
+/// SCTP port of the first transfer; that of the next one is one higher.
+const FIRST_PORT: u16 = 5001;
+/// How often is looked whether it is over.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Transfers that have begun: a thread for each host.
+pub(super) struct Begun {
+    all: Vec<(usize, Arrivals)>,
+    threads: Vec<JoinHandle<io::Result<Vec<Told>>>>,
+}
+
+/// What a sender tells at its end.
+struct Told {
+    index: usize,
+    statistics: Statistics,
+    /// When paths were found to have failed, and whether they were the primary one.
+    failures: Vec<(Duration, bool)>,
+}
+
+/// A transfer to this host: its number, what is seen of it, and where it is awaited.
+type Listening = (usize, Arrivals, Listener);
+
+/// A host with its transfers.
+struct End {
+    course: Course,
+    back: bool,
+    all: Vec<(usize, Arrivals)>,
+    listening: Arc<Barrier>,
+    /// Transfers that have not ended.
+    open: Arc<AtomicUsize>,
+}
+
+pub(super) fn begin(ground: &Ground, course: &Course, indices: &[usize]) -> Result<Begun, String> {
+    let arrivals = |index: &usize| {
+        let bytes = course.setup.transfers.get(*index).map_or(0, Transfer::bytes);
+        (*index, Arrivals::of(bytes))
+    };
+    let all: Vec<_> = indices.iter().map(arrivals).collect();
+    let (listening, open) = (Arc::new(Barrier::new(2)), Arc::new(AtomicUsize::new(all.len())));
+    let mut threads = Vec::new();
+    for (host, back) in ground.hosts.iter().zip([false, true]) {
+        let end = End {
+            course: course.clone(),
+            back,
+            all: all.clone(),
+            listening: Arc::clone(&listening),
+            open: Arc::clone(&open),
+        };
+        let begun = host.begin(move || end.run());
+        threads.push(begun.map_err(|error| format!("a thread cannot be started: {error}"))?);
+    }
+    Ok(Begun { all, threads })
+}
+
+impl Begun {
+    /// Waits for the end of all.
+    pub(super) fn end(
+        self,
+        course: &Course,
+        metrics: &mut Metrics,
+    ) -> Result<Vec<(usize, Observed)>, String> {
+        for thread in self.threads {
+            let ended = thread.join().map_err(|_| "the transfers panicked".to_owned())?;
+            let told = ended.map_err(|error| format!("SCTP: {error}"))?;
+            for told in told.iter().filter(|told| told.index == 0) {
+                simulation::of_sender(&told.statistics, &|remote| course.path_of(remote), metrics);
+                let primary = told.failures.iter().filter(|(_, primary)| *primary).count();
+                metrics.set("failovers", primary as f64);
+                let started = course.starts.first().copied().unwrap_or_default();
+                if let Some((at, _)) = told.failures.first() {
+                    let after = at.saturating_sub(started).as_secs_f64();
+                    metrics.set("failure_detected_s", after);
+                }
+            }
+        }
+        let now = course.now();
+        Ok(self.all.into_iter().map(|(index, arrivals)| (index, arrivals.seen(now))).collect())
+    }
+}
+
+impl End {
+    fn run(self) -> io::Result<Vec<Told>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let endpoint = match &runtime {
+            Ok(runtime) => {
+                let _within = runtime.enter();
+                self.bind()
+            }
+            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        };
+        // The other host waits, whatever has become of this one.
+        self.listening.wait();
+        let (endpoint, listeners) = endpoint?;
+        runtime?.block_on(self.transfers(endpoint, listeners))
+    }
+
+    /// Listens where others will send to.
+    fn bind(&self) -> io::Result<(Endpoint, Vec<Listening>)> {
+        let mut config = EndpointConfig::default();
+        config.encapsulation = Encapsulation::Ip;
+        let turned = |(near, far): &(IpAddr, IpAddr)| match self.back {
+            false => (*near, *far),
+            true => (*far, *near),
+        };
+        let pairs: Vec<_> = self.course.pairs.iter().map(turned).collect();
+        let own: Vec<IpAddr> = pairs.iter().map(|pair| pair.0).collect();
+        config.routes = Routes::Pairs(pairs);
+        let endpoint = Endpoint::builder().config(config).local_addresses(own).bind();
+        let endpoint = endpoint.map_err(io::Error::other)?;
+        let mut listeners = Vec::new();
+        for (index, arrivals) in &self.all {
+            let Some(transfer) = self.course.setup.transfers.get(*index) else { continue };
+            if transfer.back == self.back {
+                continue;
+            }
+            let config = self.config(!transfer.back);
+            let listener = endpoint.listen(port(*index), ListenOptions::from(config));
+            listeners.push((*index, arrivals.clone(), listener.map_err(io::Error::other)?));
+        }
+        Ok((endpoint, listeners))
+    }
+
+    fn config(&self, receiving: bool) -> anabranch::AssociationConfig {
+        let setup = &self.course.setup;
+        if receiving { setup.receiver.clone() } else { setup.sender.clone() }
+    }
+
+    async fn transfers(
+        self,
+        endpoint: Endpoint,
+        listeners: Vec<Listening>,
+    ) -> io::Result<Vec<Told>> {
+        let (mut receiving, mut sending) = (JoinSet::new(), JoinSet::new());
+        for (index, arrivals, listener) in listeners {
+            let Some(transfer) = self.course.setup.transfers.get(index).cloned() else { continue };
+            receiving.spawn(receive(self.course.clone(), transfer, arrivals, listener));
+        }
+        for (index, arrivals) in &self.all {
+            let Some(transfer) = self.course.setup.transfers.get(*index).cloned() else { continue };
+            if transfer.back != self.back {
+                continue;
+            }
+            let config = self.config(transfer.back);
+            let sender = Sender {
+                course: self.course.clone(),
+                index: *index,
+                transfer,
+                arrivals: arrivals.clone(),
+                endpoint: endpoint.clone(),
+            };
+            let (open, arrivals) = (Arc::clone(&self.open), arrivals.clone());
+            sending.spawn(async move {
+                let course = sender.course.clone();
+                let told = until(&course, &arrivals, sender.run(config)).await;
+                open.fetch_sub(1, Ordering::Relaxed);
+                told
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(told) = sending.join_next().await {
+            if let Some(told) = told.map_err(io::Error::other)?? {
+                all.push(told);
+            }
+        }
+        while self.open.load(Ordering::Relaxed) > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(all)
+    }
+}
+
+fn port(index: usize) -> u16 {
+    FIRST_PORT.saturating_add(u16::try_from(index).unwrap_or(u16::MAX))
+}
+
+/// What a sender comes to, or nothing when the time is over before it has even connected.
+async fn until(
+    course: &Course,
+    arrivals: &Arrivals,
+    sending: impl Future<Output = io::Result<Told>>,
+) -> io::Result<Option<Told>> {
+    let over = async {
+        // A sender looks itself once it has connected; it has a little more time to tell.
+        while !course.is_over() {
+            tokio::time::sleep(LOOK).await;
+        }
+        tokio::time::sleep(10 * LOOK).await;
+    };
+    tokio::select! {
+        told = sending => told.map(Some),
+        () = over => {
+            drop(arrivals.seen(course.now()));
+            Ok(None)
+        }
+    }
+}
+
+/// The sending end of a transfer.
+struct Sender {
+    course: Course,
+    index: usize,
+    transfer: Transfer,
+    arrivals: Arrivals,
+    endpoint: Endpoint,
+}
+
+impl Sender {
+    async fn run(self, config: anabranch::AssociationConfig) -> io::Result<Told> {
+        let start = self.course.starts.get(self.index).copied().unwrap_or_default();
+        tokio::time::sleep(start.saturating_sub(self.course.now())).await;
+        let remotes = self.remotes();
+        let addresses: Vec<SocketAddr> =
+            remotes.iter().map(|remote| SocketAddr::new(*remote, port(self.index))).collect();
+        self.arrivals.started(self.course.now());
+        let connected = self.endpoint.connect(addresses, ConnectOptions::from(config)).await;
+        let association = connected.map_err(io::Error::other)?;
+        self.arrivals.connected(self.course.now());
+        let primary = remotes.first().copied();
+        if let Some(primary) = primary {
+            // A peer that does not list the address keeps what the handshake found.
+            let _ = association.set_primary(primary);
+        }
+        let mut events = association.events();
+        let mut failures = Vec::new();
+        {
+            let mut working = std::pin::pin!(self.work(&association));
+            let mut done = false;
+            loop {
+                tokio::select! {
+                    () = &mut working, if !done => done = true,
+                    event = events.next() => match event {
+                        Some(Notification::PathChanged { remote, state: PathState::Inactive, .. }) => {
+                            failures.push((self.course.now(), Some(remote) == primary));
+                        }
+                        Some(_) => {}
+                        None => break,
+                    },
+                    () = tokio::time::sleep(LOOK) => {}
+                }
+                if self.course.is_over() || self.arrivals.is_complete() || association.is_closed() {
+                    break;
+                }
+            }
+        }
+        let statistics = association.statistics();
+        association.abort(b"the run is over");
+        Ok(Told { index: self.index, statistics, failures })
+    }
+
+    /// Addresses of the receiver, that of the primary path first.
+    fn remotes(&self) -> Vec<IpAddr> {
+        let network = &self.course.setup.network;
+        let pairs = self.course.pairs.iter();
+        let mut remotes: Vec<IpAddr> =
+            pairs.map(|pair| if self.transfer.back { pair.0 } else { pair.1 }).collect();
+        if let Some(first) = remotes.get_mut(..=network.primary) {
+            first.rotate_right(1);
+        }
+        if network.primary_only {
+            remotes.truncate(1);
+        }
+        remotes
+    }
+
+    /// Sends all messages. What goes wrong ends the association, which others see.
+    async fn work(&self, association: &Association) {
+        let transfer = &self.transfer;
+        let payload = Bytes::from(vec![0; usize::try_from(transfer.message).unwrap_or(1)]);
+        let connected = self.course.now();
+        let mut left = transfer.bytes();
+        for number in 0..transfer.messages() {
+            let mut due = self.course.now();
+            if let Flow::Messages { interval, .. } = transfer.flow {
+                let number = u32::try_from(number).unwrap_or(u32::MAX);
+                due = connected + interval.saturating_mul(number);
+                tokio::time::sleep(due.saturating_sub(self.course.now())).await;
+            }
+            let length = payload.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= length as u64;
+            let stream = (number % u64::from(transfer.streams.max(1))) as u16;
+            // The number of the message travels where the peer can read it.
+            let ppid = Ppid(u32::try_from(number & 0xffff_ffff).unwrap_or(0));
+            let mut message = OutgoingMessage::new(stream, ppid, payload.slice(..length));
+            message.unordered = !transfer.ordered;
+            self.arrivals.given(number, due, false);
+            if association.send(message).await.is_err() {
+                return;
+            }
+            match transfer.flow {
+                Flow::Bulk { .. } => self.arrivals.given(number, self.course.now(), true),
+                Flow::Messages { .. } => {}
+                Flow::Requests { pause, .. } => {
+                    loop {
+                        let Ok(Some(answer)) = association.recv().await else { return };
+                        self.arrivals.arrived(self.course.now(), answer.payload.len());
+                        if answer.end {
+                            self.arrivals.delivered(self.course.now(), answer.ppid.0.into());
+                            break;
+                        }
+                    }
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+    }
+}
+
+/// The receiving end of a transfer.
+async fn receive(course: Course, transfer: Transfer, arrivals: Arrivals, listener: Listener) {
+    let Some(association) = listener.accept().await else { return };
+    let answer = match transfer.flow {
+        Flow::Requests { answer, .. } => Some(vec![0; usize::try_from(answer).unwrap_or(1)]),
+        Flow::Bulk { .. } | Flow::Messages { .. } => None,
+    };
+    while let Ok(Some(message)) = association.recv().await {
+        let now = course.now();
+        arrivals.arrived(now, message.payload.len());
+        if !message.end {
+            continue;
+        }
+        match &answer {
+            None => arrivals.delivered(now, message.ppid.0.into()),
+            Some(answer) => {
+                let reply = OutgoingMessage::new(message.stream, message.ppid, answer.clone());
+                if association.send(reply).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}

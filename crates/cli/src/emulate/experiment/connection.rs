@@ -1,0 +1,254 @@
+//! A transfer over a TCP connection of the kernels.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anabranch_lab::metrics::Metrics;
+use anabranch_lab::observed::Observed;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, connect, getsockopt, listen,
+    setsockopt, socket, sockopt,
+};
+
+use super::arrivals::Arrivals;
+use super::ground::Ground;
+use super::{Course, counters};
+
+/// Port of the first transfer; that of the next one is one higher.
+const FIRST_PORT: u16 = 5001;
+/// How often is looked whether it is over.
+const LOOK: Duration = Duration::from_millis(50);
+/// What is given to the kernel at once, and taken from it.
+const PIECE: usize = 1 << 20;
+
+/// A transfer that has begun.
+pub(super) struct Begun {
+    index: usize,
+    course: Course,
+    arrivals: Arrivals,
+    sender: JoinHandle<io::Result<HashMap<String, u64>>>,
+    receiver: JoinHandle<io::Result<()>>,
+}
+
+/// One end of it.
+struct End {
+    course: Course,
+    arrivals: Arrivals,
+    /// Set when the receiver is done.
+    done: Arc<AtomicBool>,
+    local: Ipv4Addr,
+    remote: Ipv4Addr,
+    port: u16,
+    bytes: u64,
+    start: Duration,
+}
+
+pub(super) fn begin(ground: &Ground, course: &Course, index: usize) -> Result<Begun, String> {
+    let (setup, failed) = (&course.setup, |error: io::Error| format!("TCP: {error}"));
+    let (Some(transfer), Some(start)) = (setup.transfers.get(index), course.starts.get(index))
+    else {
+        return Err("there is no such transfer".into());
+    };
+    let (Some((IpAddr::V4(near), IpAddr::V4(far))), [first, second]) =
+        (course.pairs.get(setup.network.primary).copied(), &ground.hosts)
+    else {
+        return Err("there is no primary path".into());
+    };
+    let (from, to, local, remote) = match transfer.back {
+        false => (first, second, near, far),
+        true => (second, first, far, near),
+    };
+    let arrivals = Arrivals::of(transfer.bytes());
+    let done = Arc::new(AtomicBool::new(false));
+    let port = FIRST_PORT.saturating_add(u16::try_from(index).unwrap_or(u16::MAX));
+    let end = |local, remote| End {
+        course: course.clone(),
+        arrivals: arrivals.clone(),
+        done: Arc::clone(&done),
+        local,
+        remote,
+        port,
+        bytes: transfer.bytes(),
+        start: *start,
+    };
+    let (ready, wait) = channel();
+    let (sending, receiving) = (end(local, remote), end(remote, local));
+    let receiver = to.begin(move || receiving.receive(&ready)).map_err(failed)?;
+    let sender = from.begin(move || sending.send(&wait)).map_err(failed)?;
+    Ok(Begun { index, course: course.clone(), arrivals, sender, receiver })
+}
+
+impl Begun {
+    /// Waits for its end.
+    pub(super) fn end(self, metrics: &mut Metrics) -> Result<(usize, Observed), String> {
+        let panicked = |_| "the transfer panicked".to_owned();
+        let received = self.receiver.join().map_err(panicked)?;
+        let sent = self.sender.join().map_err(panicked)?;
+        let failed = |what: &str, error: &io::Error| format!("TCP, {what}: {error}");
+        received.map_err(|error| failed("the receiver", &error))?;
+        let counters = sent.map_err(|error| failed("the sender", &error))?;
+        // Of several transfers nobody knows which one they are of.
+        if self.course.setup.transfers.len() == 1 {
+            counters::of_sender(&counters, metrics);
+        }
+        Ok((self.index, self.arrivals.seen(self.course.now())))
+    }
+}
+
+/// Whether a call shall be made again.
+fn again(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// Whether the connection has ended in some way that a transfer may end in.
+fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NotConnected
+            | ErrorKind::ConnectionAborted
+    )
+}
+
+impl End {
+    fn socket(&self) -> io::Result<OwnedFd> {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
+        let tcp = &self.course.setup.tcp;
+        if tcp.is_given("segment") {
+            setsockopt(&fd, sockopt::TcpMaxSeg, &u32::from(tcp.config.mss))?;
+        }
+        if tcp.is_given("send_buffer") {
+            setsockopt(&fd, sockopt::SndBuf, &(tcp.config.send_buffer as usize))?;
+        }
+        if tcp.is_given("receive_buffer") {
+            setsockopt(&fd, sockopt::RcvBuf, &(tcp.config.receive_buffer as usize))?;
+        }
+        setsockopt(&fd, sockopt::ReuseAddr, &true)?;
+        Ok(fd)
+    }
+
+    /// Waits for a socket to be ready; whether it is before all is over.
+    fn ready(&self, socket: &impl std::os::fd::AsFd, flags: PollFlags) -> io::Result<bool> {
+        loop {
+            let mut waited = [PollFd::new(socket.as_fd(), flags)];
+            let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
+            match poll(&mut waited, timeout) {
+                Ok(0) | Err(Errno::EINTR) if self.course.is_over() => return Ok(false),
+                Ok(0) | Err(Errno::EINTR) => {}
+                Ok(_) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn receive(&self, ready: &Sender<()>) -> io::Result<()> {
+        let taken = self.take(ready);
+        self.done.store(true, Ordering::Relaxed);
+        match taken {
+            Err(error) if is_end(&error) => Ok(()),
+            taken => taken,
+        }
+    }
+
+    fn take(&self, ready: &Sender<()>) -> io::Result<()> {
+        let fd = self.socket()?;
+        let port = SocketAddrV4::new(self.local, self.port);
+        bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(port))?;
+        listen(&fd, Backlog::new(4)?)?;
+        let listener = TcpListener::from(fd);
+        // It has an end only when the sender has.
+        let _ = ready.send(());
+        if !self.ready(&listener, PollFlags::POLLIN)? {
+            return Ok(());
+        }
+        let (mut stream, _) = listener.accept()?;
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(LOOK))?;
+        let mut room = vec![0; PIECE];
+        while !self.course.is_over() {
+            match stream.read(&mut room) {
+                Ok(0) => break,
+                Ok(bytes) => {
+                    let now = self.course.now();
+                    if self.arrivals.arrived(now, bytes) {
+                        self.arrivals.completed(now);
+                        break;
+                    }
+                }
+                Err(error) if again(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&self, wait: &Receiver<()>) -> io::Result<HashMap<String, u64>> {
+        match self.give(wait) {
+            Err(error) if !is_end(&error) && error.kind() != ErrorKind::TimedOut => {
+                return Err(error);
+            }
+            _ => {}
+        }
+        while !self.done.load(Ordering::Relaxed) && !self.course.is_over() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        counters::here()
+    }
+
+    fn give(&self, wait: &Receiver<()>) -> io::Result<()> {
+        if wait.recv().is_err() {
+            // The receiver says why.
+            return Ok(());
+        }
+        std::thread::sleep(self.start.saturating_sub(self.course.now()));
+        let fd = self.socket()?;
+        let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
+        bind(raw, &SockaddrIn::from(SocketAddrV4::new(self.local, 0)))?;
+        self.arrivals.started(self.course.now());
+        match connect(raw, &SockaddrIn::from(SocketAddrV4::new(self.remote, self.port))) {
+            Ok(()) | Err(Errno::EINPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut stream = TcpStream::from(fd);
+        if !self.ready(&stream.as_fd(), PollFlags::POLLOUT)? {
+            return Ok(());
+        }
+        let code = getsockopt(&stream, sockopt::SocketError)?;
+        if code != 0 {
+            return Err(io::Error::from_raw_os_error(code));
+        }
+        self.arrivals.connected(self.course.now());
+        stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(LOOK))?;
+        let block = vec![0; PIECE.min(usize::try_from(self.bytes).unwrap_or(PIECE))];
+        let mut left = self.bytes;
+        while left > 0 && !self.course.is_over() {
+            let most = usize::try_from(left).unwrap_or(PIECE).min(block.len());
+            match stream.write(block.get(..most).unwrap_or_default()) {
+                Ok(bytes) => left -= bytes as u64,
+                Err(error) if again(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // The last piece, too, leaves at once, as that of the simulator does.
+        stream.set_nodelay(true)?;
+        // The end of the stream would be a packet more, which tells the sender of losses before it.
+        while !self.done.load(Ordering::Relaxed) && !self.course.is_over() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! What a kernel has counted in a namespace.
+
+use std::collections::HashMap;
+use std::io;
+
+use anabranch_lab::metrics::Metrics;
+
+/// Counters of the namespace of this thread, by their names.
+pub(super) fn here() -> io::Result<HashMap<String, u64>> {
+    let mut counters = HashMap::new();
+    for file in ["snmp", "netstat"] {
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{file}"))?;
+        read(&text, &mut counters);
+    }
+    Ok(counters)
+}
+
+/// A line of names, and one of numbers, both with the same first word.
+fn read(text: &str, counters: &mut HashMap<String, u64>) {
+    let mut lines = text.lines();
+    while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
+        for (name, value) in names.split_whitespace().zip(values.split_whitespace()).skip(1) {
+            if let Ok(value) = value.parse() {
+                let protocol = names.split(':').next().unwrap_or_default();
+                counters.insert(format!("{protocol}.{name}"), value);
+            }
+        }
+    }
+}
+
+/// The metrics of a host that sends over TCP.
+pub(super) fn of_sender(counters: &HashMap<String, u64>, metrics: &mut Metrics) {
+    let sum = |names: &[&str]| {
+        let found: Vec<u64> =
+            names.iter().filter_map(|name| counters.get(*name)).copied().collect();
+        (!found.is_empty()).then(|| found.iter().sum::<u64>() as f64)
+    };
+    let undone = [
+        "TcpExt.TCPFullUndo",
+        "TcpExt.TCPPartialUndo",
+        "TcpExt.TCPDSACKUndo",
+        "TcpExt.TCPLossUndo",
+    ];
+    for (metric, names) in [
+        ("timeouts", &["TcpExt.TCPTimeouts"][..]),
+        ("fast_retransmits", &["TcpExt.TCPFastRetrans"]),
+        ("timeout_retransmits", &["TcpExt.TCPSlowStartRetrans"]),
+        ("retransmissions_path1", &["Tcp.RetransSegs"]),
+        ("recoveries", &["TcpExt.TCPRenoRecovery", "TcpExt.TCPSackRecovery"]),
+        ("recoveries_undone", &undone),
+    ] {
+        if let Some(value) = sum(names) {
+            metrics.set(metric, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_stand_below_their_names() {
+        let mut counters = HashMap::new();
+        read("Tcp: RtoMin RetransSegs MaxConn\nTcp: 200 7 -1\n", &mut counters);
+        assert_eq!(counters.get("Tcp.RetransSegs"), Some(&7));
+        assert_eq!(counters.get("Tcp.MaxConn"), None);
+        read("TcpExt: TCPFullUndo TCPLossUndo\nTcpExt: 2 3\n", &mut counters);
+        let mut metrics = Metrics::default();
+        of_sender(&counters, &mut metrics);
+        assert_eq!(metrics.get("recoveries_undone"), Some(5.0));
+        assert_eq!(
+            (metrics.get("retransmissions_path1"), metrics.get("timeouts")),
+            (Some(7.0), None)
+        );
+        // Of this process there are all.
+        assert!(here().is_ok_and(|counters| counters.contains_key("TcpExt.TCPTimeouts")));
+    }
+}

@@ -1,0 +1,36 @@
+//! What scenarios ask for that only the simulator has.
+
+use anabranch_lab::setup::{Setup, When};
+
+/// Options of `[tcp]` that a kernel cannot be told.
+const NOT_OF_KERNELS: [&str; 2] = ["rto_initial", "limited_transmit"];
+
+/// Refuses what cannot be emulated.
+pub(super) fn check(setup: &Setup) -> Result<(), String> {
+    let refused = |what: &str| Err(format!("{what}: this takes run.on = \"simulator\""));
+    if let Some(cross) = setup.cross.first() {
+        return refused(&format!("cross.{} is simulated traffic", cross.name));
+    }
+    if setup.route_cache.is_some() {
+        return refused("routes that must be discovered are simulated");
+    }
+    if !setup.measure_from.is_zero() {
+        return refused("measure.from is a time of simulations");
+    }
+    if let Some(event) = setup.events.iter().find(|event| matches!(event.when, When::AfterChunk(_)))
+    {
+        return refused(&format!(
+            "event.{} waits for a chunk; real sockets do not tell",
+            event.name
+        ));
+    }
+    if let Some(key) = NOT_OF_KERNELS.iter().find(|key| setup.tcp.is_given(key)) {
+        return refused(&format!("tcp.{key} cannot be changed in a kernel"));
+    }
+    if setup.tcp.is_given("ack_delay") && !setup.tcp.config.ack_delay.is_zero() {
+        return refused(
+            "of the kernel's delayed acknowledgements, tcp.ack_delay can only be \"0 s\"",
+        );
+    }
+    Ok(())
+}

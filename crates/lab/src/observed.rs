@@ -1,0 +1,159 @@
+//! What an application sees of a transfer, whatever stack it is over and wherever it runs.
+
+use std::time::Duration;
+
+use anabranch_sim::{Histogram, Outcome, TcpFlowResult, TransferResult};
+
+use crate::metrics::{MAX_FLOWS, Metrics};
+
+/// What was seen of a transfer. Times are those since the beginning of the run.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// When it was begun.
+    pub started: Duration,
+    /// When the first data arrived.
+    pub first_data: Option<Duration>,
+    /// When all had arrived.
+    pub completed: Option<Duration>,
+    /// User bytes that arrived.
+    pub bytes: u64,
+    /// Longest time without any.
+    pub longest_gap: Duration,
+    /// When it began.
+    pub longest_gap_at: Duration,
+    /// How long each message took, where there are messages.
+    pub delays: Histogram,
+}
+
+impl Observed {
+    /// What the simulator knows of an association.
+    pub(crate) fn of_association(result: &TransferResult) -> Self {
+        let since = |at: anabranch_sim::Instant| Duration::from_nanos(at.as_nanos());
+        let complete = result.outcome == Outcome::Complete;
+        Self {
+            started: since(result.started_at),
+            first_data: result.first_data_at.map(since),
+            completed: result.completed_at.filter(|_| complete).map(since),
+            bytes: result.bytes,
+            longest_gap: result.longest_gap,
+            longest_gap_at: since(result.longest_gap_at),
+            delays: result.delays.clone(),
+        }
+    }
+
+    /// What the simulator knows of a TCP connection.
+    pub(crate) fn of_connection(result: &TcpFlowResult) -> Self {
+        let since = |at: anabranch_sim::Instant| Duration::from_nanos(at.as_nanos());
+        Self {
+            started: since(result.started_at),
+            first_data: result.first_data_at.map(since),
+            completed: result.last_data_at.filter(|_| result.all_delivered).map(since),
+            bytes: result.delivered,
+            longest_gap: result.longest_gap,
+            longest_gap_at: since(result.longest_gap_at),
+            delays: Histogram::default(),
+        }
+    }
+
+    /// From its start until all had arrived.
+    pub fn transfer_time(&self) -> Option<Duration> {
+        Some(self.completed?.saturating_sub(self.started))
+    }
+
+    /// The metrics of the first transfer, in a run that ended at `ended`.
+    pub fn measure(&self, ended: Duration, metrics: &mut Metrics) {
+        let seconds = |at: Duration| at.saturating_sub(self.started).as_secs_f64();
+        metrics.set("ended_s", seconds(ended));
+        if let Some(time) = self.transfer_time().map(|time| time.as_secs_f64()) {
+            metrics.set("transfer_time_s", time);
+            if time > 0.0 {
+                metrics.set("goodput_kbit_s", self.bytes as f64 * 8e-3 / time);
+            }
+            if let (Some(first), Some(last)) = (self.first_data, self.completed) {
+                let time = last.saturating_sub(first).as_secs_f64();
+                metrics.set("transfer_time_from_first_data_s", time);
+            }
+        }
+        metrics.set("longest_gap_s", self.longest_gap.as_secs_f64());
+        metrics.set("longest_gap_end_s", seconds(self.longest_gap_at + self.longest_gap));
+        let delays = [
+            ("delay_mean_s", self.delays.mean()),
+            ("delay_p95_s", self.delays.quantile(950)),
+            ("delay_max_s", self.delays.max()),
+        ];
+        for (name, delay) in delays {
+            if let Some(delay) = delay {
+                metrics.set(name, delay.as_secs_f64());
+            }
+        }
+    }
+
+    /// In kbit/s, from a time on (or its start) until it was complete or, if it is not, until `now`.
+    fn throughput(&self, from: Duration, before: u64, now: Duration) -> f64 {
+        let end = self.completed.unwrap_or(now);
+        let seconds = end.saturating_sub(from.max(self.started)).as_secs_f64();
+        let bytes = self.bytes.saturating_sub(before) as f64;
+        if seconds > 0.0 { bytes * 8e-3 / seconds } else { 0.0 }
+    }
+
+    fn measure_as(&self, number: usize, rate: f64, metrics: &mut Metrics) {
+        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+        let values = [
+            ("throughput", "_kbit_s", Some(rate)),
+            ("transfer_time", "_s", seconds(self.transfer_time())),
+            ("longest_gap", "_s", seconds(Some(self.longest_gap))),
+            ("delay_mean", "_s", seconds(self.delays.mean())),
+            ("delay_p95", "_s", seconds(self.delays.quantile(950))),
+        ];
+        for (name, unit, value) in values {
+            metrics.set(&format!("{name}_flow{number}{unit}"), value.unwrap_or(f64::NAN));
+        }
+    }
+}
+
+/// What each of several transfers got, and how evenly: of one the other metrics tell. It is measured from a
+/// time on, before which so many bytes of each had arrived, until `now`.
+pub fn compare(
+    all: &[Observed],
+    (from, before): (Duration, &[u64]),
+    now: Duration,
+    metrics: &mut Metrics,
+) {
+    if all.len() < 2 {
+        return;
+    }
+    let mut rates = Vec::new();
+    for (index, observed) in all.iter().enumerate() {
+        let before = before.get(index).copied().unwrap_or(0);
+        let rate = observed.throughput(from, before, now);
+        rates.push(rate);
+        if index < MAX_FLOWS {
+            observed.measure_as(index + 1, rate, metrics);
+        }
+    }
+    if let Some(index) = jain(&rates) {
+        metrics.set("jain_index", index);
+    }
+}
+
+/// (Jain, Chiu, Hawe 1984) The square of the sum over n times the sum of squares; `None` when nobody
+/// got anything.
+fn jain(rates: &[f64]) -> Option<f64> {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_of_jain_is_one_for_equals() {
+        assert_eq!(jain(&[3.0, 3.0, 3.0]), Some(1.0));
+        assert_eq!(jain(&[6.0, 0.0]), Some(0.5));
+        assert_eq!(jain(&[0.0, 0.0]), None);
+        // (1 + 2 + 3) squared is 36, over 3 times 14.
+        assert!((jain(&[1.0, 2.0, 3.0]).unwrap() - 36.0 / 42.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,168 @@
+//! Where an experiment is carried out, and what its transfers go over.
+
+use anabranch_sim::TcpConfig;
+
+use crate::tree::{Checked, Fields, Value, problem};
+use crate::units::{Kind, duration};
+
+/// Longest time of a timer of TCP, in nanoseconds: an hour.
+const MAX_TIMER: f64 = 3600e9;
+
+/// Where an experiment is carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Platform {
+    /// In virtual time, with the engines of this project.
+    #[default]
+    Simulator,
+    /// In real time, with real sockets in namespaces, behind the same links.
+    Emulator,
+}
+
+impl Platform {
+    /// Their names in files.
+    pub const NAMES: [(&'static str, Self); 2] =
+        [("simulator", Self::Simulator), ("emulator", Self::Emulator)];
+}
+
+/// What a transfer goes over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Over {
+    /// An association of this project's engine.
+    #[default]
+    Sctp,
+    /// A TCP connection: this project's in the simulator, the kernel's in the emulator.
+    Tcp,
+}
+
+impl Over {
+    /// Their names in files.
+    pub const NAMES: [(&'static str, Self); 2] = [("sctp", Self::Sctp), ("tcp", Self::Tcp)];
+}
+
+/// Options of transfers over TCP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tcp {
+    /// All of them.
+    pub config: TcpConfig,
+    /// Those that the file names, with their lines: a kernel has its own values of the others, and cannot
+    /// be told some of these.
+    pub given: Vec<(&'static str, usize)>,
+}
+
+impl Tcp {
+    /// Whether the file names an option.
+    pub fn is_given(&self, key: &str) -> bool {
+        self.given.iter().any(|(given, _)| *given == key)
+    }
+}
+
+/// Reads `[tcp]`.
+pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
+    let mut tcp = Tcp::default();
+    let Some(fields) = root.table("tcp")? else { return Ok(tcp) };
+    let (config, given) = (&mut tcp.config, &mut tcp.given);
+    let mut note = |key: &'static str| {
+        if fields.node(key).is_some() {
+            given.push((key, fields.line_of(key)));
+        }
+    };
+    for key in [
+        "segment",
+        "sack",
+        "receive_buffer",
+        "send_buffer",
+        "initial_window",
+        "ack_delay",
+        "limited_transmit",
+        "rto_initial",
+        "rto_min",
+        "rto_max",
+    ] {
+        note(key);
+    }
+    let size = |key, least, most| fields.quantity(key, Kind::Size, least, most);
+    let time = |key, least| {
+        fields.quantity(key, Kind::Time, least, MAX_TIMER).map(|time| time.map(duration))
+    };
+    if let Some(segment) = size("segment", 64.0, 65_495.0)? {
+        config.mss = segment as u16;
+    }
+    config.sack = fields.flag("sack")?.unwrap_or(config.sack);
+    let buffer = |key| size(key, 1460.0, 1e9).map(|size| size.map(|size| size as u32));
+    config.receive_buffer = buffer("receive_buffer")?.unwrap_or(config.receive_buffer);
+    config.send_buffer = buffer("send_buffer")?.unwrap_or(config.send_buffer);
+    if let Some(window) = fields.count("initial_window", 1, 1000)? {
+        config.initial_window = window as u32;
+    }
+    config.ack_delay = time("ack_delay", 0.0)?.unwrap_or(config.ack_delay);
+    config.limited_transmit = fields.flag("limited_transmit")?.unwrap_or(config.limited_transmit);
+    config.rto_initial = time("rto_initial", 1e6)?.unwrap_or(config.rto_initial);
+    config.rto_min = time("rto_min", 1e6)?.unwrap_or(config.rto_min);
+    config.rto_max = time("rto_max", 1e6)?.unwrap_or(config.rto_max);
+    if config.rto_min > config.rto_max {
+        return problem(fields.line(), "tcp.rto_min is above rto_max");
+    }
+    fields.finish()?;
+    Ok(tcp)
+}
+
+/// Reads `[sysctl]`: settings of both hosts' kernels below `net.ipv4`.
+pub(super) fn sysctl(root: &Fields<'_>, on: Platform) -> Checked<Vec<(String, String)>> {
+    let Some(fields) = root.table("sysctl")? else { return Ok(Vec::new()) };
+    let mut settings = Vec::new();
+    for (key, node) in fields.entries() {
+        let name = fields.name(key);
+        if !key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return problem(node.line, format!("{name} is no setting, as tcp_reordering is one"));
+        }
+        match &node.value {
+            Value::Text(_) | Value::Integer(_) => {}
+            _ => return problem(node.line, format!("{name} is a whole number or a text")),
+        }
+        if on == Platform::Simulator {
+            let reason = format!("{name} is of a kernel: it takes run.on = \"emulator\"");
+            return problem(node.line, reason);
+        }
+        settings.push((key.clone(), node.text()));
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{SMALL, read};
+    use super::*;
+    use crate::tree::tests::refused;
+
+    #[test]
+    fn stacks_are_chosen_by_the_file() {
+        let setup = read(SMALL).unwrap();
+        assert_eq!((setup.on, setup.transfers[0].over), (Platform::Simulator, Over::Sctp));
+        assert_eq!((setup.tcp, setup.sysctl), (Tcp::default(), Vec::new()));
+        // Nobody needs an association when all goes over TCP.
+        let text = SMALL.replace("[association]\nprofile = \"rfc2960\"\n", "");
+        let text =
+            format!("{text}over = \"tcp\"\n[tcp]\ninitial_window = 10\nrto_min = \"200 ms\"\n");
+        let setup = read(&text).unwrap();
+        assert_eq!(setup.transfers[0].over, Over::Tcp);
+        assert_eq!((setup.tcp.config.initial_window, setup.tcp.given.len()), (10, 2));
+        assert!(setup.tcp.is_given("rto_min") && !setup.tcp.is_given("rto_max"));
+        let more = "[run]\non = \"emulator\"\n[sysctl]\ntcp_sack = 0\n";
+        let setup = read(&format!("{text}{more}")).unwrap();
+        assert_eq!(setup.on, Platform::Emulator);
+        assert_eq!(setup.sysctl, [("tcp_sack".to_owned(), "0".to_owned())]);
+        let simulated = format!("{text}{}", more.replace("emulator", "simulator"));
+        for (text, line, reason) in [
+            (format!("{SMALL}[measure]\nfates = 7\n"), 19, "measure.fates"),
+            (text.replace("loss = \"3 %\"", "lose_data = -1"), 10, "lists positions from 1"),
+            (text.replace("loss = \"3 %\"", "displace_data = 3"), 10, "needs a"),
+            (text.replace("\"tcp\"", "\"quic\""), 16, "traffic.file.over"),
+            (text.replace("200 ms", "200 s"), 17, "tcp.rto_min is above rto_max"),
+            (text.replace("initial_window", "window"), 18, "unknown key 'tcp.window'"),
+            (simulated, 23, "sysctl.tcp_sack is of a kernel"),
+            (format!("{SMALL}[run]\non = \"paper\"\n"), 19, "run.on"),
+        ] {
+            refused(read(&text), line, reason);
+        }
+    }
+}
