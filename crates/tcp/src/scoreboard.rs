@@ -149,7 +149,8 @@ impl Scoreboard {
         let (mut bytes, mut runs, mut in_run, mut any) = (0, 0, false, false);
         for sent in self.sent.iter_mut().rev() {
             if sent.sacked {
-                bytes += sent.len();
+                // The end of the stream has a place, but is no byte: two segments are no third one with it.
+                bytes += sent.payload.len() as u64;
                 runs += u64::from(!in_run);
                 in_run = true;
                 continue;
@@ -254,6 +255,17 @@ mod tests {
         // The first was sent twice and the others were sampled when blocks came: no sample now.
         assert_eq!(acked, Acked { cumulative: 400, selective: 0, sampled: None });
         assert_eq!((board.pipe(), board.outstanding()), (400, 400));
+    }
+
+    #[test]
+    fn the_end_of_the_stream_is_no_byte_of_data() {
+        let mut board = board(2);
+        let payload = Bytes::from(vec![2; MSS as usize]);
+        board.push(2 * MSS..3 * MSS + 1, payload, true, Instant::from_secs(2));
+        let mut acked = Acked::default();
+        board.select(MSS..3 * MSS + 1, &mut acked);
+        assert_eq!(acked.selective, 2 * MSS + 1);
+        assert!(!board.find_losses(MSS), "two segments behind it tell of no loss");
     }
 
     #[test]

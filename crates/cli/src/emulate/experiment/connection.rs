@@ -25,6 +25,8 @@ use super::{Course, counters};
 
 /// Port of the first transfer; that of the next one is one higher.
 const FIRST_PORT: u16 = 5001;
+/// Bytes of the option of timestamps in each segment (RFC 7323 appendix A).
+const TIMESTAMPS: u32 = 12;
 /// How often is looked whether it is over.
 const LOOK: Duration = Duration::from_millis(50);
 /// What is given to the kernel at once, and taken from it.
@@ -128,7 +130,10 @@ impl End {
         let fd = socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
         let tcp = &self.course.setup.tcp;
         if tcp.is_given("segment") {
-            setsockopt(&fd, sockopt::TcpMaxSeg, &u32::from(tcp.config.mss))?;
+            // What the kernel calls the segment's size has the timestamps in it, if there are any.
+            let stamped = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_timestamps")?;
+            let options = if stamped.trim() == "0" { 0 } else { TIMESTAMPS };
+            setsockopt(&fd, sockopt::TcpMaxSeg, &(u32::from(tcp.config.mss) + options))?;
         }
         if tcp.is_given("send_buffer") {
             setsockopt(&fd, sockopt::SndBuf, &(tcp.config.send_buffer as usize))?;
