@@ -58,17 +58,22 @@ pub(crate) struct Decoded<'a> {
     pub(crate) size: u32,
 }
 
+/// The headers of a frame; `None` for links that are not known.
+pub(crate) fn slice(link: i32, data: &[u8]) -> Option<LaxSlicedPacket<'_>> {
+    let ip = |at: usize| LaxSlicedPacket::from_ip(data.get(at..)?).ok();
+    match link {
+        ETHERNET => LaxSlicedPacket::from_ethernet(data).ok(),
+        NULL | LOOP => ip(4),
+        COOKED => ip(16),
+        COOKED2 => ip(20),
+        link if RAW.contains(&link) => ip(0),
+        _ => None,
+    }
+}
+
 /// A packet that can be understood; `None` for all others.
 pub(crate) fn decode(link: i32, data: &[u8]) -> Option<Decoded<'_>> {
-    let ip = |at: usize| LaxSlicedPacket::from_ip(data.get(at..)?).ok();
-    let packet = match link {
-        ETHERNET => LaxSlicedPacket::from_ethernet(data).ok()?,
-        NULL | LOOP => ip(4)?,
-        COOKED => ip(16)?,
-        COOKED2 => ip(20)?,
-        link if RAW.contains(&link) => ip(0)?,
-        _ => return None,
-    };
+    let packet = slice(link, data)?;
     let (from, to, identification, size, head) = match packet.net.as_ref()? {
         LaxNetSlice::Ipv4(v4) => {
             let header = v4.header();

@@ -10,6 +10,9 @@
 //!   identification (without one: the same timestamp, within half a round-trip time), and *sent again* otherwise:
 //!   it was lost behind the place of the capture, or needlessly sent.
 //!
+//! The next data may have been overtaken as well, by what was sent again meanwhile: nothing is missing before it, and only
+//! identifications tell. They are believed where they have counted up for some packets.
+//!
 //! What is sent again was asked for by duplicate acknowledgements or SACK blocks (*fast*), or the sender had been silent
 //! for so long that its timer must have expired (*timeout*), or it is the last data again, and sent
 //! earlier than that (*probe*).
@@ -22,6 +25,10 @@ const MOST_HOLES: usize = 1024;
 const RECENT: usize = 64;
 /// The least timeout of any usual TCP.
 const LEAST_RTO: u64 = 200_000_000;
+/// Packets in a row whose identifications count up, before one that does not is believed; and how far apart
+/// identifications are of packets that may have overtaken each other.
+const COUNTING: u8 = 16;
+const NEAR: i16 = 64;
 /// Duplicate acknowledgements that make a sender send again.
 const ENOUGH: u32 = 3;
 
@@ -123,6 +130,8 @@ pub struct Tracker {
     end: u64,
     holes: Vec<Hole>,
     recent: Vec<Seen>,
+    /// The highest identification, and for how many packets in a row they have counted up.
+    counted: Option<(u16, u8)>,
     /// Packets with data.
     packets: u64,
     /// When data was seen last.
@@ -175,6 +184,7 @@ impl Tracker {
             identification: data.identification,
             timestamp: data.timestamp,
         };
+        let overtaken = self.count(&seen);
         let found = if start >= self.end {
             if start > self.end {
                 if self.holes.len() == MOST_HOLES {
@@ -187,7 +197,7 @@ impl Tracker {
             if self.timed.is_none() {
                 self.timed = Some((end, data.time));
             }
-            None
+            overtaken
         } else {
             // What is sent twice says nothing of the time that it took.
             self.timed = None;
@@ -202,6 +212,34 @@ impl Tracker {
         }
         self.recent.push(seen);
         found
+    }
+
+    /// Takes note of an identification. What it says of the packet, if it is one of those before the highest.
+    fn count(&mut self, seen: &Seen) -> Option<OutOfSequence> {
+        let own = seen.identification?;
+        let before = |other: u16| own.wrapping_sub(other) as i16;
+        let (highest, counted) = self.counted.unwrap_or((own, 0));
+        match before(highest) {
+            step if (1..=NEAR).contains(&step) => {
+                self.counted = Some((own, counted.saturating_add(1)));
+                return None;
+            }
+            0 => {
+                self.counted = Some((own, counted));
+                return None;
+            }
+            step if (-NEAR..0).contains(&step) => {}
+            // They are drawn by chance, or much was lost.
+            _ => {
+                self.counted = Some((own, 0));
+                return None;
+            }
+        }
+        let passed = |recent: &Seen| recent.identification.is_some_and(|other| before(other) < 0);
+        let first = self.recent.iter().position(passed).filter(|_| counted >= COUNTING)?;
+        let late = self.recent.get(first).map_or(0, |recent| seen.time.saturating_sub(recent.time));
+        let extent = (self.recent.len() - first) as u64;
+        Some(OutOfSequence { class: Class::Reordered, extent, late })
     }
 
     fn whole_rtt(&self, other: Option<u64>) -> Option<u64> {
@@ -376,6 +414,26 @@ mod tests {
         tracker.data(&plain(700, 160 * MS, None), None);
         assert_eq!(class(&mut tracker, plain(600, 270 * MS, None)), Some(Class::SentAgain));
         assert_eq!(class(&mut tracker, plain(700, 390 * MS, None)), Some(Class::Probe));
+    }
+
+    #[test]
+    fn the_next_data_may_have_been_overtaken_by_what_was_sent_again() {
+        let mut tracker = Tracker::default();
+        for n in 0..20 {
+            let own = data(n * 100, u64::from(n) * MS, 65_530_u16.wrapping_add(n as u16));
+            assert_eq!(class(&mut tracker, own), None);
+        }
+        // Of three more the first is lost, and the last is overtaken by the first, sent again.
+        assert_eq!(class(&mut tracker, data(2100, 21 * MS, 15)), None);
+        assert_eq!(class(&mut tracker, data(2000, 40 * MS, 17)), Some(Class::SentAgain));
+        let found = tracker.data(&data(2200, 41 * MS, 16), None).unwrap();
+        assert_eq!(found, OutOfSequence { class: Class::Reordered, extent: 1, late: MS });
+        assert_eq!(class(&mut tracker, data(2300, 42 * MS, 18)), None);
+        // Identifications that are drawn by chance say nothing.
+        let mut tracker = Tracker::default();
+        for (n, id) in [9, 40_000, 7, 6, 5, 50_000, 49_999, 3].into_iter().enumerate() {
+            assert_eq!(class(&mut tracker, data(n as u32 * 100, 0, id)), None);
+        }
     }
 
     #[test]
