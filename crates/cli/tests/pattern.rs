@@ -132,3 +132,69 @@ fn impairment_files_take_patterns_from_beside_them() {
     write(&site, "net/a.pattern", "anabranch pattern 1\npattern los per packet\n");
     run(&serve, &site.path()).failed_with(2, "line 3: a.pattern: line 2: 'los' is no kind");
 }
+
+/// A capture of IPv4 packets: interface, milliseconds, sender, and what identifies them.
+fn capture(packets: &[(u32, u64, u8, u8)]) -> Vec<u8> {
+    let mut file = Vec::new();
+    anabranch_pcapng::section_header(&mut file);
+    for name in ["a", "b"] {
+        anabranch_pcapng::interface_description(&mut file, name);
+    }
+    for &(interface, ms, sender, id) in packets {
+        let mut packet = vec![0x45, 0, 0, 24, 0, id, 0, 0, 64, 17, 0, 0];
+        packet.extend_from_slice(&[10, 0, 0, sender, 10, 0, 0, 3 - sender, 0, 9, 0, 9]);
+        anabranch_pcapng::raw_packet(&mut file, interface, ms * 1_000_000, &packet, "");
+    }
+    file
+}
+
+#[test]
+fn two_captures_of_a_transfer_are_patterns() {
+    let site = Site::new(&[]);
+    // The second packet is lost, the fourth overtakes the third; the other side answers.
+    let sent = [(0, 10, 1, 1), (0, 11, 1, 2), (0, 12, 1, 3), (0, 50, 2, 1), (0, 51, 1, 4)];
+    let came = [(1, 30, 1, 1), (1, 40, 2, 1), (1, 61, 1, 4), (1, 62, 1, 3)];
+    std::fs::write(site.path().join("sent.pcapng"), capture(&sent)).unwrap();
+    std::fs::write(site.path().join("came.pcapng"), capture(&came)).unwrap();
+    std::fs::write(site.path().join("both.pcapng"), capture(&[&sent[..], &came].concat())).unwrap();
+    let two = "pattern loss per packet\nvalues\n  . x ..\n\npattern delay per packet\novertake yes\n\
+        values\n  20ms . 50ms 10ms\n";
+    for arguments in [
+        &["new", "--captures", "sent.pcapng", "came.pcapng"][..],
+        &["new", "--captures", "both.pcapng:0", "both.pcapng:1"],
+        &[
+            "new",
+            "--captures",
+            "sent.pcapng",
+            "came.pcapng",
+            "--from",
+            "10.0.0.1",
+            "--least",
+            "10ms",
+        ],
+    ] {
+        let ended = pattern(&site, arguments);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(ended.stdout.ends_with(two), "{}", ended.stdout);
+    }
+    let shifted = ["new", "delay", "--captures", "sent.pcapng", "came.pcapng", "--least", "1s"];
+    let ended = pattern(&site, &shifted);
+    assert!(ended.stdout.ends_with("values\n  1010ms . 1040ms 1s\n"), "{}", ended.stdout);
+    for (arguments, reason) in [
+        (&["--captures", "came.pcapng", "sent.pcapng"][..], "the wrong way round"),
+        (&["--captures", "sent.pcapng:7", "came.pcapng"], "has no packet of the sender"),
+        (
+            &["--captures", "sent.pcapng", "came.pcapng", "--from", "10.0.0.9"],
+            "has no packet of the sender",
+        ),
+        (
+            &["--captures", "sent.pcapng", "came.pcapng:0"],
+            "no packet of 10.0.0.1 in sent.pcapng is in",
+        ),
+        (&["rate", "--captures", "sent.pcapng", "came.pcapng"], "captures tell of loss and delay"),
+    ] {
+        pattern(&site, &[&["new"], arguments].concat()).failed_with(2, reason);
+    }
+    let none = pattern(&site, &["new", "--captures", "none.pcapng", "came.pcapng"]);
+    none.failed_with(1, "none.pcapng cannot be read");
+}

@@ -119,7 +119,10 @@ impl Term {
             ["not", rest @ ..] => (true, rest),
             words => (false, words),
         };
-        let wrong = || format!("'{}' is no term of a filter", words.join(" "));
+        let wrong = || match words {
+            [] => "where a filter has a term nothing is: that is no term of a filter".to_owned(),
+            words => format!("'{}' is no term of a filter", words.join(" ")),
+        };
         let test = match words {
             [name] if Facts::protocol_named(name).is_some() => {
                 Test::Protocol(Facts::protocol_named(name).unwrap_or_default().to_vec())

@@ -99,6 +99,8 @@ fn each_mistake_has_its_line() {
         (format!("{head}{loss}start packet 0\n"), "line 3: '0' is no number of a packet"),
         (format!("{head}{loss}filter tcp udp\n"), "line 3: 'tcp udp' is no term of a filter"),
         (format!("{head}{loss}speed 5\n"), "line 3: 'speed 5' is not known"),
+        (format!("{head}{loss}start at 5s\nstart packet 4\n"), "line 4: 'start' is there twice"),
+        (format!("{head}{loss}filter tcp and\n"), "line 3: where a filter has a term nothing is"),
         (
             format!("{head}{loss}values\nx\n{loss}values\nx\n"),
             "line 5: pattern 2 (loss): contradiction: a loss pattern above is for all packets",

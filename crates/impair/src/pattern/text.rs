@@ -25,6 +25,8 @@ struct Draft {
     pattern: Pattern,
     builder: RunsBuilder,
     in_values: bool,
+    /// Those that were there.
+    keys: Vec<String>,
 }
 
 pub(super) fn read(text: &str) -> Result<Patterns, PatternError> {
@@ -95,7 +97,13 @@ impl Draft {
             return Err(PatternError::new(format!("'{kind}' is no kind of pattern: {names}")));
         };
         let pattern = Pattern::new(kind, basis);
-        Ok(Self { line, pattern, builder: RunsBuilder::default(), in_values: false })
+        Ok(Self {
+            line,
+            pattern,
+            builder: RunsBuilder::default(),
+            in_values: false,
+            keys: Vec::new(),
+        })
     }
 
     fn take(&mut self, line: &str) -> Result<(), PatternError> {
@@ -107,6 +115,10 @@ impl Draft {
         }
         let (key, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
+        if self.keys.iter().any(|known| known == key) {
+            return Err(PatternError::new(format!("'{key}' is there twice")));
+        }
+        self.keys.push(key.to_owned());
         match key {
             "values" if rest.is_empty() => self.in_values = true,
             "name" if !rest.is_empty() => self.pattern.name = Some(rest.to_owned()),

@@ -1,8 +1,10 @@
 //! `anabranch pattern`: what befalls which packet, written down.
 
+mod captures;
 mod check;
 mod convert;
 mod new;
+mod run;
 mod show;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,8 @@
 //! `anabranch pattern new`.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anabranch_impair::pattern::{
     self, Basis, End, Filter, Kind, Pattern, PatternError, Patterns, Preset, Runs, Start,
@@ -8,6 +10,7 @@ use anabranch_impair::pattern::{
 use anabranch_impair::{GilbertElliott, Probability};
 use clap::{ArgGroup, Args, ValueEnum};
 
+use super::captures::{Side, Transfer};
 use super::convert::is_binary;
 use crate::failure::Failure;
 
@@ -29,6 +32,7 @@ const PRESET: u64 = 60_000;
   anabranch pattern new displace --value 3 --every 50 --filter 'tcp and payload > 0'
   anabranch pattern new delay --csv delays.csv --column 2 --overtake
   anabranch pattern new rate --mahimahi Verizon-LTE-driving.down --end repeat
+  anabranch pattern new --captures sender.pcapng receiver.pcapng --out transfer.pattern
   anabranch pattern new --preset train --count 300000 --out train.pattern")]
 pub(crate) struct New {
     /// What it does to packets
@@ -59,6 +63,16 @@ pub(crate) struct New {
     /// Rates from a trace of mahimahi
     #[arg(long, value_name = "FILE", group = "rule")]
     mahimahi: Option<PathBuf>,
+    /// Losses and delays from captures of one transfer, where packets were sent and where they came; a
+    /// file with several interfaces has the number of one behind a colon
+    #[arg(long, value_names = ["FILE[:N]", "FILE[:N]"], num_args = 2, group = "rule", value_parser = Side::parse)]
+    captures: Option<Vec<Side>>,
+    /// Of captures: the sender's address [default: that of the first packet]
+    #[arg(long, value_name = "ADDR", requires = "captures")]
+    from: Option<IpAddr>,
+    /// Of captures whose clocks differ: the delay of the fastest packet
+    #[arg(long, value_name = "TIME", requires = "captures", value_parser = crate::options::duration)]
+    least: Option<Duration>,
     /// A link that many have
     #[arg(long, value_name = "NAME", group = "rule")]
     preset: Option<String>,
@@ -150,9 +164,10 @@ fn ranges(text: &str) -> Result<Ranges, String> {
 
 impl New {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let patterns = match &self.preset {
-            Some(name) => self.preset(name)?,
-            None => Patterns::new(vec![self.pattern()?]).map_err(Failure::usage)?,
+        let patterns = match (&self.preset, &self.captures) {
+            (Some(name), _) => self.preset(name)?,
+            (None, Some(captures)) => self.transfer(captures)?,
+            (None, None) => Patterns::new(vec![self.pattern()?]).map_err(Failure::usage)?,
         };
         super::write(&patterns, self.out.as_ref(), is_binary(self.out.as_ref()))
     }
@@ -167,6 +182,38 @@ impl New {
             return Err(Failure::usage(format!("'{name}' is no preset: {names}")));
         };
         preset.patterns(self.count.unwrap_or(PRESET), self.seed).map_err(Failure::usage)
+    }
+
+    /// What the captures of a transfer tell.
+    fn transfer(&self, captures: &[Side]) -> Result<Patterns, Failure> {
+        let [sent, came] = captures else { return Err(Failure::usage("captures are two")) };
+        if self.value.is_some() || self.per.is_some() || self.filter.is_some() {
+            return Err(Failure::usage("captures have their own values, one for each packet"));
+        }
+        let transfer = Transfer::read(sent, came, self.from, self.least)?;
+        let kinds = match self.kind {
+            None => vec![Kind::Loss, Kind::Delay],
+            Some(kind @ (Kind::Loss | Kind::Delay)) => vec![kind],
+            Some(_) => return Err(Failure::usage("captures tell of loss and delay")),
+        };
+        let mut made = Vec::new();
+        for kind in kinds {
+            let mut pattern = Pattern::new(kind, Basis::Packet);
+            pattern.values = transfer.values(kind)?;
+            pattern.overtake = kind == Kind::Delay;
+            pattern.name.clone_from(&self.name);
+            pattern.end = self.end();
+            made.push(pattern);
+        }
+        Patterns::new(made).map_err(Failure::usage)
+    }
+
+    fn end(&self) -> End {
+        match self.end {
+            None | Some(After::Stop) => End::Stop,
+            Some(After::Hold) => End::Hold,
+            Some(After::Repeat) => End::Repeat,
+        }
     }
 
     fn pattern(&self) -> Result<Pattern, Failure> {
@@ -200,11 +247,7 @@ impl New {
         if let Some(number) = self.start_packet {
             made.start = Start::Packet(number);
         }
-        made.end = match self.end {
-            None | Some(After::Stop) => End::Stop,
-            Some(After::Hold) => End::Hold,
-            Some(After::Repeat) => End::Repeat,
-        };
+        made.end = self.end();
         Ok(made)
     }
 

@@ -1,21 +1,27 @@
 //! `anabranch pattern show`.
 
+use std::fs::File;
+use std::io::{BufReader, Read as _};
 use std::path::PathBuf;
 
 use anabranch_impair::pattern::{Drawing, draw_svg, draw_text};
 use clap::Args;
 
+use super::run;
 use crate::failure::Failure;
 use crate::output::{print, width};
 
 /// Draw patterns, as text or as a picture
+///
+/// A log of the emulator is drawn, too, as a picture: how long packets were on each link, and what was lost or late.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch pattern show radio.pattern
   anabranch pattern show radio.pattern --from 1000 --count 64
-  anabranch pattern show radio.pattern --svg radio.svg")]
+  anabranch pattern show radio.pattern --svg radio.svg
+  anabranch pattern show fates.log --svg run.svg")]
 pub(crate) struct Show {
-    /// A file of either format
+    /// A file of either format, or a log
     file: PathBuf,
     /// First packet (from 1) or millisecond (from 0) that is drawn
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -30,6 +36,9 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if self.is_log() {
+            return self.draw_log();
+        }
         let patterns = super::read(&self.file)?;
         let columns = width().unwrap_or(80).clamp(24, 200) - 16;
         // Packets count from 1, positions in a pattern from 0.
@@ -43,5 +52,22 @@ impl Show {
             Some(path) => super::save(&path, draw_svg(&patterns, &drawing).as_bytes()),
             None => print(&draw_text(&patterns, &drawing)),
         }
+    }
+
+    fn is_log(&self) -> bool {
+        let mut head = [0; run::HEAD.len()];
+        File::open(&self.file).is_ok_and(|mut file| file.read_exact(&mut head).is_ok())
+            && head == run::HEAD
+    }
+
+    fn draw_log(&self) -> Result<(), Failure> {
+        let Some(out) = &self.svg else {
+            return Err(Failure::usage("a log is drawn as a picture: --svg FILE"));
+        };
+        let drawn = run::draw(|| Ok(BufReader::new(File::open(&self.file)?)));
+        let name = self.file.display();
+        let svg = drawn
+            .map_err(|error| Failure::failed(format!("the log {name} cannot be read: {error}")))?;
+        super::save(out, svg.as_bytes())
     }
 }
