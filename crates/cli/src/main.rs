@@ -11,7 +11,6 @@ mod commands;
 mod config_file;
 #[cfg(unix)]
 mod control;
-#[cfg(target_os = "linux")]
 mod emulate;
 mod endpoint;
 mod failure;

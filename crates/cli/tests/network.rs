@@ -225,6 +225,45 @@ fn an_ordinary_user_may_make_networks() {
 }
 
 #[test]
+fn hosts_have_names() {
+    let Some(network) = network(TWO) else { return };
+    let before = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+    let ended = emulate(&network, &["--quiet", "--", "cat", "/etc/hosts"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for line in ["10.0.0.1 client client.line", "fd00::2 ip6-server ip6-server.line"] {
+        assert!(ended.stdout.lines().any(|own| own == line), "{}", ended.stdout);
+    }
+    assert!(ended.stdout.ends_with(&before));
+    // By name, at the other host, too; and nothing of it is outside.
+    let client = echo(20).replace("10.0.0.2", "server");
+    let ended = emulate(&network, &["--at", "server", &serve(), "--", "sh", "-c", &client]);
+    assert!(ended.stdout.contains("\"bytes\":20000"), "{}", ended.stderr);
+    assert_eq!(std::fs::read_to_string("/etc/hosts").unwrap_or_default(), before);
+}
+
+#[test]
+fn routers_answer_what_they_cannot_pass_on() {
+    let text = "[[host]]\nname = \"a\"\n[[router]]\nname = \"r\"\n[[host]]\nname = \"b\"\n\
+        [[link]]\nname = \"near\"\nbetween = [\"a\", \"r\"]\n\
+        [[link]]\nname = \"far\"\nbetween = [\"r\", \"b\"]\nmtu = \"1400 B\"\n";
+    let Some(network) = network(text) else { return };
+    if Command::new("ping").arg("-V").output().is_err() {
+        return skip("ping");
+    }
+    for (options, answers) in [
+        ("-t 1 10.0.1.2", ["From 10.0.0.2", "Time to live exceeded"]),
+        ("-M do -s 1400 10.0.1.2", ["From 10.0.0.2", "mtu = 1400"]),
+        ("-t 1 fd00:0:0:1::2", ["From fd00::2", "Time exceeded"]),
+        ("-s 1400 -M do fd00:0:0:1::2", ["From fd00::2", "mtu=1400"]),
+    ] {
+        let line = format!("ping -c 1 -W 5 {options}");
+        let ended = emulate(&network, &["--quiet", "--", "sh", "-c", &line]);
+        let said = ended.stdout.clone() + &ended.stderr;
+        assert!(answers.iter().all(|part| said.contains(part)), "{options}: {said}");
+    }
+}
+
+#[test]
 fn triggers_run_commands() {
     let Some(network) = network(TWO) else { return };
     let mark = network.path().join("done");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 
 use crate::emulate::network::{Form, NetworkRun, isolation};
+use crate::emulate::relay::{self, RelayAddress};
 use crate::emulate::{Emulation, LineAddress};
 use crate::failure::Failure;
 use crate::impairment;
@@ -19,16 +20,20 @@ use crate::impairment;
 /// With --line and --impair instead, packets are forwarded between TUN devices in namespaces
 /// that exist already; this needs root or CAP_NET_ADMIN. In the impairment file, 'local' is the address
 /// on the line's left side, and 'send' the direction from left to right.
+///
+/// With --relay and --impair, UDP is relayed from one address to another, without namespaces or privileges:
+/// 'local' is where the relay listens, 'remote' the server, and 'send' the direction to it.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("what").args(["file", "lines"]).required(true)), after_help = "Examples:
+#[command(group(ArgGroup::new("what").args(["file", "lines", "relays"]).required(true)), after_help = "Examples:
   anabranch emulate sat.toml --at server 'python3 -m http.server 80' -- curl http://10.0.0.2/
   anabranch emulate sat.toml -- ping -c 3 10.0.0.2
   anabranch emulate sat.toml --log fates.log --capture both.pcapng -- ./test
   anabranch emulate sat.toml --replay fates.log -- ./test
-  anabranch emulate --impair slow.toml --line left:w0:10.1.0.1/24=right:w0:10.1.0.2/24")]
+  anabranch emulate --impair slow.toml --line left:w0:10.1.0.1/24=right:w0:10.1.0.2/24
+  anabranch emulate --impair slow.toml --relay 127.0.0.1:7000=127.0.0.1:9899")]
 pub(crate) struct Emulate {
     /// The network, a TOML file
-    #[arg(conflicts_with = "lines")]
+    #[arg(conflicts_with_all = ["lines", "relays"])]
     file: Option<PathBuf>,
     /// What runs at the first host
     #[arg(last = true, value_name = "COMMAND", requires = "file")]
@@ -60,8 +65,8 @@ pub(crate) struct Emulate {
     /// Do not print what the links did
     #[arg(long, short, requires = "file")]
     quiet: bool,
-    /// Impairments of the lines, a TOML file
-    #[arg(long, value_name = "FILE", requires = "lines")]
+    /// Impairments of lines and relays, a TOML file
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
     impair: Option<PathBuf>,
     /// Two ends, each a namespace of ip-netns (empty: this one), a device and its address
     #[arg(
@@ -70,11 +75,19 @@ pub(crate) struct Emulate {
         requires = "impair"
     )]
     lines: Vec<LineAddress>,
+    /// Where UDP is taken, and where it is sent to
+    #[arg(
+        long = "relay",
+        value_name = "ADDR:PORT=ADDR:PORT",
+        requires = "impair",
+        conflicts_with = "lines"
+    )]
+    relays: Vec<RelayAddress>,
     /// MTU of the lines' devices
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     mtu: u16,
-    /// Of lines: print JSON, one document a line
-    #[arg(long, requires = "lines")]
+    /// Of lines and relays: print JSON, one document a line
+    #[arg(long, conflicts_with = "file")]
     json: bool,
 }
 
@@ -125,9 +138,12 @@ impl Emulate {
             return run.run().await;
         }
         let Some(impair) = &self.impair else {
-            return Err(Failure::usage("--line needs --impair"));
+            return Err(Failure::usage("--line and --relay need --impair"));
         };
         let file = impairment::read(impair)?;
+        if !self.relays.is_empty() {
+            return relay::run(file, self.relays, impairment::seed(), self.json).await;
+        }
         Emulation { file, lines: self.lines, mtu: self.mtu, json: self.json }.run().await
     }
 }

@@ -4,7 +4,7 @@ mod advise;
 mod analyze;
 mod discard;
 mod echo;
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), path = "relay.rs")]
 mod emulate;
 mod get;
 #[cfg(unix)]
@@ -32,7 +32,6 @@ pub(crate) enum Command {
     Discard(discard::Discard),
     #[cfg(unix)]
     Inspect(inspect::Inspect),
-    #[cfg(target_os = "linux")]
     Emulate(emulate::Emulate),
     Pattern(pattern::Pattern),
     Analyze(analyze::Analyze),
@@ -55,7 +54,6 @@ impl Command {
             Self::Discard(command) => command.run().await,
             #[cfg(unix)]
             Self::Inspect(command) => command.run().await,
-            #[cfg(target_os = "linux")]
             Self::Emulate(command) => command.run().await,
             Self::Pattern(command) => command.run(),
             Self::Analyze(command) => command.run(),

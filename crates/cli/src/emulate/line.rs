@@ -7,13 +7,13 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use anabranch_impair::Link;
 use anabranch_impair::file::{Direction, ImpairmentFile};
-use anabranch_impair::{Link, LinkStats};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use serde::Serialize;
 use tun_rs::SyncDevice;
 
+use super::report::LinkReport;
 use crate::failure::Failure;
 
 /// Largest IP packet.
@@ -30,17 +30,6 @@ const MOST_HELD: usize = 1 << 20;
 
 /// How often the wish to stop is looked at.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// What the link of one direction of one pair of addresses did.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct LinkReport {
-    pub(crate) name: Option<String>,
-    pub(crate) local: IpAddr,
-    pub(crate) remote: IpAddr,
-    pub(crate) direction: &'static str,
-    #[serde(flatten)]
-    pub(crate) statistics: LinkStats,
-}
 
 type Key = (IpAddr, IpAddr, Side);
 

@@ -1,9 +1,10 @@
 //! What `emulate` prints.
 
+use std::net::IpAddr;
+
+use anabranch_impair::LinkStats;
 use serde::Serialize;
 
-use super::LineAddress;
-use super::line::LinkReport;
 use crate::failure::Failure;
 use crate::output::{grouped, print, print_json, table};
 
@@ -16,9 +17,19 @@ enum Event<'a> {
     Links { links: &'a [LinkReport] },
 }
 
-/// Tells that the devices are there.
-pub(crate) fn tell_ready(lines: &[LineAddress], json: bool) -> Result<(), Failure> {
-    let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
+/// What the link of one direction of one pair of addresses did.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LinkReport {
+    pub(crate) name: Option<String>,
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+    pub(crate) direction: &'static str,
+    #[serde(flatten)]
+    pub(crate) statistics: LinkStats,
+}
+
+/// Tells that the devices or sockets are there.
+pub(crate) fn tell_ready(lines: Vec<String>, json: bool) -> Result<(), Failure> {
     if json {
         return print_json(&Event::Forwarding { lines });
     }

@@ -1,20 +1,24 @@
 //! Packets from device to device, over the links of the network.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anabranch_impair::pattern::Facts;
-use anabranch_impair::{Link, LinkStats, Loss, Probability, Record, Rng};
+use anabranch_impair::{Link, LinkConfig, LinkStats, Loss, Packet as _, Probability, Record, Rng};
 use anabranch_lab::setup::Change;
 use hdrhistogram::Histogram;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeSpec, TimeVal, TimeValLike as _};
 use tun_rs::{SyncDevice, VIRTIO_NET_HDR_LEN};
 
 use super::capture::{Capture, comment};
 use super::fates::FateLog;
+use super::icmp::{self, Reason};
+use super::join::{Joiner, Piece};
 use super::packet::IpPacket;
 use super::replay::Replay;
 use super::routing::{Attachment, Routes};
@@ -60,6 +64,8 @@ pub(crate) struct Summary {
     pub(crate) astray: u64,
     /// How much later than computed packets were handed on, in nanoseconds: median and 99th percentile.
     pub(crate) late: (u64, u64),
+    /// Processor time of forwarding, in nanoseconds: all of it on one thread, what the kernel does for it included.
+    pub(crate) cpu: u64,
     /// Packets compared with a log, and those in it.
     pub(crate) replayed: Option<(u64, u64)>,
 }
@@ -69,14 +75,21 @@ pub(crate) struct Network {
     routes: Routes,
     ways: Vec<Way>,
     ends: Vec<[usize; 2]>,
+    /// Of both ends of each link, also of those at routers.
+    addresses: Vec<[[IpAddr; 2]; 2]>,
     is_host: Vec<bool>,
     links: Vec<Link<IpPacket>>,
+    /// Links that do nothing to packets.
+    plain: Vec<bool>,
     ports: Vec<Port>,
     /// The port of an attachment.
     port_of: Vec<Option<usize>>,
     observers: Observers,
     records: bool,
     spare: Vec<Vec<u8>>,
+    joiner: Joiner,
+    /// Reads that gave several packets.
+    groups: u64,
     astray: u64,
     late: Histogram<u64>,
     commands: Vec<String>,
@@ -102,13 +115,14 @@ impl Network {
     ) -> Result<Self, Failure> {
         let records =
             observers.log.is_some() || observers.replay.is_some() || observers.capture.is_some();
-        let mut links = Vec::new();
+        let (mut links, mut plain) = (Vec::new(), Vec::new());
         for (index, config) in topology.links.iter().flat_map(|link| &link.configs).enumerate() {
             let seed = Rng::stream(seed, index as u64).next_u64();
             let mut link = Link::new(config.clone(), seed).map_err(Failure::failed)?;
             if records {
                 link.record();
             }
+            plain.push(*config == LinkConfig::default());
             links.push(link);
         }
         let mut port_of = vec![None; routes.attachments.len()];
@@ -125,15 +139,19 @@ impl Network {
         let late = Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(Failure::failed)?;
         Ok(Self {
             ends: topology.links.iter().map(|link| link.ends).collect(),
+            addresses: topology.links.iter().map(|l| [l.addresses(0), l.addresses(1)]).collect(),
             is_host: topology.nodes.iter().map(|node| node.is_host).collect(),
             routes,
             ways,
             links,
+            plain,
             ports,
             port_of,
             observers,
             records,
             spare: Vec::new(),
+            joiner: Joiner::default(),
+            groups: 0,
             astray: 0,
             late,
             commands: Vec::new(),
@@ -167,6 +185,9 @@ impl Network {
             if config != *link.config() {
                 // Every value is one that a link may have.
                 let _ = link.set_config(at, config);
+                if let Some(plain) = self.plain.get_mut(way) {
+                    *plain = *link.config() == LinkConfig::default();
+                }
             }
         }
     }
@@ -256,12 +277,20 @@ impl Network {
                 Err(error) if error.raw_os_error().is_none() => continue,
                 Err(error) => return Err(Failure::failed(format!("a device failed: {error}"))),
             };
+            let datagrams = from.device.udp_gso();
             let now = now();
-            for (piece, size) in batch.pieces.iter_mut().zip(&batch.sizes).take(count) {
+            self.groups += u64::from(count > 1);
+            let pieces = batch.pieces.iter_mut().zip(&batch.sizes).take(count);
+            for (index, (piece, size)) in pieces.enumerate() {
                 let room = piece.len();
                 let spare = self.spare.pop().filter(|spare| spare.len() == room);
-                let buffer = std::mem::replace(piece, spare.unwrap_or_else(|| vec![0; room]));
-                let packet = IpPacket { buffer, end: VIRTIO_NET_HDR_LEN + size, to: 0 };
+                let mut buffer = std::mem::replace(piece, spare.unwrap_or_else(|| vec![0; room]));
+                let given = batch.raw.get(..VIRTIO_NET_HDR_LEN).unwrap_or_default();
+                if let Some(head) = buffer.get_mut(..given.len()) {
+                    head.copy_from_slice(given);
+                }
+                let piece = Piece::of(given, index, count, self.groups, datagrams);
+                let packet = IpPacket { buffer, end: VIRTIO_NET_HDR_LEN + size, to: 0, piece };
                 self.enter(port, node, link, packet, now)?;
             }
         }
@@ -301,14 +330,16 @@ impl Network {
         &mut self,
         node: usize,
         link: usize,
-        packet: IpPacket,
+        mut packet: IpPacket,
         now: u64,
     ) -> Result<String, Failure> {
-        let direction = usize::from(self.ends.get(link).is_some_and(|ends| ends[1] == node));
-        let index = 2 * link + direction;
+        let index = self.way(node, link);
         let Some(link) = self.links.get_mut(index) else { return Ok(String::new()) };
         if link.in_transit() >= MOST_HELD {
             return Ok(String::new());
+        }
+        if !self.plain.get(index).copied().unwrap_or(false) {
+            packet.piece = None;
         }
         link.send(now, packet);
         self.commands.extend(link.take_commands());
@@ -346,8 +377,11 @@ impl Network {
     /// Hands on what has arrived at the end of its link.
     fn hand_on(&mut self, now: &impl Fn() -> u64) -> Result<(), Failure> {
         for index in 0..self.links.len() {
+            if self.links.get(index).is_none_or(|link| link.next_deadline().is_none()) {
+                continue;
+            }
+            let at = now();
             while let Some(link) = self.links.get_mut(index) {
-                let at = now();
                 let due = link.next_arrival();
                 let Some(packet) = link.poll(at) else {
                     self.commands.extend(link.take_commands());
@@ -359,8 +393,19 @@ impl Network {
                 let said = self.note(index)?;
                 self.arrive(index, packet, at, said)?;
             }
+            self.hand_on_joined();
         }
         Ok(())
+    }
+
+    /// Hands on the pieces that have arrived together.
+    fn hand_on_joined(&mut self) {
+        if let Some((port, bytes)) = self.joiner.take()
+            && let Some(port) = self.ports.get(port)
+        {
+            // A device that is down loses packets as a cable does.
+            let _ = port.device.send(bytes);
+        }
     }
 
     fn arrive(
@@ -377,11 +422,17 @@ impl Network {
             let next = Facts::of_ip(packet.bytes())
                 .and_then(|facts| self.routes.choose(node, packet.to, None, &facts));
             match next {
-                Some(link) if packet.hop() => {
-                    self.offer(node, link, packet, now)?;
+                Some(next) if packet.hop() => {
+                    if let Some(most) = self.too_big(node, next, &packet) {
+                        self.answer(node, link, &packet, Reason::TooBig(most), now)?;
+                    }
+                    self.offer(node, next, packet, now)?;
                 }
-                _ => {
+                next => {
                     self.astray += 1;
+                    if next.is_some() {
+                        self.answer(node, link, &packet, Reason::TimeExceeded, now)?;
+                    }
                     self.recycle(packet);
                 }
             }
@@ -389,16 +440,68 @@ impl Network {
         }
         // The port of the link that it came by, which need not be that of its address.
         let here = self.routes.attachments.iter().position(|a| a.link == link && a.node == node);
-        let port = here.and_then(|at| self.port_of.get(at).copied().flatten());
-        if let Some((index, port)) = port.and_then(|p| self.ports.get(p).map(|port| (p, port))) {
+        if let Some(port) = here.and_then(|at| self.port_of.get(at).copied().flatten()) {
             if let (Some(capture), Some(said)) = (&mut self.observers.capture, said) {
-                capture.packet(index, now, packet.bytes(), &said);
+                capture.packet(port, now, packet.bytes(), &said);
             }
-            // A device that is down loses packets as a cable does.
-            let _ = port.device.send(packet.with_head());
+            self.hand_over(port, &mut packet);
         }
         self.recycle(packet);
         Ok(())
+    }
+
+    /// The largest packet that a link of a node carries and says so, if this one is larger.
+    fn too_big(&self, node: usize, link: usize, packet: &IpPacket) -> Option<u16> {
+        let config = self.links.get(self.way(node, link))?.config();
+        let mtu = config.mtu?.saturating_sub(config.overhead);
+        (!config.mtu_blackhole && packet.size() > mtu)
+            .then(|| u16::try_from(mtu).unwrap_or(u16::MAX))
+    }
+
+    /// A router answers to a packet that came over a link.
+    fn answer(
+        &mut self,
+        node: usize,
+        link: usize,
+        packet: &IpPacket,
+        reason: Reason,
+        now: u64,
+    ) -> Result<(), Failure> {
+        let end = usize::from(self.ends.get(link).is_some_and(|ends| ends[1] == node));
+        let own = self.addresses.get(link).map(|addresses| addresses[end]);
+        let Some(bytes) = own.and_then(|own| icmp::answer(packet.bytes(), own, reason)) else {
+            return Ok(());
+        };
+        let Some(facts) = Facts::of_ip(&bytes) else { return Ok(()) };
+        let to = facts.destination.and_then(|to| self.routes.find(to));
+        let next = to.and_then(|to| self.routes.choose(node, to, None, &facts));
+        if let (Some(to), Some(next)) = (to, next) {
+            let mut buffer = vec![0; VIRTIO_NET_HDR_LEN];
+            buffer.extend_from_slice(&bytes);
+            let packet = IpPacket { end: buffer.len(), buffer, to, piece: None };
+            self.offer(node, next, packet, now)?;
+        }
+        Ok(())
+    }
+
+    /// The direction of a link that leads away from a node.
+    fn way(&self, node: usize, link: usize) -> usize {
+        2 * link + usize::from(self.ends.get(link).is_some_and(|ends| ends[1] == node))
+    }
+
+    /// Gives a packet to a port, or keeps it for those that came with it.
+    fn hand_over(&mut self, port: usize, packet: &mut IpPacket) {
+        if self.joiner.add(port, packet) {
+            return;
+        }
+        self.hand_on_joined();
+        if self.joiner.begin(port, packet) {
+            return;
+        }
+        if let Some(port) = self.ports.get(port) {
+            // A device that is down loses packets as a cable does.
+            let _ = port.device.send(packet.with_head());
+        }
     }
 
     fn recycle(&mut self, packet: IpPacket) {
@@ -425,7 +528,15 @@ impl Network {
             statistics: self.links.iter().map(|link| *link.stats()).collect(),
             astray: self.astray,
             late: (self.late.value_at_quantile(0.5), self.late.value_at_quantile(0.99)),
+            cpu: spent(),
             replayed: self.observers.replay.as_ref().map(Replay::counts),
         }
     }
+}
+
+/// Processor time of this thread so far, in nanoseconds.
+fn spent() -> u64 {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else { return 0 };
+    let nanos = |time: TimeVal| u64::try_from(time.num_microseconds()).unwrap_or(0) * 1000;
+    nanos(usage.user_time()) + nanos(usage.system_time())
 }

@@ -83,7 +83,15 @@ pub(crate) fn shell(line: &str) -> Command {
 fn make(topology: &Topology, routes: &Routes, node: usize) -> io::Result<Host> {
     unshare(CloneFlags::CLONE_NEWNET)?;
     if let Err(error) = File::options().read(true).write(true).open(TUN) {
-        return Err(io::Error::new(error.kind(), format!("{TUN} cannot be opened: {error}")));
+        let help = match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                "let everybody open it, as most systems do, or run as root"
+            }
+            _ => "the kernel's module 'tun' makes it",
+        };
+        let reason =
+            format!("{TUN} cannot be opened: {error}: {help}; 'emulate --relay' does without it");
+        return Err(io::Error::new(error.kind(), reason));
     }
     let kernel = Kernel::here()?;
     kernel.loopback_up()?;
@@ -94,7 +102,14 @@ fn make(topology: &Topology, routes: &Routes, node: usize) -> io::Result<Host> {
     }
     let spec = topology.nodes.get(node);
     for (key, value) in spec.into_iter().flat_map(|node| &node.sysctl) {
-        set(key, value).map_err(|error| io::Error::new(error.kind(), format!("{key}: {error}")))?;
+        set(key, value).map_err(|error| {
+            let reason = match error.kind() {
+                io::ErrorKind::NotFound => format!("its kernel has no setting '{key}' of its own"),
+                io::ErrorKind::InvalidInput => format!("{key} does not take the value '{value}'"),
+                _ => format!("{key}: {error}"),
+            };
+            io::Error::new(error.kind(), reason)
+        })?;
     }
     let mut devices = Vec::new();
     let attachments = routes.attachments.iter().enumerate();

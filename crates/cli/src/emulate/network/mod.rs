@@ -4,7 +4,10 @@ pub(crate) mod capture;
 pub(crate) mod fates;
 pub(crate) mod forwarder;
 pub(crate) mod host;
+mod icmp;
 pub(crate) mod isolation;
+mod join;
+mod names;
 pub(crate) mod netlink;
 mod packet;
 mod replay;
@@ -15,8 +18,8 @@ pub(crate) mod ways;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
@@ -38,6 +41,8 @@ use crate::interrupt::Interrupt;
 
 /// How long programs have to end when they are asked to.
 const GRACE: Duration = Duration::from_secs(2);
+/// The highest priority of ordinary scheduling.
+const FIRST: i32 = -20;
 /// How often is looked whether a program has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -87,6 +92,11 @@ impl NetworkRun {
         let earlier = replay.as_ref().and_then(|replay| replay.seed);
         let seed = self.seed.or(earlier).or(topology.seed).unwrap_or_else(impairment::seed);
         let routes = Routes::new(&topology);
+        if let Err(reason) = names::publish(&topology)
+            && !self.quiet
+        {
+            complain(&format!("hosts have no names for programs, only addresses: {reason}"));
+        }
         let (mut hosts, mut devices) = (Vec::new(), Vec::new());
         for (node, spec) in topology.nodes.iter().enumerate() {
             hosts.push(match spec.is_host {
@@ -113,15 +123,15 @@ impl NetworkRun {
         let network = Network::new(&topology, routes, ways.clone(), devices, observers, seed)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
+        let commands = run_commands();
         // A thread of its own: it waits with more precision than the runtime's timers have.
         let mut forwarding = tokio::task::spawn_blocking(move || {
             // Where the system has no such setting, its own precision is all there is.
             let _ = nix::sys::prctl::set_timerslack(1);
-            network.run(&stopped, |line| {
-                if let Err(error) = shell(line).env_remove(isolation::INSIDE).spawn() {
-                    complain(&format!("'{line}' cannot be run: {error}"));
-                }
-            })
+            // It is the network: what runs in it shall not keep it from its times. Root is allowed this.
+            let _ = rustix::process::setpriority_process(None, FIRST);
+            // The thread for them gets a line, or has ended because nobody waits for it any more.
+            network.run(&stopped, |line| drop(commands.send(line.to_owned())))
         });
         let ended = {
             let mut programs = Programs::default();
@@ -186,6 +196,20 @@ impl NetworkRun {
         }
         Ok(())
     }
+}
+
+/// Runs the commands of triggers, one line for the shell each. They do not have the priority of the thread that
+/// forwards.
+fn run_commands() -> mpsc::Sender<String> {
+    let (sender, lines) = mpsc::channel::<String>();
+    std::thread::spawn(move || {
+        for line in lines {
+            if let Err(error) = shell(&line).env_remove(isolation::INSIDE).spawn() {
+                complain(&format!("'{line}' cannot be run: {error}"));
+            }
+        }
+    });
+    sender
 }
 
 fn host_named(topology: &Topology, name: &str) -> Result<usize, Failure> {

@@ -4,6 +4,8 @@ use anabranch_impair::pattern::Facts;
 use anabranch_impair::{Packet, Rng, flip};
 use tun_rs::VIRTIO_NET_HDR_LEN;
 
+use super::join::Piece;
+
 /// An IP packet behind the room for what the kernel wants to know of it.
 #[derive(Clone, Debug)]
 pub(crate) struct IpPacket {
@@ -12,6 +14,8 @@ pub(crate) struct IpPacket {
     pub(crate) end: usize,
     /// The attachment that it is for.
     pub(crate) to: usize,
+    /// Where it was among those that a kernel handed over together; the room has the head for all of these.
+    pub(crate) piece: Option<Piece>,
 }
 
 impl IpPacket {
@@ -24,6 +28,11 @@ impl IpPacket {
         if let Some(head) = self.buffer.get_mut(..VIRTIO_NET_HDR_LEN) {
             head.fill(0);
         }
+        self.buffer.get(..self.end).unwrap_or_default()
+    }
+
+    /// With the head that a kernel gave it.
+    pub(crate) fn with_given_head(&self) -> &[u8] {
         self.buffer.get(..self.end).unwrap_or_default()
     }
 
@@ -68,6 +77,8 @@ impl Packet for IpPacket {
     }
 
     fn flip(&mut self, bit: i64) -> bool {
+        // Its checksum has to stay as it is.
+        self.piece = None;
         flip(self.bytes_mut(), bit)
     }
 
@@ -88,7 +99,8 @@ mod tests {
 
     #[test]
     fn a_hop_keeps_the_checksum_right() {
-        let mut packet = IpPacket { buffer: vec![0; VIRTIO_NET_HDR_LEN + 20], end: 0, to: 0 };
+        let mut packet =
+            IpPacket { buffer: vec![0; VIRTIO_NET_HDR_LEN + 20], end: 0, to: 0, piece: None };
         packet.end = packet.buffer.len();
         let bytes = packet.bytes_mut();
         bytes[0] = 0x45;

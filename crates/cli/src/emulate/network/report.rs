@@ -18,6 +18,7 @@ struct Report<'a> {
     astray: u64,
     late_median_ns: u64,
     late_p99_ns: u64,
+    cpu_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     replayed: Option<Replayed>,
 }
@@ -52,6 +53,7 @@ pub(super) fn save(path: &Path, ways: &[Way], summary: &Summary, seed: u64) -> R
         astray: summary.astray,
         late_median_ns: summary.late.0,
         late_p99_ns: summary.late.1,
+        cpu_ns: summary.cpu,
         replayed: summary.replayed.map(|(compared, in_the_log)| Replayed { compared, in_the_log }),
     };
     let failed = |error: String| {

@@ -166,6 +166,10 @@ impl Topology {
                 "the name of a link has up to 12 letters and digits: it is a device's, too";
             return reader.wrong(&span, reason);
         }
+        if ["lo", "all", "default"].contains(&name.as_str()) {
+            let reason = format!("a link cannot be named '{name}': each host has that already");
+            return reader.wrong(&span, reason);
+        }
         if self.links.iter().any(|link| link.name == name) || self.links.len() == MOST {
             let reason = format!("two links are named '{name}', or there are more than {MOST}");
             return reader.wrong(&span, reason);
@@ -358,6 +362,7 @@ pub(super) mod tests {
             (format!("{head}[[link]]\nbetween = [\"a\", \"x\"]\n"), 6, "'x' is neither"),
             (format!("{head}[[link]]\nrate = \"1 Mb/s\"\n"), 5, "between two nodes"),
             (format!("{head}{link}name = \"much-too-long-a-name\"\n"), 5, "up to 12 letters"),
+            (format!("{head}{link}name = \"lo\"\n"), 5, "each host has that already"),
             (format!("{head}{link}delay = \"5 parsec\"\n"), 7, "delay"),
             (format!("{head}{link}speed = 5\n"), 7, "unknown field `speed`"),
             (format!("{head}{link}local = \"10.0.0.1\"\n"), 7, "a link has no 'local'"),

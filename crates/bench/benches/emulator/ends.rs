@@ -1,0 +1,155 @@
+//! The ends of a measurement: this program again, as the emulator starts it at its hosts.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::machine::{self, PROCESSORS};
+
+/// The first argument of an end.
+pub(crate) const MARK: &str = "--end";
+/// Where all ends listen.
+pub(crate) const PORT: u16 = 7000;
+/// The sequence number of a datagram that says that no more come.
+const LAST: u64 = u64::MAX;
+/// Headers of IPv4 and UDP.
+pub(crate) const HEADERS: usize = 28;
+/// How long a sink waits for more.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+type Outcome<V> = Result<V, Box<dyn std::error::Error>>;
+
+/// Runs an end.
+pub(crate) fn run(arguments: &[OsString]) -> Outcome<()> {
+    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+    machine::wake_in_time();
+    if words.first().is_some_and(|role| role.starts_with("udp")) {
+        machine::pin(PROCESSORS[1]);
+    }
+    match words[..] {
+        ["udp-sink", file] => udp_sink(file),
+        ["udp-source", to, size, count, rate] => {
+            udp_source(to.parse()?, size.parse()?, count.parse()?, rate.parse()?)
+        }
+        ["tcp-sink", file] => tcp_sink(file),
+        ["tcp-source", to, seconds] => tcp_source(to.parse()?, seconds.parse()?),
+        _ => Err("there is no such end".into()),
+    }
+}
+
+/// Takes datagrams, each with its number and when it was sent, and writes down what came.
+fn udp_sink(file: &str) -> Outcome<()> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
+    // As much as the system allows.
+    let _ = socket.set_recv_buffer_size(8 << 20);
+    socket.bind(&SocketAddr::from(([0, 0, 0, 0], PORT)).into())?;
+    let socket = UdpSocket::from(socket);
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let mut buffer = [0; 2048];
+    let mut delays: Vec<u64> = Vec::new();
+    let (mut first, mut last) = (0, 0);
+    loop {
+        let size = socket.recv(&mut buffer)?;
+        let at = machine::now();
+        let number = |at: usize| -> Outcome<u64> {
+            let bytes = buffer.get(at..at + 8).filter(|_| size >= at + 8).ok_or("too short")?;
+            Ok(u64::from_be_bytes(bytes.try_into()?))
+        };
+        if number(0)? == LAST {
+            break;
+        }
+        if delays.is_empty() {
+            first = at;
+        }
+        last = at;
+        delays.push(at.saturating_sub(number(8)?));
+    }
+    let seconds = (last - first) as f64 * 1e-9;
+    fs::write(file, udp_summary(delays, seconds).to_string())?;
+    Ok(())
+}
+
+fn udp_summary(mut delays: Vec<u64>, seconds: f64) -> Value {
+    delays.sort_unstable();
+    let quantile = |part: f64| {
+        let index = (delays.len() as f64 * part) as usize;
+        delays.get(index.min(delays.len().saturating_sub(1))).copied().unwrap_or(0)
+    };
+    json!({
+        "packets": delays.len(),
+        "seconds": seconds,
+        "p005": quantile(0.005),
+        "p50": quantile(0.5),
+        "p99": quantile(0.99),
+        "p995": quantile(0.995),
+    })
+}
+
+/// Sends datagrams of so many bytes, IP header included, at a rate; 0 is as fast as they go.
+fn udp_source(to: SocketAddr, size: usize, count: u64, rate: u64) -> Outcome<()> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.connect(to)?;
+    let mut packet = vec![0; size.saturating_sub(HEADERS).max(16)];
+    let begun = machine::now();
+    for number in 0..count {
+        if rate > 0 {
+            let due = begun + number * 1_000_000_000 / rate;
+            let early = due.saturating_sub(machine::now());
+            if early > 0 {
+                std::thread::sleep(Duration::from_nanos(early));
+            }
+        }
+        put(&mut packet, 0, number);
+        put(&mut packet, 8, machine::now());
+        // What finds the queue full is missing at the sink.
+        let _ = socket.send(&packet);
+    }
+    // The queues have time to drain, and one of these arrives.
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(25));
+        put(&mut packet, 0, LAST);
+        let _ = socket.send(&packet);
+    }
+    Ok(())
+}
+
+fn put(packet: &mut [u8], at: usize, number: u64) {
+    if let Some(place) = packet.get_mut(at..at + 8) {
+        place.copy_from_slice(&number.to_be_bytes());
+    }
+}
+
+/// Takes what comes over a connection, and writes down how much in what time.
+fn tcp_sink(file: &str) -> Outcome<()> {
+    let listener = TcpListener::bind(("0.0.0.0", PORT))?;
+    let (mut stream, _) = listener.accept()?;
+    let mut buffer = vec![0; 256 << 10];
+    let begun = Instant::now();
+    let mut bytes = 0;
+    loop {
+        match stream.read(&mut buffer)? {
+            0 => break,
+            count => bytes += count,
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    fs::write(file, json!({ "bytes": bytes, "seconds": seconds }).to_string())?;
+    Ok(())
+}
+
+/// Sends for so many seconds.
+fn tcp_source(to: SocketAddr, seconds: f64) -> Outcome<()> {
+    let mut stream = TcpStream::connect(to)?;
+    let data = vec![0x5a; 128 << 10];
+    let begun = Instant::now();
+    while begun.elapsed().as_secs_f64() < seconds {
+        stream.write_all(&data)?;
+    }
+    stream.shutdown(std::net::Shutdown::Write)?;
+    stream.read_to_end(&mut Vec::new())?;
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! The figures: what each runs, and what it must reach.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::capture;
+use crate::machine;
+use crate::network::{self, Folder, Ran};
+use crate::options::Options;
+use crate::veth;
+
+/// One figure.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    /// Its key in the JSON output.
+    pub(crate) key: &'static str,
+    /// One line about it.
+    pub(crate) title: &'static str,
+    /// What the values are.
+    pub(crate) unit: &'static str,
+    /// What the median must reach.
+    pub(crate) target: Target,
+    measure: fn(&Bench<'_>) -> Result<Sample, Trouble>,
+}
+
+/// What a figure must reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Target {
+    /// Whether a value reaches it.
+    pub(crate) fn is_met(self, value: f64) -> bool {
+        match self {
+            Target::AtLeast(least) => value >= least,
+            Target::AtMost(most) => value <= most,
+        }
+    }
+}
+
+/// One measurement.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) value: f64,
+    /// What else there is to tell.
+    pub(crate) notes: Vec<(&'static str, f64)>,
+}
+
+/// Why there is none.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// Something that the system does not have or allow.
+    Missing(String),
+    Failed(String),
+}
+
+impl Trouble {
+    pub(crate) fn failed(error: impl std::fmt::Display) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// What measurements share.
+struct Bench<'a> {
+    program: &'a Path,
+    quick: bool,
+}
+
+impl Bench<'_> {
+    /// So many in a whole run, and a twentieth in a quick one.
+    fn many(&self, count: u64) -> u64 {
+        if self.quick { count / 20 } else { count }
+    }
+}
+
+pub(crate) const ALL: &[Figure] = &[
+    Figure {
+        key: "emulate_cpu_200",
+        title: "processor time of the emulator for a packet of 200 bytes, 100,000 of them a second",
+        unit: "us",
+        target: Target::AtMost(3.0),
+        measure: |bench| cpu(bench, 200),
+    },
+    Figure {
+        key: "emulate_cpu_1500",
+        title: "processor time of the emulator for a packet of 1500 bytes, 100,000 of them a second",
+        unit: "us",
+        target: Target::AtMost(3.0),
+        measure: |bench| cpu(bench, 1500),
+    },
+    Figure {
+        key: "emulate_pps",
+        title: "packets of 200 bytes a second over one link, the emulator on one processor",
+        unit: "packets/s",
+        target: Target::AtLeast(200_000.0),
+        measure: pps,
+    },
+    Figure {
+        key: "emulate_vs_veth",
+        title: "kernel TCP over an unimpaired link, and over a veth pair without segmentation offload",
+        unit: "ratio",
+        target: Target::AtLeast(0.4),
+        measure: vs_veth,
+    },
+    Figure {
+        key: "emulate_delay_p99",
+        title: "10,000 packets a second: added latency, and error of a delay of 20 ms, the larger p99",
+        unit: "ms",
+        target: Target::AtMost(0.3),
+        measure: delay,
+    },
+    Figure {
+        key: "analyze_vs_tshark",
+        title: "processor time of tshark making the same counts of a capture, and of analyze",
+        unit: "ratio",
+        target: Target::AtLeast(5.0),
+        measure: vs_tshark,
+    },
+];
+
+impl Figure {
+    pub(crate) fn run(&self, options: &Options) -> Result<Vec<Sample>, Trouble> {
+        let program = machine::program(options.program.as_deref())?;
+        let bench = Bench { program: &program, quick: options.quick };
+        (0..options.runs).map(|_| (self.measure)(&bench)).collect()
+    }
+}
+
+fn datagrams(
+    bench: &Bench<'_>,
+    link: &str,
+    size: u64,
+    count: u64,
+    rate: u64,
+) -> Result<Ran, Trouble> {
+    let source = [size, count, rate].map(|number| number.to_string());
+    network::run(bench.program, link, "udp", &source)
+}
+
+fn cpu(bench: &Bench<'_>, size: u64) -> Result<Sample, Trouble> {
+    let ran = datagrams(bench, "", size, bench.many(400_000), 100_000)?;
+    let (delivered, each) = ran.cost();
+    let notes =
+        vec![("packets", delivered), ("packets/s", ran.sink("packets") / ran.sink("seconds"))];
+    Ok(Sample { value: each, notes })
+}
+
+fn pps(bench: &Bench<'_>) -> Result<Sample, Trouble> {
+    let ran = datagrams(bench, "", 200, bench.many(2_000_000), 0)?;
+    let (delivered, each) = ran.cost();
+    let value = ran.sink("packets") / ran.sink("seconds");
+    let notes = vec![("packets", delivered), ("us each", each)];
+    Ok(Sample { value, notes })
+}
+
+fn vs_veth(bench: &Bench<'_>) -> Result<Sample, Trouble> {
+    let seconds = if bench.quick { 0.5 } else { 5.0 };
+    let veth = veth::tcp(seconds)?;
+    let ran = network::run(bench.program, "", "tcp", &[seconds.to_string()])?;
+    let emulated = ran.sink("bytes") / ran.sink("seconds") * 1e-6;
+    let notes = vec![("MB/s", emulated), ("MB/s of veth", veth), ("us each", ran.cost().1)];
+    Ok(Sample { value: emulated / veth, notes })
+}
+
+fn delay(bench: &Bench<'_>) -> Result<Sample, Trouble> {
+    const MS: f64 = 1e-6;
+    let count = bench.many(50_000);
+    let plain = datagrams(bench, "", 200, count, 10_000)?;
+    let late = datagrams(bench, "delay = \"20 ms\"", 200, count, 10_000)?;
+    let added = plain.sink("p99") * MS;
+    // Half of a percent may be early, half of one late.
+    let error = (late.sink("p995") * MS - 20.0).max(20.0 - late.sink("p005") * MS);
+    let notes = vec![
+        ("added ms", added),
+        ("error ms", error),
+        ("median added ms", plain.sink("p50") * MS),
+        ("own us", late.late()),
+    ];
+    Ok(Sample { value: added.max(error), notes })
+}
+
+fn vs_tshark(bench: &Bench<'_>) -> Result<Sample, Trouble> {
+    let folder = Folder::new()?;
+    let file = folder.file("generated.pcapng");
+    let written = capture::generate(&file, bench.many(1_000_000_000)).map_err(Trouble::failed)?;
+    let timed = |command: &mut Command| -> Result<(f64, f64), Trouble> {
+        let (begun, before) = (Instant::now(), machine::childrens_seconds());
+        let output = command.output().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Trouble::Missing("tshark is not installed".into()),
+            _ => Trouble::failed(error),
+        })?;
+        if !output.status.success() {
+            return Err(Trouble::Failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        }
+        Ok((machine::childrens_seconds() - before, begun.elapsed().as_secs_f64()))
+    };
+    let counts = ["retransmission", "out_of_order", "duplicate_ack"]
+        .map(|name| format!("COUNT(tcp.analysis.{name})tcp.analysis.{name}"));
+    let statistics = format!("io,stat,0,{}", counts.join(","));
+    let mut theirs = Command::new("tshark");
+    theirs.arg("-r").arg(&file).args(["-q", "-z", &statistics, "-z", "conv,tcp"]);
+    let (theirs, theirs_wall) = timed(&mut theirs)?;
+    let (ours, ours_wall) =
+        timed(Command::new(bench.program).arg("analyze").arg(&file).arg("--json"))?;
+    let notes = vec![
+        ("GB", written as f64 * 1e-9),
+        ("tshark CPU s", theirs),
+        ("tshark s", theirs_wall),
+        ("analyze CPU s", ours),
+        ("analyze s", ours_wall),
+    ];
+    Ok(Sample { value: theirs / ours, notes })
+}

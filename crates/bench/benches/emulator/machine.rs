@@ -1,0 +1,74 @@
+//! The program that is measured, the processors it runs on, and the processor time of what has ended.
+
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::figures::Trouble;
+
+/// The emulator's processor, and that of its ends.
+pub(crate) const PROCESSORS: [usize; 2] = [0, 1];
+
+/// The program: the one given, or the one that cargo builds for this profile.
+pub(crate) fn program(given: Option<&Path>) -> Result<PathBuf, Trouble> {
+    if let Some(path) = given {
+        return path
+            .canonicalize()
+            .map_err(|error| Trouble::Failed(format!("the program {}: {error}", path.display())));
+    }
+    let failed = |error: String| Trouble::Failed(format!("the program cannot be built: {error}"));
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "--release", "-p", "anabranch-cli"]);
+    let status = build.status().map_err(|error| failed(error.to_string()))?;
+    if !status.success() {
+        return Err(failed(status.to_string()));
+    }
+    // This program is TARGET/PROFILE/deps/emulator-HASH.
+    let own = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let target = own.ancestors().nth(3).unwrap_or(Path::new("target"));
+    Ok(target.join("release/anabranch"))
+}
+
+/// Keeps this thread, and what it starts, to one processor; a machine with one stays on that.
+pub(crate) fn pin(processor: usize) {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    // Only exactness is lost where this is refused.
+    let _ = sched_setaffinity(None, &set);
+}
+
+/// Runs something on one processor, and returns to all of them.
+pub(crate) fn pinned<V>(processor: usize, run: impl FnOnce() -> V) -> V {
+    let before = sched_getaffinity(None);
+    pin(processor);
+    let value = run();
+    if let Ok(before) = before {
+        let _ = sched_setaffinity(None, &before);
+    }
+    value
+}
+
+/// Sleeps end when they are asked to, also on a busy machine, as far as the system allows it.
+pub(crate) fn wake_in_time() {
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+    let _ = rustix::process::setpriority_process(None, -20);
+}
+
+/// Nanoseconds of a clock that all processes share.
+pub(crate) fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+}
+
+/// Processor seconds of the processes that this one has waited for.
+pub(crate) fn childrens_seconds() -> f64 {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return 0.0 };
+    let seconds =
+        |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 * 1e-6;
+    seconds(usage.user_time()) + seconds(usage.system_time())
+}

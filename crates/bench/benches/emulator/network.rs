@@ -1,0 +1,108 @@
+//! Runs of the emulator: two hosts and a link.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::ends::{MARK, PORT};
+use crate::figures::Trouble;
+use crate::machine::{self, PROCESSORS};
+
+/// What the report of a run says, and its sink.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) report: Value,
+    pub(crate) sink: Value,
+}
+
+impl Ran {
+    /// A number of the sink's.
+    pub(crate) fn sink(&self, key: &str) -> f64 {
+        self.sink.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN)
+    }
+
+    /// Packets that the link has delivered from the first host to the second, and microseconds of processor time
+    /// for each packet that it delivered in either direction.
+    pub(crate) fn cost(&self) -> (f64, f64) {
+        let links = self.report.get("links").and_then(Value::as_array);
+        let delivered = |link: &Value| link.get("delivered").and_then(Value::as_f64);
+        let counts: Vec<f64> = links.into_iter().flatten().filter_map(delivered).collect();
+        let all: f64 = counts.iter().sum();
+        let spent = self.report.get("cpu_ns").and_then(Value::as_f64).unwrap_or(f64::NAN);
+        (counts.first().copied().unwrap_or(0.0), spent / all / 1000.0)
+    }
+
+    /// Whether the run says so itself: microseconds that a packet was handed on late, 99th percentile.
+    pub(crate) fn late(&self) -> f64 {
+        self.report.get("late_p99_ns").and_then(Value::as_f64).unwrap_or(f64::NAN) / 1000.0
+    }
+}
+
+/// Runs a source at the first host of a network and a sink at the second; `link` is what the file says of the
+/// link, `kind` is `udp` or `tcp`.
+pub(crate) fn run(
+    program: &Path,
+    link: &str,
+    kind: &str,
+    source: &[String],
+) -> Result<Ran, Trouble> {
+    let folder = Folder::new()?;
+    let text = format!(
+        "seed = 1\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nname = \"line\"\n\
+         between = [\"a\", \"b\"]\n{link}\n"
+    );
+    let (network, report) = (folder.file("net.toml"), folder.file("report.json"));
+    let sink = folder.file("sink.json");
+    fs::write(&network, text).map_err(Trouble::failed)?;
+    let own = std::env::current_exe().map_err(Trouble::failed)?;
+    let at = format!("exec '{}' {MARK} {kind}-sink '{}'", own.display(), sink.display());
+    let mut command = Command::new(program);
+    command.arg("emulate").arg(&network).arg("--quiet").arg("--report").arg(&report);
+    command.args(["--at", "b", &at, "--"]).arg(&own).arg(MARK).arg(format!("{kind}-source"));
+    command.arg(format!("10.0.0.2:{PORT}")).args(source);
+    // Datagrams ask what one processor does; the ends of a connection need both as much as the emulator does.
+    let output = match kind {
+        "udp" => machine::pinned(PROCESSORS[0], || command.output()),
+        _ => command.output(),
+    };
+    let output = output.map_err(Trouble::failed)?;
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if !output.status.success() {
+        let missing = ["does not allow", "cannot be made"].iter().any(|part| said.contains(part));
+        return Err(if missing { Trouble::Missing(said) } else { Trouble::Failed(said) });
+    }
+    Ok(Ran { report: read(&report)?, sink: read(&sink)? })
+}
+
+/// A JSON document.
+pub(crate) fn read(path: &Path) -> Result<Value, Trouble> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Trouble::Failed(format!("an end has left nothing behind: {error}")))?;
+    serde_json::from_str(&text).map_err(Trouble::failed)
+}
+
+/// A folder that goes with its value.
+#[derive(Debug)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Result<Self, Trouble> {
+        let name = format!("anabranch-bench-{}-{}", std::process::id(), machine::now());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).map_err(Trouble::failed)?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left is in the system's folder for such things.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

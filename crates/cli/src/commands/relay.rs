@@ -1,0 +1,35 @@
+//! `anabranch emulate` where there are no namespaces: relays alone.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::emulate::relay::{self, RelayAddress};
+use crate::failure::Failure;
+use crate::impairment;
+
+/// Relay UDP over links that lose, delay and reorder packets exactly as told
+///
+/// In the impairment file, 'local' is where the relay listens, 'remote' the server, and 'send' the direction
+/// to it. On Linux the command also makes whole networks.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch emulate --impair slow.toml --relay 127.0.0.1:7000=127.0.0.1:9899")]
+pub(crate) struct Emulate {
+    /// Impairments of the relays, a TOML file
+    #[arg(long, value_name = "FILE")]
+    impair: PathBuf,
+    /// Where UDP is taken, and where it is sent to
+    #[arg(long = "relay", value_name = "ADDR:PORT=ADDR:PORT", required = true)]
+    relays: Vec<RelayAddress>,
+    /// Print JSON, one document a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Emulate {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let file = impairment::read(&self.impair)?;
+        relay::run(file, self.relays, impairment::seed(), self.json).await
+    }
+}

@@ -1,0 +1,154 @@
+//! Lines between TUN devices in namespaces that exist already.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anabranch_impair::file::ImpairmentFile;
+
+use super::line::Forwarder;
+use super::{device, report};
+use crate::failure::Failure;
+use crate::impairment;
+use crate::interrupt::Interrupt;
+
+/// One end of a line as it stands on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EndAddress {
+    /// Name of a namespace of ip-netns; `None` is this program's.
+    pub(crate) namespace: Option<String>,
+    pub(crate) device: String,
+    pub(crate) address: IpAddr,
+    pub(crate) prefix: u8,
+}
+
+/// The two ends of a line: left and right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LineAddress {
+    pub(crate) left: EndAddress,
+    pub(crate) right: EndAddress,
+}
+
+impl FromStr for LineAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (left, right) =
+            text.split_once('=').ok_or("a line has two ends with = between them")?;
+        Ok(Self { left: left.parse()?, right: right.parse()? })
+    }
+}
+
+impl FromStr for EndAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = "the form of an end is [NAMESPACE]:DEVICE:ADDR/PREFIX";
+        let mut parts = text.splitn(3, ':');
+        let (Some(namespace), Some(device), Some(address)) =
+            (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(form.to_owned());
+        };
+        let (address, prefix) = address.split_once('/').ok_or(form)?;
+        let address: IpAddr =
+            address.parse().map_err(|_| format!("'{address}' is not an IP address"))?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.parse().ok().filter(|prefix| *prefix <= most);
+        let prefix = prefix.ok_or_else(|| format!("a prefix is a number up to {most}"))?;
+        // What the kernel takes as the name of a device.
+        let named = !device.is_empty()
+            && device.len() < 16
+            && device.bytes().all(|b| b.is_ascii_graphic() && b != b'/');
+        if !named {
+            return Err(format!("'{device}' is no name for a device"));
+        }
+        if namespace.contains('/') {
+            return Err(format!("'{namespace}' is no name of a namespace"));
+        }
+        let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+        Ok(Self { namespace, device: device.to_owned(), address, prefix })
+    }
+}
+
+impl fmt::Display for EndAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        write!(f, "{namespace}:{}:{}/{}", self.device, self.address, self.prefix)
+    }
+}
+
+impl fmt::Display for LineAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.left, self.right)
+    }
+}
+
+/// What is to be emulated.
+#[derive(Debug)]
+pub(crate) struct Emulation {
+    pub(crate) file: ImpairmentFile,
+    pub(crate) lines: Vec<LineAddress>,
+    pub(crate) mtu: u16,
+    pub(crate) json: bool,
+}
+
+impl Emulation {
+    /// Forwards until the user stops it.
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let interrupt = Interrupt::install()?;
+        let mut forwarder = Forwarder::new(self.file, impairment::seed());
+        for line in &self.lines {
+            let left = device::create(&line.left, self.mtu)?;
+            forwarder.add(left, device::create(&line.right, self.mtu)?);
+        }
+        report::tell_ready(self.lines.iter().map(ToString::to_string).collect(), self.json)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        // A thread of its own: it waits with more precision than the runtime's timers have.
+        let mut forwarding = tokio::task::spawn_blocking(move || forwarder.run(&stopped));
+        let ended = tokio::select! {
+            ended = &mut forwarding => ended,
+            () = interrupt.wait() => {
+                stop.store(true, Ordering::Relaxed);
+                forwarding.await
+            }
+        };
+        let links = ended.map_err(Failure::failed)??;
+        report::tell_links(&links, self.json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        let line: LineAddress = ":a0:10.0.0.1/24=right:b0:fd00::2/64".parse().unwrap();
+        assert_eq!(line.left.namespace, None);
+        assert_eq!((line.left.device.as_str(), line.left.prefix), ("a0", 24));
+        assert_eq!(line.right.namespace.as_deref(), Some("right"));
+        assert_eq!(line.right.address, "fd00::2".parse::<IpAddr>().unwrap());
+        assert_eq!(line.to_string(), ":a0:10.0.0.1/24=right:b0:fd00::2/64");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, part) in [
+            ("a:b:10.0.0.1/24", "two ends"),
+            ("a=b", "the form of an end"),
+            (":a:10.0.0.1=:b:10.0.0.2/24", "the form of an end"),
+            (":a:10.0.0.1/33=:b:10.0.0.2/24", "up to 32"),
+            (":a:10.0.0/8=:b:10.0.0.2/24", "'10.0.0' is not an IP address"),
+            ("::10.0.0.1/8=:b:10.0.0.2/24", "'' is no name for a device"),
+            (":much-too-long-a-name:10.0.0.1/8=:b:10.0.0.2/24", "is no name for a device"),
+            ("../x:a:10.0.0.1/8=:b:10.0.0.2/24", "no name of a namespace"),
+        ] {
+            let error = text.parse::<LineAddress>().unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

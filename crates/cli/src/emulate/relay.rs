@@ -1,0 +1,398 @@
+//! UDP between programs that can be told where to send: no namespaces, no devices, no privileges.
+//!
+//! Clients send to an address of the relay, and it sends to the server, for each client from a port of its own. All that
+//! crosses the relay in one direction shares a link.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_impair::file::{Direction, ImpairmentFile};
+use anabranch_impair::pattern::Facts;
+use anabranch_impair::{Link, LinkConfig, Packet, Rng, flip};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::report::{self, LinkReport};
+use crate::failure::{Failure, complain};
+use crate::interrupt::Interrupt;
+
+/// Clients at a time; when there are more, the one that was silent for longest is forgotten.
+const MOST_CLIENTS: usize = 1024;
+/// Datagrams that wait for the relay itself; what comes when it is full is lost.
+const MOST_WAITING: usize = 4096;
+/// Datagrams in one link at the most.
+const MOST_HELD: usize = 1 << 18;
+/// Largest datagram.
+const MOST_BYTES: usize = 65_535;
+const UDP: u8 = 17;
+
+/// Where a relay listens, and where it sends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RelayAddress {
+    pub(crate) listen: SocketAddr,
+    pub(crate) server: SocketAddr,
+}
+
+impl FromStr for RelayAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (listen, server) =
+            text.split_once('=').ok_or("a relay is two addresses with = between them")?;
+        let read = |text: &str| {
+            text.parse::<SocketAddr>()
+                .map_err(|_| format!("'{text}' is no address with a port, as in 127.0.0.1:7000"))
+        };
+        let (listen, server) = (read(listen)?, read(server)?);
+        if listen.is_ipv4() != server.is_ipv4() {
+            return Err("both addresses of a relay are of the same version of IP".into());
+        }
+        if server.port() == 0 {
+            return Err("a relay sends to a port from 1".into());
+        }
+        Ok(Self { listen, server })
+    }
+}
+
+impl fmt::Display for RelayAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.listen, self.server)
+    }
+}
+
+/// A datagram on its way.
+#[derive(Clone, Debug)]
+struct Datagram {
+    payload: Vec<u8>,
+    client: SocketAddr,
+    from: SocketAddr,
+    to: SocketAddr,
+}
+
+impl Datagram {
+    fn headers(&self) -> usize {
+        if self.from.is_ipv4() { 28 } else { 48 }
+    }
+}
+
+impl Packet for Datagram {
+    const HAS_FACTS: bool = true;
+
+    fn facts(&self) -> Option<Facts> {
+        Facts::of_ip(&self.as_ip())
+    }
+
+    fn size(&self) -> usize {
+        self.headers() + self.payload.len()
+    }
+
+    fn flip(&mut self, bit: i64) -> bool {
+        // The headers are the system's; bits that are counted from the end are the payload's.
+        let before = i64::try_from(self.headers()).unwrap_or(0) * 8;
+        let bit = if bit < 0 { bit } else { bit - before };
+        (bit < 0 || self.payload.len() as i64 * 8 > bit) && flip(&mut self.payload, bit)
+    }
+
+    fn corrupt(&mut self, rng: &mut Rng) -> bool {
+        let bits = self.payload.len() as u64 * 8;
+        bits > 0 && flip(&mut self.payload, i64::try_from(rng.below(bits)).unwrap_or(0))
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+}
+
+impl Datagram {
+    /// As much of it as an IP packet as filters ask for.
+    fn as_ip(&self) -> Vec<u8> {
+        let length = u16::try_from(self.payload.len() + 8).unwrap_or(u16::MAX).to_be_bytes();
+        let mut bytes = Vec::with_capacity(self.size());
+        match (self.from.ip(), self.to.ip()) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                bytes.extend_from_slice(&[0x45, 0, 0, 0, 0, 0, 0, 0, 64, UDP, 0, 0]);
+                bytes.extend_from_slice(&from.octets());
+                bytes.extend_from_slice(&to.octets());
+            }
+            (from, to) => {
+                let six = |address: IpAddr| match address {
+                    IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                    IpAddr::V6(v6) => v6,
+                };
+                bytes.extend_from_slice(&[0x60, 0, 0, 0, length[0], length[1], UDP, 64]);
+                bytes.extend_from_slice(&six(from).octets());
+                bytes.extend_from_slice(&six(to).octets());
+            }
+        }
+        bytes.extend_from_slice(&self.from.port().to_be_bytes());
+        bytes.extend_from_slice(&self.to.port().to_be_bytes());
+        bytes.extend_from_slice(&[length[0], length[1], 0, 0]);
+        bytes.extend_from_slice(&self.payload);
+        bytes
+    }
+}
+
+/// A client's socket to the server, and the task that reads from it.
+struct Client {
+    socket: Arc<UdpSocket>,
+    reading: JoinHandle<()>,
+    heard: Instant,
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+struct Relay {
+    address: RelayAddress,
+    socket: UdpSocket,
+    clients: HashMap<SocketAddr, Client>,
+    /// To the server, and back.
+    links: [Link<Datagram>; 2],
+    names: [Option<String>; 2],
+    answers: (mpsc::Sender<Datagram>, mpsc::Receiver<Datagram>),
+    begun: Instant,
+}
+
+/// Relays until the user stops it.
+pub(crate) async fn run(
+    file: ImpairmentFile,
+    addresses: Vec<RelayAddress>,
+    seed: u64,
+    json: bool,
+) -> Result<(), Failure> {
+    let interrupt = Interrupt::install()?;
+    let mut relays = Vec::new();
+    for address in addresses {
+        relays.push(Relay::new(&file, address, seed).await?);
+    }
+    let lines: Vec<_> = relays.iter().map(|relay| relay.address.to_string()).collect();
+    report::tell_ready(lines, json)?;
+    let mut running = tokio::task::JoinSet::new();
+    for relay in relays {
+        let interrupt = interrupt.clone();
+        running.spawn(async move { relay.run(interrupt).await });
+    }
+    let mut reports = Vec::new();
+    for ended in running.join_all().await {
+        reports.extend(ended?);
+    }
+    report::tell_links(&reports, json)
+}
+
+impl Relay {
+    async fn new(
+        file: &ImpairmentFile,
+        mut address: RelayAddress,
+        seed: u64,
+    ) -> Result<Self, Failure> {
+        let socket = UdpSocket::bind(address.listen).await.map_err(|error| {
+            Failure::failed(format!("cannot listen at {}: {error}", address.listen))
+        })?;
+        address.listen = socket.local_addr().map_err(Failure::failed)?;
+        let (local, remote) = (address.listen.ip(), address.server.ip());
+        let link = |direction| {
+            let found = file.link(local, remote, direction, seed).map_err(Failure::failed)?;
+            match found {
+                Some(link) => Ok(link),
+                None => Link::new(LinkConfig::default(), seed).map_err(Failure::failed),
+            }
+        };
+        let name =
+            |direction| file.find(local, remote, direction).and_then(|entry| entry.name.clone());
+        Ok(Self {
+            address,
+            socket,
+            clients: HashMap::new(),
+            links: [link(Direction::Send)?, link(Direction::Receive)?],
+            names: [name(Direction::Send), name(Direction::Receive)],
+            answers: mpsc::channel(MOST_WAITING),
+            begun: Instant::now(),
+        })
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    async fn run(mut self, interrupt: Interrupt) -> Result<Vec<LinkReport>, Failure> {
+        let mut buffer = vec![0; MOST_BYTES];
+        loop {
+            self.hand_on().await;
+            let next = self.links.iter().filter_map(Link::next_deadline).min();
+            let wait = next.map_or(Duration::from_secs(3600), Duration::from_nanos);
+            let until = tokio::time::sleep_until(self.begun + wait);
+            tokio::select! {
+                () = interrupt.wait() => return Ok(self.reports()),
+                () = until, if next.is_some() => {}
+                answer = self.answers.1.recv() => {
+                    if let Some(answer) = answer {
+                        self.offer(1, answer);
+                    }
+                }
+                received = self.socket.recv_from(&mut buffer) => match received {
+                    Ok((length, client)) => {
+                        let payload = buffer.get(..length).unwrap_or_default().to_vec();
+                        let to = self.address.server;
+                        self.offer(0, Datagram { payload, client, from: client, to });
+                    }
+                    // ICMP for what was sent to a client that is gone.
+                    Err(error) if passing(&error) => {}
+                    Err(error) => return Err(Failure::failed(format!(
+                        "nothing more can be received at {}: {error}", self.address.listen
+                    ))),
+                },
+            }
+        }
+    }
+
+    fn offer(&mut self, way: usize, datagram: Datagram) {
+        let now = self.now();
+        if let Some(link) = self.links.get_mut(way).filter(|link| link.in_transit() < MOST_HELD) {
+            // Its statistics tell what became of it.
+            link.send(now, datagram);
+        }
+    }
+
+    /// Hands on what has arrived at the ends of the links.
+    async fn hand_on(&mut self) {
+        for way in 0..2 {
+            let now = self.now();
+            while let Some(datagram) = self.links.get_mut(way).and_then(|link| link.poll(now)) {
+                // What cannot be sent is lost as on a wire.
+                if way == 1 {
+                    let _ = self.socket.send_to(&datagram.payload, datagram.client).await;
+                } else if let Some(socket) = self.socket_of(datagram.client).await {
+                    let _ = socket.send(&datagram.payload).await;
+                }
+            }
+        }
+    }
+
+    /// The socket to the server for a client.
+    async fn socket_of(&mut self, client: SocketAddr) -> Option<Arc<UdpSocket>> {
+        if let Some(known) = self.clients.get_mut(&client) {
+            known.heard = Instant::now();
+            return Some(Arc::clone(&known.socket));
+        }
+        if self.clients.len() >= MOST_CLIENTS {
+            let silent = self.clients.iter().min_by_key(|(_, client)| client.heard);
+            let silent = silent.map(|(address, _)| *address)?;
+            self.clients.remove(&silent);
+        }
+        let server = self.address.server;
+        match open(server).await {
+            Ok(socket) => {
+                let socket = Arc::new(socket);
+                let reading =
+                    tokio::spawn(read(Arc::clone(&socket), client, server, self.answers.0.clone()));
+                let kept = Client { socket: Arc::clone(&socket), reading, heard: Instant::now() };
+                self.clients.insert(client, kept);
+                Some(socket)
+            }
+            Err(error) => {
+                complain(&format!("there is no socket for the client {client}: {error}"));
+                None
+            }
+        }
+    }
+
+    fn reports(&self) -> Vec<LinkReport> {
+        let ways = ["send", "receive"].into_iter().zip(&self.links).zip(&self.names);
+        let reports = ways.map(|((direction, link), name)| LinkReport {
+            name: name.clone(),
+            local: self.address.listen.ip(),
+            remote: self.address.server.ip(),
+            direction,
+            statistics: *link.stats(),
+        });
+        reports.collect()
+    }
+}
+
+async fn open(server: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr = match server {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).await?;
+    socket.connect(server).await?;
+    Ok(socket)
+}
+
+/// Reads what the server sends to a client.
+async fn read(
+    socket: Arc<UdpSocket>,
+    client: SocketAddr,
+    server: SocketAddr,
+    answers: mpsc::Sender<Datagram>,
+) {
+    let mut buffer = vec![0; MOST_BYTES];
+    loop {
+        match socket.recv(&mut buffer).await {
+            Ok(length) => {
+                let payload = buffer.get(..length).unwrap_or_default().to_vec();
+                // A relay that is behind loses packets as any queue does.
+                let _ = answers.try_send(Datagram { payload, client, from: server, to: client });
+            }
+            Err(error) if passing(&error) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Whether a socket goes on after an error: what it tells of is an earlier datagram.
+fn passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
+    let kinds = [ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable];
+    kinds.contains(&error.kind())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        let relay: RelayAddress = "127.0.0.1:0=[::1]:5".parse().unwrap_or_else(|reason: String| {
+            assert!(reason.contains("same version"), "{reason}");
+            "127.0.0.1:0=10.0.0.1:5".parse().unwrap()
+        });
+        assert_eq!(relay.to_string(), "127.0.0.1:0=10.0.0.1:5");
+        for (text, part) in [
+            ("127.0.0.1:1", "two addresses"),
+            ("127.0.0.1=127.0.0.1:5", "'127.0.0.1' is no address with a port"),
+            ("127.0.0.1:5=x:5", "'x:5' is no address"),
+            ("127.0.0.1:5=127.0.0.1:0", "a port from 1"),
+        ] {
+            let reason = text.parse::<RelayAddress>().unwrap_err();
+            assert!(reason.contains(part), "{reason}");
+        }
+    }
+
+    #[test]
+    fn filters_see_a_datagram_as_it_is_on_the_wire() {
+        let ends = ["10.0.0.1:9", "10.0.0.2:9899"].map(|text| text.parse().unwrap());
+        let mut datagram =
+            Datagram { payload: vec![0; 12], client: ends[0], from: ends[0], to: ends[1] };
+        datagram.payload.extend_from_slice(&[1, 0, 0, 4]);
+        let facts = datagram.facts().unwrap();
+        assert_eq!((facts.protocol, facts.source_port, facts.destination_port), (17, 9, 9899));
+        assert_eq!((datagram.size(), facts.payload), (44, 16));
+        assert!(facts.has_chunk(1) && !facts.has_chunk(0));
+        assert!(datagram.flip(28 * 8) && datagram.flip(-1) && !datagram.flip(0));
+        assert_eq!((datagram.payload[0], datagram.payload[15]), (0x80, 5));
+        let six = ["[::1]:1", "[::2]:2"].map(|text| text.parse().unwrap());
+        let datagram = Datagram { from: six[0], to: six[1], ..datagram };
+        assert_eq!(datagram.facts().unwrap().destination, Some("::2".parse().unwrap()));
+    }
+}
