@@ -96,9 +96,9 @@ fn udp_source(to: SocketAddr, size: usize, count: u64, rate: u64) -> Outcome<()>
     let mut packet = vec![0; size.saturating_sub(HEADERS).max(16)];
     let begun = machine::now();
     for number in 0..count {
-        if rate > 0 {
-            let due = begun + number * 1_000_000_000 / rate;
-            let early = due.saturating_sub(machine::now());
+        // Without a rate there is nothing to wait for.
+        if let Some(after) = (number * 1_000_000_000).checked_div(rate) {
+            let early = (begun + after).saturating_sub(machine::now());
             if early > 0 {
                 std::thread::sleep(Duration::from_nanos(early));
             }
