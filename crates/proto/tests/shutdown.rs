@@ -273,3 +273,26 @@ fn autoclose_counts_from_the_last_user_data() {
     pair.run(Duration::from_millis(5200));
     assert_eq!(pair.closed, [Some(CloseReason::Shutdown), Some(CloseReason::Shutdown)]);
 }
+
+/// All that was sent is acknowledged at a time when a message waits whose own time is over. Nothing else
+/// comes that would let the shutdown go on.
+#[test]
+fn a_message_that_expires_last_does_not_hold_the_end_up() {
+    for node in 0..2 {
+        for lifetime in (1..250).map(Duration::from_millis) {
+            let mut config = config();
+            config.set("initial_cwnd", "1 mtus").unwrap();
+            let mut pair = Pair::connected(1, config);
+            // It fills the congestion window.
+            let full = pair.statistics(0).paths[0].cwnd - Data::HEADER_LEN;
+            assert!(pair.send(0, 0, vec![1; full]));
+            let mut late = OutgoingMessage::new(0, Ppid(0), vec![2; 10]);
+            late.lifetime = Some(lifetime);
+            let now = pair.net.now();
+            pair.association_mut(0).send(now, late).unwrap();
+            pair.shutdown(node);
+            graceful(&mut pair);
+            assert!(pair.received_len(1) >= full);
+        }
+    }
+}

@@ -550,12 +550,15 @@ impl Association {
         self.news.events.push_back(Event::SendFailed { message, sent });
     }
 
-    /// Tells the user of messages whose lifetime ended before they were sent.
-    fn tell_expired(&mut self) {
-        for message in self.sender.take_expired() {
+    /// Tells the user of messages whose lifetime ended before they were sent. `true` if there were any.
+    fn tell_expired(&mut self) -> bool {
+        let expired = self.sender.take_expired();
+        let any = !expired.is_empty();
+        for message in expired {
             mark!(LifetimeOver);
             self.fail_queued(message);
         }
+        any
     }
 
     /// Gives up all messages whose lifetime has passed, wherever they stand.
@@ -564,6 +567,8 @@ impl Association {
             mark!(LifetimeOverInQueue);
             self.fail_queued(message);
         }
+        // They may have been the last ones that a shutdown waited for.
+        self.advance_shutdown(now);
     }
 
     /// Takes back the payload of a `Bytes` batch that a borrowed chunk lies in.

@@ -92,7 +92,10 @@ impl Association {
     /// to be done when nothing leaves, after.
     fn decide(&mut self, now: Instant) -> Option<Turn> {
         self.sender.before_turn(now, &self.paths);
-        self.tell_expired();
+        if self.tell_expired() {
+            // They may have been the last ones that a shutdown waited for.
+            self.advance_shutdown(now);
+        }
         let turn = self.next_turn(now);
         if turn.is_none() && self.is_established() {
             self.sender.after_turns(now, self.state.sends_data(), &self.paths);
