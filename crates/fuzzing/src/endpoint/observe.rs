@@ -116,6 +116,8 @@ impl World {
             // Those that have ended and wait to be removed take no place.
             let open = end.endpoint.associations().filter(|id| !end.closed.contains(id)).count();
             assert!(open <= 8, "{open} associations");
+            // Nor do they gather without end.
+            assert!(end.endpoint.associations().count() <= 8 + 8 / 4 + 1);
             for id in end.endpoint.associations() {
                 let Some(association) = end.endpoint.association(id) else { continue };
                 let stats = association.statistics();

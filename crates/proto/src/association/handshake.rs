@@ -271,25 +271,7 @@ impl Association {
         // req: rfc9260 3.3.3 "the receiver SHOULD process the INIT ACK chunk"
         let State::CookieWait { stale, .. } = self.state else { return };
         let source = self.paths[path].remote;
-        let refuse = |tag, tag_reflected| {
-            let mut causes = Vec::new();
-            Cause::InvalidMandatoryParameter.encode(&mut causes);
-            Control::Refuse { tag, tag_reflected, causes }
-        };
-        // req: rfc9260 3.3.3 "chunk with the Initiate Tag set to 0"
-        if init.initiate_tag == 0 {
-            self.outbox.chunks.clear();
-            // The tag that came with the INIT ACK, which was this side's.
-            // req: rfc9260 3.3.3 "send an ABORT chunk with the T bit"
-            self.queue(path, refuse(self.identity.local_tag, true));
-            self.close(CloseReason::HandshakeFailed("the peer chose verification tag 0"));
-            return;
-        }
-        // req: rfc9260 3.3.3 "smaller than 1500 MUST discard the packet"
-        // req: rfc9260 3.3.3 "packet in response containing an ABORT"
-        // req: rfc9260 3.3.3 "MUST NOT change the state of any existing"
-        if init.a_rwnd < 1500 {
-            self.answer(path, refuse(init.initiate_tag, false), ABORT_LEN);
+        if self.refuses_init_ack(init, path) {
             return;
         }
         let mut peer = match Peer::read(init, source) {
@@ -328,17 +310,6 @@ impl Association {
         self.agree_on(peer.agree(&self.config));
         self.learn_addresses(now, &peer.addresses, path);
         self.news.adaptation = peer.adaptation;
-        let mut unrecognized = Vec::new();
-        if !peer.unrecognized.is_empty() {
-            let mut all = Vec::new();
-            for parameter in &peer.unrecognized {
-                // The padding of the last one is not the cause's.
-                // RFC 9260 section 3.2: the length does not count it.
-                all.resize(all.len().next_multiple_of(4), 0);
-                all.extend_from_slice(parameter);
-            }
-            Cause::UnrecognizedParameters(&all).encode(&mut unrecognized);
-        }
         // The peer answered here, with this side's tag, so that this is the path to go on with, also
         // if the user did not give its address.
         self.paths[path].activate();
@@ -350,10 +321,36 @@ impl Association {
         self.queue(path, Control::CookieEcho);
         self.state = State::CookieEchoed {
             t1: Repeat::new(now, interval, path),
-            echo: Box::new(Echo { cookie, unrecognized }),
+            echo: Box::new(Echo { cookie, unrecognized: peer.unrecognized_cause() }),
             sent_at: now,
             stale,
         };
+    }
+
+    /// Refuses an INIT ACK that makes no sense. `true` if it did.
+    fn refuses_init_ack(&mut self, init: &Init<'_>, path: PathId) -> bool {
+        let refuse = |tag, tag_reflected| {
+            let mut causes = Vec::new();
+            Cause::InvalidMandatoryParameter.encode(&mut causes);
+            Control::Refuse { tag, tag_reflected, causes }
+        };
+        // req: rfc9260 3.3.3 "chunk with the Initiate Tag set to 0"
+        if init.initiate_tag == 0 {
+            self.outbox.chunks.clear();
+            // The tag that came with the INIT ACK, which was this side's.
+            // req: rfc9260 3.3.3 "send an ABORT chunk with the T bit"
+            self.queue(path, refuse(self.identity.local_tag, true));
+            self.close(CloseReason::HandshakeFailed("the peer chose verification tag 0"));
+            return true;
+        }
+        // req: rfc9260 3.3.3 "smaller than 1500 MUST discard the packet"
+        // req: rfc9260 3.3.3 "packet in response containing an ABORT"
+        // req: rfc9260 3.3.3 "MUST NOT change the state of any existing"
+        if init.a_rwnd < 1500 {
+            self.answer(path, refuse(init.initiate_tag, false), ABORT_LEN);
+            return true;
+        }
+        false
     }
 
     /// Takes the addresses that the peer lists and the one that it was heard from for all that

@@ -40,7 +40,7 @@ use bytes::Bytes;
 pub(crate) use control::Control;
 pub(crate) use handshake::Initiation;
 pub(crate) use input::{Arrival, TagCheck};
-pub(crate) use peer::{Peer, Refusal, address_parameters, init_value};
+pub(crate) use peer::{Peer, Refusal, init_value, new_addresses_cause};
 use progress::{Account, Progress};
 use rebinding::Ports;
 pub(crate) use restart::InitAnswer;

@@ -152,6 +152,23 @@ impl Peer {
         }
     }
 
+    /// What the COOKIE ECHO tells of parameters that are not known; empty if all are.
+    pub(crate) fn unrecognized_cause(&self) -> Vec<u8> {
+        let mut cause = Vec::new();
+        if self.unrecognized.is_empty() {
+            return cause;
+        }
+        let mut all = Vec::new();
+        for parameter in &self.unrecognized {
+            // The padding of the last one is not the cause's.
+            // RFC 9260 section 3.2: the length does not count it.
+            all.resize(all.len().next_multiple_of(4), 0);
+            all.extend_from_slice(parameter);
+        }
+        Cause::UnrecognizedParameters(&all).encode(&mut cause);
+        cause
+    }
+
     /// What both sides want, with these options on this side. The parameters that announced it are not
     /// reported as unrecognized.
     pub(crate) fn agree(&mut self, config: &AssociationConfig) -> Features {
@@ -238,8 +255,16 @@ fn reachable_family(local: IpAddr, remote: &IpAddr) -> bool {
     address::is_unicast(local) && address::is_unicast(*remote)
 }
 
+/// What an ABORT says of an INIT that would bring these addresses.
+// req: rfc9260 5.2.2 "SHOULD list the addresses that were added to"
+pub(crate) fn new_addresses_cause(added: &[IpAddr]) -> Vec<u8> {
+    let mut cause = Vec::new();
+    Cause::RestartWithNewAddresses(&address_parameters(added)).encode(&mut cause);
+    cause
+}
+
 /// The `Parameters` of a list of addresses, for an error cause.
-pub(crate) fn address_parameters(addresses: &[IpAddr]) -> Vec<u8> {
+fn address_parameters(addresses: &[IpAddr]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for address in addresses {
         match address {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use anabranch_wire::{Cause, Tsn};
 
 use super::Watch;
-use super::peer::Peer;
+use super::peer::{Peer, new_addresses_cause};
 use super::state::State;
 use super::{Association, Control};
 use crate::cookie::CookieContents;
@@ -31,9 +31,14 @@ impl Association {
         let ties_match = (cookie.local_tie_tag, cookie.peer_tie_tag) == self.identity.tie_tags;
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.paths.active());
         match (local_matches, peer_matches) {
-            // An ABORT has told it since that it does not get the association.
+            // An ABORT has told the peer since that its INIT does not get the association. It must have
+            // been lost, or is on its way: one more, so that the peer does not wait for an answer.
             (_, false) if cookie.peer_tag == self.identity.refused_tag => {
                 mark!(CookieIgnored);
+                let added = self.new_addresses(&cookie.addresses, arrived.1);
+                let (tag, causes) = (cookie.peer_tag, new_addresses_cause(&added));
+                let refusal = Control::Refuse { tag, tag_reflected: false, causes };
+                self.queue(self.reply_path(path), refusal);
                 false
             }
             // Action B: both sides started at about the same time.
@@ -143,6 +148,35 @@ impl Association {
         self.acknowledger = self.config.acknowledger();
         self.outbox.chunks.clear();
         self.identity.tie_tags = (self.rng.tag(), self.rng.tag());
+        let path = self.restart_paths(now, cookie, arrived);
+        let setup = self.config.of_path(self.surroundings.encapsulation);
+        let first = Tsn(cookie.local_initial_tsn);
+        self.sender.restart(now, first, cookie.peer_rwnd, &self.paths, &setup);
+        self.ending.guard = None;
+        self.identity.restarts = self.identity.restarts.wrapping_add(1);
+        self.watch = Watch::default();
+        self.news.events.push_back(Event::Restarted {
+            outbound_streams: self.outbound_streams(),
+            inbound_streams: self.inbound_streams(),
+            features: self.features,
+        });
+        self.establish(now);
+        self.queue(self.reply_path(path), Control::CookieAck);
+        if self.ending.wanted {
+            // The restart took the association back to ESTABLISHED, and not the user's wish.
+            mark!(ShutdownAfterRestart);
+            self.user_shutdown(now);
+        }
+        true
+    }
+
+    /// What is left of the paths begins anew. Returns the one that the restart came on.
+    fn restart_paths(
+        &mut self,
+        now: Instant,
+        cookie: &CookieContents,
+        arrived: (IpAddr, IpAddr, u16),
+    ) -> PathId {
         let path = self.path_of(arrived.0, arrived.1).unwrap_or(self.paths.active());
         let encapsulation = self.surroundings.encapsulation;
         self.paths.begin_with(path);
@@ -167,25 +201,7 @@ impl Association {
         let active = &mut self.paths[active];
         active.remote_udp_port =
             if active.remote == arrived.1 { arrived.2 } else { cookie.remote_udp_port };
-        let setup = self.config.of_path(encapsulation);
-        let first = Tsn(cookie.local_initial_tsn);
-        self.sender.restart(now, first, cookie.peer_rwnd, &self.paths, &setup);
-        self.ending.guard = None;
-        self.identity.restarts = self.identity.restarts.wrapping_add(1);
-        self.watch = Watch::default();
-        self.news.events.push_back(Event::Restarted {
-            outbound_streams: self.outbound_streams(),
-            inbound_streams: self.inbound_streams(),
-            features: self.features,
-        });
-        self.establish(now);
-        self.queue(self.reply_path(path), Control::CookieAck);
-        if self.ending.wanted {
-            // The restart took the association back to ESTABLISHED, and not the user's wish.
-            mark!(ShutdownAfterRestart);
-            self.user_shutdown(now);
-        }
-        true
+        path
     }
 
     /// Whether an INIT for this association would bring addresses that it does not have.

@@ -16,7 +16,7 @@ use super::ended::Refused;
 use super::whose::About;
 use super::{Endpoint, Transmit};
 use crate::association::{
-    Arrival, Association, InitAnswer, Peer, Refusal, address_parameters, init_value,
+    Arrival, Association, InitAnswer, Peer, Refusal, init_value, new_addresses_cause,
 };
 use crate::config::{AssociationConfig, OutOfTheBlue};
 use crate::cookie::{CookieContents, CookieError, CookiePacket};
@@ -134,9 +134,7 @@ impl Endpoint {
             }
             InitAnswer::NewAddresses(added) => {
                 mark!(InitNewAddresses);
-                let mut cause = Vec::new();
-                // req: rfc9260 5.2.2 "SHOULD list the addresses that were added to"
-                Cause::RestartWithNewAddresses(&address_parameters(&added)).encode(&mut cause);
+                let cause = new_addresses_cause(&added);
                 self.abort_init(arrival, header, Whose::Ours, init.initiate_tag, &cause);
             }
             InitAnswer::Discard => {}
