@@ -52,7 +52,18 @@ pub fn check(
         Mode::Full => vec![scenario.replications.seeds],
         Mode::Fixed(seeds) => vec![seeds],
     };
-    let confidence = 1.0 - (1.0 - CONFIDENCE) / looks.len() as f64;
+    check_at(runner, scenario, results, &looks, CONFIDENCE)
+}
+
+/// The same with looks after these numbers of runs, at this confidence.
+fn check_at(
+    runner: &Runner<'_>,
+    scenario: &Scenario,
+    results: &mut Results,
+    looks: &[usize],
+    last_confidence: f64,
+) -> Result<Vec<Judgement>, RunError> {
+    let confidence = 1.0 - (1.0 - last_confidence) / looks.len() as f64;
     let mut judged: Vec<Option<Judgement>> = vec![None; scenario.claims.len()];
     for (index, look) in looks.iter().enumerate() {
         let last = index + 1 == looks.len();
@@ -73,7 +84,7 @@ pub fn check(
         runner.ensure(scenario, results, &wanted)?;
         for (claim, slot) in scenario.claims.iter().zip(&mut judged) {
             if slot.is_none() {
-                let confidence = if last { CONFIDENCE } else { confidence };
+                let confidence = if last { last_confidence } else { confidence };
                 *slot = judge(claim, measure(scenario, claim, results, *look, confidence), last);
             }
         }

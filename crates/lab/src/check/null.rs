@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Judgement, Mode, Verdict, check, points};
+use super::{CONFIDENCE, Judgement, Verdict, check_at, points};
 use crate::metrics::Metrics;
 use crate::runner::{Experiment, Results, RunError, Runner};
 use crate::scenario::{Point, Scenario};
@@ -50,12 +50,14 @@ impl Experiment for Once<'_> {
 
 /// How often what is wrong is tested again, each time with four times as many runs.
 const RETESTS: usize = 2;
+/// Confidence of these tests: of a hundred claims that are tested again one holds by chance.
+const RETEST_CONFIDENCE: f64 = 0.99;
 
 /// Holds the claims of a scenario against runs in which nothing tells its variants apart, `seeds` of
 /// each point. Claims that do not tell apart what was made the same say nothing, and are left out.
 ///
 /// Of many claims some hold by chance where runs are few: what is wrong is tested again with up to
-/// sixteen times as many.
+/// sixteen times as many, at a confidence of 99 %.
 ///
 /// # Errors
 /// Runs that cannot be carried out.
@@ -75,8 +77,11 @@ pub fn null(
     let runner = Runner { experiment: &once, store: None, ..*runner };
     let mut survivors: Vec<Survivor> = Vec::new();
     for test in 0..=RETESTS as u32 {
-        let mode = Mode::Fixed(seeds.saturating_mul(4_usize.pow(test)));
-        for judgement in check(&runner, &nulled, &mut Results::default(), mode)? {
+        let (runs, confidence) = match test {
+            0 => (seeds, CONFIDENCE),
+            _ => (seeds.saturating_mul(4_usize.pow(test)), RETEST_CONFIDENCE),
+        };
+        for judgement in check_at(&runner, &nulled, &mut Results::default(), &[runs], confidence)? {
             let expected = scenario.null.survive.contains(&judgement.claim.id);
             let known = survivors.iter().position(|s| s.judgement.claim.id == judgement.claim.id);
             let survivor = Survivor { judgement, expected };
