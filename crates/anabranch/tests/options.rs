@@ -10,8 +10,8 @@ use anabranch::config::{
     DormantBehaviour, Encapsulation, EndpointConfig, HeartbeatRetry, IdleCwnd, InitialCwnd,
     InitiationOrder, Kind, LossDetection, MtuConfig, MultipathConfig, MultipathMode, OptionInfo,
     OutOfTheBlue, PathChoice, PathConfig, ProtocolUnreachable, ReceiveConfig, RecoveryConfig,
-    RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes, RtoFloor, SchedulerKind,
-    SendConfig, SetError, TimerConfig, UnknownName, Vigilance, units,
+    Reordering, RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes, RtoFloor,
+    SchedulerKind, SendConfig, SetError, TimerConfig, Undo, UnknownName, Vigilance, units,
 };
 use anabranch::congestion::{
     Acked, Controller, ControllerChoice, ControllerFactory, Coupled, Loss, NewPath,
@@ -69,6 +69,11 @@ fn every_option_of_associations_is_a_field() {
         congestion.idle_cwnd = IdleCwnd::Keep;
         recovery.loss_detection = LossDetection::MissingReports;
         recovery.missing_reports = 77;
+        recovery.reordering = Reordering::NcrCareful;
+        recovery.early_retransmit = true;
+        recovery.rto_restart = true;
+        recovery.tail_probe = true;
+        recovery.undo = Undo::Both;
         recovery.multiple_fast_retransmit = false;
         recovery.one_packet_after_timeout = true;
         recovery.timestamps = true;

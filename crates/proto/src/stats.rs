@@ -148,16 +148,24 @@ pub struct Counters {
     pub nr_sacks_sent: u64,
     /// Of them NR-SACK chunks received.
     pub nr_sacks_received: u64,
-    /// Chunks retransmitted after enough missing reports.
+    /// Chunks retransmitted after enough missing reports, or because time proved them lost.
     pub fast_retransmitted_chunks: u64,
+    /// Of them, those for which fewer reports than usual were enough (early retransmit).
+    pub early_retransmitted_chunks: u64,
+    /// Chunks sent once more as a tail loss probe.
+    pub probe_retransmitted_chunks: u64,
     /// Chunks retransmitted after a timeout.
     pub timeout_retransmitted_chunks: u64,
     /// Chunks retransmitted because they cannot have arrived, without a sign of loss: the path MTU
     /// fell, or they probed a window that was closed.
     pub useless_retransmitted_chunks: u64,
     /// Retransmissions that proved to be needless, because the acknowledgement answers an
-    /// earlier transmission. Known with timestamps only.
+    /// earlier transmission: with timestamps, or by duplicates where an option has them read.
     pub spurious_retransmissions: u64,
+    /// Recoveries that were taken back because all in them was needless.
+    pub undone_recoveries: u64,
+    /// Tail loss probes sent, of new data and of what had left.
+    pub tail_probes: u64,
     /// Expiries of T3-rtx.
     pub t3_timeouts: u64,
     /// Times that fast recovery was entered.

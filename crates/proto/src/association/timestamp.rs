@@ -86,7 +86,7 @@ impl Association {
         }
         self.path_works(now, id);
         let resolution = std::time::Duration::from_micros(u64::from(PATH_BITS) + 1);
-        if self.sender.finds_needless(sent, resolution) {
+        if self.sender.finds_needless(now, sent, resolution, &mut self.paths) {
             mark!(SpuriousRetransmission);
             self.paths[id].loss.on_not_lost(1);
         }

@@ -28,7 +28,7 @@ pub use crate::policy::{
     PathConfig, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, Vigilance,
 };
 pub use crate::receive::{AckConfig, ReceiveConfig};
-pub use crate::recovery::{LossDetection, RecoveryConfig};
+pub use crate::recovery::{LossDetection, RecoveryConfig, Reordering, Undo};
 pub use crate::revision::Revision;
 pub use crate::send::{SchedulerKind, SendConfig};
 

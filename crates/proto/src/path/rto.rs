@@ -80,6 +80,11 @@ impl RttEstimator {
         self.rto = self.rto.saturating_mul(2).min(self.rto_max);
     }
 
+    /// The retransmission timer had expired for nothing: the RTO is what the measurements say.
+    pub(crate) fn end_back_off(&mut self) {
+        self.rto = nanos(self.fresh());
+    }
+
     /// Retransmission timeout.
     pub(crate) fn rto(&self) -> Duration {
         Duration::from_nanos(self.rto)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::nr_sack::NonRenegable;
 use super::ranges;
 use crate::per_path::{OfPath, PathId, PerPath};
-use crate::send::{Outstanding, PseudoCumack, SlotState};
+use crate::send::{Outstanding, PseudoCumack, SentPacket, Slot, SlotState};
 use crate::time::Instant;
 
 /// What one path learns from an acknowledgement.
@@ -39,6 +39,21 @@ pub(crate) struct PathAck {
     pub(crate) proven: bool,
     /// A packet larger than the base MTU arrived.
     pub(crate) large: bool,
+    /// What the order and the times of arrival say, if they are looked at.
+    pub(crate) arrived: Arrived,
+}
+
+/// Which packets of a path were newly acknowledged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrived {
+    /// The latest one of those that carried something for the first time.
+    pub(crate) first_time: Option<SentPacket>,
+    /// The latest one of those that carried something again.
+    pub(crate) again: Option<SentPacket>,
+    /// Number of the earliest one of those that carried something for the first time.
+    pub(crate) earliest: Option<u64>,
+    /// Something arrived that was held to be lost and has not left again.
+    pub(crate) late: bool,
 }
 
 /// What an acknowledgement says.
@@ -49,6 +64,10 @@ pub(crate) struct AckSummary {
     pub(crate) split: bool,
     /// Packets with data that it covers, if the receiver says so; 3 are 3 or more.
     pub(crate) covered_packets: u8,
+    /// The order and the times of arrival are looked at.
+    pub(crate) gathers: bool,
+    /// TSNs newly acknowledged that had left again, if they are looked at.
+    pub(crate) again: Vec<u64>,
     /// It has gap ack blocks, so that it reports chunks as missing.
     pub(crate) reports_gaps: bool,
     /// Number of the latest packet newly acknowledged.
@@ -179,6 +198,7 @@ impl Acknowledged {
         summary.highest_tsn = None;
         summary.retransmitted_at = None;
         summary.reneged.clear();
+        summary.again.clear();
         summary.paths.clear();
         summary.paths.reserve_for(out.flights().len());
         summary.paths.extend(out.flights().map(|(path, flight_before)| PathAck {
@@ -350,6 +370,9 @@ fn note(
         let retransmitted_at = out.retransmission(tsn).and_then(|_| out.sent_at(tsn));
         summary.retransmitted_at = summary.retransmitted_at.max(retransmitted_at);
     }
+    if summary.gathers {
+        note_arrival(tsn, slot, path, out, summary);
+    }
     // The path may be gone that carried it.
     let Some(ack) = summary.paths.get_mut(path) else { return };
     ack.highest_packet = ack.highest_packet.max(Some(slot.packet));
@@ -370,4 +393,31 @@ fn note(
     }
     // req: rfc9260 6.3.1 "RTT measurements MUST NOT be made using"
     ack.rtt = timed(path, tsn).or(ack.rtt);
+}
+
+/// Records when and in which order packets arrived.
+fn note_arrival(tsn: u64, slot: &Slot, path: PathId, out: &Outstanding, summary: &mut AckSummary) {
+    let known = out.retransmission(tsn);
+    let again = known.is_some_and(|known| known.again);
+    let lost = slot.state == SlotState::Lost;
+    if again {
+        summary.again.push(tsn);
+    }
+    let sent = if lost { known.and_then(|known| known.sent) } else { out.sent_at(tsn) };
+    let (Some(ack), Some(at)) = (summary.paths.get_mut(path), sent) else { return };
+    let (arrived, packet) = (&mut ack.arrived, SentPacket { number: slot.packet, at });
+    let later = |known: Option<SentPacket>| known.is_none_or(|known| known.number < packet.number);
+    if again {
+        // Which of them arrived is not known if it was held to be lost once more.
+        if !lost && later(arrived.again) {
+            arrived.again = Some(packet);
+        }
+        return;
+    }
+    arrived.late |= lost;
+    let earliest = arrived.earliest.map_or(slot.packet, |known| known.min(slot.packet));
+    arrived.earliest = Some(earliest);
+    if later(arrived.first_time) {
+        arrived.first_time = Some(packet);
+    }
 }

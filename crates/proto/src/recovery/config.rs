@@ -1,6 +1,6 @@
 //! Options of loss recovery.
 
-use super::LossDetection;
+use super::{LossDetection, Reordering, Undo};
 use crate::options::section;
 
 section! {
@@ -11,6 +11,23 @@ section! {
             LossDetection::MissingReports, Kind::Word(LossDetection::NAMES);
         /// Missing reports (or later packets) that make a chunk lost. 3 (RFC 2960: 4).
         missing_reports: u32 = 3, Kind::count(1, 255);
+        /// How reordering is told from loss, where later packets are counted. `fixed`: by that number
+        /// alone.
+        reordering: Reordering = Reordering::Fixed, Kind::Word(Reordering::NAMES);
+        /// Early retransmit: with fewer than four packets outstanding, and nothing new to send, as many
+        /// reports as there can be make a chunk lost (RFC 5827 section 3.2). An association that sends
+        /// something again needlessly by that stops doing so. Off.
+        early_retransmit ["er"]: bool = false, Kind::Switch;
+        /// RTO restart: with fewer than four packets outstanding T3-rtx expires an RTO after the
+        /// earliest packet left, not after the last acknowledgement came (RFC 7765). Off.
+        rto_restart: bool = false, Kind::Switch;
+        /// Tail loss probe: when nothing has come for two round trips, a packet leaves whose
+        /// acknowledgement shows what was lost (RFC 8985 section 7). Off.
+        tail_probe ["tlp"]: bool = false, Kind::Switch;
+        /// What takes back the lower windows and the longer timeout of a recovery in which all was sent
+        /// again needlessly: `duplicates` that the peer reports (RFC 3708), echoes of `timestamps`
+        /// (RFC 3522), or `both`. Off.
+        undo: Undo = Undo::Off, Kind::Word(Undo::NAMES);
         /// MFR: a fast-retransmitted chunk may be fast-retransmitted again (caro 2.4.3). Off.
         multiple_fast_retransmit ["mfr"]: bool = false, Kind::Switch;
         /// When T3-rtx expires one packet leaves, and all else, also on other paths, waits for a SACK
@@ -24,5 +41,16 @@ section! {
         /// first transmission on another path may have arrived (RFC 9260 section 8.2 allows both).
         /// Off.
         credit_retransmissions: bool = false, Kind::Switch;
+    }
+}
+
+impl RecoveryConfig {
+    /// Whether what arrives, in which order and when, is looked at beyond missing reports.
+    pub(crate) fn gathers(&self) -> bool {
+        self.loss_detection == LossDetection::TimeThreshold
+            || self.reordering != Reordering::Fixed
+            || self.early_retransmit
+            || self.tail_probe
+            || self.undo != Undo::Off
     }
 }

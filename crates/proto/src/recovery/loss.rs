@@ -27,29 +27,42 @@ pub enum LossDetection {
     /// packet the two are the same; this one also works when a receiver acknowledges a batch of
     /// packets at once.
     PacketThreshold,
+    /// RACK (RFC 8985): a packet that was sent later on the same path was acknowledged, and there was
+    /// time for this one to arrive: a quarter of a round trip, or more where needless
+    /// retransmissions show that it takes longer. As long as nothing was ever reordered, so many
+    /// later packets are enough, too.
+    TimeThreshold,
 }
 
 named!(LossDetection {
     MissingReports = "missing-reports",
     PacketThreshold = "packet-threshold",
+    TimeThreshold = "time-threshold",
 });
 words!(LossDetection);
 
+/// How the chunks of a path are judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judged {
+    /// It is in fast recovery.
+    pub(crate) in_recovery: bool,
+    /// Reports that make a chunk lost.
+    pub(crate) threshold: u32,
+}
+
 /// Finds the chunks that `summary` proves lost and appends their TSNs to `lost`.
 ///
-/// `ever` knows what was acknowledged before; `in_recovery` tells for each path whether it is in
-/// fast recovery.
+/// `ever` knows what was acknowledged before. What time proves is [`rack`](super::rack)'s.
 // req: rfc9260 6.7 "reported in the SACK chunk MUST be treated as"
 pub(crate) fn detect(
     config: &RecoveryConfig,
     revision: Revision,
     summary: &AckSummary,
     ever: &Acknowledged,
-    in_recovery: impl Fn(PathId) -> bool,
+    judged: impl Fn(PathId) -> Judged,
     out: &mut Outstanding,
     lost: &mut Vec<u64>,
 ) {
-    let threshold = config.missing_reports;
     // RFC 2960 section 7.2.4: each SACK is a report for all that it shows to be missing.
     let every_report = revision < Revision::Rfc4960 && summary.reports_gaps;
     if summary.highest_packet.is_none() && !every_report {
@@ -58,13 +71,14 @@ pub(crate) fn detect(
     let (highest, highest_tsn) =
         (summary.highest_packet.unwrap_or(0), summary.highest_tsn.unwrap_or(0));
     for path in summary.paths.ids() {
+        let Judged { in_recovery, threshold } = judged(path);
         let report = split_fast_retransmit::report(summary, path);
         // req: rfc9260 7.2.4 "Miss indications SHOULD follow the Highest TSN"
         let (limit, tsn_limit) = match report {
             Some(report) if summary.split => (report.packet, report.tsn),
             None if summary.split => continue,
             // RFC 9260 section 7.2.4: in fast recovery the whole window counts.
-            _ if every_report || (summary.cumulative_advanced && in_recovery(path)) => {
+            _ if every_report || (summary.cumulative_advanced && in_recovery) => {
                 (ever.highest_packet, ever.highest_tsn)
             }
             _ => (highest, highest_tsn),
@@ -92,7 +106,7 @@ pub(crate) fn detect(
                     }
                     u32::from(out.report_missing(tsn, 1 + extra)) >= threshold
                 }
-                LossDetection::PacketThreshold => {
+                LossDetection::PacketThreshold | LossDetection::TimeThreshold => {
                     if packet + u64::from(threshold) > limit {
                         break;
                     }

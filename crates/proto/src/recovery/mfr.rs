@@ -5,12 +5,15 @@
 //! reports count once more, but only of TSNs above all that was outstanding at the time of the
 //! retransmission: what was sent before it says nothing about it.
 
-use super::RecoveryConfig;
+use super::{LossDetection, RecoveryConfig};
 
 /// Whether missing reports count for a chunk that leaves again; `fast_retransmitted`: they led to its
 /// retransmission, now or before.
 pub(crate) fn counts_again(config: &RecoveryConfig, fast_retransmitted: bool) -> bool {
-    config.multiple_fast_retransmit || !fast_retransmitted
+    // Time tells of each transmission for itself.
+    config.multiple_fast_retransmit
+        || config.loss_detection == LossDetection::TimeThreshold
+        || !fast_retransmitted
 }
 
 /// Whether an acknowledgement up to the TSN `known_to` reports a chunk as missing; `recover` is the

@@ -7,14 +7,24 @@
 
 pub(crate) mod ack;
 mod config;
+pub(crate) mod early_retransmit;
 pub(crate) mod loss;
 pub(crate) mod mfr;
 mod nr_sack;
+pub(crate) mod rack;
 mod ranges;
+mod reordering;
+pub(crate) mod rto_restart;
 mod split_fast_retransmit;
+pub(crate) mod tail_probe;
+mod undo;
 
 pub use config::RecoveryConfig;
 pub use loss::LossDetection;
+pub(crate) use reordering::Order;
+pub use reordering::Reordering;
+pub(crate) use undo::Episode;
+pub use undo::Undo;
 
 use crate::per_path::PathId;
 use crate::send::Outstanding;

@@ -5,6 +5,12 @@
 pub(crate) enum Cause {
     /// Chunks sent later were acknowledged (RFC 9260 section 7.2.4).
     MissingReports,
+    /// The same, with fewer of them because no more could follow (RFC 5827).
+    FewPackets,
+    /// What left later arrived, and there was time enough for it to arrive, too (RFC 8985).
+    TimeThreshold,
+    /// Nothing came for long, and the last chunk leaves once more to find out (RFC 8985 section 7).
+    TailProbe,
     /// T3-rtx expired (RFC 9260 section 6.3.3).
     Timeout,
     /// This host cannot send on the path.
@@ -22,15 +28,16 @@ pub(crate) enum Cause {
 impl Cause {
     /// Whether acknowledgements proved it, and not the lack of them.
     pub(crate) fn is_reported(self) -> bool {
-        self == Self::MissingReports
+        matches!(self, Self::MissingReports | Self::FewPackets | Self::TimeThreshold)
     }
 
     /// Whether it says something of what the path loses. Otherwise what left is known to have been
     /// of no use.
     pub(crate) fn is_loss(self) -> bool {
         match self {
-            Self::MissingReports | Self::Timeout | Self::InterfaceGone | Self::PathAnswered => true,
-            Self::MtuFell | Self::WindowOpened | Self::WrongAddress => false,
+            Self::MissingReports | Self::FewPackets | Self::TimeThreshold => true,
+            Self::Timeout | Self::InterfaceGone | Self::PathAnswered => true,
+            Self::TailProbe | Self::MtuFell | Self::WindowOpened | Self::WrongAddress => false,
         }
     }
 }

@@ -25,6 +25,7 @@ pub use config::SendConfig;
 pub(crate) use occupancy::Occupancy;
 pub(crate) use outstanding::{Outstanding, PseudoCumack, Slot, SlotState};
 pub(crate) use pacer::Pacer;
+pub(crate) use packets::SentPacket;
 pub use scheduler::SchedulerKind;
 pub(crate) use scheduler::{Queued, Scheduler};
 

@@ -5,11 +5,11 @@
 //! to what it newly acknowledges, not to what is outstanding.
 
 mod cuc;
+mod few;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod list;
 mod slot;
-#[cfg(any(test, fuzzing))]
 mod take_back;
 #[cfg(test)]
 mod tests;
@@ -79,9 +79,9 @@ pub(crate) struct Retransmission {
     pub(crate) recover: Option<u64>,
     /// Path that carried it when it was last held to be lost, and when it had left then.
     pub(crate) from: PathId,
-    sent: Option<Instant>,
+    pub(crate) sent: Option<Instant>,
     /// It was sent more than once.
-    again: bool,
+    pub(crate) again: bool,
 }
 
 impl Outstanding {
@@ -402,7 +402,6 @@ impl Outstanding {
     }
 
     /// Packets in flight on a path.
-    #[cfg(any(test, fuzzing))]
     pub(crate) fn packets(&self, path: PathId) -> usize {
         self.flights[path].packets.len()
     }

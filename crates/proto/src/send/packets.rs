@@ -10,6 +10,15 @@ struct Record {
     chunks: u16,
 }
 
+/// A packet in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SentPacket {
+    /// Its number.
+    pub(crate) number: u64,
+    /// When it left.
+    pub(crate) at: Instant,
+}
+
 /// Packets from which on the ring doubles, and does not grow by more.
 const AMPLE: usize = 1024;
 
@@ -21,6 +30,8 @@ pub(super) struct SentPackets {
     /// Numbers of the first packet, and of the one after the last.
     first: u64,
     next: u64,
+    /// Packets of which something is in flight.
+    live: u64,
 }
 
 impl SentPackets {
@@ -51,6 +62,7 @@ impl SentPackets {
         {
             *record = Record { at, chunks: 1 };
             self.next += 1;
+            self.live += 1;
         } else {
             self.add_elsewhere(number, at);
         }
@@ -71,10 +83,12 @@ impl SentPackets {
         }
         (self.first, self.next) = (first, next);
         if let Some(record) = self.record(number) {
-            if record.chunks == 0 {
+            let was_dead = record.chunks == 0;
+            if was_dead {
                 record.at = at;
             }
             record.chunks += 1;
+            self.live += u64::from(was_dead);
         }
     }
 
@@ -107,6 +121,7 @@ impl SentPackets {
         };
         record.chunks -= 1;
         if record.chunks == 0 {
+            self.live -= 1;
             self.trim(number);
         }
     }
@@ -145,9 +160,8 @@ impl SentPackets {
     }
 
     /// Packets of which something is in flight.
-    #[cfg(any(test, fuzzing))]
     pub(super) fn len(&self) -> usize {
-        (self.first..self.next).filter(|number| !self.is_dead(*number)).count()
+        self.live as usize
     }
 
     /// Checks the records against so many chunks in flight.
@@ -160,6 +174,10 @@ impl SentPackets {
         let sum: usize = all.map(|record| usize::from(record.chunks)).sum();
         if sum != chunks {
             return Err(format!("{chunks} chunks in flight, by packets {sum}"));
+        }
+        let live = (self.first..self.next).filter(|number| !self.is_dead(*number)).count();
+        if live != self.len() {
+            return Err(format!("{live} packets in flight, {} counted", self.live));
         }
         let ends = [self.first, self.next.saturating_sub(1)];
         if self.first < self.next && ends.into_iter().any(|number| self.is_dead(number)) {

@@ -43,6 +43,7 @@ impl Sender {
         let nr_blocks = sack.nr_gap_blocks.iter().map(|block| (block.start, block.end));
         self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         self.summary.split = self.config.multipath.is_on();
+        self.summary.gathers = self.config.recovery.gathers();
         self.summary.covered_packets = covered_packets;
         let queue = &mut self.queue;
         let lanes = &mut self.lanes;
@@ -69,6 +70,9 @@ impl Sender {
             self.occupancy.on_acknowledgement(gaps, self.summary.cumulative_advanced);
         }
         self.awaits_sack = false;
+        if self.summary.gathers {
+            self.gather(now, sack.duplicate_tsns, paths);
+        }
         let pmdcs = paths[paths.active()].pmdcs();
         self.window.announce(sack.a_rwnd, self.outstanding.payload_in_flight(), pmdcs);
         self.grow_windows(now, paths);
@@ -105,9 +109,13 @@ impl Sender {
         // RFC 9260 section 6.2.1 D v.
         for lane in self.lanes.iter_mut() {
             let path = lane.path;
-            lane.recovery_exit.take_if(|exit| exit.is_reached(path, &self.outstanding));
+            let over = lane.recovery_exit.take_if(|exit| exit.is_reached(path, &self.outstanding));
+            if let (Some(_), Some(evidence)) = (over, lane.evidence.as_deref_mut()) {
+                evidence.rack.on_recovered();
+            }
         }
         self.restart_timers(now, paths);
+        self.arm_probes(now, paths);
         if self.window.is_probed() {
             self.after_probe(paths);
         }

@@ -5,7 +5,7 @@ use crate::congestion::{Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
-use crate::recovery::{RecoveryExit, loss};
+use crate::recovery::{LossDetection, RecoveryExit, loss, rack};
 use crate::revision::Revision;
 use crate::send::Cause;
 use crate::send::SlotState;
@@ -21,24 +21,91 @@ impl Sender {
             mark!(SackReneged);
             self.outstanding.report_missing(*tsn, 1);
         }
+        let thresholds = self.thresholds();
+        let by_time = self.config.recovery.loss_detection == LossDetection::TimeThreshold;
         let lanes = &self.lanes;
-        loss::detect(
-            &self.config.recovery,
-            self.config.revision,
-            &self.summary,
-            &self.acknowledged,
-            |path| lanes[path].recovery_exit.is_some(),
-            &mut self.outstanding,
-            &mut lost,
-        );
+        if !by_time {
+            loss::detect(
+                &self.config.recovery,
+                self.config.revision,
+                &self.summary,
+                &self.acknowledged,
+                |path| loss::Judged {
+                    in_recovery: lanes[path].recovery_exit.is_some(),
+                    threshold: thresholds[lanes.place(path)].0,
+                },
+                &mut self.outstanding,
+                &mut lost,
+            );
+        }
         let highest = self.outstanding.next_tsn() - 1;
         for tsn in lost {
-            self.fast_retransmit(now, tsn, highest, paths);
+            let path = self.outstanding.get(tsn).map(|slot| slot.path);
+            let early = path.is_some_and(|path| thresholds[self.lanes.place(path)].1);
+            let cause = if early { Cause::FewPackets } else { Cause::MissingReports };
+            self.fast_retransmit(now, tsn, cause, highest, paths);
+        }
+        if by_time {
+            for path in self.lanes.ids_now() {
+                let (threshold, early) = thresholds[self.lanes.place(path)];
+                self.detect_by_time(now, path, threshold, early, paths);
+            }
         }
     }
 
-    /// A chunk is lost by missing reports; `highest` is the last TSN sent.
-    fn fast_retransmit(&mut self, now: Instant, tsn: u64, highest: u64, paths: &mut Paths) {
+    /// What has not arrived on a path although there was time for it (RFC 8985), or `threshold` later
+    /// packets did.
+    fn detect_by_time(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        threshold: u32,
+        early: bool,
+        paths: &mut Paths,
+    ) {
+        let lane = &self.lanes[path];
+        let Some(evidence) = lane.evidence.as_deref() else { return };
+        let reordered = evidence.order.is_reordered();
+        let around = rack::Surroundings {
+            threshold: (!reordered || early).then_some(threshold),
+            in_recovery: lane.recovery_exit.is_some(),
+            srtt: paths[path].rtt.srtt(),
+        };
+        let mut lost = Vec::new();
+        let rack = evidence.rack;
+        let again = rack.detect(now, path, &around, &self.outstanding, &mut lost);
+        self.lanes[path].evidence.get_or_insert_default().look_again = again;
+        let highest = self.outstanding.next_tsn() - 1;
+        for tsn in lost {
+            self.fast_retransmit(now, tsn, Cause::TimeThreshold, highest, paths);
+        }
+    }
+
+    /// When [`on_reordering_deadline`](Self::on_reordering_deadline) is wanted.
+    pub(crate) fn reordering_deadline(&self, path: PathId) -> Option<Instant> {
+        self.lanes[path].evidence.as_ref()?.look_again
+    }
+
+    /// What was only late by then is lost.
+    pub(crate) fn on_reordering_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
+        mark!(ReorderingTimer);
+        let usual = self.config.recovery.missing_reports;
+        self.detect_by_time(now, path, usual, false, paths);
+        // RFC 9260 section 6.3.2, R2, for what leaves on another path.
+        if !self.outstanding.in_flight(path) {
+            self.lanes[path].t3 = None;
+        }
+    }
+
+    /// A chunk is lost by what arrived later; `highest` is the last TSN sent.
+    fn fast_retransmit(
+        &mut self,
+        now: Instant,
+        tsn: u64,
+        cause: Cause,
+        highest: u64,
+        paths: &mut Paths,
+    ) {
         let Some(slot) = self.outstanding.get(tsn) else { return };
         if slot.state != SlotState::InFlight {
             return;
@@ -60,8 +127,15 @@ impl Sender {
         if begins {
             self.begin_recovery(from, highest, paths);
         }
+        if cause == Cause::FewPackets
+            && let Some(evidence) = self.lanes[from].evidence.as_deref_mut()
+            && let Some(episode) = &mut evidence.episode
+        {
+            mark!(EarlyRetransmit);
+            episode.early = true;
+        }
         let first = self.outstanding.earliest(from) == Some(tsn);
-        let to = self.lose(tsn, Cause::MissingReports, None, paths);
+        let to = self.lose(tsn, cause, None, paths);
         // RFC 9260 section 7.2.4, step 4: what else is in flight on the path has its own time,
         // also if the retransmission leaves on another one.
         if first && to != from && self.outstanding.in_flight(from) {
@@ -75,7 +149,8 @@ impl Sender {
     /// A path lost something: its window is lowered, once for all that was in flight.
     // RFC 9260 section 7.2.4, step 2.
     // req: rfc9260 7.2.4 "SHOULD NOT change for any destinations due"
-    fn begin_recovery(&mut self, from: PathId, highest: u64, paths: &Paths) {
+    pub(super) fn begin_recovery(&mut self, from: PathId, highest: u64, paths: &Paths) {
+        self.begin_episode(from);
         let number = self.packet_number(from);
         self.lanes[from].recovery_exit = Some(if self.config.multipath.is_on() {
             RecoveryExit::Packet(number)

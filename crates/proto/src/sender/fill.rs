@@ -106,8 +106,9 @@ impl Sender {
         let Carrier { path, number } = carrier;
         let Some(tsn) = self.outstanding.first_lost(path) else { return false };
         let Some(slot) = self.outstanding.get(tsn) else { return false };
+        let probe = self.probe_of(path, tsn);
         let data = Data {
-            flags: slot.flags,
+            flags: if probe.is_some() { slot.flags.with_immediate() } else { slot.flags },
             tsn: Tsn(tsn as u32),
             stream: slot.stream,
             ssn: slot.ssn,
@@ -118,10 +119,16 @@ impl Sender {
             return false;
         }
         let length = slot.payload.len();
+        let before = (slot.packet, self.outstanding.retransmission(tsn).map(|known| known.from));
         let is_earliest = self.outstanding.earliest(path).is_none_or(|earliest| tsn < earliest);
         let counted = mfr::counts_again(&self.config.recovery, slot.fast_retransmitted());
         let large = Carrier::is_large(&paths[path], packet);
         self.outstanding.retransmitted(now, tsn, path, number, counted, large);
+        if let (packet, Some(from)) = before
+            && self.config.recovery.gathers()
+        {
+            self.note_sent_again(tsn, from, packet);
+        }
         self.window.take(length);
         for other in self.lanes.iter_mut() {
             // req: rfc9260 6.3.1 "RTT measurements SHOULD only be made using a"
@@ -135,7 +142,9 @@ impl Sender {
         lane.last_data = now;
         // req: rfc9260 6.1 "the sender MUST restart the timer if the earliest"
         // req: rfc9260 6.1 "the data sender MUST NOT restart the timer"
-        if lane.t3.is_none() || is_earliest {
+        // A probe does not put the timer off.
+        lane.t3 = lane.t3.or(probe.and_then(|probe| probe.t3));
+        if lane.t3.is_none() || (is_earliest && probe.is_none()) {
             // req: rfc9260 6.3.3 "SHOULD be the one for the destination"
             // req: rfc9260 6.1 "the timer value SHOULD be adjusted according"
             lane.t3 = Some(now + state.rtt.rto());
@@ -158,7 +167,8 @@ impl Sender {
         }
         if budget.packets == 0 {
             self.cut_cwnd_to_burst(path);
-            if self.outstanding.flight(path) >= self.lanes[path].congestion.cwnd() {
+            let lane = &self.lanes[path];
+            if self.charged(path) >= lane.congestion.cwnd() && !lane.may_exceed {
                 return;
             }
         }
@@ -178,6 +188,9 @@ impl Sender {
         // RFC 9260 section 6.3.2, R1.
         // req: rfc9260 6.1 "the sender MUST start that timer"
         lane.t3.get_or_insert(now + paths[path].rtt.rto());
+        if self.config.recovery.tail_probe {
+            self.new_data_left(now, path, paths);
+        }
         budget.packets += 1;
         budget.bytes += packet.len() - before;
     }

@@ -1,5 +1,6 @@
 //! What the sender keeps for each path.
 
+use super::evidence::Evidence;
 use crate::congestion::{BurstControl, Controller, NewPath};
 use crate::path::{Path, Setup};
 use crate::per_path::{OfPath, PathId};
@@ -77,6 +78,10 @@ pub(super) struct Lane {
     pub(super) measured_to: Instant,
     /// When data was sent last.
     pub(super) last_data: Instant,
+    /// What recovery knows beyond missing reports, with options that want it.
+    pub(super) evidence: Option<Box<Evidence>>,
+    /// One packet of new data may leave although cwnd is full: it is a tail probe.
+    pub(super) may_exceed: bool,
     /// Number of the next packet on it; concurrent multipath transfer tells losses by these.
     pub(super) next_packet: u64,
 }
@@ -121,6 +126,8 @@ impl Lane {
             timed: None,
             measured_to: Instant::ZERO,
             last_data: now,
+            evidence: None,
+            may_exceed: false,
             next_packet: 1,
         }
     }
@@ -140,5 +147,6 @@ impl Lane {
     pub(super) fn stop(&mut self) {
         self.t3 = None;
         self.paced_until = None;
+        self.evidence = None;
     }
 }

@@ -13,6 +13,9 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lost {
     missing_reports: u32,
+    few_packets: u32,
+    time_threshold: u32,
+    tail_probe: u32,
     timeout: u32,
     interface_gone: u32,
     path_answered: u32,
@@ -25,6 +28,9 @@ impl Lost {
     fn by(&mut self, cause: Cause) -> &mut u32 {
         match cause {
             Cause::MissingReports => &mut self.missing_reports,
+            Cause::FewPackets => &mut self.few_packets,
+            Cause::TimeThreshold => &mut self.time_threshold,
+            Cause::TailProbe => &mut self.tail_probe,
             Cause::Timeout => &mut self.timeout,
             Cause::InterfaceGone => &mut self.interface_gone,
             Cause::PathAnswered => &mut self.path_answered,
@@ -36,7 +42,10 @@ impl Lost {
 
     pub(super) fn count(&self, counters: &mut Counters) {
         let sum = |causes: &[u32]| causes.iter().map(|chunks| u64::from(*chunks)).sum::<u64>();
-        counters.fast_retransmitted_chunks += sum(&[self.missing_reports]);
+        counters.fast_retransmitted_chunks +=
+            sum(&[self.missing_reports, self.few_packets, self.time_threshold]);
+        counters.early_retransmitted_chunks += sum(&[self.few_packets]);
+        counters.probe_retransmitted_chunks += sum(&[self.tail_probe]);
         counters.timeout_retransmitted_chunks +=
             sum(&[self.timeout, self.interface_gone, self.path_answered]);
         counters.useless_retransmitted_chunks +=

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Sender;
-use crate::path::Path;
+use crate::path::{Path, Paths};
 use crate::per_path::PathId;
 use crate::time::Instant;
 
@@ -23,12 +23,21 @@ impl Sender {
 
     /// The acknowledgement at hand answers a packet that left at `sent`, give or take `resolution`.
     /// Counts and returns whether a retransmission turns out to have been needless by that.
-    pub(crate) fn finds_needless(&mut self, sent: Instant, resolution: Duration) -> bool {
+    pub(crate) fn finds_needless(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        resolution: Duration,
+        paths: &mut Paths,
+    ) -> bool {
         // Only what one packet carried is surely answered by this echo.
         let one = self.summary.lowest_packet == self.summary.highest_packet;
         let needless =
             one && self.summary.retransmitted_at.is_some_and(|again| sent + resolution < again);
         self.counts.spurious += u32::from(needless);
+        if needless && self.summary.gathers {
+            self.on_needless_by_echo(now, paths);
+        }
         needless
     }
 

@@ -15,12 +15,14 @@ mod blocked;
 mod choice;
 mod coupled;
 mod detect;
+mod evidence;
 mod fill;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod lane;
 mod lose;
 mod measure;
+mod probe;
 mod rules;
 mod t3;
 mod window;
@@ -50,6 +52,8 @@ use crate::tsn;
 struct Counts {
     taken_back: u32,
     spurious: u32,
+    undone: u32,
+    tail_probes: u32,
     fast_recoveries: u32,
     t3_timeouts: u32,
     window_probes: u32,
@@ -74,6 +78,8 @@ pub(crate) struct Sender {
     next_packet: u64,
     /// T3-rtx expired, and all but one packet waits for a SACK.
     awaits_sack: bool,
+    /// Early retransmit was needless once.
+    early_off: bool,
     /// Timestamps measure round-trip times, and not the chunks that are sent once.
     echoes: bool,
     /// Path that carried new data last.
@@ -102,6 +108,7 @@ impl Sender {
             initial_tsn,
             next_packet: 1,
             awaits_sack: false,
+            early_off: false,
             echoes: false,
             last_new: PathId::FIRST,
             expired: Vec::new(),
@@ -288,6 +295,9 @@ impl Sender {
     pub(crate) fn shrink(&mut self) {
         self.summary = AckSummary::default();
         self.queue.shrink();
+        for lane in self.lanes.iter_mut() {
+            lane.evidence.take_if(|evidence| evidence.is_idle());
+        }
     }
 
     /// Nothing is sent any more; [`take_unsent`](Self::take_unsent) has what was not.
@@ -377,6 +387,8 @@ impl Sender {
         let counts = &self.counts;
         counters.taken_back_chunks += u64::from(counts.taken_back);
         counters.spurious_retransmissions += u64::from(counts.spurious);
+        counters.undone_recoveries += u64::from(counts.undone);
+        counters.tail_probes += u64::from(counts.tail_probes);
         counters.fast_recoveries += u64::from(counts.fast_recoveries);
         counters.t3_timeouts += u64::from(counts.t3_timeouts);
         counters.zero_window_probes += u64::from(counts.window_probes);

@@ -9,6 +9,7 @@ use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
 use crate::policy::RetransmissionPrecedence;
+use crate::recovery::Reordering;
 use crate::time::Instant;
 
 /// Chunks that may be outstanding: what gap ack blocks can describe, and no more ordered
@@ -53,6 +54,16 @@ impl Sender {
         self.awaits_sack && self.outstanding.payload_in_flight() > 0
     }
 
+    /// What counts against a path's window.
+    #[inline(always)]
+    pub(super) fn charged(&self, path: PathId) -> usize {
+        let flight = self.outstanding.flight(path);
+        if self.config.recovery.reordering != Reordering::NcrCareful {
+            return flight;
+        }
+        flight + self.lanes[path].evidence.as_ref().map_or(0, |evidence| evidence.withheld)
+    }
+
     /// Whether a path has room for a packet with new data.
     #[inline(always)]
     pub(super) fn has_room(&self, now: Instant, path: PathId) -> bool {
@@ -69,7 +80,7 @@ impl Sender {
         // req: rfc9260 7.2.1 "in rule B in Section 6.1 SHOULD be"
         // req: rfc9260 6.1 "the sender MUST NOT transmit new data to a"
         !pending
-            && self.outstanding.flight(path) < lane.congestion.cwnd()
+            && (self.charged(path) < lane.congestion.cwnd() || lane.may_exceed)
             && self.outstanding.len() < MAX_OUTSTANDING
             && !lane.is_paced(now)
     }

@@ -1,10 +1,15 @@
 //! T3-rtx (RFC 9260 sections 6.3.2 and 6.3.3), and what it does to windows.
 
+use std::time::Duration;
+
+use anabranch_wire::Data;
+
 use super::Sender;
 use crate::congestion::{Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
+use crate::recovery::rto_restart;
 use crate::send::Cause;
 use crate::time::Instant;
 
@@ -69,6 +74,13 @@ impl Sender {
             paths[id].stats.timeout_runs.on_timeout();
             self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
         }
+        if !excused {
+            self.begin_episode(id);
+        }
+        if let Some(evidence) = self.lanes[id].evidence.as_deref_mut() {
+            evidence.order.on_timeout();
+            (evidence.look_again, evidence.probe) = Default::default();
+        }
         // RFC 9260 section 6.3.3, E2.
         paths[id].rtt.back_off();
         self.lanes[id].recovery_exit = None;
@@ -102,6 +114,9 @@ impl Sender {
 
     /// T3-rtx of every path after an acknowledgement (RFC 9260 section 6.3.2).
     pub(super) fn restart_timers(&mut self, now: Instant, paths: &Paths) {
+        let restarts = self.config.recovery.rto_restart;
+        let full = paths.amdcs() - Data::HEADER_LEN;
+        let unsent = if restarts { self.queue.unsent().div_ceil(full) } else { 0 };
         for lane in self.lanes.iter_mut() {
             let path = lane.path;
             // RFC 9260 section 6.3.2, R2.
@@ -109,7 +124,11 @@ impl Sender {
                 lane.t3 = None;
             // RFC 9260 section 6.3.2, R3 and R4.
             } else if self.summary.paths[path].earliest || lane.t3.is_none() {
-                lane.t3 = Some(now + paths[path].rtt.rto());
+                let rto = paths[path].rtt.rto();
+                let age = if restarts { self.outstanding.oldest_packet(path) } else { None }
+                    .filter(|_| self.outstanding.packets(path) + unsent < rto_restart::THRESHOLD)
+                    .map_or(Duration::ZERO, |(_, sent)| now.saturating_since(sent));
+                lane.t3 = Some(now + rto_restart::interval(rto, age));
             }
         }
     }

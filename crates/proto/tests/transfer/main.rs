@@ -4,6 +4,7 @@ mod acknowledgements;
 mod messages;
 mod recovery;
 mod sending;
+mod timely;
 mod windows;
 
 use std::time::Duration;

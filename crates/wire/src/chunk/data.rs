@@ -47,6 +47,13 @@ impl DataFlags {
         self.0 & Self::UNORDERED != 0
     }
 
+    /// The same, to be acknowledged at once.
+    #[inline]
+    #[must_use]
+    pub const fn with_immediate(self) -> Self {
+        Self(self.0 | Self::IMMEDIATE)
+    }
+
     /// To be acknowledged at once.
     #[inline]
     #[must_use]
@@ -197,7 +204,7 @@ mod tests {
         assert_eq!(DataFlags(0).to_string(), "-");
         assert_eq!(DataFlags(0xff).to_string(), "BEUI");
         assert_eq!(DataFlags(DataFlags::UNORDERED).to_string(), "U");
-        assert!(DataFlags(DataFlags::IMMEDIATE).immediate());
+        assert!(DataFlags(DataFlags::END).with_immediate().immediate());
     }
 
     #[test]

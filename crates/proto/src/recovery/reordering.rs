@@ -1,0 +1,120 @@
+//! How much the network reorders, and how many later packets prove a loss because of that: as Linux
+//! has it, the longest reordering seen (hurtig 3.2), or as TCP-NCR does, nearly a window (RFC 4653).
+
+use crate::named::named;
+use crate::options::words;
+
+/// How reordering is told from loss, where later packets are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Reordering {
+    /// The number of missing reports stays as it is set.
+    Fixed,
+    /// It grows to the longest reordering seen, and begins anew at a timeout (Linux).
+    Adaptive,
+    /// Two thirds of what was outstanding when the first report came; meanwhile one packet leaves for
+    /// two that are acknowledged (TCP-NCR, careful).
+    NcrCareful,
+    /// Half of what was outstanding; meanwhile one packet leaves for each that is acknowledged
+    /// (TCP-NCR, aggressive).
+    NcrAggressive,
+}
+
+named!(Reordering {
+    Fixed = "fixed",
+    Adaptive = "adaptive",
+    NcrCareful = "ncr-careful",
+    NcrAggressive = "ncr-aggressive",
+});
+words!(Reordering);
+
+/// Reports are counted in a byte, beside a chunk.
+const MOST: u64 = 255;
+
+/// The order in which a path's packets arrive.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Order {
+    /// The latest packet that arrived.
+    latest: u64,
+    /// The most packets by which one came late; 0 if none did.
+    extent: u64,
+}
+
+impl Order {
+    /// Packets arrived of which `earliest` was not sent again, and `latest` left last.
+    pub(crate) fn on_arrived(&mut self, earliest: Option<u64>, latest: u64) {
+        if let Some(earliest) = earliest {
+            self.extent = self.extent.max(self.latest.saturating_sub(earliest));
+        }
+        self.latest = self.latest.max(latest);
+    }
+
+    /// Whether a packet was ever overtaken.
+    pub(crate) fn is_reordered(&self) -> bool {
+        self.extent > 0
+    }
+
+    /// A retransmission was needless, since the packet before it was only late, by so many packets.
+    pub(crate) fn on_needless(&mut self, late: u64) {
+        self.extent = self.extent.max(late.max(1));
+    }
+
+    /// The latest packet that arrived.
+    pub(crate) fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    /// The retransmission timer expired: what was learnt may have caused it.
+    pub(crate) fn on_timeout(&mut self) {
+        self.extent = 0;
+    }
+
+    /// Later packets that prove a loss. `usual`: what it takes in order; `outstanding`: packets that
+    /// were outstanding when the first report came.
+    pub(crate) fn threshold(&self, how: Reordering, usual: u32, outstanding: u64) -> u32 {
+        let learnt = match how {
+            Reordering::Fixed => 0,
+            // So many came before one that was not lost.
+            Reordering::Adaptive if self.extent > 0 => self.extent + 1,
+            Reordering::Adaptive => 0,
+            // LT_F of RFC 4653 section 2.
+            Reordering::NcrCareful => outstanding * 2 / 3,
+            Reordering::NcrAggressive => outstanding / 2,
+        };
+        usual.max(learnt.min(MOST) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_reordering_counts_until_a_timeout() {
+        let mut order = Order::default();
+        order.on_arrived(Some(1), 5);
+        assert!(!order.is_reordered(), "one acknowledgement tells no order");
+        order.on_arrived(Some(6), 6);
+        order.on_arrived(None, 12);
+        assert_eq!(order.threshold(Reordering::Adaptive, 3, 9), 3);
+        order.on_arrived(Some(7), 13);
+        assert!(order.is_reordered());
+        assert_eq!(order.threshold(Reordering::Adaptive, 3, 9), 6, "five came before it");
+        assert_eq!(order.threshold(Reordering::Fixed, 3, 9), 3);
+        order.on_needless(8);
+        assert_eq!(order.threshold(Reordering::Adaptive, 3, 9), 9);
+        order.on_timeout();
+        assert_eq!(order.threshold(Reordering::Adaptive, 3, 9), 3);
+    }
+
+    #[test]
+    fn ncr_waits_for_most_of_a_window() {
+        let order = Order::default();
+        assert_eq!(order.threshold(Reordering::NcrCareful, 3, 60), 40);
+        assert_eq!(order.threshold(Reordering::NcrAggressive, 3, 60), 30);
+        assert_eq!(order.threshold(Reordering::NcrAggressive, 3, 4), 3, "never less than usual");
+        assert_eq!(order.threshold(Reordering::NcrCareful, 3, 60_000), 255);
+    }
+}

@@ -1,0 +1,116 @@
+//! Tail loss probe (RFC 8985 section 7): when nothing has come for two round trips, one packet more
+//! leaves, new data or the last chunk once more, so that its acknowledgement shows what was lost.
+//! It is no sign of a failed path, and the retransmission timeout is left as it is.
+
+use std::time::Duration;
+
+use crate::time::Instant;
+
+/// How long a receiver keeps an acknowledgement of a single packet back (WCDelAckT; RFC 9260
+/// section 6.2 has 200 ms).
+const DELAYED_ACK: Duration = Duration::from_millis(200);
+
+/// The wait before anything is known of the round-trip time.
+const INITIAL: Duration = Duration::from_secs(1);
+
+/// What left as a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Probing {
+    /// The chunk that left once more, `None` if it was new data.
+    pub(crate) again: Option<u64>,
+    /// When.
+    pub(crate) at: Instant,
+    /// T3-rtx of the chunk, which runs on when it leaves.
+    pub(crate) t3: Option<Instant>,
+}
+
+/// The probes of one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TailProbe {
+    /// When the next one is due.
+    pub(crate) deadline: Option<Instant>,
+    /// One is out that nothing has answered.
+    pub(crate) out: Option<Probing>,
+}
+
+/// PTO, the wait before a probe, with so many packets in flight (RFC 8985 section 7.2).
+pub(crate) fn interval(srtt: Option<Duration>, packets: usize) -> Duration {
+    let Some(srtt) = srtt else { return INITIAL };
+    2 * srtt + if packets <= 1 { DELAYED_ACK } else { Duration::ZERO }
+}
+
+impl TailProbe {
+    /// Something left or was acknowledged; the probe is due an interval from now, unless T3-rtx
+    /// expires before, or one is out.
+    pub(crate) fn arm(&mut self, now: Instant, interval: Duration, t3: Option<Instant>) {
+        let deadline = now + interval;
+        let useful = self.out.is_none() && t3.is_some_and(|t3| deadline < t3);
+        self.deadline = useful.then_some(deadline);
+    }
+
+    /// There is nothing to be probed for.
+    pub(crate) fn disarm(&mut self) {
+        self.deadline = None;
+    }
+}
+
+/// What an acknowledgement of the chunk that a probe repeated says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Both arrived, or the first one did: nothing was lost.
+    Needless,
+    /// The probe repaired a loss.
+    Repaired,
+}
+
+/// Reads it. `duplicate`: the peer reports that it got the chunk twice. `min_rtt`: an answer that
+/// comes sooner cannot be the probe's.
+pub(crate) fn answer(
+    now: Instant,
+    probing: Probing,
+    duplicate: bool,
+    min_rtt: Option<Duration>,
+) -> Answer {
+    let too_soon = min_rtt.is_some_and(|least| now.saturating_since(probing.at) < least);
+    if duplicate || too_soon { Answer::Needless } else { Answer::Repaired }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_probe_waits_two_round_trips_and_for_a_late_answer_to_a_single_packet() {
+        assert_eq!(interval(None, 5), millis(1000));
+        assert_eq!(interval(Some(millis(30)), 5), millis(60));
+        assert_eq!(interval(Some(millis(30)), 1), millis(260));
+    }
+
+    #[test]
+    fn the_timer_comes_first_if_it_is_earlier_and_one_probe_is_enough() {
+        let now = Instant::ZERO + millis(10);
+        let mut probe = TailProbe::default();
+        probe.arm(now, millis(60), Some(now + millis(300)));
+        assert_eq!(probe.deadline, Some(now + millis(60)));
+        probe.arm(now, millis(300), Some(now + millis(300)));
+        assert_eq!(probe.deadline, None);
+        probe.out = Some(Probing { again: None, at: now, t3: None });
+        probe.arm(now, millis(60), Some(now + millis(300)));
+        assert_eq!(probe.deadline, None);
+    }
+
+    #[test]
+    fn a_loss_is_assumed_unless_the_first_transmission_is_known_to_have_come() {
+        let at = Instant::ZERO + millis(10);
+        let probing = Probing { again: Some(7), at, t3: None };
+        let later =
+            |duplicate, after| answer(at + millis(after), probing, duplicate, Some(millis(50)));
+        assert_eq!(later(false, 20), Answer::Needless);
+        assert_eq!(later(false, 60), Answer::Repaired);
+        assert_eq!(later(true, 60), Answer::Needless);
+    }
+}

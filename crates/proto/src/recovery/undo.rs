@@ -1,0 +1,155 @@
+//! Which retransmissions of a recovery were needless, and whether all were, so that it can be undone:
+//! the peer reports a chunk as a duplicate (RFC 3708), or an echo of a timestamp names the earlier
+//! transmission (RFC 3522, caro 2.4.4.3).
+
+use crate::named::named;
+use crate::options::words;
+
+/// What takes a recovery back that was begun for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Undo {
+    /// Nothing does.
+    Off,
+    /// Each chunk that was sent again is reported as a duplicate (RFC 3708).
+    Duplicates,
+    /// An echo tells that the first transmission was answered (Eifel, RFC 3522). Needs timestamps.
+    Timestamps,
+    /// Either.
+    Both,
+}
+
+named!(Undo {
+    Off = "off",
+    Duplicates = "duplicates",
+    Timestamps = "timestamps",
+    Both = "both",
+});
+words!(Undo);
+
+impl Undo {
+    /// Whether duplicates count.
+    pub(crate) fn by_duplicates(self) -> bool {
+        matches!(self, Self::Duplicates | Self::Both)
+    }
+
+    /// Whether timestamps count.
+    pub(crate) fn by_timestamps(self) -> bool {
+        matches!(self, Self::Timestamps | Self::Both)
+    }
+}
+
+/// Chunks of one recovery that are remembered. One that sends more again is not undone by
+/// duplicates: a window of which so much was taken for lost by mistake begins anew as well.
+const MAX_CHUNKS: usize = 256;
+
+/// A chunk that left again.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    tsn: u64,
+    /// The packet that had carried it before.
+    packet: u64,
+    /// How many packets that one came late, if it is the one that was acknowledged.
+    late: u64,
+}
+
+/// The retransmissions since a path's windows were lowered last.
+#[derive(Debug, Default)]
+pub(crate) struct Episode {
+    /// Those that are not known to have been needless, in no order.
+    again: Vec<Again>,
+    /// Some were needless.
+    any_needless: bool,
+    /// There were more than are remembered.
+    overflown: bool,
+    /// It began with fewer reports than usual.
+    pub(crate) early: bool,
+}
+
+impl Episode {
+    /// A chunk left again that `packet` had carried before.
+    pub(crate) fn on_sent_again(&mut self, tsn: u64, packet: u64) {
+        if self.again.iter().any(|again| again.tsn == tsn) {
+            return;
+        }
+        if self.again.len() < MAX_CHUNKS {
+            self.again.push(Again { tsn, packet, late: 0 });
+        } else {
+            self.overflown = true;
+        }
+    }
+
+    /// A chunk that left again was acknowledged; `latest` is the last packet that has arrived.
+    pub(crate) fn on_acked(&mut self, tsn: u64, latest: u64) {
+        if let Some(again) = self.again.iter_mut().find(|again| again.tsn == tsn) {
+            again.late = latest.saturating_sub(again.packet);
+        }
+    }
+
+    /// A chunk left again needlessly. If it was in this episode, told once: by how many packets the
+    /// first transmission came late.
+    pub(crate) fn on_needless(&mut self, tsn: u64) -> Option<u64> {
+        let place = self.again.iter().position(|again| again.tsn == tsn)?;
+        self.any_needless = true;
+        Some(self.again.swap_remove(place).late)
+    }
+
+    /// Something that was held to be lost arrived before it left again.
+    pub(crate) fn on_late(&mut self) {
+        self.any_needless = true;
+    }
+
+    /// Whether all that left again was needless, and something was.
+    pub(crate) fn was_needless(&self) -> bool {
+        self.any_needless && self.again.is_empty() && !self.overflown
+    }
+
+    /// Whether a duplicate may yet be reported.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.again.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_retransmission_has_to_be_reported_once() {
+        let mut episode = Episode::default();
+        assert!(!episode.was_needless(), "nothing was sent");
+        for tsn in [7, 9, 9] {
+            episode.on_sent_again(tsn, 100 + tsn);
+        }
+        episode.on_acked(9, 140);
+        assert_eq!(episode.on_needless(8), None);
+        assert_eq!(episode.on_needless(7), Some(0));
+        assert!(!episode.was_needless());
+        assert_eq!(episode.on_needless(7), None, "once");
+        assert_eq!(episode.on_needless(9), Some(31));
+        assert!(episode.was_needless() && !episode.is_open());
+    }
+
+    #[test]
+    fn what_arrives_before_it_leaves_again_needs_no_report() {
+        let mut episode = Episode::default();
+        episode.on_late();
+        assert!(episode.was_needless());
+        episode.on_sent_again(3, 5);
+        assert!(!episode.was_needless() && episode.is_open());
+    }
+
+    #[test]
+    fn a_recovery_of_very_many_is_not_undone_and_takes_no_memory() {
+        let mut episode = Episode::default();
+        for tsn in 0..2 * MAX_CHUNKS as u64 {
+            episode.on_sent_again(tsn, tsn);
+        }
+        assert_eq!(episode.again.len(), MAX_CHUNKS);
+        let reported = (0..2 * MAX_CHUNKS as u64).filter_map(|tsn| episode.on_needless(tsn));
+        assert_eq!(reported.count(), MAX_CHUNKS);
+        assert!(!episode.was_needless());
+    }
+}

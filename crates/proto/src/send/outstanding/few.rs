@@ -1,0 +1,44 @@
+//! How many packets are outstanding while they are few, and what leaves of them last.
+
+use super::{Outstanding, Past};
+use crate::per_path::PathId;
+
+/// Packets that are told apart.
+const MOST: usize = 4;
+
+impl Outstanding {
+    /// Packets of a path that are not cumulatively acknowledged, by what they carried; 4 are 4 or
+    /// more. Looks at no more chunks than four packets carry.
+    pub(crate) fn few_packets(&self, path: PathId) -> usize {
+        let (mut known, mut count) = ([0; MOST], 0);
+        for slot in &self.slots {
+            if slot.path != path || slot.past.has(Past::ELSEWHERE) {
+                continue;
+            }
+            if !known[..count].contains(&slot.packet) {
+                known[count] = slot.packet;
+                count += 1;
+            }
+            if count == MOST {
+                break;
+            }
+        }
+        count
+    }
+
+    /// The chunk in flight on a path that left last.
+    pub(crate) fn latest(&self, path: PathId) -> Option<u64> {
+        let flight = &self.flights[path];
+        let ends = [flight.order.ends, flight.uncounted.ends];
+        let tails = ends.into_iter().flatten().map(|(_, tail)| tail);
+        tails.max_by_key(|tsn| self.get(*tsn).map(|slot| (slot.packet, *tsn)))
+    }
+
+    /// What path `from` lost, and waits to leave again somewhere.
+    pub(crate) fn lost_by(&self, from: PathId) -> Vec<u64> {
+        let waiting = self.flights.iter().flat_map(|flight| flight.lost.iter().copied());
+        waiting
+            .filter(|tsn| self.retransmission(*tsn).is_some_and(|known| known.from == from))
+            .collect()
+    }
+}

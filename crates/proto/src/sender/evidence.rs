@@ -1,0 +1,206 @@
+//! What an acknowledgement proves beyond missing reports: order and times of arrival, and which
+//! retransmissions were needless. It is gathered once an acknowledgement, before anything follows
+//! from it, and only if an option wants it.
+
+use anabranch_wire::TsnList;
+
+use super::Sender;
+use crate::marks::mark;
+use crate::path::Paths;
+use crate::per_path::{MAX_PATHS, PathId};
+use crate::recovery::rack::Rack;
+use crate::recovery::tail_probe::TailProbe;
+use crate::recovery::{Episode, Order, Reordering, early_retransmit};
+use crate::time::Instant;
+use crate::tsn;
+
+/// What the recovery of a path knows beyond missing reports. A path that has nothing to tell holds
+/// no memory for it.
+#[derive(Debug, Default)]
+pub(super) struct Evidence {
+    pub(super) rack: Rack,
+    pub(super) order: Order,
+    pub(super) probe: TailProbe,
+    pub(super) episode: Option<Episode>,
+    /// When a chunk that may only be late is to be looked at again.
+    pub(super) look_again: Option<Instant>,
+    /// Packets that were outstanding when the first of the present reports of gaps came.
+    pub(super) disorder: Option<u64>,
+    /// Half of the bytes that were acknowledged since then: careful TCP-NCR does not send that much.
+    pub(super) withheld: usize,
+}
+
+impl Evidence {
+    /// Whether nothing would be lost with it that later recoveries are better for.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.order.is_reordered()
+            && self.probe.out.is_none()
+            && !self.episode.as_ref().is_some_and(Episode::is_open)
+    }
+}
+
+impl Sender {
+    /// Gathers what the acknowledgement at hand says, which reports these duplicates.
+    pub(super) fn gather(&mut self, now: Instant, duplicates: TsnList<'_>, paths: &mut Paths) {
+        let gaps = self.summary.reports_gaps;
+        for lane in self.lanes.iter_mut() {
+            let ack = &self.summary.paths[lane.path];
+            let Some(latest) = ack.highest_packet else { continue };
+            let evidence = lane.evidence.get_or_insert_default();
+            let arrived = &ack.arrived;
+            for (packet, again) in [(arrived.first_time, false), (arrived.again, true)] {
+                if let Some(packet) = packet {
+                    evidence.rack.on_arrived(now, packet, again);
+                }
+            }
+            evidence.order.on_arrived(arrived.earliest, latest);
+            if arrived.late
+                && let Some(episode) = &mut evidence.episode
+            {
+                episode.on_late();
+            }
+            if self.summary.cumulative_advanced || !gaps {
+                (evidence.disorder, evidence.withheld) = (None, 0);
+            } else if lane.recovery_exit.is_none() {
+                evidence.withheld += ack.bytes / 2;
+            }
+        }
+        let again = std::mem::take(&mut self.summary.again);
+        for tsn in &again {
+            for lane in self.lanes.iter_mut() {
+                if let Some(Evidence { episode: Some(episode), order, .. }) =
+                    lane.evidence.as_deref_mut()
+                {
+                    episode.on_acked(*tsn, order.latest());
+                }
+            }
+        }
+        self.summary.again = again;
+        self.read_duplicates(duplicates);
+        self.answer_probes(now, duplicates, paths);
+        if self.config.recovery.undo.by_duplicates() {
+            self.undo_what_was_needless(now, false, paths);
+        }
+    }
+
+    /// A chunk that left again need not have. `false` if nothing is known of it.
+    fn on_needless(&mut self, tsn: u64) -> bool {
+        for path in self.lanes.ids_now() {
+            let next = self.packet_number(path);
+            let Some(evidence) = self.lanes[path].evidence.as_deref_mut() else { continue };
+            let Some(episode) = &mut evidence.episode else { continue };
+            let Some(late) = episode.on_needless(tsn) else { continue };
+            self.early_off |= episode.early;
+            evidence.order.on_needless(late);
+            evidence.rack.on_needless(next);
+            return true;
+        }
+        false
+    }
+
+    /// The peer got chunks twice.
+    fn read_duplicates(&mut self, duplicates: TsnList<'_>) {
+        for duplicate in duplicates.iter() {
+            if self.on_needless(tsn::unwrap(self.outstanding.base(), duplicate.0)) {
+                mark!(NeedlessByDuplicate);
+                self.counts.spurious = self.counts.spurious.wrapping_add(1);
+            }
+        }
+    }
+
+    /// An echo told that what the acknowledgement at hand is for left again needlessly.
+    pub(super) fn on_needless_by_echo(&mut self, now: Instant, paths: &mut Paths) {
+        let again = std::mem::take(&mut self.summary.again);
+        for tsn in &again {
+            self.on_needless(*tsn);
+        }
+        self.summary.again = again;
+        if self.config.recovery.undo.by_timestamps() {
+            // What waits has not left again: it need not, either (RFC 3522).
+            self.undo_what_was_needless(now, true, paths);
+        }
+    }
+
+    /// Undoes recoveries in which all was needless that left again; `at_once`: also if something
+    /// waits to do so.
+    fn undo_what_was_needless(&mut self, now: Instant, at_once: bool, paths: &mut Paths) {
+        for path in self.lanes.ids_now() {
+            let Some(evidence) = self.lanes[path].evidence.as_deref_mut() else { continue };
+            let needless = evidence.episode.as_ref().is_some_and(Episode::was_needless);
+            if needless && (at_once || self.outstanding.lost_by(path).is_empty()) {
+                evidence.episode = None;
+                self.undo(now, path, paths);
+            }
+        }
+    }
+
+    /// The windows of a path are as they were before its last loss, which was none, its timeout is
+    /// what the measurements say, and what waits to leave again does not (RFC 4015).
+    fn undo(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
+        mark!(Undone);
+        self.counts.undone = self.counts.undone.wrapping_add(1);
+        self.lanes[path].congestion.tell(|c| c.undo());
+        self.lanes[path].recovery_exit = None;
+        paths[path].rtt.end_back_off();
+        self.awaits_sack = false;
+        for tsn in self.outstanding.lost_by(path) {
+            let Some(slot) = self.outstanding.get(tsn) else { continue };
+            let length = slot.payload.len();
+            if self.outstanding.take_back(now, tsn) {
+                self.window.take(length);
+            }
+        }
+    }
+
+    /// A path's windows are lowered: what leaves again from now on is one episode.
+    pub(super) fn begin_episode(&mut self, path: PathId) {
+        if self.config.recovery.gathers() {
+            let evidence = self.lanes[path].evidence.get_or_insert_default();
+            evidence.episode = Some(Episode::default());
+            (evidence.disorder, evidence.withheld) = (None, 0);
+        }
+    }
+
+    /// A chunk that path `from` had in packet `packet` leaves again.
+    pub(super) fn note_sent_again(&mut self, tsn: u64, from: PathId, packet: u64) {
+        let lane = self.lanes.get_mut(from);
+        let evidence = lane.and_then(|lane| lane.evidence.as_deref_mut());
+        if let Some(episode) = evidence.and_then(|evidence| evidence.episode.as_mut()) {
+            episode.on_sent_again(tsn, packet);
+        }
+    }
+
+    /// Later packets, or reports, that prove a loss on each path, by its place, and whether early
+    /// retransmit has lowered it.
+    pub(super) fn thresholds(&mut self) -> [(u32, bool); MAX_PATHS] {
+        let recovery = &self.config.recovery;
+        let usual = recovery.missing_reports;
+        let mut thresholds = [(usual, false); MAX_PATHS];
+        if !self.summary.reports_gaps || !recovery.gathers() {
+            return thresholds;
+        }
+        let split = self.config.concurrent().is_some();
+        let early = recovery.early_retransmit
+            && !self.early_off
+            && (self.queue.is_empty() || self.window.left() == 0);
+        for (lane, threshold) in self.lanes.iter_mut().zip(&mut thresholds) {
+            if let Some(evidence) = lane.evidence.as_deref_mut()
+                && recovery.reordering != Reordering::Fixed
+            {
+                let next = if split { lane.next_packet } else { self.next_packet };
+                let oldest = self.outstanding.oldest_packet(lane.path);
+                let packets = oldest.map_or(0, |(oldest, _)| next - oldest);
+                let outstanding = *evidence.disorder.get_or_insert(packets);
+                threshold.0 = evidence.order.threshold(recovery.reordering, usual, outstanding);
+            }
+            if early {
+                let lowered = early_retransmit::threshold(
+                    threshold.0,
+                    self.outstanding.few_packets(lane.path),
+                );
+                *threshold = (lowered, lowered < threshold.0);
+            }
+        }
+        thresholds
+    }
+}

@@ -1,0 +1,144 @@
+//! Tail loss probes (RFC 8985 section 7): when one is due, what it carries, and what its
+//! acknowledgement says.
+
+use anabranch_wire::TsnList;
+
+use super::Sender;
+use crate::marks::mark;
+use crate::path::Paths;
+use crate::per_path::PathId;
+use crate::recovery::tail_probe::{self, Answer, Probing};
+use crate::send::{Cause, SlotState};
+use crate::time::Instant;
+
+impl Sender {
+    /// When [`on_probe_deadline`](Self::on_probe_deadline) is wanted.
+    pub(crate) fn probe_deadline(&self, path: PathId) -> Option<Instant> {
+        self.lanes[path].evidence.as_ref()?.probe.deadline
+    }
+
+    /// A probe is due if nothing comes.
+    fn probe_follows(&mut self, now: Instant, path: PathId, paths: &Paths) {
+        let recovers =
+            self.lanes[path].recovery_exit.is_some() || self.outstanding.first_lost(path).is_some();
+        let packets = self.outstanding.packets(path);
+        let lane = &mut self.lanes[path];
+        let probe = &mut lane.evidence.get_or_insert_default().probe;
+        if recovers || packets == 0 {
+            probe.disarm();
+        } else {
+            probe.arm(now, tail_probe::interval(paths[path].rtt.srtt(), packets), lane.t3);
+        }
+    }
+
+    /// New data leaves on a path; it may be the probe that was due.
+    pub(super) fn new_data_left(&mut self, now: Instant, path: PathId, paths: &Paths) {
+        let lane = &mut self.lanes[path];
+        if std::mem::take(&mut lane.may_exceed)
+            && let Some(evidence) = lane.evidence.as_deref_mut()
+        {
+            evidence.probe.out = Some(Probing { again: None, at: now, t3: None });
+        }
+        self.probe_follows(now, path, paths);
+    }
+
+    /// An acknowledgement was read: probes are due later, or not at all.
+    pub(super) fn arm_probes(&mut self, now: Instant, paths: &Paths) {
+        if !self.config.recovery.tail_probe {
+            return;
+        }
+        for path in self.lanes.ids_now() {
+            if self.summary.paths[path].bytes > 0 {
+                self.lanes[path].may_exceed = false;
+                self.probe_follows(now, path, paths);
+            }
+        }
+    }
+
+    /// Nothing has come for long: new data leaves, or the last chunk once more.
+    pub(crate) fn on_probe_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
+        let fits = self.carries_new(path, paths) && self.queue_fits_window(paths);
+        let lane = &mut self.lanes[path];
+        let Some(evidence) = lane.evidence.as_deref_mut() else { return };
+        evidence.probe.disarm();
+        let Some(tsn) = self.outstanding.latest(path) else { return };
+        mark!(TailProbe);
+        self.counts.tail_probes = self.counts.tail_probes.wrapping_add(1);
+        if fits {
+            lane.may_exceed = true;
+            return;
+        }
+        self.lose(tsn, Cause::TailProbe, Some(path), paths);
+        let in_flight = self.in_flight(path);
+        let lane = &mut self.lanes[path];
+        lane.retransmit_at_once = true;
+        // With nothing in flight the timer stands still until the probe leaves; it may take another
+        // path.
+        let t3 = if in_flight { None } else { lane.t3.take() };
+        let probe = &mut lane.evidence.get_or_insert_default().probe;
+        probe.out = Some(Probing { again: Some(tsn), at: now, t3 });
+    }
+
+    /// The probe that a chunk leaves as, if it does.
+    pub(super) fn probe_of(&self, path: PathId, tsn: u64) -> Option<Probing> {
+        let probe = self.lanes[path].evidence.as_ref().and_then(|evidence| evidence.probe.out);
+        probe.filter(|probe| probe.again == Some(tsn))
+    }
+
+    /// What the acknowledgement at hand says of probes that are out (RFC 8985 section 7.4.2).
+    pub(super) fn answer_probes(
+        &mut self,
+        now: Instant,
+        duplicates: TsnList<'_>,
+        paths: &mut Paths,
+    ) {
+        for path in self.lanes.ids_now() {
+            let news = self.summary.paths[path].bytes > 0;
+            let Some(evidence) = self.lanes[path].evidence.as_deref_mut() else { continue };
+            let Some(probing) = evidence.probe.out else { continue };
+            let Some(tsn) = probing.again else {
+                evidence.probe.out = evidence.probe.out.filter(|_| !news);
+                continue;
+            };
+            let slot = self.outstanding.get(tsn);
+            if slot.is_some_and(|slot| !slot.state.is_acked()) {
+                // Something else arrived. If it was lost after all, another probe may find out.
+                if slot.is_some_and(|slot| slot.state == SlotState::InFlight) && news {
+                    evidence.probe.out = None;
+                }
+                continue;
+            }
+            let duplicate = duplicates.iter().any(|duplicate| duplicate.0 == tsn as u32);
+            evidence.probe.out = None;
+            match tail_probe::answer(now, probing, duplicate, evidence.rack.min_rtt()) {
+                Answer::Needless => {
+                    mark!(TailProbeNeedless);
+                    self.counts.spurious = self.counts.spurious.wrapping_add(1);
+                }
+                Answer::Repaired => {
+                    mark!(TailProbeRepaired);
+                    self.on_repaired_by_probe(tsn, path, paths);
+                }
+            }
+        }
+    }
+
+    /// A probe repaired the only loss: the windows are lowered as by any other.
+    fn on_repaired_by_probe(&mut self, tsn: u64, path: PathId, paths: &mut Paths) {
+        paths[path].loss.on_lost(1);
+        if self.lanes[path].recovery_exit.is_none() {
+            let highest = self.outstanding.next_tsn() - 1;
+            self.begin_recovery(path, highest, paths);
+            // The peer may yet report it as a duplicate.
+            self.note_sent_again(tsn, path, self.packet_number(path));
+        }
+    }
+
+    /// Whether new data waits that the peer has room for.
+    fn queue_fits_window(&self, paths: &Paths) -> bool {
+        let full = paths.amdcs() - anabranch_wire::Data::HEADER_LEN;
+        !self.queue.is_empty()
+            && self.outstanding.lost_chunks() == 0
+            && self.next_chunk(full, full, true).is_some_and(|next| next <= self.window.left())
+    }
+}
