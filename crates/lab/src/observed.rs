@@ -78,13 +78,23 @@ impl Observed {
         metrics.set("longest_gap_end_s", seconds(self.longest_gap_at + self.longest_gap));
         let delays = [
             ("delay_mean_s", self.delays.mean()),
+            ("delay_median_s", self.delays.quantile(500)),
             ("delay_p95_s", self.delays.quantile(950)),
+            ("delay_p99_s", self.delays.quantile(990)),
             ("delay_max_s", self.delays.max()),
         ];
         for (name, delay) in delays {
             if let Some(delay) = delay {
                 metrics.set(name, delay.as_secs_f64());
             }
+        }
+        // Half of the least time more is no queue of thin flows: a loss held the message up.
+        if let Some(least) = self.delays.min()
+            && let Some((late, count)) = self.delays.mean_above(least + least / 2)
+        {
+            metrics.set("delay_late_mean_s", late.as_secs_f64());
+            let share = count as f64 / self.delays.count() as f64;
+            metrics.set("delay_late_percent", 100.0 * share);
         }
     }
 

@@ -85,6 +85,7 @@ fn only_answers_to_strangers_are_marked_as_such() {
 fn sent_again(overtaken_by: usize) -> u64 {
     let mut config = AssociationConfig::default();
     config.recovery.loss_detection = LossDetection::PacketThreshold;
+    config.recovery.tail_probe = false;
     config.acknowledging.sack_frequency = 1;
     let mut pair = Pair::connected(1, config);
     assert!(pair.send(0, 0, vec![1; 20_000]));

@@ -54,6 +54,18 @@ impl Histogram {
         (self.count > 0).then(|| Duration::from_nanos(self.greatest))
     }
 
+    /// The mean of the values above a bound, as far as buckets tell them apart, and how many there are.
+    pub fn mean_above(&self, bound: Duration) -> Option<(Duration, u64)> {
+        let bound = bucket(u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX));
+        let above = self.counts.iter().enumerate().skip(bound + 1);
+        let (sum, count) = above.fold((0, 0), |(sum, count), (bucket, values)| {
+            let nanos = upper_bound(bucket).clamp(self.least, self.greatest);
+            (sum + u128::from(nanos) * u128::from(*values), count + values)
+        });
+        let mean = sum.checked_div(u128::from(count))?;
+        Some((Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)), count))
+    }
+
     /// The value that `per_mille` thousandths of all values do not exceed (500 is the median);
     /// `None` without values.
     pub fn quantile(&self, per_mille: u32) -> Option<Duration> {

@@ -58,7 +58,7 @@ pub struct Transfer {
 }
 
 /// How much is sent, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// So many bytes, as fast as the association takes them.
     Bulk {
@@ -72,6 +72,8 @@ pub enum Workload {
         /// So many messages, at least 1.
         messages: u64,
     },
+    /// Messages at these times after the association is up, in order; at least one.
+    At(Arc<[Duration]>),
     /// The receiver answers each message, and the next one is sent when the answer has arrived.
     Requests {
         /// So many messages, at least 1.
@@ -205,13 +207,14 @@ impl Transfer {
         )?;
         check(self.streams >= 1, "transfer streams", "must be at least 1")?;
         check(
-            match self.workload {
-                Workload::Bulk { bytes } => bytes >= 1,
-                Workload::Periodic { messages, .. } => messages >= 1,
-                Workload::Requests { requests, .. } => requests >= 1,
+            match &self.workload {
+                Workload::Bulk { bytes } => *bytes >= 1,
+                Workload::Periodic { messages, .. } => *messages >= 1,
+                Workload::At(times) => !times.is_empty() && times.is_sorted(),
+                Workload::Requests { requests, .. } => *requests >= 1,
             },
             "transfer workload",
-            "must have at least one byte",
+            "must have at least one byte, and its times in order",
         )?;
         if let Workload::Requests { answer, .. } = self.workload {
             check(
@@ -256,6 +259,9 @@ impl TransferApplication {
         let (total_bytes, total_messages) = match spec.workload {
             Workload::Bulk { bytes } => (bytes, bytes.div_ceil(size)),
             Workload::Periodic { messages, .. } => (messages.saturating_mul(size), messages),
+            Workload::At(ref times) => {
+                ((times.len() as u64).saturating_mul(size), times.len() as u64)
+            }
             Workload::Requests { requests, answer, .. } => {
                 (requests.saturating_mul(size.saturating_add(answer as u64)), requests)
             }
@@ -301,9 +307,10 @@ impl TransferApplication {
     /// When message `number` is due.
     fn due(&self, number: u64) -> Option<Instant> {
         let connected = self.result.connected_at?;
-        let interval = match self.spec.workload {
+        let interval = match &self.spec.workload {
             Workload::Bulk { .. } => return None,
-            Workload::Periodic { interval, .. } => interval,
+            Workload::Periodic { interval, .. } => *interval,
+            Workload::At(times) => return Some(connected + *times.get(number as usize)?),
             Workload::Requests { .. } => return Some(self.exchange.due(number, connected)),
         };
         let connected = connected.as_nanos();
@@ -397,7 +404,7 @@ impl TransferApplication {
                     self.progressed(now);
                     self.exchange.asked.push_back((message.stream, message.ppid.0));
                 }
-                Workload::Bulk { .. } | Workload::Periodic { .. } => {
+                Workload::Bulk { .. } | Workload::Periodic { .. } | Workload::At(_) => {
                     self.delivered(now, message.ppid.0);
                 }
             }

@@ -22,7 +22,7 @@ pub use events::{Change, Event, RouteCache, When};
 pub use network::{Channel, Link, Network, Path};
 pub use queue::Queue;
 pub use stack::{Over, Platform, Tcp};
-pub use traffic::{Flow, Transfer};
+pub use traffic::{Drawn, Flow, Transfer};
 pub use wire::Faults;
 
 use crate::tree::{Checked, Fields, problem};

@@ -10,6 +10,9 @@ use crate::units::{Kind, duration};
 const MAX_SIZE: f64 = 1e15;
 const MAX_MESSAGE: f64 = 268_435_456.0;
 
+/// Their times are drawn before a run.
+const MAX_IN_BURSTS: u64 = 1 << 20;
+
 /// What one association sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
@@ -50,6 +53,17 @@ pub enum Flow {
         /// Time between two.
         interval: Duration,
     },
+    /// Several messages at once, at intervals.
+    Bursts {
+        /// Messages in all.
+        count: u64,
+        /// Messages of a burst, on average.
+        burst: u64,
+        /// Time from one burst to the next, on average.
+        interval: Duration,
+        /// What of that is drawn.
+        drawn: Drawn,
+    },
     /// One message after another, each when the last one was answered.
     Requests {
         /// Messages in all.
@@ -61,12 +75,38 @@ pub enum Flow {
     },
 }
 
+/// What of bursts is drawn for each of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drawn {
+    /// Nothing: they are all equal.
+    #[default]
+    Nothing,
+    /// The time to the next one, from an exponential distribution.
+    Intervals,
+    /// How many messages each has: from one to twice the mean less one, all equally likely.
+    Sizes,
+    /// Both.
+    Both,
+}
+
+impl Drawn {
+    /// The names in scenario files.
+    pub const NAMES: [(&'static str, Self); 4] = [
+        ("nothing", Self::Nothing),
+        ("intervals", Self::Intervals),
+        ("sizes", Self::Sizes),
+        ("both", Self::Both),
+    ];
+}
+
 impl Transfer {
     /// Messages in all.
     pub fn messages(&self) -> u64 {
         match self.flow {
             Flow::Bulk { size } => size.div_ceil(self.message.max(1)),
-            Flow::Messages { count, .. } | Flow::Requests { count, .. } => count,
+            Flow::Messages { count, .. }
+            | Flow::Bursts { count, .. }
+            | Flow::Requests { count, .. } => count,
         }
     }
 
@@ -74,7 +114,9 @@ impl Transfer {
     pub fn bytes(&self) -> u64 {
         match self.flow {
             Flow::Bulk { size } => size,
-            Flow::Messages { count, .. } => count.saturating_mul(self.message),
+            Flow::Messages { count, .. } | Flow::Bursts { count, .. } => {
+                count.saturating_mul(self.message)
+            }
             Flow::Requests { count, answer, .. } => {
                 count.saturating_mul(self.message.saturating_add(answer))
             }
@@ -93,17 +135,25 @@ pub(super) fn read_transfers(root: &Fields<'_>) -> Checked<Vec<Transfer>> {
         .collect()
 }
 
-fn transfer(name: &str, fields: &Fields<'_>) -> Checked<Transfer> {
-    let Some(message) = fields.quantity("message", Kind::Size, 1.0, MAX_MESSAGE)? else {
-        return problem(fields.line(), format!("traffic.{name}.message is missing"));
-    };
+/// How messages come, by the keys that are there.
+fn flow(name: &str, fields: &Fields<'_>) -> Checked<Flow> {
     let size = fields.quantity("size", Kind::Size, 1.0, MAX_SIZE)?;
     let count = fields.count("count", 1, 1 << 50)?;
     let interval = fields.quantity("interval", Kind::Time, 0.0, MAX_TIME)?;
     let answer = fields.quantity("answer", Kind::Size, 1.0, MAX_MESSAGE)?;
+    let burst = fields.count("burst", 1, 10_000)?;
+    let drawn = fields.choice("drawn", &Drawn::NAMES)?;
     let pause = fields.quantity("pause", Kind::Time, 0.0, MAX_TIME)?;
     let flow = match (size, count, interval, answer) {
         (Some(size), None, None, None) => Flow::Bulk { size: size.round() as u64 },
+        (None, Some(count), Some(interval), None) if burst.is_some() || drawn.is_some() => {
+            if count > MAX_IN_BURSTS {
+                let most = format!("traffic.{name}.count is at most {MAX_IN_BURSTS} with bursts");
+                return problem(fields.line_of("count"), most);
+            }
+            let (burst, drawn) = (burst.unwrap_or(1), drawn.unwrap_or_default());
+            Flow::Bursts { count, burst, interval: duration(interval), drawn }
+        }
         (None, Some(count), Some(interval), None) => {
             Flow::Messages { count, interval: duration(interval) }
         }
@@ -120,12 +170,29 @@ fn transfer(name: &str, fields: &Fields<'_>) -> Checked<Transfer> {
             );
         }
     };
-    if let (Some(_), Flow::Bulk { .. } | Flow::Messages { .. }) = (pause, flow) {
+    if let (true, Flow::Bulk { .. } | Flow::Requests { .. }) =
+        (burst.is_some() || drawn.is_some(), flow)
+    {
+        let key = if burst.is_some() { "burst" } else { "drawn" };
+        let reason = format!("traffic.{name}.{key} goes with a count and an interval");
+        return problem(fields.line_of(key), reason);
+    }
+    if let (Some(_), Flow::Bulk { .. } | Flow::Messages { .. } | Flow::Bursts { .. }) =
+        (pause, flow)
+    {
         return problem(
             fields.line_of("pause"),
             format!("traffic.{name}.pause is the time from an answer to the next request"),
         );
     }
+    Ok(flow)
+}
+
+fn transfer(name: &str, fields: &Fields<'_>) -> Checked<Transfer> {
+    let Some(message) = fields.quantity("message", Kind::Size, 1.0, MAX_MESSAGE)? else {
+        return problem(fields.line(), format!("traffic.{name}.message is missing"));
+    };
+    let flow = flow(name, fields)?;
     let time = |key: &'static str| {
         fields.quantity(key, Kind::Time, 0.0, MAX_TIME).map(|time| duration(time.unwrap_or(0.0)))
     };

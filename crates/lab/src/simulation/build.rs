@@ -14,7 +14,7 @@ use anabranch_sim::{
     TcpFlowId, Then, Transfer, TransferId, Workload,
 };
 
-use super::cross;
+use super::{bursts, cross};
 use crate::observed::Observed;
 use crate::setup::{self, Change, Event, Flow, Over, Setup, When};
 
@@ -71,6 +71,8 @@ impl Built {
 const EDGES: u64 = 77;
 /// Stream of random numbers for the beginnings of transfers.
 const STARTS: u64 = 78;
+/// And of the bursts of traffic.
+const BURSTS: u64 = 79;
 
 pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     let mut net = Network::new(seed);
@@ -108,12 +110,13 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     }
     let (mut transfers, mut measured) = (Vec::new(), Vec::new());
     let mut starts = Rng::stream(seed, STARTS);
+    let mut bursts = Rng::stream(seed, BURSTS);
     for wanted in &setup.transfers {
         let late = cross::between(Duration::ZERO, wanted.start_within, &mut starts);
         let start = Instant::ZERO + wanted.start + late;
         measured.push(match wanted.over {
             Over::Sctp => {
-                let mut transfer = transfer(setup, wanted, (sender, receiver), &pairs);
+                let mut transfer = transfer(setup, wanted, (sender, receiver), &pairs, &mut bursts);
                 transfer.start = start;
                 let id = net.add_transfer(transfer)?;
                 transfers.push(id);
@@ -165,10 +168,11 @@ fn transfer(
     wanted: &setup::Transfer,
     (near, far): (EndpointId, EndpointId),
     pairs: &[(IpAddr, IpAddr)],
+    draws: &mut Rng,
 ) -> Transfer {
     let (from, to) = if wanted.back { (far, near) } else { (near, far) };
     let mut transfer = Transfer::bulk(from, to, wanted.bytes());
-    transfer.workload = workload(wanted);
+    transfer.workload = workload(wanted, draws);
     transfer.message_size = usize::try_from(wanted.message).unwrap_or(usize::MAX);
     transfer.streams = wanted.streams;
     transfer.unordered = !wanted.ordered;
@@ -189,8 +193,11 @@ fn transfer(
     transfer
 }
 
-fn workload(wanted: &setup::Transfer) -> Workload {
+fn workload(wanted: &setup::Transfer, draws: &mut Rng) -> Workload {
     match wanted.flow {
+        Flow::Bursts { count, burst, interval, drawn } => {
+            Workload::At(bursts::times(count, burst, interval, drawn, draws).into())
+        }
         Flow::Bulk { size } => Workload::Bulk { bytes: size },
         Flow::Messages { count, interval } => Workload::Periodic { interval, messages: count },
         Flow::Requests { count, answer, pause } => Workload::Requests {

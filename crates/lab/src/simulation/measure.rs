@@ -91,6 +91,10 @@ pub fn of_sender(
     metrics.set("fast_retransmits", counters.fast_retransmitted_chunks as f64);
     metrics.set("timeout_retransmits", counters.timeout_retransmitted_chunks as f64);
     metrics.set("timeouts", counters.t3_timeouts as f64);
+    metrics.set("early_retransmits", counters.early_retransmitted_chunks as f64);
+    metrics.set("tail_probes", counters.tail_probes as f64);
+    metrics.set("needless_retransmits", counters.spurious_retransmissions as f64);
+    metrics.set("recoveries_undone", counters.undone_recoveries as f64);
     let queue = &statistics.retransmission_queue;
     metrics.set("rtxq_mean_kb", queue.mean_bytes * 1e-3);
     metrics.set("rtxq_peak_kb", queue.peak_bytes as f64 * 1e-3);

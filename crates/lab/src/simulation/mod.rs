@@ -1,6 +1,7 @@
 //! The experiment that scenarios describe: a simulated network around the protocol engine.
 
 mod build;
+mod bursts;
 mod cross;
 mod failure;
 mod flows;

@@ -33,10 +33,8 @@ enum Timer {
 enum PathTimer {
     /// Pacing lets data go.
     Pacing,
-    /// What may only be late is late enough to be lost (RFC 8985 section 6).
-    Reordering,
-    /// A tail loss probe (RFC 8985 section 7).
-    TailProbe,
+    /// What may only be late is late enough to be lost, or a tail loss probe is due (RFC 8985).
+    Evidence,
     /// T3-rtx (RFC 9260 section 6.3).
     T3,
     /// A heartbeat, or the lack of its answer (section 8.3).
@@ -65,8 +63,7 @@ impl Timer {
 }
 
 impl PathTimer {
-    const ALL: [Self; 6] =
-        [Self::Pacing, Self::Reordering, Self::TailProbe, Self::T3, Self::Heartbeat, Self::Mtu];
+    const ALL: [Self; 5] = [Self::Pacing, Self::Evidence, Self::T3, Self::Heartbeat, Self::Mtu];
 }
 
 impl Association {
@@ -98,8 +95,7 @@ impl Association {
         let path = &self.paths[id];
         match timer {
             PathTimer::Pacing => self.sender.pacing_deadline(id),
-            PathTimer::Reordering => self.sender.reordering_deadline(id),
-            PathTimer::TailProbe => self.sender.probe_deadline(id),
+            PathTimer::Evidence => self.sender.evidence_deadline(id),
             PathTimer::T3 => self.sender.t3(id),
             PathTimer::Heartbeat if self.state.heartbeats() => path.heartbeat.deadline(),
             PathTimer::Mtu if self.state.heartbeats() && path.is_active() => path.mtu.deadline(),
@@ -168,10 +164,7 @@ impl Association {
     fn on_path_timer(&mut self, now: Instant, timer: PathTimer, id: PathId) {
         match timer {
             PathTimer::Pacing => self.sender.on_pacing_deadline(now, id),
-            PathTimer::Reordering => {
-                self.sender.on_reordering_deadline(now, id, &mut self.paths);
-            }
-            PathTimer::TailProbe => self.sender.on_probe_deadline(now, id, &mut self.paths),
+            PathTimer::Evidence => self.sender.on_evidence_deadline(now, id, &mut self.paths),
             PathTimer::T3 => self.time_out(now, id, Cause::Timeout),
             PathTimer::Heartbeat => self.on_heartbeat_timer(now, id),
             PathTimer::Mtu => {

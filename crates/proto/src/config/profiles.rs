@@ -4,7 +4,7 @@ use super::{AssociationConfig, BurstControl, HeartbeatRetry, InitialCwnd, Protoc
 use crate::congestion::{ControllerChoice, IdleCwnd};
 use crate::path::RtoFloor;
 use crate::policy::RetransmissionPolicy;
-use crate::recovery::LossDetection;
+use crate::recovery::{LossDetection, Undo};
 use crate::revision::Revision;
 use std::time::Duration;
 
@@ -75,7 +75,8 @@ impl AssociationConfig {
 
 impl Default for AssociationConfig {
     /// RFC 9260 with what two decades have taught: pacing in place of Max.Burst, an initial
-    /// window of ten packets, lost retransmissions repaired without a timeout, failed paths
+    /// window of ten packets, losses found by time and by probes (RACK-TLP) and taken back if they were
+    /// none, failed paths
     /// probed at once, packets filled by fragments, no word of ICMP believed against the peer's;
     /// a path left at its first timeout, which comes after 300 ms and a round trip, and trouble
     /// looked into at once ([`Vigilance`](super::Vigilance)).
@@ -95,7 +96,12 @@ impl Default for AssociationConfig {
         // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" these defaults begin with ten packets as TCP does (RFC 6928); `rfc9260` keeps to the letter
         config.congestion.initial_cwnd = InitialCwnd::Mtus(10);
         config.congestion.slow_start_limit_mtus = 8;
-        config.recovery.loss_detection = LossDetection::PacketThreshold;
+        // RACK-TLP found losses of thin flows sooner than reports and the timer in every row of
+        // docs/timeliness.md, and reordering does not look like loss to it.
+        // exempt: rfc9260 7.2.4 "SHOULD wait for two further miss indications" these defaults judge by time as well (RFC 8985); `rfc9260` keeps to the letter
+        config.recovery.loss_detection = LossDetection::TimeThreshold;
+        config.recovery.tail_probe = true;
+        config.recovery.undo = Undo::Duplicates;
         config.recovery.multiple_fast_retransmit = true;
         config.paths.heartbeat_retry = HeartbeatRetry::AtOnce;
         // exempt: rfc9260 10 "MUST treat this message as an abort with" these defaults wait for a second one, because hosts send it for packets that found the raw socket of their SCTP full; `rfc9260` keeps to the letter

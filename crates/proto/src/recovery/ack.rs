@@ -39,13 +39,12 @@ pub(crate) struct PathAck {
     pub(crate) proven: bool,
     /// A packet larger than the base MTU arrived.
     pub(crate) large: bool,
-    /// What the order and the times of arrival say, if they are looked at.
-    pub(crate) arrived: Arrived,
 }
 
 /// Which packets of a path were newly acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrived {
+    path: PathId,
     /// The latest one of those that carried something for the first time.
     pub(crate) first_time: Option<SentPacket>,
     /// The latest one of those that carried something again.
@@ -66,6 +65,8 @@ pub(crate) struct AckSummary {
     pub(crate) covered_packets: u8,
     /// The order and the times of arrival are looked at.
     pub(crate) gathers: bool,
+    /// What they say, path by path, if so.
+    pub(crate) arrived: PerPath<Arrived>,
     /// TSNs newly acknowledged that had left again, if they are looked at.
     pub(crate) again: Vec<u64>,
     /// It has gap ack blocks, so that it reports chunks as missing.
@@ -90,7 +91,42 @@ impl OfPath for PathAck {
     }
 }
 
+impl OfPath for Arrived {
+    #[inline]
+    fn id(&self) -> PathId {
+        self.path
+    }
+}
+
 impl AckSummary {
+    /// Forgets the last acknowledgement.
+    #[inline]
+    fn begin(&mut self, out: &Outstanding) {
+        self.highest_packet = None;
+        self.lowest_packet = None;
+        self.highest_tsn = None;
+        self.retransmitted_at = None;
+        self.reneged.clear();
+        self.again.clear();
+        self.paths.clear();
+        self.paths.reserve_for(out.flights().len());
+        self.paths.extend(out.flights().map(|(path, flight_before)| PathAck {
+            path,
+            flight_before,
+            ..PathAck::default()
+        }));
+        if self.gathers {
+            self.arrived.clear();
+            let paths = out.flights().map(|(path, _)| path);
+            self.arrived.extend(paths.map(|path| Arrived { path, ..Arrived::default() }));
+        }
+        if self.split {
+            for ack in self.paths.iter_mut() {
+                ack.pseudo_cumack = out.pseudo_cumack(ack.path);
+            }
+        }
+    }
+
     pub(crate) fn newly_acked(&self) -> bool {
         self.highest_packet.is_some()
     }
@@ -193,24 +229,7 @@ impl Acknowledged {
 
         summary.cumulative_advanced = cumulative >= out.base();
         summary.reports_gaps = !self.scratch.is_empty();
-        summary.highest_packet = None;
-        summary.lowest_packet = None;
-        summary.highest_tsn = None;
-        summary.retransmitted_at = None;
-        summary.reneged.clear();
-        summary.again.clear();
-        summary.paths.clear();
-        summary.paths.reserve_for(out.flights().len());
-        summary.paths.extend(out.flights().map(|(path, flight_before)| PathAck {
-            path,
-            flight_before,
-            ..PathAck::default()
-        }));
-        if summary.split {
-            for ack in summary.paths.iter_mut() {
-                ack.pseudo_cumack = out.pseudo_cumack(ack.path);
-            }
-        }
+        summary.begin(out);
 
         while out.base() <= cumulative {
             let tsn = out.base();
@@ -404,8 +423,8 @@ fn note_arrival(tsn: u64, slot: &Slot, path: PathId, out: &Outstanding, summary:
         summary.again.push(tsn);
     }
     let sent = if lost { known.and_then(|known| known.sent) } else { out.sent_at(tsn) };
-    let (Some(ack), Some(at)) = (summary.paths.get_mut(path), sent) else { return };
-    let (arrived, packet) = (&mut ack.arrived, SentPacket { number: slot.packet, at });
+    let (Some(arrived), Some(at)) = (summary.arrived.get_mut(path), sent) else { return };
+    let packet = SentPacket { number: slot.packet, at };
     let later = |known: Option<SentPacket>| known.is_none_or(|known| known.number < packet.number);
     if again {
         // Which of them arrived is not known if it was held to be lost once more.

@@ -21,7 +21,9 @@ impl Sender {
             mark!(SackReneged);
             self.outstanding.report_missing(*tsn, 1);
         }
-        let thresholds = self.thresholds();
+        let usual = self.config.recovery.missing_reports;
+        let thresholds = self.judges_differently().then(|| self.thresholds());
+        let judged = |place: usize| thresholds.as_ref().map_or((usual, false), |all| all[place]);
         let by_time = self.config.recovery.loss_detection == LossDetection::TimeThreshold;
         let lanes = &self.lanes;
         if !by_time {
@@ -32,7 +34,7 @@ impl Sender {
                 &self.acknowledged,
                 |path| loss::Judged {
                     in_recovery: lanes[path].recovery_exit.is_some(),
-                    threshold: thresholds[lanes.place(path)].0,
+                    threshold: judged(lanes.place(path)).0,
                 },
                 &mut self.outstanding,
                 &mut lost,
@@ -41,13 +43,13 @@ impl Sender {
         let highest = self.outstanding.next_tsn() - 1;
         for tsn in lost {
             let path = self.outstanding.get(tsn).map(|slot| slot.path);
-            let early = path.is_some_and(|path| thresholds[self.lanes.place(path)].1);
+            let early = path.is_some_and(|path| judged(self.lanes.place(path)).1);
             let cause = if early { Cause::FewPackets } else { Cause::MissingReports };
             self.fast_retransmit(now, tsn, cause, highest, paths);
         }
         if by_time {
             for path in self.lanes.ids_now() {
-                let (threshold, early) = thresholds[self.lanes.place(path)];
+                let (threshold, early) = judged(self.lanes.place(path));
                 self.detect_by_time(now, path, threshold, early, paths);
             }
         }
@@ -81,13 +83,8 @@ impl Sender {
         }
     }
 
-    /// When [`on_reordering_deadline`](Self::on_reordering_deadline) is wanted.
-    pub(crate) fn reordering_deadline(&self, path: PathId) -> Option<Instant> {
-        self.lanes[path].evidence.as_ref()?.look_again
-    }
-
-    /// What was only late by then is lost.
-    pub(crate) fn on_reordering_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
+    /// What was only late by now is lost.
+    pub(super) fn on_reordering_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         mark!(ReorderingTimer);
         let usual = self.config.recovery.missing_reports;
         self.detect_by_time(now, path, usual, false, paths);

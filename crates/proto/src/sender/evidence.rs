@@ -47,7 +47,7 @@ impl Sender {
             let ack = &self.summary.paths[lane.path];
             let Some(latest) = ack.highest_packet else { continue };
             let evidence = lane.evidence.get_or_insert_default();
-            let arrived = &ack.arrived;
+            let Some(arrived) = self.summary.arrived.get(lane.path) else { continue };
             for (packet, again) in [(arrived.first_time, false), (arrived.again, true)] {
                 if let Some(packet) = packet {
                     evidence.rack.on_arrived(now, packet, again);
@@ -170,15 +170,20 @@ impl Sender {
         }
     }
 
+    /// Whether it takes other reports than usual to prove a loss.
+    pub(super) fn judges_differently(&self) -> bool {
+        let recovery = &self.config.recovery;
+        self.summary.reports_gaps
+            && (recovery.early_retransmit || recovery.reordering != Reordering::Fixed)
+    }
+
     /// Later packets, or reports, that prove a loss on each path, by its place, and whether early
     /// retransmit has lowered it.
+    #[cold]
     pub(super) fn thresholds(&mut self) -> [(u32, bool); MAX_PATHS] {
         let recovery = &self.config.recovery;
         let usual = recovery.missing_reports;
         let mut thresholds = [(usual, false); MAX_PATHS];
-        if !self.summary.reports_gaps || !recovery.gathers() {
-            return thresholds;
-        }
         let split = self.config.concurrent().is_some();
         let early = recovery.early_retransmit
             && !self.early_off

@@ -119,15 +119,15 @@ impl Sender {
             return false;
         }
         let length = slot.payload.len();
-        let before = (slot.packet, self.outstanding.retransmission(tsn).map(|known| known.from));
+        let before = slot.packet;
         let is_earliest = self.outstanding.earliest(path).is_none_or(|earliest| tsn < earliest);
         let counted = mfr::counts_again(&self.config.recovery, slot.fast_retransmitted());
         let large = Carrier::is_large(&paths[path], packet);
         self.outstanding.retransmitted(now, tsn, path, number, counted, large);
-        if let (packet, Some(from)) = before
-            && self.config.recovery.gathers()
+        if self.config.recovery.gathers()
+            && let Some(from) = self.outstanding.retransmission(tsn).map(|known| known.from)
         {
-            self.note_sent_again(tsn, from, packet);
+            self.note_sent_again(tsn, from, before);
         }
         self.window.take(length);
         for other in self.lanes.iter_mut() {
@@ -188,8 +188,8 @@ impl Sender {
         // RFC 9260 section 6.3.2, R1.
         // req: rfc9260 6.1 "the sender MUST start that timer"
         lane.t3.get_or_insert(now + paths[path].rtt.rto());
-        if self.config.recovery.tail_probe {
-            self.new_data_left(now, path, paths);
+        if lane.may_exceed {
+            self.probe_left(now, path);
         }
         budget.packets += 1;
         budget.bytes += packet.len() - before;
@@ -269,9 +269,12 @@ impl Sender {
 
     /// A call of [`write_new_data`](Self::write_new_data) and its like is over, and its packets
     /// leave.
-    pub(crate) fn end_batch(&mut self, path: PathId, budget: &Budget) {
+    pub(crate) fn end_batch(&mut self, now: Instant, path: PathId, budget: &Budget, paths: &Paths) {
         if budget.bytes == 0 {
             return;
+        }
+        if self.config.recovery.tail_probe {
+            self.probe_follows(now, path, paths);
         }
         let in_flight = self.outstanding.flight(path);
         let lane = &mut self.lanes[path];

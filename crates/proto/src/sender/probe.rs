@@ -12,13 +12,30 @@ use crate::send::{Cause, SlotState};
 use crate::time::Instant;
 
 impl Sender {
-    /// When [`on_probe_deadline`](Self::on_probe_deadline) is wanted.
-    pub(crate) fn probe_deadline(&self, path: PathId) -> Option<Instant> {
-        self.lanes[path].evidence.as_ref()?.probe.deadline
+    /// When [`on_evidence_deadline`](Self::on_evidence_deadline) is wanted.
+    pub(crate) fn evidence_deadline(&self, path: PathId) -> Option<Instant> {
+        let evidence = self.lanes[path].evidence.as_ref()?;
+        match (evidence.look_again, evidence.probe.deadline) {
+            (Some(look), Some(probe)) => Some(look.min(probe)),
+            (look, probe) => look.or(probe),
+        }
+    }
+
+    /// What was late may be lost, or a probe is due.
+    pub(crate) fn on_evidence_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
+        let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        let Some(evidence) = self.lanes[path].evidence.as_deref() else { return };
+        let (look, probe) = (due(evidence.look_again), due(evidence.probe.deadline));
+        if look {
+            self.on_reordering_deadline(now, path, paths);
+        }
+        if probe {
+            self.on_probe_deadline(now, path, paths);
+        }
     }
 
     /// A probe is due if nothing comes.
-    fn probe_follows(&mut self, now: Instant, path: PathId, paths: &Paths) {
+    pub(super) fn probe_follows(&mut self, now: Instant, path: PathId, paths: &Paths) {
         let recovers =
             self.lanes[path].recovery_exit.is_some() || self.outstanding.first_lost(path).is_some();
         let packets = self.outstanding.packets(path);
@@ -31,15 +48,14 @@ impl Sender {
         }
     }
 
-    /// New data leaves on a path; it may be the probe that was due.
-    pub(super) fn new_data_left(&mut self, now: Instant, path: PathId, paths: &Paths) {
+    /// New data leaves as a probe.
+    #[cold]
+    pub(super) fn probe_left(&mut self, now: Instant, path: PathId) {
         let lane = &mut self.lanes[path];
-        if std::mem::take(&mut lane.may_exceed)
-            && let Some(evidence) = lane.evidence.as_deref_mut()
-        {
+        lane.may_exceed = false;
+        if let Some(evidence) = lane.evidence.as_deref_mut() {
             evidence.probe.out = Some(Probing { again: None, at: now, t3: None });
         }
-        self.probe_follows(now, path, paths);
     }
 
     /// An acknowledgement was read: probes are due later, or not at all.
@@ -56,7 +72,7 @@ impl Sender {
     }
 
     /// Nothing has come for long: new data leaves, or the last chunk once more.
-    pub(crate) fn on_probe_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
+    fn on_probe_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         let fits = self.carries_new(path, paths) && self.queue_fits_window(paths);
         let lane = &mut self.lanes[path];
         let Some(evidence) = lane.evidence.as_deref_mut() else { return };

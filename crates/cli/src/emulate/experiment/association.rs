@@ -295,8 +295,13 @@ impl Sender {
         let mut left = transfer.bytes();
         for number in 0..transfer.messages() {
             let mut due = self.course.now();
-            if let Flow::Messages { interval, .. } = transfer.flow {
-                let number = u32::try_from(number).unwrap_or(u32::MAX);
+            let every = match transfer.flow {
+                Flow::Messages { interval, .. } => Some((interval, 1)),
+                Flow::Bursts { interval, burst, .. } => Some((interval, burst)),
+                Flow::Bulk { .. } | Flow::Requests { .. } => None,
+            };
+            if let Some((interval, burst)) = every {
+                let number = u32::try_from(number / burst.max(1)).unwrap_or(u32::MAX);
                 due = connected + interval.saturating_mul(number);
                 tokio::time::sleep(due.saturating_sub(self.course.now())).await;
             }
@@ -313,7 +318,7 @@ impl Sender {
             }
             match transfer.flow {
                 Flow::Bulk { .. } => self.arrivals.given(number, self.course.now(), true),
-                Flow::Messages { .. } => {}
+                Flow::Messages { .. } | Flow::Bursts { .. } => {}
                 Flow::Requests { pause, .. } => {
                     loop {
                         let Ok(Some(answer)) = association.recv().await else { return };
@@ -335,7 +340,7 @@ async fn receive(course: Course, transfer: Transfer, arrivals: Arrivals, listene
     let Some(association) = listener.accept().await else { return };
     let answer = match transfer.flow {
         Flow::Requests { answer, .. } => Some(vec![0; usize::try_from(answer).unwrap_or(1)]),
-        Flow::Bulk { .. } | Flow::Messages { .. } => None,
+        Flow::Bulk { .. } | Flow::Messages { .. } | Flow::Bursts { .. } => None,
     };
     while let Ok(Some(message)) = association.recv().await {
         let now = course.now();

@@ -1,6 +1,6 @@
 //! What scenarios ask for that only the simulator has.
 
-use anabranch_lab::setup::{Setup, When};
+use anabranch_lab::setup::{Drawn, Flow, Setup, When};
 
 /// Options of `[tcp]` that a kernel cannot be told.
 const NOT_OF_KERNELS: [&str; 2] = ["rto_initial", "limited_transmit"];
@@ -13,6 +13,11 @@ pub(super) fn check(setup: &Setup) -> Result<(), String> {
     }
     if setup.route_cache.is_some() {
         return refused("routes that must be discovered are simulated");
+    }
+    let drawn =
+        |flow: &Flow| matches!(flow, Flow::Bursts { drawn, .. } if *drawn != Drawn::Nothing);
+    if let Some(transfer) = setup.transfers.iter().find(|transfer| drawn(&transfer.flow)) {
+        return refused(&format!("traffic.{}.drawn is for simulations", transfer.name));
     }
     if !setup.measure_from.is_zero() {
         return refused("measure.from is a time of simulations");

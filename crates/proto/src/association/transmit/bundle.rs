@@ -108,7 +108,7 @@ impl Association {
                 break;
             }
         }
-        self.sender.end_batch(path, &budget);
+        self.sender.end_batch(now, path, &budget, &self.paths);
         (first, false)
     }
 
