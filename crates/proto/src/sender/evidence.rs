@@ -45,6 +45,10 @@ impl Sender {
         let gaps = self.summary.reports_gaps;
         for lane in self.lanes.iter_mut() {
             let ack = &self.summary.paths[lane.path];
+            let ends = self.summary.cumulative_advanced || !gaps;
+            if let Some(evidence) = lane.evidence.as_deref_mut().filter(|_| ends) {
+                (evidence.disorder, evidence.withheld) = (None, 0);
+            }
             let Some(latest) = ack.highest_packet else { continue };
             let evidence = lane.evidence.get_or_insert_default();
             let Some(arrived) = self.summary.arrived.get(lane.path) else { continue };
@@ -59,9 +63,7 @@ impl Sender {
             {
                 episode.on_late();
             }
-            if self.summary.cumulative_advanced || !gaps {
-                (evidence.disorder, evidence.withheld) = (None, 0);
-            } else if lane.recovery_exit.is_none() {
+            if !ends && lane.recovery_exit.is_none() {
                 evidence.withheld += ack.bytes / 2;
             }
         }

@@ -58,7 +58,8 @@ impl Sender {
     #[inline(always)]
     pub(super) fn charged(&self, path: PathId) -> usize {
         let flight = self.outstanding.flight(path);
-        if self.config.recovery.reordering != Reordering::NcrCareful {
+        // With nothing in flight no acknowledgement would end it.
+        if flight == 0 || self.config.recovery.reordering != Reordering::NcrCareful {
             return flight;
         }
         flight + self.lanes[path].evidence.as_ref().map_or(0, |evidence| evidence.withheld)
