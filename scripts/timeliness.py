@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""The tables of docs/timeliness.md, from the studies of scenarios/timely and scenarios/hurtig/IV.
+
+Usage: scripts/timeliness.py PROGRAM [--seeds N]
+PROGRAM is the built `anabranch`. The tables go between their markers in docs/timeliness.md.
+"""
+
+import argparse
+import collections
+import csv
+import io
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "timeliness.md"
+
+
+def runs(program, study, seeds):
+    command = [program, "lab", "run", study, "--quiet", "--jobs", "2", "--csv", "-"]
+    if seeds:
+        command += ["--seeds", str(seeds)]
+    text = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True).stdout
+    rows = list(csv.DictReader(io.StringIO(text[text.index("recovery,"):])))
+    # Columns have their unit behind the name.
+    return [{key.split(" ")[0]: value for key, value in row.items()} for row in rows]
+
+
+def mean(rows, metric):
+    values = [float(row[metric]) for row in rows if row[metric]]
+    return sum(values) / len(values) if values else None
+
+
+def cell(value, scale, digits):
+    return "-" if value is None else f"{value * scale:.{digits}f}"
+
+
+def table(rows, down, across, metric, scale=1.0, digits=0):
+    points = collections.defaultdict(list)
+    for row in rows:
+        points[tuple(row[key] for key in down), row[across]].append(row)
+    order = list(dict.fromkeys(row[across] for row in rows))
+    lines = ["| " + " | ".join([*down, *order]) + " |", "|---" * (len(down) + len(order)) + "|"]
+    for first in dict.fromkeys(key for key, _ in points):
+        cells = [cell(mean(points[first, column], metric), scale, digits) for column in order]
+        lines.append("| " + " | ".join([*first, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def put(text, name, content):
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.S)
+    if not pattern.search(text):
+        raise SystemExit(f"docs/timeliness.md has no place for {name}")
+    return pattern.sub(lambda _: f"{begin}\n\n{content}\n\n{end}", text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program")
+    parser.add_argument("--seeds", type=int, help="runs of each point [what the studies say]")
+    options = parser.parse_args()
+    text = DOCUMENT.read_text()
+    signalling = runs(options.program, "timely/signalling", options.seeds)
+    down = ["line", "loss"]
+    for name, metric, scale, digits in [
+        ("recovery", "delay_late_mean_s", 1000, 0),
+        ("slowest", "delay_p99_s", 1000, 0),
+        ("needless", "needless_retransmits", 1, 1),
+    ]:
+        text = put(text, name, table(signalling, down, "recovery", metric, scale, digits))
+    bursts = runs(options.program, "hurtig/IV", options.seeds)
+    text = put(text, "bursts", table(bursts, ["loss"], "recovery", "delay_mean_s", 1000, 1))
+    reordered = runs(options.program, "timely/reordering", options.seeds)
+    text = put(text, "reordering", table(reordered, ["loss", "extent"], "recovery", "goodput_kbit_s"))
+    DOCUMENT.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
