@@ -73,6 +73,10 @@ pub struct Link<T> {
     rate: Option<u64>,
     /// When the rate of a pattern changes.
     rate_until: Option<u64>,
+    /// What `is_plain` says of the configuration in force.
+    plain: bool,
+    /// The configured delay.
+    delay: u64,
     /// Packets that wait for others to pass them, in the order in which they came.
     held: Vec<Held<T>>,
     /// What becomes of packets, if somebody wants to know.
@@ -115,6 +119,8 @@ impl<T: Packet> Link<T> {
             director: Director::new(&config.patterns),
             rate: config.rate,
             rate_until: Some(0),
+            plain: is_plain(&config),
+            delay: nanos(config.delay),
             held: Vec::new(),
             recorder: None,
             now: 0,
@@ -165,10 +171,10 @@ impl<T: Packet> Link<T> {
             entered: self.now,
             marks: verdict.marks,
         };
-        if !self.transmitter.is_busy() {
-            self.rests_until = 0;
-        }
         self.transmitter.push(self.now, self.rate, job);
+        if let Some(departs) = self.transmitter.next_departure() {
+            self.rests_until = self.rests_until.min(departs);
+        }
         let (packets, bytes) = self.transmitter.backlog();
         self.stats.max_queue_packets = self.stats.max_queue_packets.max(packets as u64);
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(bytes as u64);
@@ -240,14 +246,20 @@ impl<T: Packet> Link<T> {
     /// Never later than the next arrival. It may turn out empty, when the packet it was for is
     /// lost or delayed by jitter; the next deadline is then a later one.
     pub fn next_deadline(&self) -> Option<u64> {
-        let departs = self.transmitter.next_departure();
-        let arrives = self.wire.next_arrival();
+        let next = self.next_due();
+        (next != u64::MAX).then_some(next)
+    }
+
+    /// The same as a number, the greatest of which is never.
+    #[inline]
+    pub fn next_due(&self) -> u64 {
+        let departs = self.transmitter.next_departure().unwrap_or(u64::MAX);
+        let arrives = self.wire.next_arrival().unwrap_or(u64::MAX);
         if self.director.is_some() {
             // Patterns may give the packet that is being sent no delay at all.
-            return earlier(earlier(arrives, departs), self.next_directed());
+            return arrives.min(departs).min(self.next_directed().unwrap_or(u64::MAX));
         }
-        let delay = nanos(self.config.delay);
-        earlier(arrives, departs.map(|at| at.saturating_add(delay)))
+        arrives.min(departs.saturating_add(self.delay))
     }
 
     /// When the next packet arrives of those that have left the transmitter.
@@ -276,6 +288,8 @@ impl<T: Packet> Link<T> {
         if config.discipline != self.config.discipline {
             self.manager = Manager::new(config.discipline, Rng::stream(self.seed, 5));
         }
+        self.plain = is_plain(&config);
+        self.delay = nanos(config.delay);
         self.config = config;
         self.sync_rate(self.now);
         if !self.is_up() {
@@ -330,12 +344,17 @@ impl<T: Packet> Link<T> {
 
     /// Does what was to happen until `now`, in the order of time: departures, cuts, and what
     /// patterns have to say.
+    #[inline]
     fn advance(&mut self, now: u64) {
         let now = self.now.max(now);
         if now < self.rests_until {
             self.now = now;
-            return;
+        } else {
+            self.catch_up(now);
         }
+    }
+
+    fn catch_up(&mut self, now: u64) {
         loop {
             let departure = self.transmitter.next_departure().unwrap_or(u64::MAX);
             let change = self.schedule.next_change(&self.config.cuts).unwrap_or(u64::MAX);
@@ -369,20 +388,27 @@ impl<T: Packet> Link<T> {
     /// The packet being sent has left at `at`.
     fn depart(&mut self, at: u64) {
         self.now = at;
-        let departed = self.transmitter.depart(self.rate, &mut self.manager);
-        let Some((job, dropped)) = departed else {
-            return;
+        let departed = match &mut self.manager {
+            Manager::DropTail | Manager::Red(_) => self.transmitter.depart(self.rate),
+            Manager::CoDel(codel) => {
+                let mut dropped = Vec::new();
+                let departed = self.transmitter.depart_by(self.rate, codel, &mut dropped);
+                self.stats.early_drops += dropped.len() as u64;
+                for number in dropped {
+                    self.lose(number, Cause::Discipline);
+                }
+                departed
+            }
         };
-        self.stats.early_drops += dropped.len() as u64;
-        for number in dropped {
-            self.lose(number, Cause::Discipline);
-        }
+        let Some(job) = departed else { return };
         if job.marks.is_some() || !self.held.is_empty() {
             self.depart_marked(at, job);
-            return;
-        }
-        if let Some(packet) = job.packet {
-            self.spoil_and_launch(at, job.number, packet, None);
+        } else if let Some(packet) = job.packet {
+            if self.plain {
+                self.wire.launch(at.saturating_add(self.delay), job.number, packet);
+            } else {
+                self.spoil_and_launch(at, job.number, packet, None);
+            }
         }
     }
 
@@ -422,6 +448,7 @@ impl<T: Packet> Link<T> {
     }
 
     /// The link has gone down: only what has arrived, and was not polled yet, survives.
+    #[cold]
     fn drop_all(&mut self) {
         self.note_dropped();
         let dropped = self.transmitter.clear(self.now) + self.wire.clear_after(self.now);
@@ -458,6 +485,17 @@ impl Schedule {
     }
 }
 
+/// Whether packets that have left the transmitter only need the delay to arrive, in order, as on
+/// most links.
+fn is_plain(config: &LinkConfig) -> bool {
+    config.duplicate == Probability::ZERO
+        && config.corrupt == Probability::ZERO
+        && config.reorder == Probability::ZERO
+        && config.jitter.is_zero()
+        && !config.keep_order
+        && config.patterns.is_empty()
+}
+
 /// A draw with probability `p`, if there is anything to draw.
 fn happens(rng: &mut Rng, p: Probability) -> bool {
     p > Probability::ZERO && rng.chance(p)
@@ -466,14 +504,6 @@ fn happens(rng: &mut Rng, p: Probability) -> bool {
 /// Whole nanoseconds of a span, which validation keeps below a day.
 fn nanos(span: Duration) -> u64 {
     span.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(span.subsec_nanos()))
-}
-
-/// The earlier of two times that may never come.
-fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
 }
 
 #[cfg(test)]

@@ -71,6 +71,35 @@ pub fn flip(bytes: &mut [u8], bit: i64) -> bool {
     }
 }
 
+/// A large packet that is moved about as a pointer.
+impl<P: Packet> Packet for Box<P> {
+    const HAS_FACTS: bool = P::HAS_FACTS;
+
+    fn facts(&self) -> Option<Facts> {
+        (**self).facts()
+    }
+
+    fn flip(&mut self, bit: i64) -> bool {
+        (**self).flip(bit)
+    }
+
+    fn size(&self) -> usize {
+        (**self).size()
+    }
+
+    fn corrupt(&mut self, rng: &mut Rng) -> bool {
+        (**self).corrupt(rng)
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        (**self).duplicate().map(Self::new)
+    }
+
+    fn may_be_fragmented(&self) -> bool {
+        (**self).may_be_fragmented()
+    }
+}
+
 impl Packet for Vec<u8> {
     fn flip(&mut self, bit: i64) -> bool {
         flip(self, bit)

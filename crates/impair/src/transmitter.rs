@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::QueueLimit;
-use crate::discipline::{Manager, codel::Head};
+use crate::discipline::{CoDelState, codel::Head};
 use crate::pattern::Marks;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -158,42 +158,56 @@ impl<T> Transmitter<T> {
         jobs.filter(|job| job.packet.is_some()).map(|job| job.number)
     }
 
-    /// Takes the packet whose time has come and starts the next one at that time. Returns also the
-    /// packets that `manager` dropped on that occasion.
-    pub(crate) fn depart(
+    /// Takes the packet whose time has come and starts the next one at that time.
+    pub(crate) fn depart(&mut self, rate: Option<u64>) -> Option<Job<T>> {
+        let done = self.leave()?;
+        if let Some(next) = self.waiting.pop_front() {
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(next.bytes);
+            self.start(self.end, rate, next);
+        }
+        Some(done)
+    }
+
+    /// The same, but `codel` decides which one is the next; adds the numbers of the packets that it
+    /// drops on that occasion.
+    pub(crate) fn depart_by(
         &mut self,
         rate: Option<u64>,
-        manager: &mut Manager,
-    ) -> Option<(Job<T>, Vec<u64>)> {
-        let done = self.current.take()?;
-        self.packets -= usize::from(done.packet.is_some());
-        let mut dropped = Vec::new();
-        if !self.waiting.is_empty() {
-            self.integrate(self.end);
-        }
+        codel: &mut CoDelState,
+        dropped: &mut Vec<u64>,
+    ) -> Option<Job<T>> {
+        let done = self.leave()?;
         let mut first = true;
         while let Some(next) = self.waiting.pop_front() {
             self.waiting_bytes = self.waiting_bytes.saturating_sub(next.bytes);
-            if let Manager::CoDel(codel) = manager {
-                let head = Head {
-                    waited: self.end.saturating_sub(next.entered),
-                    bytes: next.bytes,
-                    behind: self.waiting_bytes,
-                };
-                if codel.drops(self.end, head, std::mem::take(&mut first)) {
-                    let whole = next.packet.is_some();
-                    self.packets -= usize::from(whole);
-                    dropped.extend(whole.then_some(next.number));
-                    continue;
-                }
+            let head = Head {
+                waited: self.end.saturating_sub(next.entered),
+                bytes: next.bytes,
+                behind: self.waiting_bytes,
+            };
+            if codel.drops(self.end, head, std::mem::take(&mut first)) {
+                let whole = next.packet.is_some();
+                self.packets -= usize::from(whole);
+                dropped.extend(whole.then_some(next.number));
+                continue;
             }
             self.start(self.end, rate, next);
             break;
         }
-        if let (Manager::CoDel(codel), None) = (manager, &self.current) {
+        if self.current.is_none() {
             codel.empty();
         }
-        Some((done, dropped))
+        Some(done)
+    }
+
+    /// The packet being sent leaves.
+    fn leave(&mut self) -> Option<Job<T>> {
+        let done = self.current.take()?;
+        self.packets -= usize::from(done.packet.is_some());
+        if !self.waiting.is_empty() {
+            self.integrate(self.end);
+        }
+        Some(done)
     }
 
     /// What is left of the packet being sent continues at the new rate, or waits while it is 0.
@@ -299,7 +313,7 @@ mod tests {
         let mut ends = Vec::new();
         while let Some(end) = transmitter.next_departure() {
             ends.push(end);
-            transmitter.depart(rate, &mut Manager::DropTail);
+            transmitter.depart(rate);
         }
         assert_eq!(ends[..5], [1161, 2323, 3484, 4646, 5808]);
         assert_eq!(ends[999], 1_161_600);

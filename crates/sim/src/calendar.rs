@@ -62,15 +62,22 @@ impl Calendar {
             return;
         }
         self.nodes[node].0 = at;
+        // The earliest below `node`. It goes up as a value: to read what was just written would
+        // have each step wait for the one before.
+        let mut earliest = (at, source as u32);
         while node > 1 {
+            let other = self.nodes[node ^ 1];
+            // Of equals the left one, whose number is even.
+            let yields = if node & 1 == 0 { other.0 < earliest.0 } else { other.0 <= earliest.0 };
+            if yields {
+                earliest = other;
+            }
             node /= 2;
-            let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
-            let earlier = if right.0 < left.0 { right } else { left };
-            if self.nodes[node] == earlier {
+            if self.nodes[node] == earliest {
                 // Nothing changes further up.
                 return;
             }
-            self.nodes[node] = earlier;
+            self.nodes[node] = earliest;
         }
     }
 

@@ -60,7 +60,7 @@ pub struct TrafficCounters {
 /// One direction of a link.
 #[derive(Debug)]
 pub(crate) struct Channel {
-    pub(crate) link: Link<Packet>,
+    pub(crate) link: Link<Box<Packet>>,
     /// Index of the node that it leads from, and to.
     pub(crate) from: usize,
     pub(crate) to: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    pub(crate) fn new(link: Link<Packet>, from: usize, to: usize, source: usize) -> Self {
+    pub(crate) fn new(link: Link<Box<Packet>>, from: usize, to: usize, source: usize) -> Self {
         Self { link, from, to, source, counters: [TrafficCounters::default(); 4] }
     }
 

@@ -353,7 +353,7 @@ impl Network {
                     dont_fragment: false,
                     ecn: None,
                 };
-                segments.push((flow.channels[end], packet));
+                segments.push((flow.channels[end], Box::new(packet)));
             }
         }
         let next = flow.ends.iter().filter_map(Connection::next_deadline).min();

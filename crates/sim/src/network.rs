@@ -121,7 +121,7 @@ pub struct Network {
     pub(crate) arena: BytesMut,
     pub(crate) scratch: Vec<u8>,
     /// Room for packets of TCP connections on their way to a channel.
-    pub(crate) segments: Vec<(usize, Packet)>,
+    pub(crate) segments: Vec<(usize, Box<Packet>)>,
     pub(crate) trace: TraceHash,
     pub(crate) undeliverable: Undeliverable,
     pub(crate) series: Vec<Series>,

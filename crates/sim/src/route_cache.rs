@@ -39,7 +39,7 @@ pub(crate) struct CachedRoute {
     used: Option<Instant>,
     /// End of the discovery under way.
     found_at: Option<Instant>,
-    waiting: VecDeque<Packet>,
+    waiting: VecDeque<Box<Packet>>,
     pub(crate) counters: RouteCacheCounters,
     /// Its entry in the calendar.
     pub(crate) source: usize,
@@ -58,7 +58,7 @@ impl CachedRoute {
     }
 
     /// A packet to send: returned when it may leave now, kept otherwise.
-    pub(crate) fn send(&mut self, now: Instant, packet: Packet) -> Option<Packet> {
+    pub(crate) fn send(&mut self, now: Instant, packet: Box<Packet>) -> Option<Box<Packet>> {
         if self.found_at.is_none() {
             let known =
                 self.used.is_some_and(|used| now.saturating_since(used) <= self.config.lifetime);
@@ -80,7 +80,7 @@ impl CachedRoute {
     }
 
     /// The route is found: what waited may leave.
-    pub(crate) fn found(&mut self, now: Instant) -> VecDeque<Packet> {
+    pub(crate) fn found(&mut self, now: Instant) -> VecDeque<Box<Packet>> {
         self.found_at = None;
         self.used = Some(now);
         std::mem::take(&mut self.waiting)
@@ -94,8 +94,8 @@ mod tests {
     use super::*;
     use crate::packet::Kind;
 
-    fn packet(size: u32) -> Packet {
-        Packet {
+    fn packet(size: u32) -> Box<Packet> {
+        Box::new(Packet {
             bytes: Bytes::new(),
             size,
             source: 0,
@@ -104,7 +104,7 @@ mod tests {
             hops: 0,
             dont_fragment: false,
             ecn: None,
-        }
+        })
     }
 
     fn at(millis: u64) -> Instant {

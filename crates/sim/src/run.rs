@@ -118,26 +118,36 @@ impl Network {
     /// Takes what has arrived at the end of a channel.
     fn arrivals(&mut self, number: usize) {
         let now = self.now.as_nanos();
-        while let Some(packet) = self.channels[number].link.poll(now) {
+        let next = loop {
             let channel = &mut self.channels[number];
-            channel.delivered(&packet);
-            let node = channel.to;
-            if self.nodes[node].is_router() {
-                self.forward(node, packet);
+            if let Some(packet) = channel.link.poll(now) {
+                channel.delivered(&packet);
+                let node = channel.to;
+                if self.nodes[node].is_router() {
+                    self.forward(node, packet);
+                } else {
+                    self.deliver(node, number, packet);
+                }
+                // Not by polling once more: mostly there is nothing more, and that is known.
+                let next = self.channels[number].link.next_due();
+                if next > now {
+                    break next;
+                }
             } else {
-                self.deliver(node, number, packet);
+                break channel.link.next_due();
             }
-        }
-        self.remind(number);
+        };
+        let source = self.channels[number].source;
+        self.calendar.set_nanos(source, next);
     }
 
     /// Enters the next arrival of a channel in the calendar.
     fn remind(&mut self, number: usize) {
         let channel = &self.channels[number];
-        self.calendar.set_nanos(channel.source, channel.link.next_deadline().unwrap_or(u64::MAX));
+        self.calendar.set_nanos(channel.source, channel.link.next_due());
     }
 
-    fn forward(&mut self, node: usize, mut packet: Packet) {
+    fn forward(&mut self, node: usize, mut packet: Box<Packet>) {
         packet.hops += 1;
         if packet.hops >= MAX_HOPS {
             self.undeliverable.hops += 1;
@@ -150,7 +160,7 @@ impl Network {
     }
 
     /// Puts a packet into a channel.
-    pub(crate) fn launch(&mut self, number: usize, packet: Packet) {
+    pub(crate) fn launch(&mut self, number: usize, packet: Box<Packet>) {
         let now = self.now.as_nanos();
         let channel = &mut self.channels[number];
         channel.offered(&packet);
@@ -158,7 +168,7 @@ impl Network {
         let too_big = limit.is_some_and(|mtu| packet.size as usize > mtu) && packet.dont_fragment;
         let copy = too_big.then(|| packet.clone());
         let outcome = channel.link.send(now, packet);
-        if let (SendOutcome::TooBig { mtu }, Some(packet)) = (outcome, copy) {
+        if let (SendOutcome::TooBig { mtu }, Some(packet)) = (outcome, &copy) {
             let node = channel.from;
             self.too_big(node, mtu, packet);
         }
@@ -166,7 +176,7 @@ impl Network {
     }
 
     /// Tells the sender of a packet that it is too big for the next link.
-    fn too_big(&mut self, node: usize, mtu: usize, packet: Packet) {
+    fn too_big(&mut self, node: usize, mtu: usize, packet: &Packet) {
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         if !self.nodes[node].is_router() {
             let Some(endpoint) = self.nodes[node].endpoint else { return };
@@ -177,7 +187,7 @@ impl Network {
         }
         let Kind::Sctp = packet.kind else { return };
         let quoted = packet.bytes.slice(..packet.bytes.len().min(QUOTED));
-        let answer = Packet {
+        let answer = Box::new(Packet {
             size: quoted.len() as u32 + 56,
             bytes: quoted,
             // Routers have no addresses of their own: the answer bears that of the destination.
@@ -187,7 +197,7 @@ impl Network {
             hops: 0,
             dont_fragment: false,
             ecn: None,
-        };
+        });
         self.forward(node, answer);
     }
 
@@ -198,7 +208,8 @@ impl Network {
     // Hosts.
 
     /// A packet has come to a host.
-    fn deliver(&mut self, node: usize, channel: usize, packet: Packet) {
+    #[inline(never)]
+    fn deliver(&mut self, node: usize, channel: usize, packet: Box<Packet>) {
         let address = &self.addresses[packet.destination as usize];
         if address.node != node || address.channel != channel ^ 1 {
             self.undeliverable.not_here += 1;
@@ -210,7 +221,7 @@ impl Network {
                 return;
             }
             Kind::Tcp(number, turn) => {
-                self.flow_receives((number as usize, turn), packet);
+                self.flow_receives((number as usize, turn), *packet);
                 return;
             }
             Kind::Sctp | Kind::Icmp(..) => self.nodes[node].endpoint,
@@ -280,6 +291,7 @@ impl Network {
     }
 
     /// Takes all output of an endpoint: events to their applications, packets to the network.
+    #[inline(never)]
     fn drain(&mut self, number: usize) {
         loop {
             while let Some((id, event)) = self.endpoints[number].endpoint.poll_event() {
@@ -292,24 +304,16 @@ impl Network {
                 self.touched.retain(|touched| *touched != number);
             }
             let mut sent = false;
+            let mut scratch = std::mem::take(&mut self.scratch);
             loop {
-                let mut scratch = std::mem::take(&mut self.scratch);
                 scratch.clear();
                 let endpoint = &mut self.endpoints[number].endpoint;
                 let transmit = pump::poll(endpoint, self.now, SEGMENTS, &mut scratch);
-                let done = match transmit {
-                    Some(transmit) => {
-                        self.output(number, &transmit, &scratch);
-                        false
-                    }
-                    None => true,
-                };
-                self.scratch = scratch;
-                if done {
-                    break;
-                }
+                let Some(transmit) = &transmit else { break };
+                self.output(number, transmit, &scratch);
                 sent = true;
             }
+            self.scratch = scratch;
             if !sent {
                 break;
             }
@@ -329,6 +333,10 @@ impl Network {
         }
         self.arena.extend_from_slice(bytes);
         let whole = self.arena.split().freeze();
+        if whole.len() <= transmit.segment_size {
+            self.depart(number, way, transmit, whole);
+            return;
+        }
         for packet in pump::packets(whole, transmit.segment_size) {
             self.depart(number, way, transmit, packet);
         }
@@ -337,7 +345,7 @@ impl Network {
     /// One packet that an endpoint sends.
     fn depart(&mut self, number: usize, way: Way, transmit: &Transmit, bytes: Bytes) {
         self.trace.packet(self.now, way.source, way.destination, &bytes);
-        let packet = Packet {
+        let packet = Box::new(Packet {
             size: (bytes.len() + way.overhead) as u32,
             bytes,
             source: way.source,
@@ -346,7 +354,7 @@ impl Network {
             hops: 0,
             dont_fragment: transmit.dont_fragment,
             ecn: transmit.ecn,
-        };
+        });
         if !self.taps.is_empty() || self.script.is_some() {
             let sight = self.sight(number, way.channel, Point::Sent, &packet);
             self.show(&sight);
@@ -387,7 +395,7 @@ impl Network {
     }
 
     /// A packet of a host whose routes are discovered.
-    fn depart_by_route(&mut self, number: usize, way: Way, packet: Packet) {
+    fn depart_by_route(&mut self, number: usize, way: Way, packet: Box<Packet>) {
         if !self.endpoints[number].routes.contains_key(&way.destination) {
             let Some(config) = self.endpoints[number].route_cache else { return };
             self.sources.push(Source::Route(number, way.destination));
@@ -468,7 +476,7 @@ impl Network {
         let Some(size) = size else { return };
         generator.sent += 1;
         let channel = generator.channel;
-        let packet = Packet {
+        let packet = Box::new(Packet {
             bytes: Bytes::new(),
             size,
             source: generator.source_address,
@@ -477,7 +485,7 @@ impl Network {
             hops: 0,
             dont_fragment: false,
             ecn: None,
-        };
+        });
         self.launch(channel, packet);
     }
 

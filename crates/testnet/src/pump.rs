@@ -42,12 +42,13 @@ pub fn poll(
     buffer: &mut Vec<u8>,
 ) -> Option<Transmit> {
     debug_assert!(buffer.is_empty(), "what was sent before is still there");
-    let transmit = endpoint.poll_transmit(now, segments, buffer)?;
-    let Transmit { len, segment_size, .. } = transmit;
-    assert_eq!(len, buffer.len(), "the length of what was appended");
-    assert!(len > 0 && segment_size > 0, "an empty packet");
-    assert!(len.div_ceil(segment_size) <= segments, "more than {segments} packets");
-    Some(transmit)
+    let transmit = endpoint.poll_transmit(now, segments, buffer);
+    if let Some(Transmit { len, segment_size, .. }) = transmit {
+        assert_eq!(len, buffer.len(), "the length of what was appended");
+        assert!(len > 0 && segment_size > 0, "an empty packet");
+        assert!(len <= segment_size.saturating_mul(segments), "more than {segments} packets");
+    }
+    transmit
 }
 
 /// The packets of a batch.
