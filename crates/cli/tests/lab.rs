@@ -317,6 +317,59 @@ fn a_scenario_runs_with_real_sockets() {
     }
 }
 
+/// One link and TCP, of whose packets one is lost and each twelfth overtaken.
+const ANALYSED: &str = r#"
+title = "What the analysis tells"
+[run]
+on = "emulator"
+seeds = 1
+[network]
+shape = "links"
+hosts = ["S", "R"]
+[link.line]
+ends = ["S", "R"]
+rate = "20 Mb/s"
+delay = "5 ms"
+queue = "1000 packets"
+lose_data = 40
+displace_data = 1
+displace_every = 12
+[path.only]
+links = ["line"]
+[traffic.file]
+size = "200 kB"
+message = "1448 B"
+over = "tcp"
+[measure]
+analysis = true
+time_limit = "60 s"
+[axis.only.variants]
+one = {}
+"#;
+
+/// The analysis of the receiver's capture is held against the log, packet by packet.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_analysis_is_held_against_the_emulators_log() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("analysed.toml"), ANALYSED).unwrap();
+    let run = lab(dir.path(), &["run", "analysed.toml", "--json", "-"]);
+    let said = text(&run.stderr);
+    if ["does not allow", "cannot be made"].iter().any(|what| said.contains(what)) {
+        return common::skip("TUN devices, or user namespaces and not root");
+    }
+    assert!(run.status.success(), "{said}");
+    let document: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let point = &document["points"][0];
+    let of = |name: &str| point["metrics"][name]["mean"].as_f64().unwrap_or(f64::NAN);
+    assert!(of("again_as_again") >= 1.0 && of("reordered_as_reordered") >= 5.0, "{point}");
+    assert!(of("ordered_as_ordered") > 100.0, "{point}");
+    let wrong = ["ordered_as_again", "reordered_as_again", "again_as_reordered"];
+    assert_eq!(wrong.map(of), [0.0; 3], "{point}");
+    let connections = ["connections", "connections_out_of_order", "connections_told"];
+    assert_eq!(connections.map(of), [1.0; 3], "{point}");
+}
+
 /// What the emulator cannot do is said with its reason, before or when it is begun.
 #[test]
 #[cfg(target_os = "linux")]
@@ -338,5 +391,6 @@ fn what_real_sockets_cannot_do_is_one_sentence() {
     refused(&REAL.replace("tcp_sack = 0", "tcp_sack = 500"), "net.ipv4.tcp_sack");
     let initial = format!("{REAL}[tcp]\nrto_initial = \"2 s\"\n");
     refused(&initial, "tcp.rto_initial cannot be changed in a kernel");
+    refused(&REAL.replace("fates", "analysis"), "measure.analysis takes one link");
     refused(&REAL.replace("\"emulator\"", "\"simulator\""), "sysctl.tcp_sack is of a kernel");
 }

@@ -85,6 +85,19 @@ const OF_ALL: &[Row] = &[
         "of these, those that the receiver's capture has exactly where they were asked to be",
         true,
     ),
+    ("connections", "", "connections that brought data to the receiver's capture", true),
+    (
+        "connections_out_of_order",
+        "",
+        "of these, those with data behind later data, as the emulator's log has them",
+        true,
+    ),
+    (
+        "connections_told",
+        "",
+        "connections of which the analysis says that they had data out of sequence",
+        true,
+    ),
     ("failovers", "", "times that the path of new data changed because one had failed", true),
     (
         "failure_detected_s",
@@ -150,6 +163,19 @@ const OF_ALL: &[Row] = &[
         false,
     ),
 ];
+
+/// What data that has arrived is, in truth and as an analysis tells.
+pub const IN_TRUTH: [&str; 4] = ["ordered", "reordered", "again", "copied"];
+/// What an analysis may take it for.
+pub const AS_TOLD: [&str; 5] = ["ordered", "reordered", "again", "copied", "unknown"];
+
+/// How packets with data, of which a log knows the truth, were told: a matrix.
+const OF_AN_ANALYSIS: Row = (
+    "{truth}_as_{told}",
+    "packets",
+    "packets with data that were {truth} and that the analysis of the capture tells as {told}",
+    true,
+);
 
 /// What is measured of each path, counted at the sender: `{n}` is the number of the path, from 1.
 const OF_A_PATH: &[Row] = &[
@@ -223,12 +249,14 @@ const OF_A_FLOW: &[Row] = &[
     ("delay_p95_flow{n}_s", "s", "time within which 95 % of them were delivered", false),
 ];
 
-/// All metrics: those of the whole transfer first, then path by path, then transfer by transfer.
+/// All metrics: those of the whole transfer first, then path by path, then transfer by transfer, and what an
+/// analysis tells.
 pub static METRICS: LazyLock<Vec<Metric>> = LazyLock::new(|| {
     let of_all = OF_ALL.iter().map(|row| metric(row, 0));
+    let told = IN_TRUTH.iter().flat_map(|truth| AS_TOLD.iter().map(move |told| cell(truth, told)));
     let paths = (1..=MAX_PATHS).flat_map(|path| OF_A_PATH.iter().map(move |row| metric(row, path)));
     let flows = (1..=MAX_FLOWS).flat_map(|flow| OF_A_FLOW.iter().map(move |row| metric(row, flow)));
-    of_all.chain(paths).chain(flows).collect()
+    of_all.chain(paths).chain(flows).chain(told).collect()
 });
 
 static INDEX: LazyLock<HashMap<&'static str, usize>> =
@@ -238,6 +266,12 @@ fn metric((name, unit, what, is_count): &Row, number: usize) -> Metric {
     let number = number.to_string();
     let (name, what) = (name.replace("{n}", &number), what.replace("{n}", &number));
     Metric { name, unit, what, is_count: *is_count }
+}
+
+fn cell(truth: &str, told: &str) -> Metric {
+    let (name, unit, what, is_count) = OF_AN_ANALYSIS;
+    let put = |text: &str| text.replace("{truth}", truth).replace("{told}", told);
+    Metric { name: put(name), unit, what: put(what), is_count }
 }
 
 /// Index of the metric of a name.
@@ -271,7 +305,8 @@ pub fn find_named(name: &str, names: &Names) -> Option<usize> {
 
 /// The names that there are, for a sentence: those of paths stand once.
 pub fn names() -> String {
-    let rows = OF_ALL.iter().chain(OF_A_PATH).chain(OF_A_FLOW).map(|(name, ..)| *name);
+    let rows = OF_ALL.iter().chain(OF_A_PATH).chain(OF_A_FLOW).chain([&OF_AN_ANALYSIS]);
+    let rows = rows.map(|(name, ..)| *name);
     rows.collect::<Vec<_>>().join(", ")
 }
 

@@ -66,6 +66,8 @@ pub struct Setup {
     pub measure_from: Duration,
     /// Whether the fates of packets are compared from run to run, which only the emulator does.
     pub fates: bool,
+    /// Whether the receiver's capture is analysed and compared with the log, which only the emulator does.
+    pub analysis: bool,
     /// Whether gauges such as the RTO are read during the run, which takes time.
     pub gauges: bool,
 }
@@ -91,15 +93,16 @@ impl Setup {
         let cross = cross::read(root, &network)?;
         let events = events::read(root, &network)?;
         let route_cache = events::read_route_cache(root)?;
-        let (time_limit, from, gauges, fates) = match root.table("measure")? {
-            None => (None, None, None, None),
+        let (time_limit, from, gauges, fates, analysis) = match root.table("measure")? {
+            None => (None, None, None, None, None),
             Some(measure) => {
                 let time = measure.quantity("time_limit", Kind::Time, 1e6, MAX_TIME_LIMIT)?;
                 let from = measure.quantity("from", Kind::Time, 0.0, MAX_TIME_LIMIT)?;
                 let gauges = measure.flag("gauges")?;
                 let fates = measure.flag("fates")?;
+                let analysis = measure.flag("analysis")?;
                 measure.finish()?;
-                (time, from, gauges, fates)
+                (time, from, gauges, fates, analysis)
             }
         };
         let usual = match on {
@@ -110,6 +113,7 @@ impl Setup {
         let measure_from = duration(from.unwrap_or(0.0));
         let gauges = gauges.unwrap_or(false);
         let fates = fates.unwrap_or(false);
+        let analysis = analysis.unwrap_or(false);
         if transfers.is_empty() {
             return problem(1, "nothing is sent: there is no [traffic.NAME]");
         }
@@ -127,6 +131,7 @@ impl Setup {
             time_limit,
             measure_from,
             fates,
+            analysis,
             gauges,
         })
     }

@@ -154,6 +154,7 @@ mod tests {
         let simulated = format!("{text}{}", more.replace("emulator", "simulator"));
         for (text, line, reason) in [
             (format!("{SMALL}[measure]\nfates = 7\n"), 19, "measure.fates"),
+            (format!("{SMALL}[measure]\nanalysis = 7\n"), 19, "measure.analysis"),
             (text.replace("loss = \"3 %\"", "lose_data = -1"), 10, "lists positions from 1"),
             (text.replace("loss = \"3 %\"", "displace_data = 3"), 10, "needs a"),
             (text.replace("\"tcp\"", "\"quic\""), 16, "traffic.file.over"),

@@ -7,6 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use anabranch_lab::metrics::Metrics;
 
+use super::captured::{Captured, packets};
+
 /// What became of packets, by pattern and place.
 type Fates = BTreeMap<String, String>;
 
@@ -75,41 +77,19 @@ fn fate<'a>(line: &'a str, way: &str) -> Option<Fate<'a>> {
     })
 }
 
-/// The packets of an address, as the first interface of a capture has them and as the second one has.
-fn packets(capture: &[u8], from: IpAddr) -> [Vec<&[u8]>; 2] {
-    let word = |bytes: &[u8], at: usize| -> Option<usize> {
-        let four = bytes.get(at..at + 4)?;
-        usize::try_from(u32::from_le_bytes(four.try_into().ok()?)).ok()
-    };
-    let mut all = [Vec::new(), Vec::new()];
-    let mut rest = capture;
-    while let (Some(kind), Some(length)) = (word(rest, 0), word(rest, 4)) {
-        let Some((block, behind)) = rest.split_at_checked(length.max(12)) else { break };
-        rest = behind;
-        let (6, Some(interface), Some(size)) = (kind, word(block, 8), word(block, 20)) else {
-            continue;
-        };
-        let Some(packet) = block.get(28..28 + size) else { continue };
-        let IpAddr::V4(from) = from else { continue };
-        if let (Some(list), true) =
-            (all.get_mut(interface), packet.get(12..16) == Some(from.octets().as_slice()))
-        {
-            list.push(packet);
-        }
-    }
-    all
-}
-
 /// Packets that were displaced and arrived, and those of them that arrived directly behind the packet that
 /// was the last one to pass them. Who is who is told by the packets' bytes, which no two have in common.
-fn displaced(all: &[Fate<'_>], [sent, received]: &[Vec<&[u8]>; 2]) -> (usize, usize) {
+fn displaced(all: &[Fate<'_>], [sent, received]: &[Vec<Captured<'_>>; 2]) -> (usize, usize) {
     let place = |fate: &Fate<'_>| fate.place.split(':').nth(1)?.parse::<u64>().ok();
-    let bytes_of = |number: usize| sent.get(number.checked_sub(1)?).copied();
+    let bytes_of = |number: usize| sent.get(number.checked_sub(1)?).map(|packet| packet.bytes);
     let by_place: HashMap<u64, &[u8]> =
         all.iter().filter_map(|fate| Some((place(fate)?, bytes_of(fate.number)?))).collect();
     let chosen: HashMap<&[u8], ()> = by_place.values().map(|bytes| (*bytes, ())).collect();
-    let arrived: Vec<&[u8]> =
-        received.iter().copied().filter(|bytes| chosen.contains_key(bytes)).collect();
+    let arrived: Vec<&[u8]> = received
+        .iter()
+        .map(|packet| packet.bytes)
+        .filter(|bytes| chosen.contains_key(bytes))
+        .collect();
     let at: HashMap<&[u8], usize> =
         arrived.iter().enumerate().map(|(index, bytes)| (*bytes, index)).collect();
     let wanted = all.iter().filter(|fate| fate.passed && fate.displaced.is_some());

@@ -5,6 +5,8 @@
 
 mod arrivals;
 mod association;
+mod captured;
+mod confusion;
 mod connection;
 mod counters;
 mod fates;
@@ -79,7 +81,7 @@ impl Experiment for Emulated {
     fn run(&self, point: &Point, seed: u64) -> Result<Metrics, String> {
         let setup = &point.setup;
         refusal::check(setup)?;
-        let watched = match setup.fates {
+        let watched = match setup.fates || setup.analysis {
             true => {
                 let made = tempfile::tempdir();
                 Some(made.map_err(|error| format!("there is no room for a log: {error}"))?)
@@ -121,7 +123,12 @@ impl Experiment for Emulated {
             let files =
                 (directory.path().join(ground::LOG), directory.path().join(ground::CAPTURE));
             let files = (files.0.as_path(), files.1.as_path());
-            self.first.compare(&point.key, files, (&way, from), &mut metrics)?;
+            if setup.fates {
+                self.first.compare(&point.key, files, (&way, from), &mut metrics)?;
+            }
+            if setup.analysis {
+                confusion::measure(files, (&way, from), &mut metrics)?;
+            }
         }
         Ok(metrics)
     }

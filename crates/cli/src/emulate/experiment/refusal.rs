@@ -1,6 +1,6 @@
 //! What scenarios ask for that only the simulator has.
 
-use anabranch_lab::setup::{Drawn, Flow, Setup, When};
+use anabranch_lab::setup::{Drawn, Flow, Over, Setup, Transfer, When};
 
 /// Options of `[tcp]` that a kernel cannot be told.
 const NOT_OF_KERNELS: [&str; 2] = ["rto_initial", "limited_transmit"];
@@ -31,6 +31,10 @@ pub(super) fn check(setup: &Setup) -> Result<(), String> {
     }
     if let Some(key) = NOT_OF_KERNELS.iter().find(|key| setup.tcp.is_given(key)) {
         return refused(&format!("tcp.{key} cannot be changed in a kernel"));
+    }
+    let forward = |transfer: &Transfer| transfer.over == Over::Tcp && !transfer.back;
+    if setup.analysis && !(setup.network.links.len() == 1 && setup.transfers.iter().all(forward)) {
+        return Err("measure.analysis takes one link, and transfers over TCP, forward".into());
     }
     if setup.tcp.is_given("ack_delay") && !setup.tcp.config.ack_delay.is_zero() {
         return refused(
