@@ -386,17 +386,23 @@ fn nothing_is_left_behind_by_whatever_end() {
 }
 
 #[test]
-fn a_full_disk_is_told_at_the_end() {
-    let Some(network) = network(TWO) else { return };
+fn a_full_disk_is_told_at_the_end_and_nothing_is_left_behind() {
+    let text = TWO.replace("name = \"line\"", "name = \"gone\"");
+    let Some(network) = network(&text) else { return };
     if !Path::new("/dev/full").exists() {
         return skip("/dev/full");
     }
-    let (serve, client) = (serve(), echo(20));
+    // A number of seconds that nobody else sleeps for: a program that does not end by itself.
+    let mark = format!("{}9", 100_000_000 + std::process::id());
+    let serve = format!("trap '' TERM; setsid sleep {mark} & {}", serve());
+    let client = echo(20);
     let programs = ["--at", "server", &serve, "--", "sh", "-c", &client];
+    let before = what_there_is(&mark);
     for (option, what) in [("--log", "the log"), ("--capture", "the capture")] {
         let ended = emulate(&network, &[&["--quiet", option, "/dev/full"], &programs[..]].concat());
         // The programs were not disturbed.
         assert!(ended.stdout.contains("\"bytes\":20000"), "{}", ended.stdout);
         ended.failed_with(1, &format!("{what} /dev/full is incomplete: No space left"));
+        until(option, || what_there_is(&mark) == before);
     }
 }
