@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
+use anabranch_bench::suite::Options;
 use serde_json::Value;
 
 use crate::measure::Sample;
-use crate::options::Options;
 
 /// This project's and others' transports, in a process of their own for each end.
 const WIRE_END: &str = env!("CARGO_BIN_EXE_wire-end");

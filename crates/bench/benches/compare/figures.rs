@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
+use anabranch_bench::suite::{Options, Target};
 use anabranch_peers::transfer::Load;
 use anabranch_peers::{Config, Kind, Network, Tuning};
 
 use crate::ends::{self, Ends, MANY, SHARED, Task};
 use crate::measure::{self, Copies, Sample};
-use crate::options::Options;
 
 /// One figure.
 #[derive(Debug)]
@@ -24,31 +24,6 @@ pub(crate) struct Figure {
     /// What the figure must reach.
     pub(crate) target: Target,
     what: What,
-}
-
-/// What a figure must reach.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Target {
-    /// This much or more.
-    AtLeast(f64),
-    /// This much or less.
-    AtMost(f64),
-    /// So much in the end; it is not asked for yet.
-    Aim(f64),
-    /// Nothing: it is there to be seen.
-    None,
-}
-
-impl Target {
-    /// Whether a value reaches it.
-    pub(crate) fn is_met(self, value: f64) -> bool {
-        match self {
-            Target::AtLeast(least) => value >= least,
-            Target::AtMost(most) => value <= most,
-            Target::Aim(aim) => value >= aim,
-            Target::None => true,
-        }
-    }
 }
 
 /// What runs beside others.
@@ -362,7 +337,7 @@ impl Outcome {
 
 impl Figure {
     /// Measures the figure.
-    pub(crate) fn run(&self, options: &Options) -> Result<Outcome, String> {
+    pub(crate) fn measure(&self, options: &Options) -> Result<Outcome, String> {
         let mut samples: Vec<Vec<Sample>> = self.entries.iter().map(|_| Vec::new()).collect();
         match self.what {
             What::Rate { message } => {

@@ -27,12 +27,15 @@ type Outcome<V> = Result<V, Box<dyn std::error::Error>>;
 pub(crate) fn run(arguments: &[OsString]) -> Outcome<()> {
     let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
     machine::wake_in_time();
-    if words.first().is_some_and(|role| role.starts_with("udp")) {
+    if words.first().is_some_and(|role| role.contains("udp")) {
         machine::pin(PROCESSORS[1]);
     }
+    if words.first().is_some_and(|role| role.starts_with("paced")) {
+        machine::be_first();
+    }
     match words[..] {
-        ["udp-sink", file] => udp_sink(file),
-        ["udp-source", to, size, count, rate] => {
+        ["udp-sink" | "paced-udp-sink", file] => udp_sink(file),
+        ["udp-source" | "paced-udp-source", to, size, count, rate] => {
             udp_source(to.parse()?, size.parse()?, count.parse()?, rate.parse()?)
         }
         ["tcp-sink", file] => tcp_sink(file),

@@ -4,10 +4,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use anabranch_bench::suite::{self, Options, Spread, Target, Trouble, median_notes};
+use serde_json::{Map, Value, json};
+
 use crate::capture;
 use crate::machine;
 use crate::network::{self, Folder, Ran};
-use crate::options::Options;
 use crate::veth;
 
 /// One figure.
@@ -24,43 +26,12 @@ pub(crate) struct Figure {
     measure: fn(&Bench<'_>) -> Result<Sample, Trouble>,
 }
 
-/// What a figure must reach.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Target {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-impl Target {
-    /// Whether a value reaches it.
-    pub(crate) fn is_met(self, value: f64) -> bool {
-        match self {
-            Target::AtLeast(least) => value >= least,
-            Target::AtMost(most) => value <= most,
-        }
-    }
-}
-
 /// One measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) value: f64,
     /// What else there is to tell.
     pub(crate) notes: Vec<(&'static str, f64)>,
-}
-
-/// Why there is none.
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    /// Something that the system does not have or allow.
-    Missing(String),
-    Failed(String),
-}
-
-impl Trouble {
-    pub(crate) fn failed(error: impl std::fmt::Display) -> Self {
-        Self::Failed(error.to_string())
-    }
 }
 
 /// What measurements share.
@@ -121,12 +92,56 @@ pub(crate) const ALL: &[Figure] = &[
     },
 ];
 
-impl Figure {
-    pub(crate) fn run(&self, options: &Options) -> Result<Vec<Sample>, Trouble> {
+impl suite::Figure for Figure {
+    type Outcome = Vec<Sample>;
+
+    fn key(&self) -> &'static str {
+        self.key
+    }
+
+    fn title(&self) -> &'static str {
+        self.title
+    }
+
+    fn unit(&self) -> &'static str {
+        self.unit
+    }
+
+    fn target(&self) -> Target {
+        self.target
+    }
+
+    fn run(&self, options: &Options) -> Result<Vec<Sample>, Trouble> {
         let program = machine::program(options.program.as_deref())?;
         let bench = Bench { program: &program, quick: options.quick };
         (0..options.runs).map(|_| (self.measure)(&bench)).collect()
     }
+
+    fn print(&self, samples: &Vec<Sample>) {
+        if let Some(all) = Spread::of(samples.iter().map(|sample| sample.value)) {
+            let digits = if all.max < 100.0 { 3 } else { 0 };
+            let told =
+                notes(samples).into_iter().map(|(name, value)| format!("  {name} {value:.3}"));
+            let told: String = told.collect();
+            println!("  {:.digits$} to {:.digits$}{told}", all.min, all.max);
+        }
+    }
+
+    fn headline(&self, samples: &Vec<Sample>) -> Option<f64> {
+        Some(Spread::of(samples.iter().map(|sample| sample.value))?.median)
+    }
+
+    fn details(&self, samples: &Vec<Sample>) -> Map<String, Value> {
+        let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
+        let notes = notes(samples).into_iter().map(|(name, value)| (name.to_owned(), json!(value)));
+        let notes = Value::Object(notes.collect());
+        Map::from_iter([("values".to_owned(), json!(values)), ("notes".to_owned(), notes)])
+    }
+}
+
+/// The medians of what else the samples tell.
+fn notes(samples: &[Sample]) -> Vec<(&'static str, f64)> {
+    median_notes(&samples.iter().map(|sample| sample.notes.as_slice()).collect::<Vec<_>>())
 }
 
 fn datagrams(
@@ -137,7 +152,8 @@ fn datagrams(
     rate: u64,
 ) -> Result<Ran, Trouble> {
     let source = [size, count, rate].map(|number| number.to_string());
-    network::run(bench.program, link, "udp", &source)
+    let kind = if rate > 0 { "paced-udp" } else { "udp" };
+    network::run(bench.program, link, kind, &source)
 }
 
 fn cpu(bench: &Bench<'_>, size: u64) -> Result<Sample, Trouble> {

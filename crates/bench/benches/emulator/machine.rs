@@ -4,11 +4,10 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anabranch_bench::suite::Trouble;
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
-
-use crate::figures::Trouble;
 
 /// The emulator's processor, and that of its ends.
 pub(crate) const PROCESSORS: [usize; 2] = [0, 1];
@@ -58,6 +57,19 @@ pub(crate) fn wake_in_time() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let _ = rustix::process::setpriority_process(None, -20);
 }
+
+/// The same for ends that sleep between packets: before all others, as far as the system allows it. Who waits for a
+/// processor measures the machine.
+#[cfg(target_os = "linux")]
+pub(crate) fn be_first() {
+    use thread_priority::{RealtimeThreadSchedulePolicy::Fifo, ThreadPriority};
+    use thread_priority::{ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id};
+    let policy = ThreadSchedulePolicy::Realtime(Fifo);
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn be_first() {}
 
 /// Nanoseconds of a clock that all processes share.
 pub(crate) fn now() -> u64 {

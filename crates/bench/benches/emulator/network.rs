@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anabranch_bench::suite::Trouble;
 use serde_json::Value;
 
 use crate::ends::{MARK, PORT};
-use crate::figures::Trouble;
 use crate::machine::{self, PROCESSORS};
 
 /// What the report of a run says, and its sink.
@@ -41,7 +41,7 @@ impl Ran {
 }
 
 /// Runs a source at the first host of a network and a sink at the second; `link` is what the file says of the
-/// link, `kind` is `udp` or `tcp`.
+/// link, `kind` is `udp`, `paced-udp` where the source sleeps between packets, or `tcp`.
 pub(crate) fn run(
     program: &Path,
     link: &str,
@@ -64,8 +64,8 @@ pub(crate) fn run(
     command.arg(format!("10.0.0.2:{PORT}")).args(source);
     // Datagrams ask what one processor does; the ends of a connection need both as much as the emulator does.
     let output = match kind {
-        "udp" => machine::pinned(PROCESSORS[0], || command.output()),
-        _ => command.output(),
+        "tcp" => command.output(),
+        _ => machine::pinned(PROCESSORS[0], || command.output()),
     };
     let output = output.map_err(Trouble::failed)?;
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
+use anabranch_bench::suite::Trouble;
+
 use crate::ends::{MARK, PORT};
-use crate::figures::Trouble;
 use crate::network::{Folder, read};
 
 /// Two namespaces of networks, which go with their processes, and the pair between them. The sink stands in the first
