@@ -16,6 +16,7 @@ use crate::emulate::network::fates::FateLog;
 use crate::emulate::network::forwarder::{Network, Observers, Summary};
 use crate::emulate::network::host::Host;
 use crate::emulate::network::netlink::Kernel;
+use crate::emulate::network::priority::{Rank, be_punctual};
 use crate::emulate::network::routing::Routes;
 use crate::emulate::network::topology::{LinkSpec, Node, Topology};
 use crate::emulate::network::ways::ways;
@@ -95,7 +96,7 @@ impl Ground {
         let stopped = Arc::clone(&stop);
         let begun = Instant::now();
         let forwarding = std::thread::spawn(move || {
-            let _ = nix::sys::prctl::set_timerslack(1);
+            be_punctual(Rank::Network);
             network.run(&stopped, |_| {})
         });
         Ok(Self { hosts, pairs, begun, stop, forwarding })

@@ -21,6 +21,7 @@ use super::icmp::{self, Reason};
 use super::join::{Joiner, Piece};
 use super::packet::IpPacket;
 use super::replay::Replay;
+use super::rest::Rests;
 use super::routing::{Attachment, Routes};
 use super::topology::Topology;
 use super::ways::Way;
@@ -90,6 +91,8 @@ pub(crate) struct Network {
     joiner: Joiner,
     /// Reads that gave several packets.
     groups: u64,
+    /// Reads of this round that gave packets.
+    taken: u32,
     astray: u64,
     late: Histogram<u64>,
     commands: Vec<String>,
@@ -152,6 +155,7 @@ impl Network {
             spare: Vec::new(),
             joiner: Joiner::default(),
             groups: 0,
+            taken: 0,
             astray: 0,
             late,
             commands: Vec::new(),
@@ -231,9 +235,12 @@ impl Network {
         batch: &mut Batch,
         run: &mut impl FnMut(&str),
     ) -> Result<(), Failure> {
+        let mut rests = Rests::default();
         while !stop.load(Ordering::Relaxed) {
             let mut more = false;
-            self.happen(now());
+            let begun = now();
+            self.taken = 0;
+            self.happen(begun);
             for port in 0..self.ports.len() {
                 more |= self.take_in(port, now, batch)?;
                 self.hand_on(now)?;
@@ -242,7 +249,12 @@ impl Network {
             for command in self.commands.drain(..) {
                 run(&command);
             }
-            if !more {
+            if more {
+                continue;
+            }
+            if let Some(rest) = rests.next(self.taken, begun) {
+                std::thread::sleep(rest);
+            } else {
                 let due = self.schedule.last().map(|(at, ..)| *at);
                 let deadline = self.links.iter().filter_map(Link::next_deadline).chain(due).min();
                 let wait =
@@ -280,6 +292,7 @@ impl Network {
             let datagrams = from.device.udp_gso();
             let now = now();
             self.groups += u64::from(count > 1);
+            self.taken += 1;
             let pieces = batch.pieces.iter_mut().zip(&batch.sizes).take(count);
             for (index, (piece, size)) in pieces.enumerate() {
                 let room = piece.len();

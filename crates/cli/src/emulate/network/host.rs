@@ -11,6 +11,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::netlink::Kernel;
+use super::priority::{Rank, be_punctual};
 use super::routing::Routes;
 use super::topology::Topology;
 use crate::failure::Failure;
@@ -63,6 +64,8 @@ impl Host {
         let namespace = self.namespace.try_clone()?;
         Ok(std::thread::spawn(move || {
             setns(&namespace, CloneFlags::CLONE_NEWNET)?;
+            // What waits for a processor has a longer round trip, and takes several packets at once.
+            be_punctual(Rank::End);
             work()
         }))
     }

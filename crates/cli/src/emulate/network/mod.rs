@@ -10,8 +10,10 @@ mod join;
 mod names;
 pub(crate) mod netlink;
 mod packet;
+pub(crate) mod priority;
 mod replay;
 mod report;
+mod rest;
 pub(crate) mod routing;
 pub(crate) mod topology;
 pub(crate) mod ways;
@@ -41,8 +43,6 @@ use crate::interrupt::Interrupt;
 
 /// How long programs have to end when they are asked to.
 const GRACE: Duration = Duration::from_secs(2);
-/// The highest priority of ordinary scheduling.
-const FIRST: i32 = -20;
 /// How often is looked whether a program has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -107,29 +107,15 @@ impl NetworkRun {
                 devices.append(&mut host.devices);
             }
         }
-        let observers = Observers {
-            log: match &self.log {
-                Some(path) => Some(FateLog::create(path, self.form, &ways, seed)?),
-                None => None,
-            },
-            replay,
-            capture: match &self.capture {
-                Some(path) => {
-                    Some(Capture::create(path, &interfaces(&topology, &routes, &devices))?)
-                }
-                None => None,
-            },
-        };
+        let interfaces = interfaces(&topology, &routes, &devices);
+        let observers = self.observers(replay, &ways, &interfaces, seed)?;
         let network = Network::new(&topology, routes, ways.clone(), devices, observers, seed)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let commands = run_commands();
         // A thread of its own: it waits with more precision than the runtime's timers have.
         let mut forwarding = tokio::task::spawn_blocking(move || {
-            // Where the system has no such setting, its own precision is all there is.
-            let _ = nix::sys::prctl::set_timerslack(1);
-            // It is the network: what runs in it shall not keep it from its times. Root is allowed this.
-            let _ = rustix::process::setpriority_process(None, FIRST);
+            priority::be_punctual(priority::Rank::Network);
             // The thread for them gets a line, or has ended because nobody waits for it any more.
             network.run(&stopped, |line| drop(commands.send(line.to_owned())))
         });
@@ -151,6 +137,19 @@ impl NetworkRun {
         let summary = forwarding.await.map_err(Failure::failed)??;
         self.tell(&ways, &summary, seed)?;
         ended
+    }
+
+    /// What watches the packets, as far as it is wanted.
+    fn observers(
+        &self,
+        replay: Option<Replay>,
+        ways: &[ways::Way],
+        interfaces: &[String],
+        seed: u64,
+    ) -> Result<Observers, Failure> {
+        let log = self.log.as_ref().map(|path| FateLog::create(path, self.form, ways, seed));
+        let capture = self.capture.as_ref().map(|path| Capture::create(path, interfaces));
+        Ok(Observers { log: log.transpose()?, replay, capture: capture.transpose()? })
     }
 
     /// Runs the programs; the end of the command is the end.
