@@ -63,22 +63,14 @@ pub(crate) struct AckSummary {
     pub(crate) split: bool,
     /// Packets with data that it covers, if the receiver says so; 3 are 3 or more.
     pub(crate) covered_packets: u8,
-    /// The order and the times of arrival are looked at.
-    pub(crate) gathers: bool,
-    /// What they say, path by path, if so.
-    pub(crate) arrived: PerPath<Arrived>,
-    /// TSNs newly acknowledged that had left again, if they are looked at.
-    pub(crate) again: Vec<u64>,
+    /// What the order and the times of arrival say, if they are looked at.
+    pub(crate) gathered: Option<Box<Gathered>>,
     /// It has gap ack blocks, so that it reports chunks as missing.
     pub(crate) reports_gaps: bool,
     /// Number of the latest packet newly acknowledged.
     pub(crate) highest_packet: Option<u64>,
-    /// Number of the earliest packet newly acknowledged.
-    pub(crate) lowest_packet: Option<u64>,
     /// Highest TSN newly acknowledged.
     pub(crate) highest_tsn: Option<u64>,
-    /// When the latest retransmission left whose chunk is newly acknowledged.
-    pub(crate) retransmitted_at: Option<Instant>,
     /// TSNs that were acknowledged before and no longer are.
     pub(crate) reneged: Vec<u64>,
     pub(crate) paths: PerPath<PathAck>,
@@ -89,6 +81,19 @@ impl OfPath for PathAck {
     fn id(&self) -> PathId {
         self.path
     }
+}
+
+/// What an acknowledgement says beyond missing reports.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    /// Path by path.
+    pub(crate) arrived: PerPath<Arrived>,
+    /// TSNs newly acknowledged that had left again.
+    pub(crate) again: Vec<u64>,
+    /// Number of the earliest packet newly acknowledged.
+    pub(crate) lowest_packet: Option<u64>,
+    /// When the latest retransmission left whose chunk is newly acknowledged.
+    pub(crate) retransmitted_at: Option<Instant>,
 }
 
 impl OfPath for Arrived {
@@ -103,11 +108,8 @@ impl AckSummary {
     #[inline]
     fn begin(&mut self, out: &Outstanding) {
         self.highest_packet = None;
-        self.lowest_packet = None;
         self.highest_tsn = None;
-        self.retransmitted_at = None;
         self.reneged.clear();
-        self.again.clear();
         self.paths.clear();
         self.paths.reserve_for(out.flights().len());
         self.paths.extend(out.flights().map(|(path, flight_before)| PathAck {
@@ -115,10 +117,12 @@ impl AckSummary {
             flight_before,
             ..PathAck::default()
         }));
-        if self.gathers {
-            self.arrived.clear();
+        if let Some(gathered) = &mut self.gathered {
+            gathered.again.clear();
+            (gathered.lowest_packet, gathered.retransmitted_at) = (None, None);
+            gathered.arrived.clear();
             let paths = out.flights().map(|(path, _)| path);
-            self.arrived.extend(paths.map(|path| Arrived { path, ..Arrived::default() }));
+            gathered.arrived.extend(paths.map(|path| Arrived { path, ..Arrived::default() }));
         }
         if self.split {
             for ack in self.paths.iter_mut() {
@@ -174,20 +178,33 @@ pub(crate) struct Reported<B, N> {
 }
 
 /// The receiver's acknowledgements as the sender knows them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Acknowledged {
     /// TSN ranges acknowledged above the cumulative point, sorted and apart.
     ranges: Vec<(u64, u64)>,
     /// The ranges of the acknowledgement at hand; kept for its memory.
     scratch: Vec<(u64, u64)>,
-    /// When more than a few were last reported missing again.
-    reneged_at: Option<Instant>,
+    /// When more than a few were last reported missing again; `ZERO` if they never were.
+    reneged_at: Instant,
     /// Once there is something that the peer has for good.
     non_renegable: Option<Box<NonRenegable>>,
     /// Number of the latest packet ever acknowledged.
     pub(crate) highest_packet: u64,
     /// Highest TSN ever acknowledged.
     pub(crate) highest_tsn: u64,
+}
+
+impl Default for Acknowledged {
+    fn default() -> Self {
+        Self {
+            ranges: Vec::new(),
+            scratch: Vec::new(),
+            reneged_at: Instant::ZERO,
+            non_renegable: None,
+            highest_packet: 0,
+            highest_tsn: 0,
+        }
+    }
 }
 
 impl Acknowledged {
@@ -251,7 +268,7 @@ impl Acknowledged {
         };
         self.compare(now, cumulative, reported_to, out, summary, &mut timed);
         if summary.reneged.len() > FEW {
-            self.reneged_at = Some(now);
+            self.reneged_at = now;
         }
         if let Some(non_renegable) = &mut self.non_renegable {
             non_renegable.free(out, |length| freed(Freed::Payload(length)));
@@ -268,7 +285,7 @@ impl Acknowledged {
 
     /// Whether an RTO has passed since many chunks were reported missing again.
     fn believes_reneging(&self, now: Instant, rto: Duration) -> bool {
-        self.reneged_at.is_none_or(|at| now.saturating_since(at) >= rto)
+        self.reneged_at == Instant::ZERO || now.saturating_since(self.reneged_at) >= rto
     }
 
     /// Walks the known and the new ranges side by side: what only the new ones have is newly
@@ -383,14 +400,9 @@ fn note(
     let known = (slot.state == SlotState::Lost).then(|| out.retransmission(tsn)).flatten();
     let path = known.map_or(slot.path, |known| known.from);
     summary.highest_packet = summary.highest_packet.max(Some(slot.packet));
-    summary.lowest_packet = Some(summary.lowest_packet.map_or(slot.packet, |p| p.min(slot.packet)));
     summary.highest_tsn = summary.highest_tsn.max(Some(tsn));
-    if slot.state == SlotState::InFlight {
-        let retransmitted_at = out.retransmission(tsn).and_then(|_| out.sent_at(tsn));
-        summary.retransmitted_at = summary.retransmitted_at.max(retransmitted_at);
-    }
-    if summary.gathers {
-        note_arrival(tsn, slot, path, out, summary);
+    if let Some(gathered) = &mut summary.gathered {
+        note_arrival(tsn, slot, path, out, gathered);
     }
     // The path may be gone that carried it.
     let Some(ack) = summary.paths.get_mut(path) else { return };
@@ -415,15 +427,20 @@ fn note(
 }
 
 /// Records when and in which order packets arrived.
-fn note_arrival(tsn: u64, slot: &Slot, path: PathId, out: &Outstanding, summary: &mut AckSummary) {
+fn note_arrival(tsn: u64, slot: &Slot, path: PathId, out: &Outstanding, gathered: &mut Gathered) {
     let known = out.retransmission(tsn);
     let again = known.is_some_and(|known| known.again);
     let lost = slot.state == SlotState::Lost;
     if again {
-        summary.again.push(tsn);
+        gathered.again.push(tsn);
     }
+    let lowest = gathered.lowest_packet.map_or(slot.packet, |lowest| lowest.min(slot.packet));
+    gathered.lowest_packet = Some(lowest);
     let sent = if lost { known.and_then(|known| known.sent) } else { out.sent_at(tsn) };
-    let (Some(arrived), Some(at)) = (summary.arrived.get_mut(path), sent) else { return };
+    if known.is_some() && !lost {
+        gathered.retransmitted_at = gathered.retransmitted_at.max(sent);
+    }
+    let (Some(arrived), Some(at)) = (gathered.arrived.get_mut(path), sent) else { return };
     let packet = SentPacket { number: slot.packet, at };
     let later = |known: Option<SentPacket>| known.is_none_or(|known| known.number < packet.number);
     if again {

@@ -52,5 +52,6 @@ impl RecoveryConfig {
             || self.early_retransmit
             || self.tail_probe
             || self.undo != Undo::Off
+            || self.timestamps
     }
 }

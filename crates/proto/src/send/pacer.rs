@@ -15,13 +15,13 @@ const MAX_BURST: u64 = 176;
 pub(crate) struct Pacer {
     /// Packets that may leave back to back whatever the rate.
     quantum: u32,
-    tokens: u64,
+    tokens: u32,
     refilled: Instant,
 }
 
 impl Pacer {
     pub(crate) fn new(quantum: u32) -> Self {
-        Self { quantum, tokens: u64::MAX, refilled: Instant::ZERO }
+        Self { quantum, tokens: u32::MAX, refilled: Instant::ZERO }
     }
 
     /// Bytes that may leave now; `Err` is when at least half a quantum may leave.
@@ -50,30 +50,35 @@ impl Pacer {
         .max(1);
         let packet = packet as u64;
         let timely = u128::from(per_rtt) * u128::from(BURST_TIME) / u128::from(rtt);
-        let capacity = u64::try_from(timely).unwrap_or(u64::MAX).clamp(
-            u64::from(self.quantum) * packet,
-            MAX_BURST.max(u64::from(self.quantum)) * packet,
-        );
+        let capacity = u64::try_from(timely)
+            .unwrap_or(u64::MAX)
+            .clamp(
+                u64::from(self.quantum) * packet,
+                MAX_BURST.max(u64::from(self.quantum)) * packet,
+            )
+            .min(u64::from(u32::MAX));
         let elapsed = nanos(now.saturating_since(self.refilled)).min(rtt);
         let refill = u128::from(per_rtt) * u128::from(elapsed) / u128::from(rtt);
-        self.tokens = self.tokens.min(capacity).saturating_add(refill as u64).min(capacity);
+        let tokens =
+            u64::from(self.tokens).min(capacity).saturating_add(refill as u64).min(capacity);
+        self.tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
         self.refilled = now;
         // Waiting for half a quantum keeps the number of wake-ups down.
         let wanted = (capacity / 2).max(packet).min(capacity);
         // What is left of a burst may follow it at once, but no packet or two by themselves: they
         // would cost a send call of their own.
         let rest = (capacity / 8).max(packet);
-        if self.tokens >= wanted || (elapsed == 0 && self.tokens >= rest) {
-            return Ok(self.tokens as usize);
+        if tokens >= wanted || (elapsed == 0 && tokens >= rest) {
+            return Ok(tokens as usize);
         }
-        let missing = u128::from(wanted - self.tokens.min(wanted)) * u128::from(rtt);
+        let missing = u128::from(wanted - tokens.min(wanted)) * u128::from(rtt);
         let wait = missing.div_ceil(u128::from(per_rtt.max(1))).max(1);
         Err(now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
     /// `bytes` left.
     pub(crate) fn sent(&mut self, bytes: usize) {
-        self.tokens = self.tokens.saturating_sub(bytes as u64);
+        self.tokens = self.tokens.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 }
 

@@ -27,14 +27,20 @@ const AMPLE: usize = 1024;
 pub(super) struct SentPackets {
     /// As many as a power of two, or none. A packet's place is its number modulo that.
     records: Box<[Record]>,
-    /// Numbers of the first packet, and of the one after the last.
+    /// Number of the first packet.
     first: u64,
-    next: u64,
-    /// Packets of which something is in flight.
-    live: u64,
+    /// Packets from it to the last one, and of them those of which something is in flight.
+    span: u32,
+    live: u32,
 }
 
 impl SentPackets {
+    /// Number of the one after the last.
+    #[inline]
+    fn next(&self) -> u64 {
+        self.first + u64::from(self.span)
+    }
+
     fn place(&self, number: u64) -> usize {
         number as usize & self.records.len().wrapping_sub(1)
     }
@@ -51,17 +57,17 @@ impl SentPackets {
     /// A chunk is in flight in packet `number`, which left at `at`.
     #[inline]
     pub(super) fn add(&mut self, number: u64, at: Instant) {
-        let span = self.next - self.first;
-        if number + 1 == self.next && span > 0 {
+        let next = self.next();
+        if number + 1 == next && self.span > 0 {
             // One more of the packet that is being written.
             self.record(number).into_iter().for_each(|record| record.chunks += 1);
-        } else if number == self.next
-            && span > 0
-            && span < self.records.len() as u64
+        } else if number == next
+            && self.span > 0
+            && (self.span as usize) < self.records.len()
             && let Some(record) = self.record(number)
         {
             *record = Record { at, chunks: 1 };
-            self.next += 1;
+            self.span += 1;
             self.live += 1;
         } else {
             self.add_elsewhere(number, at);
@@ -70,25 +76,26 @@ impl SentPackets {
 
     #[cold]
     fn add_elsewhere(&mut self, number: u64, at: Instant) {
-        if self.first == self.next {
-            (self.first, self.next) = (number, number);
+        if self.span == 0 {
+            self.first = number;
         }
         // One that the peer has taken back may be older than all that are known.
-        let (first, next) = (self.first.min(number), self.next.max(number + 1));
+        let (first, next) = (self.first.min(number), self.next().max(number + 1));
         self.grow(next - first);
         let empty = Record { at, chunks: 0 };
-        let added = (first..self.first).chain(self.next..next);
+        let added = (first..self.first).chain(self.next()..next);
         for number in added {
             self.record(number).into_iter().for_each(|record| *record = empty);
         }
-        (self.first, self.next) = (first, next);
+        // As far apart as packets leave, on all paths, within a timeout.
+        (self.first, self.span) = (first, u32::try_from(next - first).unwrap_or(u32::MAX));
         if let Some(record) = self.record(number) {
             let was_dead = record.chunks == 0;
             if was_dead {
                 record.at = at;
             }
             record.chunks += 1;
-            self.live += u64::from(was_dead);
+            self.live += u32::from(was_dead);
         }
     }
 
@@ -103,7 +110,7 @@ impl SentPackets {
         let ahead = if self.records.len() < AMPLE { 4 * self.records.len() } else { 0 };
         let size = ahead.max((span as usize).next_power_of_two());
         let mut larger = Self { records: vec![empty; size].into_boxed_slice(), ..*self };
-        for number in self.first..self.next {
+        for number in self.first..self.next() {
             if let (Some(to), Some(from)) = (larger.record(number), self.record(number)) {
                 *to = *from;
             }
@@ -114,7 +121,7 @@ impl SentPackets {
     /// A chunk of packet `number` is no longer in flight.
     #[inline]
     pub(super) fn remove(&mut self, number: u64) {
-        let known = (self.first..self.next).contains(&number);
+        let known = (self.first..self.next()).contains(&number);
         let Some(record) = self.record(number).filter(|_| known) else {
             debug_assert!(false, "packet {number} is not known");
             return;
@@ -131,17 +138,19 @@ impl SentPackets {
     fn trim(&mut self, number: u64) {
         if number == self.first {
             self.first += 1;
-            while self.first < self.next && self.is_dead(self.first) {
+            self.span -= 1;
+            while self.span > 0 && self.is_dead(self.first) {
                 self.first += 1;
+                self.span -= 1;
             }
-        } else if number + 1 == self.next {
+        } else if number + 1 == self.next() {
             // The first one is in flight, so that it stays.
-            self.next -= 1;
-            while self.is_dead(self.next - 1) {
-                self.next -= 1;
+            self.span -= 1;
+            while self.is_dead(self.next() - 1) {
+                self.span -= 1;
             }
         }
-        if self.first == self.next && self.records.len() > 1 {
+        if self.span == 0 && self.records.len() > 1 {
             // Idle associations hold no memory for a window that they once had.
             self.records = Box::default();
         }
@@ -149,7 +158,7 @@ impl SentPackets {
 
     /// When a packet left of which something is in flight.
     pub(super) fn sent_at(&self, number: u64) -> Option<Instant> {
-        let known = (self.first..self.next).contains(&number);
+        let known = (self.first..self.next()).contains(&number);
         let record = self.records.get(self.place(number)).filter(|_| known)?;
         (record.chunks > 0).then_some(record.at)
     }
@@ -170,17 +179,17 @@ impl SentPackets {
     /// What does not agree.
     #[cfg(any(test, feature = "invariants"))]
     pub(super) fn check_invariants(&self, chunks: usize) -> Result<(), String> {
-        let all = (self.first..self.next).filter_map(|n| self.records.get(self.place(n)));
+        let all = (self.first..self.next()).filter_map(|n| self.records.get(self.place(n)));
         let sum: usize = all.map(|record| usize::from(record.chunks)).sum();
         if sum != chunks {
             return Err(format!("{chunks} chunks in flight, by packets {sum}"));
         }
-        let live = (self.first..self.next).filter(|number| !self.is_dead(*number)).count();
+        let live = (self.first..self.next()).filter(|number| !self.is_dead(*number)).count();
         if live != self.len() {
             return Err(format!("{live} packets in flight, {} counted", self.live));
         }
-        let ends = [self.first, self.next.saturating_sub(1)];
-        if self.first < self.next && ends.into_iter().any(|number| self.is_dead(number)) {
+        let ends = [self.first, self.next().saturating_sub(1)];
+        if self.span > 0 && ends.into_iter().any(|number| self.is_dead(number)) {
             return Err("the ring of packets ends with one that is not in flight".into());
         }
         Ok(())

@@ -43,7 +43,9 @@ impl Sender {
         let nr_blocks = sack.nr_gap_blocks.iter().map(|block| (block.start, block.end));
         self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         self.summary.split = self.config.multipath.is_on();
-        self.summary.gathers = self.config.recovery.gathers();
+        if self.config.recovery.gathers() {
+            self.summary.gathered.get_or_insert_default();
+        }
         self.summary.covered_packets = covered_packets;
         let queue = &mut self.queue;
         let lanes = &mut self.lanes;
@@ -70,7 +72,7 @@ impl Sender {
             self.occupancy.on_acknowledgement(gaps, self.summary.cumulative_advanced);
         }
         self.awaits_sack = false;
-        if self.summary.gathers {
+        if self.summary.gathered.is_some() {
             self.gather(now, sack.duplicate_tsns, paths);
         }
         let pmdcs = paths[paths.active()].pmdcs();

@@ -16,12 +16,15 @@ use crate::tsn;
 
 /// What the recovery of a path knows beyond missing reports. A path that has nothing to tell holds
 /// no memory for it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Evidence {
     pub(super) rack: Rack,
     pub(super) order: Order,
     pub(super) probe: TailProbe,
     pub(super) episode: Option<Episode>,
+    /// With timestamps: only packets sent from then on give the next measurement, so that there
+    /// is one in a round trip.
+    pub(super) measured_to: Instant,
     /// When a chunk that may only be late is to be looked at again.
     pub(super) look_again: Option<Instant>,
     /// Packets that were outstanding when the first of the present reports of gaps came.
@@ -30,12 +33,25 @@ pub(super) struct Evidence {
     pub(super) withheld: usize,
 }
 
+impl Default for Evidence {
+    fn default() -> Self {
+        Self {
+            rack: Rack::default(),
+            order: Order::default(),
+            probe: TailProbe::default(),
+            episode: None,
+            measured_to: Instant::ZERO,
+            look_again: None,
+            disorder: None,
+            withheld: 0,
+        }
+    }
+}
+
 impl Evidence {
     /// Whether nothing would be lost with it that later recoveries are better for.
     pub(super) fn is_idle(&self) -> bool {
-        !self.order.is_reordered()
-            && self.probe.out.is_none()
-            && !self.episode.as_ref().is_some_and(Episode::is_open)
+        !self.order.is_reordered() && !self.episode.as_ref().is_some_and(Episode::is_open)
     }
 }
 
@@ -43,6 +59,7 @@ impl Sender {
     /// Gathers what the acknowledgement at hand says, which reports these duplicates.
     pub(super) fn gather(&mut self, now: Instant, duplicates: TsnList<'_>, paths: &mut Paths) {
         let gaps = self.summary.reports_gaps;
+        let Some(gathered) = self.summary.gathered.take() else { return };
         for lane in self.lanes.iter_mut() {
             let ack = &self.summary.paths[lane.path];
             let ends = self.summary.cumulative_advanced || !gaps;
@@ -51,7 +68,7 @@ impl Sender {
             }
             let Some(latest) = ack.highest_packet else { continue };
             let evidence = lane.evidence.get_or_insert_default();
-            let Some(arrived) = self.summary.arrived.get(lane.path) else { continue };
+            let Some(arrived) = gathered.arrived.get(lane.path) else { continue };
             for (packet, again) in [(arrived.first_time, false), (arrived.again, true)] {
                 if let Some(packet) = packet {
                     evidence.rack.on_arrived(now, packet, again);
@@ -67,8 +84,7 @@ impl Sender {
                 evidence.withheld += ack.bytes / 2;
             }
         }
-        let again = std::mem::take(&mut self.summary.again);
-        for tsn in &again {
+        for tsn in &gathered.again {
             for lane in self.lanes.iter_mut() {
                 if let Some(Evidence { episode: Some(episode), order, .. }) =
                     lane.evidence.as_deref_mut()
@@ -77,7 +93,7 @@ impl Sender {
                 }
             }
         }
-        self.summary.again = again;
+        self.summary.gathered = Some(gathered);
         self.read_duplicates(duplicates);
         self.answer_probes(now, duplicates, paths);
         if self.config.recovery.undo.by_duplicates() {
@@ -112,11 +128,11 @@ impl Sender {
 
     /// An echo told that what the acknowledgement at hand is for left again needlessly.
     pub(super) fn on_needless_by_echo(&mut self, now: Instant, paths: &mut Paths) {
-        let again = std::mem::take(&mut self.summary.again);
-        for tsn in &again {
+        let Some(gathered) = self.summary.gathered.take() else { return };
+        for tsn in &gathered.again {
             self.on_needless(*tsn);
         }
-        self.summary.again = again;
+        self.summary.gathered = Some(gathered);
         if self.config.recovery.undo.by_timestamps() {
             // What waits has not left again: it need not, either (RFC 3522).
             self.undo_what_was_needless(now, true, paths);

@@ -73,9 +73,6 @@ pub(super) struct Lane {
     pub(super) flight_before: (Instant, usize),
     /// TSN whose acknowledgement gives the next RTT measurement, and when it was sent.
     pub(super) timed: Option<(u64, Instant)>,
-    /// With timestamps: only packets sent from then on give the next measurement, so that there
-    /// is one in a round trip.
-    pub(super) measured_to: Instant,
     /// When data was sent last.
     pub(super) last_data: Instant,
     /// What recovery knows beyond missing reports, with options that want it.
@@ -124,7 +121,6 @@ impl Lane {
             retransmit_at_once: false,
             flight_before: (Instant::ZERO, 0),
             timed: None,
-            measured_to: Instant::ZERO,
             last_data: now,
             evidence: None,
             may_exceed: false,

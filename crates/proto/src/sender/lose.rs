@@ -12,9 +12,9 @@ use crate::time::Instant;
 /// Chunks that went out again, by cause. An idle association has room for little: 32 bits each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lost {
-    missing_reports: u32,
+    /// By reports and by time.
+    reported: u32,
     few_packets: u32,
-    time_threshold: u32,
     tail_probe: u32,
     timeout: u32,
     interface_gone: u32,
@@ -27,9 +27,8 @@ pub(super) struct Lost {
 impl Lost {
     fn by(&mut self, cause: Cause) -> &mut u32 {
         match cause {
-            Cause::MissingReports => &mut self.missing_reports,
+            Cause::MissingReports | Cause::TimeThreshold => &mut self.reported,
             Cause::FewPackets => &mut self.few_packets,
-            Cause::TimeThreshold => &mut self.time_threshold,
             Cause::TailProbe => &mut self.tail_probe,
             Cause::Timeout => &mut self.timeout,
             Cause::InterfaceGone => &mut self.interface_gone,
@@ -42,8 +41,7 @@ impl Lost {
 
     pub(super) fn count(&self, counters: &mut Counters) {
         let sum = |causes: &[u32]| causes.iter().map(|chunks| u64::from(*chunks)).sum::<u64>();
-        counters.fast_retransmitted_chunks +=
-            sum(&[self.missing_reports, self.few_packets, self.time_threshold]);
+        counters.fast_retransmitted_chunks += sum(&[self.reported, self.few_packets]);
         counters.early_retransmitted_chunks += sum(&[self.few_packets]);
         counters.probe_retransmitted_chunks += sum(&[self.tail_probe]);
         counters.timeout_retransmitted_chunks +=

@@ -13,9 +13,10 @@ impl Sender {
     /// there was a measurement in this round trip already.
     pub(crate) fn takes_measurement(&mut self, now: Instant, path: PathId, sent: Instant) -> bool {
         let lane = &mut self.lanes[path];
-        let takes = sent >= lane.measured_to;
+        let measured_to = &mut lane.evidence.get_or_insert_default().measured_to;
+        let takes = sent >= *measured_to;
         if takes {
-            lane.measured_to = now;
+            *measured_to = now;
             lane.congestion.tell(|c| c.on_rtt(now.saturating_since(sent)));
         }
         takes
@@ -31,11 +32,12 @@ impl Sender {
         paths: &mut Paths,
     ) -> bool {
         // Only what one packet carried is surely answered by this echo.
-        let one = self.summary.lowest_packet == self.summary.highest_packet;
+        let Some(gathered) = &self.summary.gathered else { return false };
+        let one = gathered.lowest_packet == self.summary.highest_packet;
         let needless =
-            one && self.summary.retransmitted_at.is_some_and(|again| sent + resolution < again);
+            one && gathered.retransmitted_at.is_some_and(|again| sent + resolution < again);
         self.counts.spurious += u32::from(needless);
-        if needless && self.summary.gathers {
+        if needless {
             self.on_needless_by_echo(now, paths);
         }
         needless
