@@ -72,7 +72,7 @@ fn every_option_of_associations_is_a_field() {
         recovery.reordering = Reordering::NcrCareful;
         recovery.early_retransmit = true;
         recovery.rto_restart = true;
-        recovery.tail_probe = true;
+        recovery.tail_probe = false;
         recovery.undo = Undo::Both;
         recovery.multiple_fast_retransmit = false;
         recovery.one_packet_after_timeout = true;
