@@ -412,6 +412,9 @@ impl Association {
     pub(super) fn on_cookie_ack(&mut self, now: Instant) {
         // req: rfc9260 5.2.5 "an endpoint SHOULD silently"
         let State::CookieEchoed { t1, sent_at, .. } = &self.state else { return };
+        // Whoever answers this side's COOKIE ECHO lived when it left: a cookie from before that is of a former
+        // life of the peer.
+        self.identity.cookie_made = self.identity.cookie_made.max(*sent_at);
         // The handshake measures the RTT, unless something was repeated (Karn).
         self.paths[t1.path].proven = true;
         if t1.count == 0 {

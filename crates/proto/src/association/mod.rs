@@ -145,7 +145,8 @@ struct Identity {
     /// Nonces that stand for both tags in the cookies of a peer that restarts.
     tie_tags: (u32, u32),
     /// When the cookie was made that the association was set up with, if the peer echoed one in a
-    /// collision, or when a candidate last refused: older cookies restart nothing.
+    /// collision, when a candidate last refused, or when the COOKIE ECHO left that the peer answered:
+    /// older cookies restart nothing.
     cookie_made: Instant,
     /// Tag of the last INIT that was answered with an ABORT while this side's handshake was under way,
     /// for the addresses that it would have brought; 0 if there was none.
