@@ -177,7 +177,7 @@ impl Association {
     /// What is in flight on a path is lost, as when T3-rtx expires (RFC 9260 section 6.3.3). An error
     /// of this host counts against the path alone, and not against the peer.
     pub(super) fn time_out(&mut self, now: Instant, id: PathId, cause: Cause) {
-        let excused = self.sender.begin_timeout(id, &mut self.paths);
+        let excused = self.sender.begin_timeout(now, id, &mut self.paths);
         if !excused {
             if cause == Cause::Timeout {
                 self.count_association_error(now);

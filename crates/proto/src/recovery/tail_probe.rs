@@ -40,6 +40,13 @@ pub(crate) fn interval(srtt: Option<Duration>, packets: usize) -> Duration {
 }
 
 impl TailProbe {
+    /// T3-rtx expired: what leaves now probes the path, and nothing more does before something comes. A
+    /// path that is cut or full gets no more than the timer sends (RFC 8985 section 7.2: not in RTO
+    /// recovery).
+    pub(crate) fn after_timeout(now: Instant) -> Self {
+        Self { deadline: None, out: Some(Probing { again: None, at: now, t3: None }) }
+    }
+
     /// Something left or was acknowledged; the probe is due an interval from now, unless T3-rtx
     /// expires before, or one is out.
     pub(crate) fn arm(&mut self, now: Instant, interval: Duration, t3: Option<Instant>) {

@@ -10,6 +10,7 @@ use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
 use crate::recovery::rto_restart;
+use crate::recovery::tail_probe::TailProbe;
 use crate::send::Cause;
 use crate::time::Instant;
 
@@ -54,7 +55,7 @@ impl Sender {
     /// T3-rtx of a path expired, or it is as if it had: windows and the timer back off. `true` if
     /// that says nothing of path or peer, because the peer answers probes of its closed window.
     // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
-    pub(crate) fn begin_timeout(&mut self, id: PathId, paths: &mut Paths) -> bool {
+    pub(crate) fn begin_timeout(&mut self, now: Instant, id: PathId, paths: &mut Paths) -> bool {
         self.lanes[id].t3 = None;
         self.counts.t3_timeouts += 1;
         paths[id].stats.t3_timeouts += 1;
@@ -77,9 +78,11 @@ impl Sender {
         if !excused {
             self.begin_episode(id);
         }
+        self.lanes[id].may_exceed = false;
         if let Some(evidence) = self.lanes[id].evidence.as_deref_mut() {
             evidence.order.on_timeout();
-            (evidence.look_again, evidence.probe) = Default::default();
+            evidence.look_again = None;
+            evidence.probe = TailProbe::after_timeout(now);
         }
         // RFC 9260 section 6.3.3, E2.
         paths[id].rtt.back_off();

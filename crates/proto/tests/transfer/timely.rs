@@ -327,3 +327,25 @@ fn a_spurious_timeout_is_undone() {
     assert_eq!(now.counters.undone_recoveries, 1);
     assert!(now.paths[0].cwnd >= before.paths[0].cwnd);
 }
+
+#[test]
+fn a_dead_path_is_probed_once_and_then_by_the_timer_alone() {
+    let mut pair = pair(|recovery| {
+        recovery.loss_detection = LossDetection::TimeThreshold;
+        recovery.tail_probe = true;
+    });
+    let before = pair.statistics(0);
+    pair.set_up(0, false);
+    assert!(pair.send(0, 0, vec![1; 1100]));
+    pair.run(Duration::from_secs(4));
+    let [_, probes, timeouts, _] = since(&pair, &before);
+    assert_eq!((probes, timeouts), (1, 3), "0.4, 1.2 and 2.8 s");
+    // Once something is acknowledged the next tail is probed for again.
+    pair.set_up(0, true);
+    assert!(pair.run_until(LONG, |pair| pair.statistics(0).outstanding_chunks == 0));
+    pair.run(Duration::from_secs(1));
+    let before = pair.statistics(0);
+    loses(&mut pair, &[3]);
+    exchange(&mut pair, 4);
+    assert_eq!(since(&pair, &before), [0, 1, 0, 0]);
+}
