@@ -58,7 +58,7 @@ struct Again {
 /// The retransmissions since a path's windows were lowered last.
 #[derive(Debug, Default)]
 pub(crate) struct Episode {
-    /// Those that are not known to have been needless, in no order.
+    /// Those that are not known to have been needless, by TSN.
     again: Vec<Again>,
     /// Some were needless.
     any_needless: bool,
@@ -69,13 +69,16 @@ pub(crate) struct Episode {
 }
 
 impl Episode {
+    /// Where a chunk stands, or would.
+    fn place(&self, tsn: u64) -> Result<usize, usize> {
+        self.again.binary_search_by_key(&tsn, |again| again.tsn)
+    }
+
     /// A chunk left again that `packet` had carried before.
     pub(crate) fn on_sent_again(&mut self, tsn: u64, packet: u64) {
-        if self.again.iter().any(|again| again.tsn == tsn) {
-            return;
-        }
+        let Err(place) = self.place(tsn) else { return };
         if self.again.len() < MAX_CHUNKS {
-            self.again.push(Again { tsn, packet, late: 0 });
+            self.again.insert(place, Again { tsn, packet, late: 0 });
         } else {
             self.overflown = true;
         }
@@ -83,7 +86,8 @@ impl Episode {
 
     /// A chunk that left again was acknowledged; `latest` is the last packet that has arrived.
     pub(crate) fn on_acked(&mut self, tsn: u64, latest: u64) {
-        if let Some(again) = self.again.iter_mut().find(|again| again.tsn == tsn) {
+        if let Ok(place) = self.place(tsn) {
+            let again = &mut self.again[place];
             again.late = latest.saturating_sub(again.packet);
         }
     }
@@ -91,9 +95,9 @@ impl Episode {
     /// A chunk left again needlessly. If it was in this episode, told once: by how many packets the
     /// first transmission came late.
     pub(crate) fn on_needless(&mut self, tsn: u64) -> Option<u64> {
-        let place = self.again.iter().position(|again| again.tsn == tsn)?;
+        let place = self.place(tsn).ok()?;
         self.any_needless = true;
-        Some(self.again.swap_remove(place).late)
+        Some(self.again.remove(place).late)
     }
 
     /// Something that was held to be lost arrived before it left again.

@@ -78,8 +78,9 @@ impl Sender {
         let again = rack.detect(now, path, &around, &self.outstanding, &mut lost);
         self.lanes[path].evidence.get_or_insert_default().look_again = again;
         let highest = self.outstanding.next_tsn() - 1;
+        let cause = if early { Cause::FewPackets } else { Cause::TimeThreshold };
         for tsn in lost {
-            self.fast_retransmit(now, tsn, Cause::TimeThreshold, highest, paths);
+            self.fast_retransmit(now, tsn, cause, highest, paths);
         }
     }
 
@@ -156,7 +157,8 @@ impl Sender {
         });
         self.lanes[from].lowered_at = number;
         let coupling = self.view_paths_at_loss(from, paths, |sender, path| {
-            sender.summary.paths[path].flight_before
+            // A path may be newer than the last acknowledgement: time proves losses, too.
+            sender.summary.paths.get(path).map_or(0, |ack| ack.flight_before)
         });
         let coupled = Coupled::new(coupling, &self.views, self.place(from));
         self.lanes[from].congestion.tell(|c| c.on_lost(Loss::Reported, &coupled));

@@ -2,6 +2,8 @@
 //! retransmissions were needless. It is gathered once an acknowledgement, before anything follows
 //! from it, and only if an option wants it.
 
+use std::cmp::Reverse;
+
 use anabranch_wire::TsnList;
 
 use super::Sender;
@@ -145,7 +147,7 @@ impl Sender {
         for path in self.lanes.ids_now() {
             let Some(evidence) = self.lanes[path].evidence.as_deref_mut() else { continue };
             let needless = evidence.episode.as_ref().is_some_and(Episode::was_needless);
-            if needless && (at_once || self.outstanding.lost_by(path).is_empty()) {
+            if needless && (at_once || self.outstanding.lost_by(path).next().is_none()) {
                 evidence.episode = None;
                 self.undo(now, path, paths);
             }
@@ -161,7 +163,10 @@ impl Sender {
         self.lanes[path].recovery_exit = None;
         paths[path].rtt.end_back_off();
         self.awaits_sack = false;
-        for tsn in self.outstanding.lost_by(path) {
+        // The latest one first: each finds its place in the order of sending at the front.
+        let mut waiting: Vec<u64> = self.outstanding.lost_by(path).collect();
+        waiting.sort_by_key(|tsn| Reverse(self.outstanding.get(*tsn).map(|slot| slot.packet)));
+        for tsn in waiting {
             let Some(slot) = self.outstanding.get(tsn) else { continue };
             let length = slot.payload.len();
             if self.outstanding.take_back(now, tsn) {

@@ -35,10 +35,8 @@ impl Outstanding {
     }
 
     /// What path `from` lost, and waits to leave again somewhere.
-    pub(crate) fn lost_by(&self, from: PathId) -> Vec<u64> {
+    pub(crate) fn lost_by(&self, from: PathId) -> impl Iterator<Item = u64> + '_ {
         let waiting = self.flights.iter().flat_map(|flight| flight.lost.iter().copied());
-        waiting
-            .filter(|tsn| self.retransmission(*tsn).is_some_and(|known| known.from == from))
-            .collect()
+        waiting.filter(move |tsn| self.retransmission(*tsn).is_some_and(|known| known.from == from))
     }
 }
