@@ -77,8 +77,8 @@ pub use anabranch_proto::config::{
     RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, Vigilance,
 };
 pub use anabranch_proto::{
-    AssociationState, Blocked, Blocking, CloseReason, Counters, Features, Message, NoSuchPath,
-    OutgoingMessage, PathId, PathState, PathStatistics, PathTotals, Payload, Ppid,
+    AssociationState, Blocked, Blocking, CloseReason, Counters, Features, HeldBack, Message,
+    NoSuchPath, OutgoingMessage, PathId, PathState, PathStatistics, PathTotals, Payload, Ppid,
     RetransmissionQueue, Statistics,
 };
 pub use association::Association;

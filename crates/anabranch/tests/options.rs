@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch::config::{
-    AckConfig, AssociationConfig, BurstControl, ConfigError, CongestionConfig, Coupling,
+    AckConfig, AssociationConfig, Bundling, BurstControl, ConfigError, CongestionConfig, Coupling,
     DormantBehaviour, Encapsulation, EndpointConfig, HeartbeatRetry, IdleCwnd, InitialCwnd,
     InitiationOrder, Kind, LossDetection, MtuConfig, MultipathConfig, MultipathMode, OptionInfo,
     OutOfTheBlue, PathChoice, PathConfig, ProtocolUnreachable, ReceiveConfig, RecoveryConfig,
@@ -97,7 +97,7 @@ fn every_option_of_associations_is_a_field() {
         sending.stream_send_buffer = 77;
         sending.max_message_size = 77;
         sending.fill_packets = false;
-        sending.nagle = true;
+        sending.bundling = Bundling::Minshall;
         mtu.discovery = false;
         mtu.base = 777;
         mtu.max = 7777;
@@ -222,7 +222,8 @@ fn everything_has_a_name(association: &Association, statistics: &Statistics) {
     let _: Option<(Sections, Vigilance, Kind, Payload, Ppid, Counters, Builder)> = None;
     let _: Option<(ConnectError, ListenError, SetError, UnknownName)> = None;
     let _: Result<(), NoSuchPath> = association.set_primary([127, 0, 0, 1].into());
-    let _: Result<(), ConfigError> = association.reconfigure(|config| config.sending.nagle = true);
+    let _: Result<(), ConfigError> =
+        association.reconfigure(|config| config.sending.bundling = Bundling::Nagle);
     let _: AssociationState = statistics.state;
     let _: fn(&str) -> Option<Duration> = units::parse_time;
     let path: fn(Notification) -> Option<PathId> = |notification| match notification {

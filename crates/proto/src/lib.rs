@@ -65,7 +65,8 @@ pub use policy::informed::padhye_throughput;
 #[doc(hidden)]
 pub use send::ring_model::check as check_ring;
 pub use stats::{
-    Blocked, Blocking, Counters, PathStatistics, PathTotals, RetransmissionQueue, Statistics,
+    Blocked, Blocking, Counters, HeldBack, PathStatistics, PathTotals, RetransmissionQueue,
+    Statistics,
 };
 pub use tag_mark::TagMark;
 pub use time::Instant;

@@ -59,6 +59,7 @@ marks! {
     ReorderingTimer = "late packet looked at again",
     NeedlessByDuplicate = "retransmission needless by a duplicate",
     Undone = "recovery undone",
+    SpuriousTimeout = "timeout spurious by F-RTO",
     TailProbe = "tail probe",
     TailProbeNeedless = "tail probe needless",
     TailProbeRepaired = "tail probe repaired a loss",

@@ -16,6 +16,9 @@ pub struct OutgoingMessage {
     pub unordered: bool,
     /// Ask the peer to acknowledge at once (the I bit, on the last fragment).
     pub sack_immediately: bool,
+    /// Leave without waiting to share a packet, and with it all that waits before it
+    /// ([`Bundling`](crate::config::Bundling)).
+    pub now: bool,
     /// Given up if not one byte of it has been sent after this time; `None` waits for ever.
     pub lifetime: Option<Duration>,
     /// Returned with [`Event::SendFailed`](crate::Event::SendFailed); the engine does not read it.
@@ -32,6 +35,7 @@ impl OutgoingMessage {
             ppid,
             unordered: false,
             sack_immediately: false,
+            now: false,
             lifetime: None,
             context: 0,
             data: data.into(),
@@ -61,6 +65,13 @@ impl OutgoingMessage {
     #[must_use]
     pub fn with_sack_immediately(mut self) -> Self {
         self.sack_immediately = true;
+        self
+    }
+
+    /// Leaves without waiting to share a packet.
+    #[must_use]
+    pub fn with_now(mut self) -> Self {
+        self.now = true;
         self
     }
 

@@ -34,6 +34,8 @@ pub struct Statistics {
     pub retransmission_queue: RetransmissionQueue,
     /// How long full buffers held new data back.
     pub blocking: Blocking,
+    /// How long messages waited to share a packet.
+    pub bundling: HeldBack,
     /// Whether both sides agreed on NR-SACKs.
     pub nr_sack: bool,
     /// What both sides are able to and want beside RFC 9260.
@@ -52,6 +54,14 @@ impl Statistics {
     /// A path, if it is still there.
     pub fn path(&self, id: PathId) -> Option<&PathStatistics> {
         self.paths.iter().find(|path| path.id == id)
+    }
+
+    /// Packets that were not needed because chunks shared one, over the paths that there are. Each
+    /// saves the common header of SCTP and those below it, 40 bytes with IPv4 over UDP.
+    pub fn packets_saved(&self) -> u64 {
+        let saved =
+            |path: &PathStatistics| path.data_chunks_sent.saturating_sub(path.data_packets_sent);
+        self.paths.iter().map(saved).sum()
     }
 }
 
@@ -118,6 +128,19 @@ pub struct Blocked {
     pub with_timeouts: Duration,
 }
 
+/// How long messages that do not fill a packet were held back to share one
+/// ([`Bundling`](crate::config::Bundling)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct HeldBack {
+    /// How often.
+    pub times: u64,
+    /// For how long in sum, each time from when the first of them could have left.
+    #[cfg_attr(feature = "serde", serde(rename = "time_seconds", with = "seconds"))]
+    pub time: Duration,
+}
+
 /// Totals of an association.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -164,6 +187,8 @@ pub struct Counters {
     pub spurious_retransmissions: u64,
     /// Recoveries that were taken back because all in them was needless.
     pub undone_recoveries: u64,
+    /// Timeouts of them that F-RTO found to be spurious.
+    pub spurious_timeouts: u64,
     /// Tail loss probes sent, of new data and of what had left.
     pub tail_probes: u64,
     /// Expiries of T3-rtx.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anabranch_harness::Pair;
+use anabranch_proto::config::Bundling;
 use anabranch_proto::{AssociationConfig, BurstControl, CloseReason, PathState};
 use anabranch_wire::kind;
 
@@ -60,14 +61,14 @@ fn what_cannot_change_stays() {
     change(&mut pair, |config| {
         config.receiving.receive_buffer = 5000;
         config.sending.outbound_streams = 3;
-        config.sending.nagle = !config.sending.nagle;
+        config.sending.bundling = Bundling::Minshall;
     });
     let now = pair.association(0).unwrap().config();
     assert_eq!((now.receiving.receive_buffer, now.sending.outbound_streams), {
         let before = config();
         (before.receiving.receive_buffer, before.sending.outbound_streams)
     });
-    assert_eq!(now.sending.nagle, !config().sending.nagle);
+    assert_eq!(now.sending.bundling, Bundling::Minshall);
 }
 
 #[test]

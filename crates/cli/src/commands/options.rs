@@ -63,14 +63,15 @@ impl Options {
     }
 }
 
-/// The profiles' values, in one if they are all the same.
+/// The default profile's value, and those of the profiles that differ from it.
 fn defaults(row: &Row) -> String {
-    match row.defaults.split_first() {
-        Some(((_, first), rest)) if rest.iter().all(|(_, value)| value == first) => first.clone(),
-        _ => {
-            let each = row.defaults.iter().map(|(name, value)| format!("{name}: {value}"));
-            each.collect::<Vec<_>>().join(", ")
-        }
+    let Some(((_, default), rest)) = row.defaults.split_first() else { return String::new() };
+    let others: Vec<_> = rest.iter().filter(|(_, value)| value != default).collect();
+    match others.is_empty() {
+        true => default.clone(),
+        false => others.iter().fold(format!("default: {default}"), |text, (name, value)| {
+            format!("{text}, {name}: {value}")
+        }),
     }
 }
 
@@ -91,8 +92,8 @@ fn markdown(rows: &[Row]) -> String {
     let mut text = String::from(
         "# Options of associations\n\nMade by `anabranch options --markdown`. The names are those of scenarios and \
          scripts, of `--set` and of\n`AssociationConfig::set`; on the command line `-` stands for `_`, and the short \
-         name, if there is one,\nfor the long one. Where profiles differ, each has its value. What is marked with * may \
-         change while an\nassociation is up.\n",
+         name, if there is one,\nfor the long one. Profiles that differ from the default one have their values beside its. What is \
+         marked with * may\nchange while an association is up.\n",
     );
     let mut section = None;
     for row in rows {

@@ -24,7 +24,7 @@ pub(crate) struct Setup {
     /// Few streams.
     pub(crate) few_streams: bool,
     pub(crate) scheduler: u8,
-    pub(crate) nagle: bool,
+    pub(crate) bundling: u8,
     pub(crate) large_mtu: bool,
     pub(crate) autoclose: bool,
     pub(crate) partial_delivery: bool,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::forge::{self, Seen};
 use super::operation::{Operation, Setup, Side};
+use anabranch_proto::config::Bundling;
 use anabranch_proto::{
     Association, AssociationConfig, AssociationId, ConnectRequest, Encapsulation, Endpoint,
     EndpointConfig, Instant, OutgoingMessage, Ppid, SchedulerKind,
@@ -80,7 +81,12 @@ fn association_config(setup: Setup, small: bool) -> AssociationConfig {
     config.receiving.receive_buffer = if small { 1500 } else { 64 << 10 };
     config.sending.outbound_streams = if setup.few_streams { 1 } else { 300 };
     config.receiving.inbound_streams = if setup.few_streams { 2 } else { 65_535 };
-    config.sending.nagle = setup.nagle;
+    config.sending.bundling = match setup.bundling % 4 {
+        0 => Bundling::None,
+        1 => Bundling::Nagle,
+        2 => Bundling::Minshall,
+        _ => Bundling::MinshallPathMtu,
+    };
     config.mtu.max = if setup.large_mtu { 9000 } else { 1500 };
     config.timers.autoclose = setup.autoclose.then_some(Duration::from_secs(20));
     if setup.partial_delivery {

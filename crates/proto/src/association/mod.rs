@@ -305,6 +305,7 @@ impl Association {
             outstanding_chunks: 0,
             retransmission_queue: RetransmissionQueue::default(),
             blocking: stats::Blocking::default(),
+            bundling: stats::HeldBack::default(),
             nr_sack: self.features.has(Features::NR_SACK),
             features: self.features,
             peer_rwnd: 0,

@@ -26,6 +26,7 @@ impl Association {
         match self.state {
             State::Established => {
                 self.state = State::ShutdownPending;
+                self.sender.end();
                 self.advance_shutdown(now);
             }
             // Nothing was promised yet: the peer holds no state, or will find out.
@@ -140,6 +141,7 @@ impl Association {
                 }
                 // RFC 9260 section 9.2: no new data of the user from here on.
                 self.state = State::ShutdownReceived;
+                self.sender.end();
                 self.news.events.push_back(Event::PeerShutdown);
             }
             State::ShutdownReceived => self.on_shutdown_ack_point(now, path, cumulative),

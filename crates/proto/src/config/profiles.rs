@@ -6,19 +6,56 @@ use crate::path::RtoFloor;
 use crate::policy::RetransmissionPolicy;
 use crate::recovery::{LossDetection, Undo};
 use crate::revision::Revision;
+use crate::send::{Bundling, SchedulerKind};
 use std::time::Duration;
 
 /// The profiles, by their names.
 type Profile = (&'static str, fn() -> AssociationConfig);
 
 impl AssociationConfig {
-    /// The profiles, by their names.
+    /// The profiles, by their names: first [`Default`], then those of the RFCs, then those that differ from
+    /// the first one by little, for a purpose.
     pub const PROFILES: &'static [Profile] = &[
         ("default", Self::default),
         ("rfc9260", Self::rfc9260),
         ("rfc4960", Self::rfc4960),
         ("rfc2960", Self::rfc2960),
+        ("bulk", Self::bulk),
+        ("signalling", Self::signalling),
+        ("web", Self::web),
     ];
+
+    /// [`Default`] for few large transfers: buffers that fill a path of 1 Gb/s over 60 ms, and small
+    /// messages share packets, at the price of up to one round trip for the second of two.
+    pub fn bulk() -> Self {
+        let mut config = Self::default();
+        config.sending.send_buffer = 8 << 20;
+        config.receiving.receive_buffer = 8 << 20;
+        config.sending.bundling = Bundling::Minshall;
+        config
+    }
+
+    /// [`Default`] for a few small messages at a time that should arrive soon: nothing waits to share a
+    /// packet, acknowledgements are kept back for 20 ms at the most, so that the peer finds losses
+    /// soon, and paths that carry nothing are looked at every five seconds.
+    pub fn signalling() -> Self {
+        let mut config = Self::default();
+        config.sending.bundling = Bundling::None;
+        config.sending.fill_packets = false;
+        config.acknowledging.sack_delay = Duration::from_millis(20);
+        config.timers.heartbeat_interval = Some(Duration::from_secs(5));
+        config.recovery.f_rto = true;
+        config
+    }
+
+    /// [`Default`] for the objects of pages on streams of their own: streams take turns, and the small
+    /// ends of messages share packets.
+    pub fn web() -> Self {
+        let mut config = Self::default();
+        config.sending.scheduler = SchedulerKind::RoundRobin;
+        config.sending.bundling = Bundling::Minshall;
+        config
+    }
 
     /// RFC 9260 to the letter, with the values of its section 16.
     // req: rfc9260 16 "The following protocol parameters are RECOMMENDED"
@@ -66,7 +103,8 @@ impl AssociationConfig {
         config
     }
 
-    /// The profile of this name, if there is one: `default`, `rfc9260`, `rfc4960` or `rfc2960`.
+    /// The profile of this name, if there is one: `default`, `bulk`, `signalling`, `web`, `rfc9260`,
+    /// `rfc4960` or `rfc2960`.
     pub fn profile(name: &str) -> Option<Self> {
         let (_, profile) = Self::PROFILES.iter().find(|(known, _)| *known == name)?;
         Some(profile())

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 #[test]
 fn profiles_are_valid() {
-    for name in ["default", "rfc9260", "rfc4960", "rfc2960"] {
+    for (name, _) in AssociationConfig::PROFILES {
         AssociationConfig::profile(name).unwrap().validate().unwrap();
     }
     assert!(AssociationConfig::profile("rfc1").is_none());

@@ -28,6 +28,9 @@ section! {
         /// again needlessly: `duplicates` that the peer reports (RFC 3708), echoes of `timestamps`
         /// (RFC 3522), or `both`. Off.
         undo: Undo = Undo::Off, Kind::Word(Undo::NAMES);
+        /// F-RTO: after a timeout one chunk leaves again, then new data; if what was held to be lost
+        /// arrives nevertheless, the timeout is taken back (RFC 5682). Off.
+        f_rto ["frto"]: bool = false, Kind::Switch;
         /// MFR: a fast-retransmitted chunk may be fast-retransmitted again (caro 2.4.3). Off.
         multiple_fast_retransmit ["mfr"]: bool = false, Kind::Switch;
         /// When T3-rtx expires one packet leaves, and all else, also on other paths, waits for a SACK
@@ -51,6 +54,7 @@ impl RecoveryConfig {
             || self.reordering != Reordering::Fixed
             || self.early_retransmit
             || self.tail_probe
+            || self.f_rto
             || self.undo != Undo::Off
             || self.timestamps
     }

@@ -8,6 +8,7 @@
 pub(crate) mod ack;
 mod config;
 pub(crate) mod early_retransmit;
+pub(crate) mod forward_rto;
 pub(crate) mod loss;
 pub(crate) mod mfr;
 mod nr_sack;

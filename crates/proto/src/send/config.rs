@@ -1,6 +1,6 @@
 //! Options of the sending half of an association.
 
-use super::SchedulerKind;
+use super::{Bundling, SchedulerKind};
 use crate::options::section;
 
 section! {
@@ -21,8 +21,9 @@ section! {
         /// Fragments of a message that would fit into a packet of its own fill the rest of the
         /// packet before, so that bulk data leaves full packets. Off.
         fill_packets: bool = false, Kind::Switch;
-        /// Small messages wait for the acknowledgement of outstanding data (the opposite of
-        /// SCTP_NODELAY). Off.
-        nagle: bool = false, Kind::Switch, live;
+        /// Whether messages that do not fill a packet wait to share one: `nagle` while anything is
+        /// outstanding, as kernels do without SCTP_NODELAY; `minshall` while a packet is that was not
+        /// filled. None does.
+        bundling: Bundling = Bundling::None, Kind::Word(Bundling::NAMES), live;
     }
 }

@@ -2,6 +2,7 @@
 //! of what is outstanding.
 
 mod blocking;
+mod bundling;
 mod cause;
 mod config;
 #[cfg(any(test, feature = "invariants"))]
@@ -20,6 +21,8 @@ use anabranch_wire::{DataFlags, Ppid, Ssn};
 use bytes::Bytes;
 
 pub(crate) use blocking::{Blocking, Held};
+pub(crate) use bundling::Bundle;
+pub use bundling::Bundling;
 pub(crate) use cause::Cause;
 pub use config::SendConfig;
 pub(crate) use occupancy::Occupancy;
@@ -71,6 +74,8 @@ pub(crate) struct SendQueue {
     /// When messages that wait are to be looked through for those whose lifetime has passed; not
     /// later than the first of them ends.
     next_expiry: Option<Instant>,
+    /// What waits as far as bundling wants to know it.
+    bundle: Option<Box<Bundle>>,
 }
 
 /// The queue is looked through for expired messages this often at the most, so that lifetimes that
@@ -97,7 +102,29 @@ impl SendQueue {
             blocked: false,
             room_made: false,
             next_expiry: None,
+            bundle: (config.bundling != Bundling::None).then(Box::default),
         }
+    }
+
+    /// Other options from now on.
+    pub(crate) fn reconfigure(&mut self, config: &SendConfig) {
+        if config.bundling != Bundling::None && self.bundle.is_none() {
+            let mut bundle = Box::<Bundle>::default();
+            self.scheduler.for_each(&mut |message| {
+                bundle.on_waits(message.rest.len(), message.now);
+            });
+            self.bundle = Some(bundle);
+        }
+    }
+
+    /// What waits and what small packets are out, while an option wants it.
+    pub(crate) fn bundle(&self) -> Option<&Bundle> {
+        self.bundle.as_deref()
+    }
+
+    /// The same, to be told of packets.
+    pub(crate) fn bundle_mut(&mut self) -> Option<&mut Bundle> {
+        self.bundle.as_deref_mut()
     }
 
     pub(crate) fn outbound_streams(&self) -> u16 {
@@ -142,11 +169,15 @@ impl SendQueue {
         if let Some(at) = expires {
             self.next_expiry = Some(self.next_expiry.map_or(at, |next| next.min(at)));
         }
+        if let Some(bundle) = &mut self.bundle {
+            bundle.on_waits(message.data.len(), message.now);
+        }
         self.scheduler.push(Queued {
             stream: message.stream,
             ppid: message.ppid,
             unordered: message.unordered,
             sack_immediately: message.sack_immediately,
+            now: message.now,
             begun: false,
             ssn: Ssn(0),
             expires,
@@ -237,6 +268,7 @@ impl SendQueue {
             }
         }
         let end = length >= message.rest.len();
+        let (before, urgent) = (message.rest.len(), message.now);
         // req: rfc9260 3.3.1 "MUST have both the B and E bits"
         // req: rfc9260 6.9 "MUST also set the B/E bits of the"
         // req: rfc9260 6.9 "MUST break the user message into a series"
@@ -270,6 +302,12 @@ impl SendQueue {
             },
         };
         self.unsent -= fragment.payload.len();
+        if let Some(bundle) = &mut self.bundle {
+            match end {
+                true => bundle.on_gone(before, urgent),
+                false => bundle.on_cut(before, before - fragment.payload.len()),
+            }
+        }
         if end {
             self.scheduler.pop();
             self.buffered -= MESSAGE_OVERHEAD;
@@ -290,11 +328,6 @@ impl SendQueue {
     pub(crate) fn release_payload(&mut self, length: usize) {
         self.buffered = self.buffered.saturating_sub(length);
         self.room_made = true;
-    }
-
-    /// Whether the whole next message is at most `length` bytes and nothing follows it.
-    pub(crate) fn ends_within(&self, length: usize) -> bool {
-        self.unsent <= length
     }
 
     /// Gives up messages whose lifetime has passed before a byte of them was sent.
@@ -353,6 +386,9 @@ impl SendQueue {
     }
 
     fn forget(&mut self, message: &Queued) {
+        if let Some(bundle) = &mut self.bundle {
+            bundle.on_gone(message.rest.len(), message.now);
+        }
         self.unsent -= message.rest.len();
         self.buffered = self.buffered.saturating_sub(message.rest.len() + MESSAGE_OVERHEAD);
         self.room_made = true;
@@ -362,6 +398,9 @@ impl SendQueue {
     pub(crate) fn restart(&mut self) {
         self.ssns = Pages::default();
         self.next_expiry = None;
+        if let Some(bundle) = &mut self.bundle {
+            bundle.restart();
+        }
     }
 
     /// Priority of a stream for [`SchedulerKind::Priority`]: 0 goes first.
@@ -386,6 +425,7 @@ impl Queued {
             ppid: self.ppid,
             unordered: self.unordered,
             sack_immediately: self.sack_immediately,
+            now: self.now,
             lifetime: None,
             context: self.context,
             data: self.rest,

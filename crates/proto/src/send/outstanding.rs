@@ -20,7 +20,8 @@ pub(crate) use slot::{Slot, SlotState};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use list::List;
-use slot::{Past, size_with};
+use slot::Past;
+pub(in crate::send) use slot::size_with;
 
 use super::packets::SentPackets;
 use super::{Cause, Fragment};

@@ -77,6 +77,9 @@ impl Sender {
         }
         let pmdcs = paths[paths.active()].pmdcs();
         self.window.announce(sack.a_rwnd, self.outstanding.payload_in_flight(), pmdcs);
+        if self.config.recovery.f_rto {
+            self.judge_timeouts(now, sack.duplicate_tsns.iter().next().is_some(), paths);
+        }
         self.grow_windows(now, paths);
         Ok(())
     }

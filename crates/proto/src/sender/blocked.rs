@@ -13,6 +13,9 @@ impl Sender {
     pub(crate) fn after_turns(&mut self, now: Instant, may_send: bool, paths: &Paths) {
         if may_send {
             self.watch_window(now, paths);
+            if self.queue.bundle().is_some() {
+                self.watch_bundling(now, paths);
+            }
         }
         let wants = !self.queue.is_empty() || self.queue.blocked;
         let held = if wants && may_send { self.held_back(now, paths) } else { Held::default() };

@@ -33,6 +33,9 @@ impl Sender {
             self.expire(now);
         }
         if self.has_losses() {
+            if self.config.recovery.f_rto {
+                self.end_idle_questions(now, paths);
+            }
             self.retransmit_asap(paths);
         }
         if let Some(multipath) = self.config.concurrent()

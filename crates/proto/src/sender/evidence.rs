@@ -10,6 +10,7 @@ use super::Sender;
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::{MAX_PATHS, PathId};
+use crate::recovery::forward_rto::ForwardRto;
 use crate::recovery::rack::Rack;
 use crate::recovery::tail_probe::TailProbe;
 use crate::recovery::{Episode, Order, Reordering, early_retransmit};
@@ -24,6 +25,8 @@ pub(super) struct Evidence {
     pub(super) order: Order,
     pub(super) probe: TailProbe,
     pub(super) episode: Option<Episode>,
+    /// Whether the last timeout was none.
+    pub(super) forward: ForwardRto,
     /// With timestamps: only packets sent from then on give the next measurement, so that there
     /// is one in a round trip.
     pub(super) measured_to: Instant,
@@ -42,6 +45,7 @@ impl Default for Evidence {
             order: Order::default(),
             probe: TailProbe::default(),
             episode: None,
+            forward: ForwardRto::Idle,
             measured_to: Instant::ZERO,
             look_again: None,
             disorder: None,
@@ -156,7 +160,7 @@ impl Sender {
 
     /// The windows of a path are as they were before its last loss, which was none, its timeout is
     /// what the measurements say, and what waits to leave again does not (RFC 4015).
-    fn undo(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
+    pub(super) fn undo(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         mark!(Undone);
         self.counts.undone = self.counts.undone.wrapping_add(1);
         self.lanes[path].congestion.tell(|c| c.undo());

@@ -177,12 +177,16 @@ impl Sender {
         if !self.fill(now, carrier, budget, packet, paths) {
             return;
         }
+        self.note_filled(now, paths[path].packet_size().saturating_sub(packet.len()));
         if self.last_new != path {
             mark!(MultipathTurn);
             self.last_new = path;
         }
         let lane = &mut self.lanes[path];
         lane.burst_left = lane.burst_left.saturating_sub(1);
+        if let Some(packets) = &mut lane.forward {
+            *packets = packets.saturating_sub(1);
+        }
         lane.last_data = now;
         paths[path].last_probe = now;
         // RFC 9260 section 6.3.2, R1.

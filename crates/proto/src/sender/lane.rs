@@ -79,6 +79,9 @@ pub(super) struct Lane {
     pub(super) evidence: Option<Box<Evidence>>,
     /// One packet of new data may leave although cwnd is full: it is a tail probe.
     pub(super) may_exceed: bool,
+    /// Retransmissions wait for another answer to a timeout; so many packets of new data may leave
+    /// before.
+    pub(super) forward: Option<u8>,
     /// Number of the next packet on it; concurrent multipath transfer tells losses by these.
     pub(super) next_packet: u64,
 }
@@ -124,6 +127,7 @@ impl Lane {
             last_data: now,
             evidence: None,
             may_exceed: false,
+            forward: None,
             next_packet: 1,
         }
     }

@@ -17,6 +17,7 @@ mod coupled;
 mod detect;
 mod evidence;
 mod fill;
+mod forward;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod lane;
@@ -42,7 +43,7 @@ use crate::message::{OutgoingMessage, Payload};
 use crate::path::{Path, Paths, Setup};
 use crate::per_path::{PathId, PerPath};
 use crate::recovery::ack::{AckSummary, Acknowledged};
-use crate::send::{Blocking, Cause, Occupancy, Outstanding, Queued, SendQueue};
+use crate::send::{Blocking, Bundle, Cause, Occupancy, Outstanding, Queued, SendQueue};
 use crate::stats::{Counters, Statistics};
 use crate::time::Instant;
 use crate::tsn;
@@ -53,6 +54,7 @@ struct Counts {
     taken_back: u32,
     spurious: u32,
     undone: u32,
+    spurious_timeouts: u32,
     tail_probes: u32,
     fast_recoveries: u32,
     t3_timeouts: u32,
@@ -80,6 +82,8 @@ pub(crate) struct Sender {
     awaits_sack: bool,
     /// Early retransmit was needless once.
     early_off: bool,
+    /// The user gives no more: nothing waits for it.
+    ends: bool,
     /// Timestamps measure round-trip times, and not the chunks that are sent once.
     echoes: bool,
     /// Path that carried new data last.
@@ -109,6 +113,7 @@ impl Sender {
             next_packet: 1,
             awaits_sack: false,
             early_off: false,
+            ends: false,
             echoes: false,
             last_new: PathId::FIRST,
             expired: Vec::new(),
@@ -140,6 +145,7 @@ impl Sender {
         self.blocking = old.blocking;
         self.counts = old.counts;
         self.echoes = old.echoes;
+        self.ends = old.ends;
         self.window.open(peer_rwnd);
         self.last_new = paths.active();
         self.add_lanes(now, paths, setup);
@@ -170,6 +176,7 @@ impl Sender {
     /// Other options from now on.
     pub(crate) fn reconfigure(&mut self, config: &Arc<AssociationConfig>) {
         let old = std::mem::replace(&mut self.config, Arc::clone(config));
+        self.queue.reconfigure(&config.sending);
         if old.congestion.burst != config.congestion.burst {
             for lane in self.lanes.iter_mut() {
                 lane.set_burst(config.congestion.burst);
@@ -311,6 +318,11 @@ impl Sender {
         self.queue.restart();
     }
 
+    /// The user gives no more messages.
+    pub(crate) fn end(&mut self) {
+        self.ends = true;
+    }
+
     /// Gives back every message that the peer has not acknowledged, with whether a part of it was
     /// sent.
     pub(crate) fn take_unsent(&mut self, mut give: impl FnMut(OutgoingMessage, bool)) {
@@ -388,6 +400,7 @@ impl Sender {
         counters.taken_back_chunks += u64::from(counts.taken_back);
         counters.spurious_retransmissions += u64::from(counts.spurious);
         counters.undone_recoveries += u64::from(counts.undone);
+        counters.spurious_timeouts += u64::from(counts.spurious_timeouts);
         counters.tail_probes += u64::from(counts.tail_probes);
         counters.fast_recoveries += u64::from(counts.fast_recoveries);
         counters.t3_timeouts += u64::from(counts.t3_timeouts);
@@ -402,6 +415,7 @@ impl Sender {
         statistics.outstanding_chunks = self.outstanding.len();
         statistics.retransmission_queue = self.occupancy.statistics(self.outstanding.held());
         statistics.blocking = self.blocking.statistics();
+        statistics.bundling = self.queue.bundle().map(Bundle::held).unwrap_or_default();
         statistics.peer_rwnd = self.window.left() as u32;
         self.count(&mut statistics.counters);
         for path in &mut statistics.paths {

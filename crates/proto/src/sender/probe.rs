@@ -73,7 +73,7 @@ impl Sender {
 
     /// Nothing has come for long: new data leaves, or the last chunk once more.
     fn on_probe_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
-        let fits = self.carries_new(path, paths) && self.queue_fits_window(paths);
+        let fits = self.outstanding.lost_chunks() == 0 && self.may_go_forward(path, paths);
         let lane = &mut self.lanes[path];
         let Some(evidence) = lane.evidence.as_deref_mut() else { return };
         evidence.probe.disarm();
@@ -150,11 +150,15 @@ impl Sender {
         }
     }
 
+    /// Whether new data may leave on a path as far as data and the peer's window are concerned.
+    pub(super) fn may_go_forward(&self, path: PathId, paths: &Paths) -> bool {
+        self.carries_new(path, paths) && self.queue_fits_window(paths)
+    }
+
     /// Whether new data waits that the peer has room for.
     fn queue_fits_window(&self, paths: &Paths) -> bool {
         let full = paths.amdcs() - anabranch_wire::Data::HEADER_LEN;
         !self.queue.is_empty()
-            && self.outstanding.lost_chunks() == 0
             && self.next_chunk(full, full, true).is_some_and(|next| next <= self.window.left())
     }
 }

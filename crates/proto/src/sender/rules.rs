@@ -1,4 +1,4 @@
-//! What may leave now: the rules for data of RFC 9260 section 6.1, Nagle's algorithm, pacing,
+//! What may leave now: the rules for data of RFC 9260 section 6.1, bundling, pacing,
 //! Max.Burst.
 
 use anabranch_wire::Data;
@@ -10,6 +10,7 @@ use crate::path::Paths;
 use crate::per_path::PathId;
 use crate::policy::RetransmissionPrecedence;
 use crate::recovery::Reordering;
+use crate::send::Bundling;
 use crate::time::Instant;
 
 /// Chunks that may be outstanding: what gap ack blocks can describe, and no more ordered
@@ -42,6 +43,7 @@ impl Sender {
     pub(super) fn may_retransmit(&self, now: Instant, path: PathId) -> bool {
         let lane = &self.lanes[path];
         self.outstanding.first_lost(path).is_some()
+            && lane.forward.is_none()
             && (lane.retransmit_at_once
                 || (!lane.is_paced(now)
                     && !self.must_await_sack()
@@ -80,7 +82,7 @@ impl Sender {
         // req: rfc9260 6.1 "the sender SHOULD exceed cwnd by up to"
         // req: rfc9260 7.2.1 "in rule B in Section 6.1 SHOULD be"
         // req: rfc9260 6.1 "the sender MUST NOT transmit new data to a"
-        !pending
+        (!pending || lane.forward.is_some_and(|packets| packets > 0))
             && (self.charged(path) < lane.congestion.cwnd() || lane.may_exceed)
             && self.outstanding.len() < MAX_OUTSTANDING
             && !lane.is_paced(now)
@@ -98,10 +100,39 @@ impl Sender {
         if next > self.window.left() {
             return self.may_probe_window();
         }
-        // A small packet waits while something is outstanding (Nagle's algorithm).
-        !(self.config.sending.nagle
-            && !self.outstanding.is_empty()
-            && self.queue.ends_within(full - 1))
+        !self.is_held_back(full + Data::HEADER_LEN)
+    }
+
+    /// Whether what waits does so to share a packet, which has this much room for chunks.
+    #[inline]
+    pub(super) fn is_held_back(&self, room: usize) -> bool {
+        let Some(bundle) = self.queue.bundle() else { return false };
+        if self.ends || !bundle.may_wait(room) {
+            return false;
+        }
+        match self.config.sending.bundling {
+            Bundling::None => false,
+            Bundling::Nagle => !self.outstanding.is_empty(),
+            Bundling::Minshall | Bundling::MinshallPathMtu => bundle
+                .small()
+                .and_then(|tsn| self.outstanding.get(tsn))
+                .is_some_and(|slot| !slot.state.is_acked()),
+        }
+    }
+
+    /// A packet with new data was filled, as far as `room` bytes.
+    #[inline]
+    pub(super) fn note_filled(&mut self, now: Instant, room: usize) {
+        if self.config.sending.bundling == Bundling::None {
+            return;
+        }
+        let next_fits =
+            self.queue.is_empty() || self.config.sending.bundling == Bundling::MinshallPathMtu;
+        let full_sized = !next_fits || room <= Data::HEADER_LEN;
+        let last = self.outstanding.next_tsn() - 1;
+        if let Some(bundle) = self.queue.bundle_mut() {
+            bundle.on_sent(now, last, full_sized);
+        }
     }
 
     /// Length of the next chunk's payload, cut to what the peer's window lets through: the whole of
@@ -141,6 +172,18 @@ impl Sender {
         if self.next_chunk(full, full, true).is_some_and(|next| next > self.window.left()) {
             // req: rfc9260 6.1 "SHOULD send the first zero window probe after 1 RTO"
             self.window.wait(now + paths[path].rtt.rto());
+        }
+    }
+
+    /// Nothing more leaves now; notes if that is to share a packet.
+    pub(super) fn watch_bundling(&mut self, now: Instant, paths: &Paths) {
+        if self.queue.is_empty() || !self.is_held_back(paths.amdcs()) {
+            return;
+        }
+        if self.lanes.ids().any(|path| self.carries_new(path, paths) && self.has_room(now, path))
+            && let Some(bundle) = self.queue.bundle_mut()
+        {
+            bundle.on_held(now);
         }
     }
 

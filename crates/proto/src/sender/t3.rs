@@ -57,12 +57,14 @@ impl Sender {
     // req: rfc9260 6.1 "SHOULD NOT increment the error counter for the"
     pub(crate) fn begin_timeout(&mut self, now: Instant, id: PathId, paths: &mut Paths) -> bool {
         self.lanes[id].t3 = None;
+        self.question_timeout(id);
         self.counts.t3_timeouts += 1;
         paths[id].stats.t3_timeouts += 1;
         let closed = self.window.is_closed(paths[paths.active()].pmdcs());
         let excused = self.window.on_timeout(closed);
         if excused {
             mark!(TimeoutExcused);
+            self.end_question(id);
         } else {
             mark!(Timeout);
             // RFC 9260 section 6.3.3, E1.
@@ -102,6 +104,7 @@ impl Sender {
     ) -> bool {
         if to != id {
             mark!(RetransmittedElsewhere);
+            self.end_question(id);
         }
         let large = self.lose_flight(id, cause, to, paths);
         // What waits since an earlier loss had the path that was the best one then.
@@ -110,7 +113,8 @@ impl Sender {
         }
         // RFC 9260 section 6.3.3, E3.
         self.lanes[to].retransmit_at_once = true;
-        self.awaits_sack = self.config.recovery.one_packet_after_timeout;
+        // What F-RTO asks is answered by one chunk, too.
+        self.awaits_sack = self.config.recovery.one_packet_after_timeout || self.is_questioned(id);
         self.begin_burst();
         large
     }

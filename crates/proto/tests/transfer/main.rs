@@ -1,6 +1,7 @@
 //! Moving data between two endpoints.
 
 mod acknowledgements;
+mod bundling;
 mod messages;
 mod recovery;
 mod sending;

@@ -1,4 +1,4 @@
-//! What waits to be sent: schedulers, lifetimes, Nagle, back-pressure, fairness.
+//! What waits to be sent: schedulers, lifetimes, back-pressure, fairness.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use anabranch_proto::config::InitialCwnd;
 use anabranch_proto::{
     BurstControl, EndpointConfig, Event, OutgoingMessage, Ppid, SchedulerKind, SendErrorReason,
 };
-use anabranch_wire::{Packet, kind};
+use anabranch_wire::Packet;
 
 use super::{LONG, config};
 
@@ -63,25 +63,6 @@ fn lifetimes_end_before_the_first_transmission_only() {
         .collect();
     assert_eq!(failed, [(2, false)]);
     assert_eq!(pair.association(0).unwrap().send_buffer_free(), 1 << 20);
-}
-
-#[test]
-fn nagle_waits_for_the_acknowledgement() {
-    for nagle in [false, true] {
-        let mut config = config();
-        config.sending.nagle = nagle;
-        let mut pair = Pair::connected(1, config);
-        assert!(pair.send(0, 0, &b"warm up"[..]));
-        pair.run(Duration::from_secs(1));
-        pair.forget();
-        for _ in 0..10 {
-            assert!(pair.send(0, 0, vec![1; 20]));
-            pair.run(Duration::from_millis(1));
-        }
-        pair.run(Duration::from_secs(1));
-        assert_eq!(pair.count(0, kind::DATA), if nagle { 2 } else { 10 });
-        assert_eq!(pair.received_len(1), 207);
-    }
 }
 
 #[test]

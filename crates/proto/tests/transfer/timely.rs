@@ -349,3 +349,55 @@ fn a_dead_path_is_probed_once_and_then_by_the_timer_alone() {
     exchange(&mut pair, 4);
     assert_eq!(since(&pair, &before), [0, 1, 0, 0]);
 }
+
+/// A window is on its way, and more waits, when everything stands still for longer than
+/// the RTO. Returns chunks that left again, timeouts found to be none, and whether cwnd is as large
+/// as before.
+fn standstill(change: impl FnOnce(&mut RecoveryConfig), lost: bool) -> (u64, u64, bool) {
+    let mut pair = pair(change);
+    let before = pair.statistics(0);
+    let window = before.paths[0].cwnd.div_ceil(1100 + 16);
+    meets(&mut pair, move |place| match place {
+        place if place < window && place > 0 && lost => Verdict::Drop,
+        place if place < window => Verdict::Delay(Duration::from_millis(450)),
+        // The retransmission does not overtake what is before it.
+        place if place == window => Verdict::Delay(Duration::from_millis(60)),
+        _ => Verdict::Pass,
+    });
+    let packets = 200;
+    let goal = pair.received_len(1) + packets * 1100;
+    for _ in 0..packets {
+        assert!(pair.send(0, 0, vec![1; 1100]));
+    }
+    assert!(pair.run_until(LONG, |pair| pair.received_len(1) == goal));
+    assert!(pair.run_until(LONG, |pair| pair.statistics(0).outstanding_chunks == 0));
+    let now = pair.statistics(0);
+    let again = now.paths[0].retransmitted_chunks - before.paths[0].retransmitted_chunks;
+    (again, now.counters.spurious_timeouts, now.paths[0].cwnd >= before.paths[0].cwnd)
+}
+
+#[test]
+fn new_data_after_a_timeout_shows_that_it_was_none() {
+    // see: RFC 5682 section 3.1, step 2b
+    let forward = |recovery: &mut RecoveryConfig| recovery.f_rto = true;
+    assert_eq!(standstill(forward, false), (1, 1, true));
+    let (again, found, restored) = standstill(|_| {}, false);
+    assert!(again > 10 && found == 0 && !restored, "{again} {found} {restored}");
+    let (again, ..) = standstill(|recovery| recovery.undo = Undo::Duplicates, false);
+    assert!(again > 1, "{again}: duplicates are reported a round trip later");
+}
+
+#[test]
+fn a_timeout_after_a_loss_stays_one() {
+    let (again, found, restored) = standstill(|recovery| recovery.f_rto = true, true);
+    assert!(again >= 63 && found == 0 && !restored, "{again} {found} {restored}");
+}
+
+#[test]
+fn without_new_data_a_timeout_is_not_in_question() {
+    let mut pair = pair(|recovery| recovery.f_rto = true);
+    let before = pair.statistics(0);
+    loses(&mut pair, &[0, 1, 2, 3]);
+    exchange(&mut pair, 4);
+    assert_eq!(since(&pair, &before)[2], 1, "one timeout repairs all");
+}

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anabranch_proto::BurstControl;
+use anabranch_proto::config::Bundling;
 
 use super::sockets::Answer;
 use super::world::World;
@@ -105,7 +106,12 @@ impl World {
                     config.acknowledging.sack_frequency = frequency as u32;
                 }
             }
-            "SCTP_NODELAY" => config.sending.nagle = single(value) == Some(0),
+            "SCTP_NODELAY" => {
+                config.sending.bundling = match single(value) {
+                    Some(0) => Bundling::Nagle,
+                    _ => Bundling::None,
+                };
+            }
             "SCTP_MAX_BURST" => {
                 config.congestion.burst = match single(value) {
                     Some(0) | None => BurstControl::Unlimited,

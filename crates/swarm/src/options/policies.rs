@@ -11,7 +11,8 @@ use super::{Draw, by_kind};
 /// says of the others.
 pub(super) fn association(seed: u64, end: u64) -> AssociationConfig {
     let mut d = Draw(Rng::stream(seed, 9260 + end));
-    let (_, profile) = d.of(AssociationConfig::PROFILES);
+    // The others differ from these in options that are drawn one by one.
+    let (_, profile) = d.of(&AssociationConfig::PROFILES[..4]);
     // Half of the ends that have no profile of an RFC have the default.
     let mut config = if d.one_in(3) { AssociationConfig::default() } else { profile() };
     timeouts(&mut d, &mut config);

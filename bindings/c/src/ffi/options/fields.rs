@@ -26,8 +26,8 @@ enum Unit {
     Seconds,
     /// Anything but 0 switches the option on.
     On,
-    /// Anything but 0 switches it off.
-    Off,
+    /// Anything but 0 switches Nagle's algorithm, or any other way of bundling, off.
+    NoDelay,
 }
 
 /// What 0 says.
@@ -47,7 +47,7 @@ type Field = (c_int, usize, Type, &'static str, Unit, Zero);
 
 const FIELDS: &[Field] = {
     use Type::{Int, U16, U32};
-    use Unit::{Milliseconds, Number, Off, On, Seconds};
+    use Unit::{Milliseconds, NoDelay, Number, On, Seconds};
     use Zero::{Keeps, Value};
     const INITMSG: c_int = option::INITMSG;
     &[
@@ -65,7 +65,7 @@ const FIELDS: &[Field] = {
         (INITMSG, offset_of!(Initmsg, num_ostreams), U16, "outbound_streams", Number, Keeps),
         (INITMSG, offset_of!(Initmsg, max_instreams), U16, "inbound_streams", Number, Keeps),
         (INITMSG, offset_of!(Initmsg, max_attempts), U16, "max_init_retransmits", Number, Keeps),
-        (option::NODELAY, 0, Int, "nagle", Off, Value),
+        (option::NODELAY, 0, Int, "bundling", NoDelay, Value),
         (option::AUTOCLOSE, 0, Int, "autoclose", Seconds, Zero::Off),
         (option::PARTIAL_DELIVERY_POINT, 0, Int, "partial_delivery_point", Number, Value),
         (
@@ -129,7 +129,7 @@ impl Unit {
             Self::Milliseconds => format!("{number} ms"),
             Self::Seconds => format!("{number} s"),
             Self::On => if number == 0 { "off" } else { "on" }.to_owned(),
-            Self::Off => if number == 0 { "on" } else { "off" }.to_owned(),
+            Self::NoDelay => if number == 0 { "nagle" } else { "none" }.to_owned(),
         }
     }
 
@@ -138,7 +138,7 @@ impl Unit {
         let time = || units::parse_time(text).unwrap_or_default();
         match self {
             Self::On => u64::from(text == "on"),
-            Self::Off => u64::from(text == "off"),
+            Self::NoDelay => u64::from(text == "none"),
             Self::Number if text == "unlimited" => u64::MAX,
             Self::Number => units::parse_size(text).unwrap_or(0),
             Self::Milliseconds => u64::try_from(time().as_millis()).unwrap_or(u64::MAX),

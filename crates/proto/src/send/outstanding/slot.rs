@@ -96,7 +96,7 @@ impl Slot {
 }
 
 /// Bytes on the wire of a chunk with so much payload.
-pub(super) fn size_with(payload: usize) -> usize {
+pub(in crate::send) fn size_with(payload: usize) -> usize {
     Data::HEADER_LEN + payload.next_multiple_of(4)
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Queued {
     pub(crate) ppid: Ppid,
     pub(crate) unordered: bool,
     pub(crate) sack_immediately: bool,
+    /// It does not wait to share a packet.
+    pub(crate) now: bool,
     /// A part of it was sent.
     pub(crate) begun: bool,
     pub(crate) expires: Option<Instant>,
@@ -120,6 +122,18 @@ impl Scheduler {
         each!(self, s => s.take_out(which, gone));
     }
 
+    /// Looks at all messages.
+    pub(crate) fn for_each(&mut self, look: &mut dyn FnMut(&Queued)) {
+        let mut none = Vec::new();
+        self.take_out(
+            &mut |message| {
+                look(message);
+                false
+            },
+            &mut none,
+        );
+    }
+
     /// Bytes queued on a stream.
     pub(crate) fn queued_bytes(&self, stream: u16) -> usize {
         each!(self, s => s.queued_bytes(stream))
@@ -148,6 +162,7 @@ mod tests {
             ppid: Ppid(0),
             unordered: false,
             sack_immediately: false,
+            now: false,
             begun: false,
             expires: None,
             context: 0,

@@ -1,0 +1,123 @@
+//! F-RTO (RFC 5682, with selective acknowledgements; RFC 4138 has it for SCTP): after a timeout one
+//! chunk leaves again, and then new data instead of more of what was in flight. If what was held to
+//! be lost arrives without having left again, the timeout was none.
+
+/// How far the algorithm has come on a path (RFC 5682 section 3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ForwardRto {
+    /// No timeout is in question.
+    #[default]
+    Idle,
+    /// Step 2: the retransmission is out.
+    Retransmitted,
+    /// Step 3: packets from this number on carry what is new.
+    Forward(u64),
+}
+
+/// What an acknowledgement says of a path while a timeout is in question.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    /// Something arrived that had left again.
+    pub(crate) again: bool,
+    /// Something arrived that was held to be lost and had not left again.
+    pub(crate) late: bool,
+    /// The last packet that arrived with what was sent once.
+    pub(crate) newest: Option<u64>,
+    /// The acknowledgement has news, or tells of gaps or duplicates: the peer got a packet.
+    pub(crate) tells: bool,
+    /// Something waits to leave again.
+    pub(crate) waits: bool,
+    /// There is new data, and the peer's window has room for it.
+    pub(crate) has_new: bool,
+    /// Number of the next packet.
+    pub(crate) next: u64,
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing yet.
+    Undecided,
+    /// Two packets of new data leave before anything leaves again.
+    SendNew,
+    /// It was a timeout: the rest leaves again.
+    Timeout,
+    /// Nothing was lost.
+    Spurious,
+}
+
+impl ForwardRto {
+    /// Reads an acknowledgement.
+    pub(crate) fn on_acknowledgement(&mut self, seen: &Seen) -> Verdict {
+        match *self {
+            Self::Idle => Verdict::Undecided,
+            Self::Retransmitted if !seen.again => Verdict::Undecided,
+            // Whether the rest arrived before the timeout, and its acknowledgements were lost, the
+            // next answer tells. With nothing new to send there would be none.
+            Self::Retransmitted if seen.waits && seen.has_new => {
+                *self = Self::Forward(seen.next);
+                Verdict::SendNew
+            }
+            Self::Retransmitted => self.end(Verdict::Timeout),
+            Self::Forward(_) if !seen.tells => Verdict::Undecided,
+            Self::Forward(from) if seen.late && seen.newest.is_none_or(|newest| newest < from) => {
+                self.end(Verdict::Spurious)
+            }
+            Self::Forward(_) => self.end(Verdict::Timeout),
+        }
+    }
+
+    fn end(&mut self, verdict: Verdict) -> Verdict {
+        *self = Self::Idle;
+        verdict
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RETRANSMISSION_ARRIVED: Seen = Seen {
+        again: true,
+        late: false,
+        newest: None,
+        tells: true,
+        waits: true,
+        has_new: true,
+        next: 20,
+    };
+
+    #[test]
+    fn what_arrives_late_after_new_data_left_proves_the_timeout_spurious() {
+        let mut state = ForwardRto::Retransmitted;
+        let nothing = Seen { tells: true, ..Seen::default() };
+        assert_eq!(state.on_acknowledgement(&nothing), Verdict::Undecided, "stay in step 2");
+        assert_eq!(state.on_acknowledgement(&RETRANSMISSION_ARRIVED), Verdict::SendNew);
+        assert_eq!(state.on_acknowledgement(&Seen::default()), Verdict::Undecided);
+        let late = Seen { late: true, newest: Some(7), tells: true, ..Seen::default() };
+        assert_eq!(state.on_acknowledgement(&late), Verdict::Spurious);
+        assert_eq!(state, ForwardRto::Idle);
+    }
+
+    #[test]
+    fn what_is_new_arriving_first_proves_it_right() {
+        let mut state = ForwardRto::Forward(20);
+        let new = Seen { late: true, newest: Some(20), tells: true, ..Seen::default() };
+        assert_eq!(state.on_acknowledgement(&new), Verdict::Timeout);
+        let mut state = ForwardRto::Forward(20);
+        let duplicate = Seen { tells: true, ..Seen::default() };
+        assert_eq!(state.on_acknowledgement(&duplicate), Verdict::Timeout);
+    }
+
+    #[test]
+    fn without_new_data_or_anything_to_decide_it_is_a_timeout() {
+        for seen in [
+            Seen { waits: false, ..RETRANSMISSION_ARRIVED },
+            Seen { has_new: false, ..RETRANSMISSION_ARRIVED },
+        ] {
+            let mut state = ForwardRto::Retransmitted;
+            assert_eq!(state.on_acknowledgement(&seen), Verdict::Timeout);
+            assert_eq!(state, ForwardRto::Idle);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Whether small messages wait, to share a packet with what follows them (RFC 9260 section 6.10;
+//! hurtig 3.1).
+//!
+//! A packet is full-sized if the next message would not fit into what is left of it. The boundaries
+//! of messages are kept, so that a packet shorter than the path MTU need not become longer however
+//! long it waits. [`Bundling::MinshallPathMtu`] has the other definition, for comparison.
+
+use crate::named::named;
+use crate::options::words;
+use crate::send::outstanding::size_with;
+use crate::stats::HeldBack;
+use crate::time::Instant;
+
+/// When messages that do not fill a packet wait for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Bundling {
+    /// Never: packets are shared by what waits for another reason.
+    None,
+    /// While anything is outstanding (RFC 896; what kernels do without SCTP_NODELAY).
+    Nagle,
+    /// While a packet that was not full-sized is outstanding (Minshall). What is at the end of a
+    /// large message does not wait for the rest of it.
+    Minshall,
+    /// The same, but every packet shorter than the path MTU counts as one that was not full-sized.
+    MinshallPathMtu,
+}
+
+named!(Bundling {
+    None = "none",
+    Nagle = "nagle",
+    Minshall = "minshall",
+    MinshallPathMtu = "minshall-mtu",
+});
+words!(Bundling);
+
+/// What is known of what waits and of small packets, while an option wants it.
+#[derive(Debug, Default)]
+pub(crate) struct Bundle {
+    /// Bytes on the wire of the messages that wait, each as one chunk.
+    wire: usize,
+    /// Of them, messages that wait for nothing.
+    urgent: usize,
+    /// The highest TSN in the last packet that was not full-sized.
+    small: Option<u64>,
+    /// Since when a small packet is held back.
+    since: Option<Instant>,
+    held: HeldBack,
+}
+
+impl Bundle {
+    /// A message, or what is left of it, waits now.
+    pub(crate) fn on_waits(&mut self, length: usize, urgent: bool) {
+        self.wire += size_with(length);
+        self.urgent += usize::from(urgent);
+    }
+
+    /// What waited with this length does not any more.
+    pub(crate) fn on_gone(&mut self, length: usize, urgent: bool) {
+        self.wire -= size_with(length);
+        self.urgent -= usize::from(urgent);
+    }
+
+    /// A part of what waits left.
+    pub(crate) fn on_cut(&mut self, before: usize, left: usize) {
+        self.wire = self.wire - size_with(before) + size_with(left);
+    }
+
+    /// A packet with this TSN as its last left, which was full-sized or not.
+    pub(crate) fn on_sent(&mut self, now: Instant, last: u64, full_sized: bool) {
+        if !full_sized {
+            self.small = Some(last);
+        }
+        if let Some(since) = self.since.take() {
+            self.held.times += 1;
+            self.held.time += now.saturating_since(since);
+        }
+    }
+
+    /// A packet is held back now.
+    pub(crate) fn on_held(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+    }
+
+    /// Nothing is outstanding any more, because the peer lost its state.
+    pub(crate) fn restart(&mut self) {
+        self.small = None;
+    }
+
+    /// Whether what waits may wait for more: it does not fill `room` bytes, and nothing is urgent.
+    pub(crate) fn may_wait(&self, room: usize) -> bool {
+        self.urgent == 0 && self.wire < room
+    }
+
+    /// The last chunk of the last packet that was not full-sized.
+    pub(crate) fn small(&self) -> Option<u64> {
+        self.small
+    }
+
+    /// How long messages were held back.
+    pub(crate) fn held(&self) -> HeldBack {
+        self.held
+    }
+}
