@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-/// Options of a [`Connection`](crate::Connection). The defaults are those of the RFCs.
+use crate::options::{ForwardRto, LossDetection, Reordering, Undo};
+
+/// Options of a [`Connection`](crate::Connection). The defaults are those of the RFCs of a standard
+/// sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
@@ -30,6 +33,41 @@ pub struct Config {
     pub rto_max: Duration,
     /// Timeouts in a row after which the connection is given up (RFC 9293 section 3.8.3, R2).
     pub max_timeouts: u32,
+    /// What makes a segment lost before the timer expires.
+    pub loss_detection: LossDetection,
+    /// How reordering is told from loss, where later segments are counted. Needs selective
+    /// acknowledgements.
+    pub reordering: Reordering,
+    /// With fewer than four segments outstanding, and nothing new to send, fewer duplicate
+    /// acknowledgements are enough (RFC 5827 section 3.2), until that proves needless.
+    pub early_retransmit: bool,
+    /// With fewer than four segments outstanding the timer counts from when the earliest one left
+    /// (RFC 7765).
+    pub rto_restart: bool,
+    /// When nothing has come for two round trips one segment leaves (TLP, RFC 8985 section 7). Needs
+    /// selective acknowledgements.
+    pub tail_probe: bool,
+    /// What takes back a recovery in which all was sent again for nothing.
+    pub undo: Undo,
+    /// Whether what comes after a timeout tells if it was for nothing (F-RTO, RFC 5682).
+    pub forward_rto: ForwardRto,
+    /// Whether the receiver reports what came twice (D-SACK, RFC 2883). Needs selective
+    /// acknowledgements.
+    pub dsack: bool,
+    /// Whether timestamps are offered (RFC 7323), 12 bytes a segment; both ends must. They measure
+    /// retransmissions, too. Old segments are not told by them (PAWS).
+    pub timestamps: bool,
+}
+
+impl Config {
+    /// Whether anything is looked at beyond what the RFCs of a standard sender ask for.
+    pub(crate) fn gathers(&self) -> bool {
+        self.loss_detection != LossDetection::MissingReports
+            || self.reordering != Reordering::Fixed
+            || self.early_retransmit
+            || self.tail_probe
+            || self.undo != Undo::Off
+    }
 }
 
 impl Default for Config {
@@ -46,6 +84,15 @@ impl Default for Config {
             rto_min: Duration::from_secs(1),
             rto_max: Duration::from_secs(60),
             max_timeouts: 15,
+            loss_detection: LossDetection::MissingReports,
+            reordering: Reordering::Fixed,
+            early_retransmit: false,
+            rto_restart: false,
+            tail_probe: false,
+            undo: Undo::Off,
+            forward_rto: ForwardRto::Off,
+            dsack: false,
+            timestamps: false,
         }
     }
 }

@@ -69,6 +69,46 @@ impl Reno {
         self.credit = 0;
     }
 
+    /// Window and threshold, to be set again if what lowers them now was no loss.
+    pub(crate) fn windows(&self) -> (u64, u64) {
+        (self.window, self.threshold)
+    }
+
+    /// A recovery was for nothing: nothing is below what it was before.
+    pub(crate) fn restore(&mut self, (window, threshold): (u64, u64)) {
+        self.window = self.window.max(window);
+        self.threshold = self.threshold.max(threshold);
+    }
+
+    /// A timeout was for nothing, and so much is in the network: the window goes on from there (Eifel,
+    /// RFC 4015 section 3.2, steps 3 and 4).
+    pub(crate) fn resume(&mut self, in_network: u64, (window, threshold): (u64, u64)) {
+        let now = in_network.min(window);
+        self.window = self.window.max(now);
+        self.threshold = self.threshold.max(threshold.max(window));
+    }
+
+    /// An earlier connection had this threshold in the end.
+    pub(crate) fn assume_threshold(&mut self, threshold: u64) {
+        self.threshold = threshold.max(2 * self.mss);
+    }
+
+    /// The initial window, which a resumed sender may add at once.
+    pub(crate) fn initial_window(&self, segments: u32) -> u64 {
+        self.initial(segments)
+    }
+
+    /// The window is at most so large.
+    pub(crate) fn limit(&mut self, window: u64) {
+        self.window = self.window.min(window);
+    }
+
+    /// Both are what somebody else says, but never below a loss window.
+    pub(crate) fn set(&mut self, (window, threshold): (u64, u64)) {
+        self.window = window.max(self.mss);
+        self.threshold = threshold.max(2 * self.mss);
+    }
+
     /// The retransmission timer expired (section 3.1). The threshold is held for a second
     /// timeout of the same segment.
     pub(crate) fn timeout(&mut self, flight: u64, first: bool) {

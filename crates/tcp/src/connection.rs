@@ -5,6 +5,7 @@ use std::time::Duration;
 use anabranch_units::Instant;
 use bytes::Bytes;
 
+use crate::cache::Metrics;
 use crate::config::Config;
 use crate::receiver::Receiver;
 use crate::rto::Rto;
@@ -12,6 +13,10 @@ use crate::scoreboard::Outgoing;
 use crate::segment::{Blocks, Segment};
 use crate::sender::{Acknowledgement, Sender};
 use crate::sequence::unwrap;
+use crate::timestamps::{self, Recent};
+
+/// Bytes of timestamps in a header.
+const TIMESTAMPS: u16 = 12;
 
 /// RTO for data when a SYN had to be sent again (RFC 6298 section 5.7).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
@@ -40,6 +45,14 @@ pub struct Stats {
     pub recoveries: u64,
     /// Times that the retransmission timer expired for data.
     pub timeouts: u64,
+    /// Recoveries that began with fewer duplicate acknowledgements than usual (RFC 5827).
+    pub early_retransmits: u64,
+    /// Probes of the tail (RFC 8985).
+    pub tail_probes: u64,
+    /// Segments that left again and need not have, as far as the receiver reported them or an echo told.
+    pub needless_retransmissions: u64,
+    /// Recoveries and timeouts that turned out to be for nothing.
+    pub recoveries_undone: u64,
     /// Segments that could not be read.
     pub damaged: u64,
     /// Bytes acknowledged by the other end.
@@ -67,6 +80,9 @@ pub struct Connection {
     their_scale: u8,
     our_scale: u8,
     sack: bool,
+    /// The peer's timestamps, if both want them; until its SYN has come, whether we do.
+    timestamps: bool,
+    recent: Recent,
     /// Timer of the handshake, and when a SYN left that was not sent again.
     handshake: Rto,
     handshake_timer: Option<Instant>,
@@ -104,6 +120,8 @@ impl Connection {
             their_scale: 0,
             our_scale,
             sack: config.sack,
+            timestamps: config.timestamps,
+            recent: Recent::default(),
             handshake: Rto::new(&config),
             handshake_timer: None,
             syn_sent_at: None,
@@ -137,6 +155,16 @@ impl Connection {
     /// The next bytes in order, if any; to be called until there are none.
     pub fn read(&mut self) -> Option<Bytes> {
         self.receiver.as_mut()?.read()
+    }
+
+    /// Begins with what an earlier connection to the same host has learnt; to be called before anything is sent.
+    pub fn start_with(&mut self, metrics: &Metrics) {
+        self.sender.start_with(metrics);
+    }
+
+    /// What it has learnt, for a later one.
+    pub fn metrics(&self) -> Metrics {
+        self.sender.metrics()
     }
 
     /// Ends the connection at once; the other end is told.
@@ -177,6 +205,10 @@ impl Connection {
             retransmissions: self.sender.counters.retransmissions,
             recoveries: self.sender.counters.recoveries,
             timeouts: self.sender.counters.timeouts,
+            early_retransmits: self.sender.counters.early,
+            tail_probes: self.sender.counters.tail_probes,
+            needless_retransmissions: self.sender.counters.needless,
+            recoveries_undone: self.sender.counters.undone,
             damaged: self.damaged,
             bytes_acknowledged: acknowledged - u64::from(self.sender.is_finished()),
             cwnd: congestion.window(),
@@ -235,10 +267,10 @@ impl Connection {
                 std::mem::take(&mut self.syn_due).then(|| self.syn(now))?
             }
             State::Open => match self.probe.take().or_else(|| self.sender.poll(now)) {
-                Some(outgoing) => self.data(outgoing),
+                Some(outgoing) => self.data(now, outgoing),
                 None => {
                     let due = self.receiver.as_ref().is_some_and(|r| r.ack_is_due(now));
-                    due.then(|| self.bare(self.sender.next()))?
+                    due.then(|| self.bare(now, self.sender.next()))?
                 }
             },
         };
@@ -257,7 +289,14 @@ impl Connection {
             acknowledgment: acknowledgment.filter(|_| answer),
             // The window of a SYN is never scaled.
             window: u16::try_from(self.config.receive_buffer).unwrap_or(u16::MAX),
-            mss: Some(self.config.mss),
+            // What a segment has room for is told without options (RFC 6691).
+            mss: Some(self.config.mss.saturating_add(if self.timestamps { TIMESTAMPS } else { 0 })),
+            timestamps: self.timestamps.then(|| {
+                (
+                    timestamps::value(now),
+                    self.recent.echo(self.receiver.as_ref().map_or(0, Receiver::next)),
+                )
+            }),
             window_scale: Some(self.our_scale),
             sack_permitted: self.sack,
             ..self.at(self.initial)
@@ -277,22 +316,26 @@ impl Connection {
         Segment { rst: true, ..self.at(self.sender.next()) }
     }
 
-    fn data(&mut self, outgoing: Outgoing) -> Segment {
-        let bare = self.bare(outgoing.position);
+    fn data(&mut self, now: Instant, outgoing: Outgoing) -> Segment {
+        let bare = self.bare(now, outgoing.position);
         Segment { payload: outgoing.payload, fin: outgoing.fin, ..bare }
     }
 
     /// A segment that acknowledges what was received.
-    fn bare(&mut self, position: u64) -> Segment {
+    fn bare(&mut self, now: Instant, position: u64) -> Segment {
         let mut segment = self.at(position);
         let Some(receiver) = &mut self.receiver else { return segment };
         receiver.acknowledged();
         segment.acknowledgment = Some(receiver.next() as u32);
         let window = receiver.announce() >> self.our_scale;
         segment.window = u16::try_from(window).unwrap_or(u16::MAX);
+        if self.timestamps {
+            segment.timestamps = Some((timestamps::value(now), self.recent.echo(receiver.next())));
+        }
         if self.sack {
             let mut blocks = Blocks::default();
-            for (to, block) in blocks.iter_mut().zip(receiver.blocks()) {
+            let duplicate = receiver.take_duplicate();
+            for (to, block) in blocks.iter_mut().zip(duplicate.iter().chain(receiver.blocks())) {
                 *to = Some((block.start as u32, block.end as u32));
             }
             segment.blocks = blocks;
@@ -332,8 +375,14 @@ impl Connection {
             Some(scale) => self.their_scale = scale,
             None => self.our_scale = 0,
         }
+        self.timestamps &= segment.timestamps.is_some();
+        if let Some((value, _)) = segment.timestamps {
+            self.recent = Recent::new(value, first);
+        }
         // RFC 9293 section 3.7.1: 536 when the option is missing.
-        let mss = segment.mss.unwrap_or(536).min(self.config.mss);
+        let room = segment.mss.unwrap_or(536);
+        let room = room.saturating_sub(if self.timestamps { TIMESTAMPS } else { 0 });
+        let mss = room.min(self.config.mss);
         self.sender.agreed(mss, self.sack, u64::from(segment.window));
     }
 
@@ -399,6 +448,10 @@ impl Connection {
             }
             self.established(now);
         }
+        let stamps = segment.timestamps.filter(|_| self.timestamps);
+        if let Some((value, _)) = stamps {
+            self.recent.on_segment(value, position);
+        }
         let scale = if segment.syn { 0 } else { self.their_scale };
         let fin = segment.fin;
         self.sender.acknowledge(
@@ -410,6 +463,7 @@ impl Connection {
                     .filter_map(|(start, end)| Some(unwrap(*start, ack)?..unwrap(*end, ack)?))
                     .collect(),
                 bare: segment.payload.is_empty() && !segment.syn && !fin,
+                echo: stamps.map(|(_, echo)| echo),
             },
         );
         if (!segment.payload.is_empty() || fin)

@@ -4,8 +4,12 @@
 //! It does what the literature calls "SACK TCP with NewReno": connections as in RFC 9293, congestion
 //! control as in RFC 5681 with limited transmit (RFC 3042), loss recovery by selective
 //! acknowledgements (RFC 6675) or without them (RFC 6582), the timer of RFC 6298 with Karn's
-//! algorithm, delayed acknowledgements, window scaling (RFC 7323). Urgent data, timestamps and
-//! TIME-WAIT are left out.
+//! algorithm, delayed acknowledgements, window scaling (RFC 7323). Urgent data, PAWS and TIME-WAIT are left
+//! out.
+//!
+//! Options of [`Config`], all off by default, add what later documents have for thin flows and for networks
+//! that reorder: early retransmit, RTO restart, RACK-TLP, D-SACK and timestamps with undo, F-RTO, Linux's
+//! threshold, TCP-NCR; and a [`Cache`] hands on what earlier connections have learnt.
 //!
 //! ```
 //! use anabranch_units::Instant;
@@ -30,18 +34,24 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod cache;
 mod config;
 mod congestion;
 mod connection;
+mod options;
 mod receiver;
+mod recovery;
 mod rto;
 mod scoreboard;
 mod segment;
 mod sender;
 mod sequence;
+mod timestamps;
 
+pub use cache::{Cache, Metrics};
 pub use config::Config;
 pub use connection::{Connection, Stats};
+pub use options::{ForwardRto, LossDetection, MetricCache, Reordering, Undo};
 pub use segment::HEADER;
 
 #[cfg(test)]

@@ -28,6 +28,9 @@ pub(crate) struct Receiver {
     fin: Option<u64>,
     ended: bool,
     ack_delay: Duration,
+    /// What came twice is reported, and what came so since the last acknowledgement.
+    dsack: bool,
+    duplicate: Option<Range<u64>>,
     /// Segments in order that wait for an acknowledgement.
     waiting: u32,
     delayed: Option<Instant>,
@@ -50,6 +53,8 @@ impl Receiver {
             fin: None,
             ended: false,
             ack_delay: config.ack_delay,
+            dsack: config.dsack && config.sack,
+            duplicate: None,
             waiting: 0,
             delayed: None,
             ack_now: false,
@@ -95,6 +100,9 @@ impl Receiver {
         let end = start + payload.len() as u64;
         if fin && end <= self.edge && self.fin.is_none() {
             self.fin = Some(end);
+        }
+        if self.dsack {
+            self.look_for_duplicates(start..end);
         }
         if start < self.next {
             let old = (self.next - start).min(payload.len() as u64);
@@ -143,6 +151,28 @@ impl Receiver {
         } else if self.waiting > 0 && self.delayed.is_none() {
             self.delayed = Some(now + self.ack_delay);
         }
+    }
+
+    /// The first range of a segment that was there already is reported (RFC 2883 section 4).
+    fn look_for_duplicates(&mut self, segment: Range<u64>) {
+        let there = if segment.start < self.next {
+            Some(segment.start..segment.end.min(self.next))
+        } else {
+            let before = self.early.range(..=segment.start).next_back();
+            let inside = self.early.range(segment.start..segment.end).next();
+            let overlaps = before.into_iter().chain(inside).map(|(start, data)| {
+                segment.start.max(*start)..segment.end.min(start + data.len() as u64)
+            });
+            overlaps.into_iter().find(|range| range.start < range.end)
+        };
+        if let Some(range) = there.filter(|range| range.start < range.end) {
+            self.duplicate.get_or_insert(range);
+        }
+    }
+
+    /// What came twice since the last acknowledgement: it is the first block of the next one, once.
+    pub(crate) fn take_duplicate(&mut self) -> Option<Range<u64>> {
+        self.duplicate.take()
     }
 
     fn accept(&mut self, data: Bytes) {

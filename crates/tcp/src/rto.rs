@@ -41,6 +41,17 @@ impl Rto {
         self.base = base.max(self.min);
     }
 
+    /// An earlier connection measured this (RFC 9040 section 4).
+    pub(crate) fn resume(&mut self, srtt: Duration, variation: Duration) {
+        self.smoothed = Some((srtt, variation));
+        self.base = (srtt + variation * 4).max(self.min);
+    }
+
+    /// SRTT and RTTVAR, once measured.
+    pub(crate) fn smoothed(&self) -> Option<(Duration, Duration)> {
+        self.smoothed
+    }
+
     /// The timer has expired (section 5.5).
     pub(crate) fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
 use anabranch_units::Instant;
 use bytes::Bytes;
 
-/// Segments acknowledged out of order above one that make it lost (RFC 6675 section 2).
-const DUP_THRESH: u64 = 3;
+use crate::recovery::rack::Arrived;
 
 /// Data or a FIN to put into a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ struct Sent {
     resent: bool,
     /// Ever sent again: it gives no RTT sample (Karn).
     ambiguous: bool,
+    /// Of its last transmission, in the order in which they left.
+    number: u64,
 }
 
 impl Sent {
@@ -40,7 +42,7 @@ impl Sent {
 }
 
 /// What an acknowledgement brought.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Acked {
     /// Bytes acknowledged cumulatively that were not before, by any block or not.
     pub(crate) cumulative: u64,
@@ -48,6 +50,47 @@ pub(crate) struct Acked {
     pub(crate) selective: u64,
     /// When the latest segment left that was sent once and is now acknowledged.
     pub(crate) sampled: Option<Instant>,
+    /// The last transmission of those that were sent once, and of those that were sent again.
+    pub(crate) first_time: Option<Arrived>,
+    pub(crate) again: Option<Arrived>,
+    /// The first transmission of those that were sent once.
+    pub(crate) earliest: Option<u64>,
+    /// Positions of those that were sent again.
+    pub(crate) repeated: Vec<u64>,
+    /// Something held to be lost arrived before it left again.
+    pub(crate) late: bool,
+}
+
+impl Acked {
+    /// A segment is known to have arrived that was not before.
+    fn arrived(&mut self, sent: &Sent) {
+        let arrived = Arrived { number: sent.number, at: sent.sent_at };
+        let later = |known: Option<Arrived>| match known {
+            Some(known) if known.number > arrived.number => Some(known),
+            _ => Some(arrived),
+        };
+        self.late |= sent.lost && !sent.resent;
+        if sent.ambiguous {
+            self.again = later(self.again);
+            self.repeated.push(sent.range.start);
+            return;
+        }
+        self.sampled = self.sampled.max(Some(sent.sent_at));
+        self.first_time = later(self.first_time);
+        let earliest = self.earliest.unwrap_or(sent.number);
+        self.earliest = Some(earliest.min(sent.number));
+    }
+}
+
+/// What was found by time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Late {
+    /// Something is lost that was not before.
+    pub(crate) any: bool,
+    /// The last of the retransmissions among it.
+    pub(crate) lost_again: Option<u64>,
+    /// When to look again: something is only late.
+    pub(crate) look_again: Option<Instant>,
 }
 
 /// The outstanding segments, in order. Finding losses walks over them all: it is done for
@@ -58,6 +101,10 @@ pub(crate) struct Scoreboard {
     /// Bytes believed to be in the network (RFC 6675 "pipe").
     pipe: u64,
     outstanding: u64,
+    /// Segments that blocks acknowledge.
+    sacked: usize,
+    /// Number of the next transmission.
+    next_number: u64,
 }
 
 impl Scoreboard {
@@ -75,6 +122,31 @@ impl Scoreboard {
         self.sent.is_empty()
     }
 
+    /// Segments sent and not acknowledged cumulatively.
+    pub(crate) fn len(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Segments among them that blocks acknowledge.
+    pub(crate) fn sacked(&self) -> usize {
+        self.sacked
+    }
+
+    /// Number of the next transmission.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    /// When the earliest segment left that is not known to have arrived.
+    pub(crate) fn earliest_sent(&self) -> Option<Instant> {
+        self.sent.iter().find(|sent| !sent.sacked).map(|sent| sent.sent_at)
+    }
+
+    /// Whether something held to be lost waits to leave again.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.sent.iter().any(waits)
+    }
+
     /// A new segment leaves.
     pub(crate) fn push(&mut self, range: Range<u64>, payload: Bytes, fin: bool, now: Instant) {
         let sent = Sent {
@@ -86,7 +158,9 @@ impl Scoreboard {
             lost: false,
             resent: false,
             ambiguous: false,
+            number: self.next_number,
         };
+        self.next_number += 1;
         self.pipe += sent.len();
         self.outstanding += sent.len();
         self.sent.push_back(sent);
@@ -114,9 +188,10 @@ impl Scoreboard {
             if in_network(first) {
                 self.pipe -= first.len();
             }
-            if !first.ambiguous && !first.sacked {
-                acked.sampled = acked.sampled.max(Some(first.sent_at));
+            if !first.sacked {
+                acked.arrived(first);
             }
+            self.sacked -= usize::from(first.sacked);
             self.sent.pop_front();
         }
         self.outstanding -= acked.cumulative;
@@ -137,15 +212,16 @@ impl Scoreboard {
                 self.pipe -= sent.len();
             }
             sent.sacked = true;
+            self.sacked += 1;
             acked.selective += sent.len();
-            if !sent.ambiguous {
-                acked.sampled = acked.sampled.max(Some(sent.sent_at));
-            }
+            acked.arrived(sent);
         }
     }
 
-    /// Marks what is lost by the rule `IsLost` of RFC 6675 section 4; true if anything is.
-    pub(crate) fn find_losses(&mut self, mss: u64) -> bool {
+    /// Marks what is lost by the rule `IsLost` of RFC 6675 section 4, with so many segments above it; true if
+    /// anything is.
+    pub(crate) fn find_losses(&mut self, mss: u64, threshold: u32) -> bool {
+        let threshold = u64::from(threshold);
         let (mut bytes, mut runs, mut in_run, mut any) = (0, 0, false, false);
         for sent in self.sent.iter_mut().rev() {
             if sent.sacked {
@@ -156,7 +232,7 @@ impl Scoreboard {
                 continue;
             }
             in_run = false;
-            if runs >= DUP_THRESH || bytes > (DUP_THRESH - 1) * mss {
+            if runs >= threshold || bytes > (threshold - 1) * mss {
                 any = true;
                 lose(sent, &mut self.pipe);
             }
@@ -171,6 +247,65 @@ impl Scoreboard {
         }
     }
 
+    /// Marks what is lost by time (RFC 8985 section 6.2, step 5): transmissions before `number` that left
+    /// longer ago than `patience`.
+    pub(crate) fn find_late(&mut self, now: Instant, (number, patience): (u64, Duration)) -> Late {
+        let mut late = Late::default();
+        for sent in &mut self.sent {
+            if sent.number >= number || !in_network(sent) {
+                continue;
+            }
+            let deadline = sent.sent_at + patience;
+            if deadline <= now {
+                late.any = true;
+                late.lost_again = late.lost_again.max(sent.resent.then_some(sent.number));
+                self.pipe -= sent.len();
+                (sent.lost, sent.resent) = (true, false);
+            } else {
+                late.look_again = late.look_again.max(Some(deadline));
+            }
+        }
+        late
+    }
+
+    /// All before `position` that is not known to have arrived and did not leave again is lost.
+    pub(crate) fn lose_before(&mut self, position: u64) {
+        for sent in &mut self.sent {
+            if sent.range.end <= position && !sent.sacked && !sent.resent {
+                lose(sent, &mut self.pipe);
+            }
+        }
+    }
+
+    /// What waits to leave again need not: it is only late.
+    pub(crate) fn take_back(&mut self) {
+        for sent in self.sent.iter_mut().filter(|sent| waits(sent)) {
+            sent.lost = false;
+            self.pipe += sent.len();
+        }
+    }
+
+    /// The last segment leaves again, although nothing says that it is lost.
+    pub(crate) fn resend_last(&mut self, now: Instant) -> Option<Again> {
+        let sent = self.sent.back_mut().filter(|sent| !sent.sacked)?;
+        lose(sent, &mut self.pipe);
+        if sent.resent {
+            // An earlier copy is given up for the count.
+            self.pipe -= sent.len();
+        }
+        Some(again(sent, &mut self.pipe, &mut self.next_number, now))
+    }
+
+    /// The timer expired: the first segment, or its copy, is lost.
+    pub(crate) fn lose_first_again(&mut self) {
+        if let Some(first) = self.sent.iter_mut().find(|sent| !sent.sacked) {
+            if in_network(first) {
+                self.pipe -= first.len();
+            }
+            (first.lost, first.resent) = (true, false);
+        }
+    }
+
     /// The timer expired: all that is not known to have arrived is lost (RFC 6675 section 5.1
     /// keeps what blocks said).
     pub(crate) fn lose_all(&mut self) {
@@ -181,20 +316,20 @@ impl Scoreboard {
     }
 
     /// The first lost segment that was not sent again, marked as sent now (rule 1 of `NextSeg`).
-    pub(crate) fn resend(&mut self, now: Instant) -> Option<Outgoing> {
-        let sent = self.sent.iter_mut().find(|sent| sent.lost && !sent.resent && !sent.sacked)?;
-        Some(again(sent, &mut self.pipe, now))
+    pub(crate) fn resend(&mut self, now: Instant) -> Option<Again> {
+        let sent = self.sent.iter_mut().find(|sent| waits(sent))?;
+        Some(again(sent, &mut self.pipe, &mut self.next_number, now))
     }
 
     /// The first segment below selectively acknowledged ones that was not sent again, although it
     /// is not known to be lost (rule 3 of `NextSeg`).
-    pub(crate) fn resend_hole(&mut self, now: Instant) -> Option<Outgoing> {
+    pub(crate) fn resend_hole(&mut self, now: Instant) -> Option<Again> {
         let last = self.sent.iter().rposition(|sent| sent.sacked)?;
         let sent = self.sent.range_mut(..last).find(|sent| !sent.sacked && !sent.resent)?;
         // It now counts twice, as the two copies in the network do, until it is acknowledged; the
         // first is given up for the count here, so that it never goes below zero.
         lose(sent, &mut self.pipe);
-        Some(again(sent, &mut self.pipe, now))
+        Some(again(sent, &mut self.pipe, &mut self.next_number, now))
     }
 }
 
@@ -209,10 +344,28 @@ fn lose(sent: &mut Sent, pipe: &mut u64) {
     }
 }
 
-fn again(sent: &mut Sent, pipe: &mut u64, now: Instant) -> Outgoing {
+/// Whether it is lost and has not left again since.
+fn waits(sent: &Sent) -> bool {
+    sent.lost && !sent.resent && !sent.sacked
+}
+
+fn again(sent: &mut Sent, pipe: &mut u64, next_number: &mut u64, now: Instant) -> Again {
     *pipe += sent.len();
     (sent.resent, sent.ambiguous, sent.sent_at) = (true, true, now);
-    Outgoing { position: sent.range.start, payload: sent.payload.clone(), fin: sent.fin }
+    let before = std::mem::replace(&mut sent.number, *next_number);
+    *next_number += 1;
+    let (position, payload) = (sent.range.start, sent.payload.clone());
+    Again { outgoing: Outgoing { position, payload, fin: sent.fin }, before, end: sent.range.end }
+}
+
+/// A segment that leaves again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Again {
+    pub(crate) outgoing: Outgoing,
+    /// Number of its transmission before.
+    pub(crate) before: u64,
+    /// Where it ends.
+    pub(crate) end: u64,
 }
 
 #[cfg(test)]
@@ -240,20 +393,20 @@ mod tests {
     fn three_segments_above_make_one_lost() {
         let mut board = board(8);
         assert_eq!(select(&mut board, 1..3).selective, 200);
-        assert!(!board.find_losses(MSS));
+        assert!(!board.find_losses(MSS, 3));
         assert_eq!(select(&mut board, 1..4).selective, 100);
-        assert!(board.find_losses(MSS));
+        assert!(board.find_losses(MSS, 3));
         assert_eq!((board.pipe(), board.outstanding()), (400, 800));
-        let resent = board.resend(Instant::from_secs(9)).map(|sent| sent.position);
+        let resent = board.resend(Instant::from_secs(9)).map(|sent| sent.outgoing.position);
         assert_eq!(resent, Some(0));
         assert!(board.resend(Instant::from_secs(9)).is_none());
         assert_eq!(board.pipe(), 500);
         // It is not lost again by the same evidence.
-        board.find_losses(MSS);
+        board.find_losses(MSS, 3);
         assert!(board.resend(Instant::ZERO).is_none());
         let acked = board.acknowledge(400);
         // The first was sent twice and the others were sampled when blocks came: no sample now.
-        assert_eq!(acked, Acked { cumulative: 400, selective: 0, sampled: None });
+        assert_eq!((acked.cumulative, acked.selective, acked.sampled), (400, 0, None));
         assert_eq!((board.pipe(), board.outstanding()), (400, 400));
     }
 
@@ -265,7 +418,7 @@ mod tests {
         let mut acked = Acked::default();
         board.select(MSS..3 * MSS + 1, &mut acked);
         assert_eq!(acked.selective, 2 * MSS + 1);
-        assert!(!board.find_losses(MSS), "two segments behind it tell of no loss");
+        assert!(!board.find_losses(MSS, 3), "two segments behind it tell of no loss");
     }
 
     #[test]
@@ -274,13 +427,13 @@ mod tests {
         for n in [1, 3, 5] {
             let mut acked = Acked::default();
             board.select(n * MSS..(n + 1) * MSS, &mut acked);
-            assert_eq!(board.find_losses(1000), n == 5);
+            assert_eq!(board.find_losses(1000, 3), n == 5);
         }
-        assert_eq!(board.resend(Instant::ZERO).map(|sent| sent.position), Some(0));
+        assert_eq!(board.resend(Instant::ZERO).map(|sent| sent.outgoing.position), Some(0));
         // Two blocks lie above the third segment.
         assert!(board.resend(Instant::ZERO).is_none());
-        assert_eq!(board.resend_hole(Instant::ZERO).map(|sent| sent.position), Some(200));
-        assert_eq!(board.resend_hole(Instant::ZERO).map(|sent| sent.position), Some(400));
+        assert_eq!(board.resend_hole(Instant::ZERO).map(|sent| sent.outgoing.position), Some(200));
+        assert_eq!(board.resend_hole(Instant::ZERO).map(|sent| sent.outgoing.position), Some(400));
         assert!(board.resend_hole(Instant::ZERO).is_none(), "nothing beyond the last block");
         assert_eq!(board.pipe(), 500);
     }
@@ -293,7 +446,7 @@ mod tests {
         assert_eq!(board.pipe(), 0);
         let mut resent = Vec::new();
         while let Some(sent) = board.resend(Instant::ZERO) {
-            resent.push(sent.position);
+            resent.push(sent.outgoing.position);
         }
         assert_eq!((resent, board.pipe()), (vec![0, 100, 300], 300));
         // A second timeout loses the copies too.
@@ -310,6 +463,6 @@ mod tests {
         assert_eq!((board.pipe(), board.outstanding()), (170, 170));
         board.lose_all();
         let sent = board.resend(Instant::ZERO).unwrap();
-        assert_eq!((sent.position, sent.payload.len()), (30, 70));
+        assert_eq!((sent.outgoing.position, sent.outgoing.payload.len()), (30, 70));
     }
 }

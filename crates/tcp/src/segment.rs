@@ -25,6 +25,8 @@ pub(crate) struct Segment {
     pub(crate) mss: Option<u16>,
     pub(crate) window_scale: Option<u8>,
     pub(crate) sack_permitted: bool,
+    /// Timestamp and echo (RFC 7323).
+    pub(crate) timestamps: Option<(u32, u32)>,
     pub(crate) blocks: Blocks,
     pub(crate) payload: Bytes,
 }
@@ -46,7 +48,8 @@ impl Segment {
         header.ack = self.acknowledgment.is_some();
         header.acknowledgment_number = self.acknowledgment.unwrap_or(0);
         (header.syn, header.fin, header.rst) = (self.syn, self.fin, self.rst);
-        // At most 4 + 3 + 2 bytes with a SYN and 2 + 32 without: there is room for 40.
+        // At most 4 + 3 + 2 + 10 bytes with a SYN, 2 + 32 without timestamps and 10 + 2 + 24 with them: there
+        // is room for 40.
         let written = header.set_options(&self.options());
         debug_assert_eq!(written, Ok(()));
         if let Ok(sum) = header.calc_checksum_ipv4_raw([0; 4], [0; 4], &self.payload) {
@@ -65,8 +68,16 @@ impl Segment {
         if self.sack_permitted {
             options.push(TcpOptionElement::SelectiveAcknowledgementPermitted);
         }
-        if let [Some(first), rest @ ..] = self.blocks {
-            options.push(TcpOptionElement::SelectiveAcknowledgement(first, rest));
+        if let Some((value, echo)) = self.timestamps {
+            // Aligned, as in RFC 7323 appendix A: 12 bytes.
+            let padded = [TcpOptionElement::Noop, TcpOptionElement::Noop];
+            options.extend(padded);
+            options.push(TcpOptionElement::Timestamp(value, echo));
+        }
+        if let [Some(first), second, third, fourth] = self.blocks {
+            let fourth = fourth.filter(|_| self.timestamps.is_none());
+            options
+                .push(TcpOptionElement::SelectiveAcknowledgement(first, [second, third, fourth]));
         }
         options
     }
@@ -100,7 +111,10 @@ impl Segment {
                 TcpOptionElement::SelectiveAcknowledgement(first, [second, third, fourth]) => {
                     segment.blocks = [Some(first), second, third, fourth];
                 }
-                TcpOptionElement::Noop | TcpOptionElement::Timestamp(..) => {}
+                TcpOptionElement::Timestamp(value, echo) => {
+                    segment.timestamps = Some((value, echo));
+                }
+                TcpOptionElement::Noop => {}
             }
         }
         Ok(segment)
@@ -128,10 +142,16 @@ mod tests {
             (sequence, acknowledgment) in any::<(u32, Option<u32>)>(),
             (syn, fin, rst, sack_permitted) in any::<(bool, bool, bool, bool)>(),
             handshake in any::<Option<(u16, Option<bool>)>>(),
-            blocks in blocks(),
+            timestamps in any::<Option<(u32, u32)>>(),
+            mut blocks in blocks(),
             payload in proptest::collection::vec(any::<u8>(), 0..50),
         ) {
+            if timestamps.is_some() {
+                // There is no room for a fourth one.
+                blocks[3] = None;
+            }
             let segment = Segment {
+                timestamps,
                 source, destination, sequence, acknowledgment, syn, fin, rst, window,
                 mss: handshake.map(|(mss, _)| mss),
                 window_scale: handshake.and_then(|(_, scale)| scale.map(|s| u8::from(s) * 14)),

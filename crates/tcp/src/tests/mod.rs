@@ -1,5 +1,7 @@
 //! Two connections over links of `anabranch-impair`.
 
+mod recovery;
+
 use std::time::Duration;
 
 use anabranch_impair::{Link, LinkConfig, Loss, Probability, Rng};
@@ -318,6 +320,7 @@ proptest! {
         seed in any::<u64>(),
         sack in any::<bool>(),
         (loss, duplicates, held) in (0_u32..25, 0_u32..10, 1_u32..10),
+        config in recovery::any_config(),
         receive_buffer in 2_000_u32..200_000,
         len in 1_usize..150_000,
     ) {
@@ -325,7 +328,7 @@ proptest! {
             .loss(Loss::Uniform(Probability::percent(loss)))
             .duplicate(Probability::percent(duplicates))
             .reorder(Probability::percent(held), Duration::from_millis(30));
-        let config = Config { sack, receive_buffer, max_timeouts: 100, ..Config::default() };
+        let config = Config { sack, receive_buffer, max_timeouts: 100, ..config };
         let mut pair = Pair::new(&config, len, bad.clone(), bad.clone());
         let mut rng = Rng::new(seed);
         pair.links = [
@@ -342,8 +345,10 @@ proptest! {
             (any::<(u32, u32, u16)>(), any::<(bool, bool, bool)>(), any::<[(u32, u32); 2]>(), 0..40_usize),
             0..40,
         ),
+        config in recovery::any_config(),
+        echo in any::<(u32, u32)>(),
     ) {
-        let mut pair = Pair::new(&Config::default(), 30_000, path(), path());
+        let mut pair = Pair::new(&config, 30_000, path(), path());
         for _ in 0..40 {
             pair.step();
         }
@@ -360,6 +365,7 @@ proptest! {
                     fin,
                     window,
                     blocks: [Some(blocks[0]), Some(blocks[1]), None, None],
+                    timestamps: Some(echo),
                     payload: Bytes::from(vec![0; len]),
                     ..Segment::default()
                 };

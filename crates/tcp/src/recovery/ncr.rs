@@ -1,0 +1,112 @@
+//! TCP-NCR (RFC 4653): a loss is decided on when nearly a window has arrived behind a gap, about a round trip
+//! later; meanwhile new data leaves, at half the rate (careful) or the full one (aggressive).
+
+use crate::options::Reordering;
+
+/// Extended limited transmit, from the first block until there is a loss or no gap any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ncr {
+    careful: bool,
+    /// Bytes outstanding when it began (FlightSizePrev).
+    pub(crate) flight_before: u64,
+    /// Bytes whose arrival lets nothing leave (Skipped).
+    skipped: u64,
+    /// Segments that have to arrive behind a gap (DupThresh).
+    pub(crate) threshold: u32,
+}
+
+impl Ncr {
+    /// The first block has come with so many bytes outstanding.
+    // req: rfc4653 3.1 "TCP MUST save the current FlightSize"
+    pub(crate) fn begin(how: Reordering, flight: u64, mss: u64) -> Self {
+        let careful = how == Reordering::NcrCareful;
+        let mut ncr = Self { careful, flight_before: flight, skipped: 0, threshold: 0 };
+        ncr.adapt(flight, mss);
+        ncr
+    }
+
+    /// The threshold follows what is outstanding (step E.6).
+    // req: rfc4653 3.3 "DupThresh MUST be reset via"
+    pub(crate) fn adapt(&mut self, flight: u64, mss: u64) {
+        // req: rfc4653 3 "A constant MUST be set, depending on which variant"
+        let segments = if self.careful { flight * 2 / (3 * mss) } else { flight / (2 * mss) };
+        self.threshold = u32::try_from(segments).unwrap_or(u32::MAX).max(3);
+    }
+
+    /// The cumulative acknowledgement moved and there is still a gap (step T.4).
+    // req: rfc4653 3.2 "MUST be taken (but step (I.1) MUST NOT be executed)"
+    pub(crate) fn go_on(&mut self, flight: u64, mss: u64) {
+        self.skipped = 0;
+        self.adapt(flight, mss);
+    }
+
+    /// Bytes that may leave with so many in the network (step E.2).
+    pub(crate) fn room(&self, pipe: u64) -> u64 {
+        self.flight_before.saturating_sub(pipe + self.skipped)
+    }
+
+    /// A new segment leaves (step E.4).
+    // req: rfc4653 3.3 "If using Careful Limited Transmit, Skipped MUST be incremented"
+    pub(crate) fn sent(&mut self, mss: u64) {
+        if self.careful {
+            self.skipped += mss;
+        }
+    }
+
+    /// What the window and the threshold become when the cumulative acknowledgement moves, with so many bytes
+    /// outstanding (steps T.1 and T.2).
+    // req: rfc4653 3.2 "A TCP MUST reset cwnd to"
+    // req: rfc4653 3.2 "A TCP MUST set ssthresh to"
+    pub(crate) fn windows(&self, flight: u64, mss: u64) -> (u64, u64) {
+        ((flight + mss).min(self.flight_before), self.flight_before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    /// What leaves while `arrived` segments of a window of 20 arrive behind a gap, one after the other, and the
+    /// threshold then.
+    fn extended(how: Reordering, arrived: u64) -> (u64, u32) {
+        let mut flight = 20 * MSS;
+        let mut pipe = flight;
+        let mut ncr = Ncr::begin(how, flight, MSS);
+        let mut sent = 0;
+        for _ in 0..arrived {
+            pipe -= MSS;
+            while ncr.room(pipe) >= MSS {
+                (pipe, flight, sent) = (pipe + MSS, flight + MSS, sent + 1);
+                ncr.sent(MSS);
+            }
+            ncr.adapt(flight, MSS);
+        }
+        (sent, ncr.threshold)
+    }
+
+    // test: rfc4653 3 "A constant MUST be set, depending on which variant"
+    // test: rfc4653 3.3 "If using Careful Limited Transmit, Skipped MUST be incremented"
+    // test: rfc4653 3.3 "DupThresh MUST be reset via"
+    #[test]
+    fn a_window_has_to_arrive_and_careful_sends_half_of_it() {
+        // Section 3: ideally 1.5 and 2 windows are outstanding, of which two thirds and a half are one.
+        assert_eq!(extended(Reordering::NcrCareful, 20), (10, 20));
+        assert_eq!(extended(Reordering::NcrAggressive, 20), (20, 20));
+        assert_eq!(extended(Reordering::NcrCareful, 0), (0, 13));
+        assert_eq!(Ncr::begin(Reordering::NcrAggressive, 4 * MSS, MSS).threshold, 3);
+    }
+
+    // test: rfc4653 3.2 "A TCP MUST reset cwnd to"
+    // test: rfc4653 3.2 "A TCP MUST set ssthresh to"
+    #[test]
+    fn the_window_does_not_grow_over_reordering() {
+        let mut ncr = Ncr::begin(Reordering::NcrCareful, 20 * MSS, MSS);
+        assert_eq!(ncr.windows(25 * MSS, MSS), (20 * MSS, 20 * MSS));
+        assert_eq!(ncr.windows(12 * MSS, MSS), (13 * MSS, 20 * MSS));
+        ncr.sent(MSS);
+        ncr.go_on(9 * MSS, MSS);
+        assert_eq!((ncr.skipped, ncr.threshold, ncr.flight_before), (0, 6, 20 * MSS));
+    }
+}

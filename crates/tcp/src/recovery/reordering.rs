@@ -1,0 +1,84 @@
+//! How much the network reorders, and how many later segments prove a loss because of that: the longest
+//! reordering seen, as Linux has it.
+
+/// Reordering of more than so many segments is taken for loss (Linux: tcp_max_reordering).
+const MOST: u64 = 300;
+
+/// The order in which segments arrive.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Order {
+    /// The latest transmission that arrived.
+    latest: u64,
+    /// The most transmissions by which one came late; 0 if none did.
+    extent: u64,
+}
+
+impl Order {
+    /// Segments arrived, of which `earliest` was sent once, and `latest` left last.
+    pub(crate) fn on_arrived(&mut self, earliest: Option<u64>, latest: Option<u64>) {
+        if let Some(earliest) = earliest {
+            self.extent = self.extent.max(self.latest.saturating_sub(earliest));
+        }
+        self.latest = self.latest.max(latest.unwrap_or(0));
+    }
+
+    /// Whether a segment was ever overtaken.
+    pub(crate) fn is_reordered(&self) -> bool {
+        self.extent > 0
+    }
+
+    /// The latest transmission that arrived.
+    pub(crate) fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    /// A retransmission was needless, since the transmission before it was only late, by so many.
+    pub(crate) fn on_needless(&mut self, late: u64) {
+        self.extent = self.extent.max(late.max(1));
+    }
+
+    /// The retransmission timer expired: what was learnt may have caused it.
+    pub(crate) fn on_timeout(&mut self) {
+        self.extent = 0;
+    }
+
+    /// The most by which any came late.
+    pub(crate) fn extent(&self) -> u64 {
+        self.extent
+    }
+
+    /// An earlier connection saw this.
+    pub(crate) fn assume(&mut self, extent: u64) {
+        self.extent = extent;
+    }
+
+    /// Later segments that prove a loss.
+    pub(crate) fn threshold(&self, usual: u32) -> u32 {
+        // So many came before one that was not lost.
+        let learnt = if self.extent > 0 { self.extent + 1 } else { 0 };
+        usual.max(learnt.min(MOST) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_reordering_counts_until_a_timeout() {
+        let mut order = Order::default();
+        order.on_arrived(Some(1), Some(5));
+        assert!(!order.is_reordered(), "one acknowledgement tells no order");
+        order.on_arrived(Some(6), Some(6));
+        order.on_arrived(None, Some(12));
+        assert_eq!(order.threshold(3), 3);
+        order.on_arrived(Some(7), Some(13));
+        assert_eq!(order.threshold(3), 6, "five came before it");
+        order.on_needless(8);
+        assert_eq!(order.threshold(3), 9);
+        order.on_needless(1000);
+        assert_eq!(order.threshold(3), 300);
+        order.on_timeout();
+        assert_eq!(order.threshold(3), 3);
+    }
+}

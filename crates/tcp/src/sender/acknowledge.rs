@@ -1,0 +1,234 @@
+//! An acknowledgement: what it says of what is outstanding, and what follows.
+
+use std::time::Duration;
+
+use anabranch_units::Instant;
+
+use super::{Acknowledgement, DUPLICATES, Sender};
+use crate::options::Reordering;
+use crate::recovery::forward_rto::Step;
+use crate::recovery::ncr::Ncr;
+use crate::recovery::{early_retransmit, rto_restart};
+use crate::scoreboard::Acked;
+use crate::timestamps;
+
+/// What is known of an acknowledgement once it has been read.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) acked: Acked,
+    /// It moved the cumulative acknowledgement.
+    pub(super) advanced: bool,
+    /// It is a duplicate one.
+    pub(super) duplicate: bool,
+}
+
+impl Sender {
+    /// An acknowledgement has come.
+    pub(crate) fn acknowledge(&mut self, now: Instant, ack: &Acknowledgement) {
+        if ack.position > self.next || ack.position < self.unacknowledged {
+            return;
+        }
+        self.unanswered = 0;
+        let read = self.read(now, ack);
+        self.gather(now, ack, &read);
+        if self.loss.forward != Step::Idle {
+            self.read_forward(ack, &read);
+        }
+        match self.loss.recovery {
+            Some(point) if self.unacknowledged >= point => {
+                self.loss.recovery = None;
+                (self.loss.duplicates, self.loss.left) = (0, 0);
+                self.evidence.rack.on_recovered();
+            }
+            Some(_) => self.recover_on(now, &read),
+            None => self.watch_for_loss(now, ack, &read),
+        }
+        self.arm_probe(now);
+    }
+
+    /// Takes over what it says.
+    fn read(&mut self, now: Instant, ack: &Acknowledgement) -> Read {
+        let advanced = ack.position > self.unacknowledged;
+        let mut acked = self.board.acknowledge(ack.position);
+        self.unacknowledged = ack.position;
+        if self.sack {
+            let known = self.unacknowledged..self.next;
+            for block in &ack.blocks {
+                // Others report duplicates (RFC 2883) or lie.
+                if block.start >= known.start && block.end <= known.end {
+                    self.board.select(block.clone(), &mut acked);
+                }
+            }
+        }
+        let update = std::mem::replace(&mut self.window, ack.window) != ack.window;
+        match (acked.sampled, ack.echo) {
+            (Some(sent_at), _) => self.sample(now.saturating_since(sent_at)),
+            // What was sent again has no time of its own, but for the echo (RFC 7323 section 4.1).
+            (None, Some(echo)) if advanced => {
+                self.sample(Duration::from_millis(timestamps::age(now, echo).into()));
+            }
+            (None, _) => {}
+        }
+        self.since_loss += acked.cumulative;
+        if advanced {
+            self.rto.acknowledged();
+            self.timer = (!self.board.is_empty()).then(|| now + self.timeout_interval(now));
+        }
+        let duplicate = if self.sack {
+            acked.selective > 0
+        } else {
+            ack.bare && !advanced && !update && !self.board.is_empty()
+        };
+        Read { acked, advanced, duplicate }
+    }
+
+    fn sample(&mut self, rtt: Duration) {
+        // A peer may echo what was never sent.
+        if rtt <= Duration::from_secs(3600) {
+            self.rto.sample(rtt);
+            self.evidence.probe.unmeasured = false;
+        }
+    }
+
+    /// How long the timer runs from now on.
+    fn timeout_interval(&self, now: Instant) -> Duration {
+        let rto = self.rto.current();
+        if !self.config.rto_restart {
+            return rto;
+        }
+        let few = self.board.len() as u64 + self.queue.len().div_ceil(self.mss);
+        match self.board.earliest_sent() {
+            // req: rfc7765 4 "TCP implementations MUST track the time elapsed"
+            Some(at) if few < rto_restart::THRESHOLD => {
+                rto_restart::interval(rto, now.saturating_since(at))
+            }
+            _ => rto,
+        }
+    }
+
+    /// An acknowledgement while losses are recovered from.
+    fn recover_on(&mut self, now: Instant, read: &Read) {
+        if self.by_time() {
+            self.detect_by_time(now);
+        } else if self.sack {
+            self.board.find_losses(self.mss, self.threshold());
+        } else if read.advanced {
+            // A partial acknowledgement: the next segment is missing, too (RFC 6582 section 3.2
+            // step 3). All that it covers but one retransmission had left the network before.
+            let others = read.acked.cumulative.saturating_sub(self.mss);
+            self.loss.left = self.loss.left.saturating_sub(others);
+            self.board.lose_first();
+            self.loss.at_once = true;
+        } else if read.duplicate {
+            self.loss.left += self.mss;
+        }
+    }
+
+    /// Segments above a gap that make a loss.
+    fn threshold(&self) -> u32 {
+        match self.config.reordering {
+            Reordering::Fixed => DUPLICATES,
+            Reordering::Adaptive => self.evidence.order.threshold(DUPLICATES),
+            Reordering::NcrCareful | Reordering::NcrAggressive => {
+                self.loss.ncr.map_or(self.evidence.ncr_threshold, |ncr| ncr.threshold)
+            }
+        }
+    }
+
+    /// An acknowledgement at any other time.
+    fn watch_for_loss(&mut self, now: Instant, ack: &Acknowledgement, read: &Read) {
+        if read.advanced {
+            (self.loss.duplicates, self.loss.left) = (0, 0);
+            if self.loss.ncr.is_none() {
+                self.reno.acknowledged(read.acked.cumulative);
+            }
+        }
+        if self.sack && self.config.reordering.is_ncr() {
+            self.extend_limited_transmit(ack, read);
+        }
+        let by_time = self.by_time();
+        if by_time && self.detect_by_time(now) && self.unacknowledged >= self.loss.recover {
+            self.begin_recovery(false);
+        }
+        if !read.duplicate {
+            return;
+        }
+        self.loss.duplicates += 1;
+        if by_time {
+            return;
+        }
+        let threshold = self.threshold();
+        let lost = self.sack && self.board.find_losses(self.mss, threshold);
+        if !self.sack && self.config.limited_transmit && self.loss.duplicates < DUPLICATES {
+            self.loss.left += self.mss;
+        }
+        let usual = lost || self.loss.duplicates >= threshold;
+        let early = !usual && self.is_early();
+        if (usual || early) && self.unacknowledged >= self.loss.recover {
+            self.counters.early += u64::from(early);
+            self.begin_recovery(early);
+            self.board.lose_first();
+            let left = u64::from(self.loss.duplicates) * self.mss;
+            self.loss.left = if self.sack { 0 } else { left };
+        }
+    }
+
+    /// Whether as many segments have arrived behind the first one as there can be (RFC 5827).
+    fn is_early(&self) -> bool {
+        // req: rfc5827 3.2 "Early Retransmit MUST use the following two conditions"
+        let nothing_new = self.queue.len() == 0 || self.usable() == 0;
+        let wanted = self.config.early_retransmit && !self.evidence.early_off && nothing_new;
+        let arrived = match self.sack {
+            // req: rfc5827 3.2 "Early Retransmit MUST be used only"
+            true => self.board.sacked() as u32,
+            false => self.loss.duplicates,
+        };
+        wanted
+            && early_retransmit::threshold(self.board.len()).is_some_and(|enough| arrived >= enough)
+    }
+
+    /// There is a loss: the window is halved.
+    pub(super) fn begin_recovery(&mut self, early: bool) {
+        self.loss.recovery = Some(self.next);
+        self.counters.recoveries += 1;
+        self.since_loss = 0;
+        self.evidence.answered = self.board.next_number();
+        self.evidence.probe.out = None;
+        self.evidence.begin(self.reno.windows(), false, early);
+        match self.loss.ncr.take() {
+            // What had left by extended limited transmit does not count (RFC 4653 section 3.4).
+            Some(ncr) => {
+                self.evidence.ncr_threshold = ncr.threshold;
+                self.reno.loss(ncr.flight_before);
+            }
+            None => self.reno.loss(self.flight()),
+        }
+        self.loss.left = 0;
+        self.loss.at_once = true;
+    }
+
+    /// TCP-NCR: blocks begin extended limited transmit, and the cumulative acknowledgement ends it.
+    // req: rfc4653 3.1 "TCP MUST enter Extended Limited Transmit upon receiving the first"
+    fn extend_limited_transmit(&mut self, ack: &Acknowledgement, read: &Read) {
+        let flight = self.board.outstanding();
+        let gap = ack.blocks.iter().any(|block| block.start > self.unacknowledged);
+        let Some(ncr) = &mut self.loss.ncr else {
+            if gap && read.acked.selective > 0 && self.unacknowledged >= self.loss.recover {
+                let flight = flight.min(self.reno.window());
+                self.loss.ncr = Some(Ncr::begin(self.config.reordering, flight, self.mss));
+            }
+            return;
+        };
+        if read.advanced {
+            self.reno.set(ncr.windows(flight, self.mss));
+            if !gap {
+                // req: rfc4653 3.2 "the receipt of an ACK that extends the cumulative ACK point MUST terminate"
+                self.loss.ncr = None;
+                return;
+            }
+            ncr.go_on(flight, self.mss);
+        } else {
+            ncr.adapt(flight, self.mss);
+        }
+    }
+}

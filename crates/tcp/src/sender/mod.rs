@@ -1,0 +1,331 @@
+//! The sending half: what may leave, what was lost, and the timers.
+//!
+//! An acknowledgement is read once (`acknowledge.rs`). What it proves beyond duplicates is gathered and acted on in
+//! `evidence.rs`, timeouts and F-RTO are in `timeout.rs`, tail probes in `probe.rs`; the algorithms themselves are
+//! files of `recovery`.
+
+mod acknowledge;
+mod evidence;
+mod probe;
+mod queue;
+mod timeout;
+
+use std::ops::Range;
+
+use anabranch_units::Instant;
+use bytes::Bytes;
+
+use crate::cache::Metrics;
+use crate::config::Config;
+use crate::congestion::Reno;
+use crate::options::{LossDetection, Reordering};
+use crate::recovery::forward_rto::Step;
+use crate::recovery::ncr::Ncr;
+use crate::rto::Rto;
+use crate::scoreboard::{Again, Outgoing, Scoreboard};
+use crate::timestamps;
+use evidence::Evidence;
+use queue::Queue;
+
+/// Duplicate acknowledgements that start recovery (RFC 5681 section 3.2).
+const DUPLICATES: u32 = 3;
+
+/// Windows that were acknowledged since the last loss, after which the threshold says something of the path.
+const SETTLED: u64 = 4;
+
+/// What an acknowledgement says, with positions in place of sequence numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Acknowledgement {
+    pub(crate) position: u64,
+    /// Bytes beyond it that the receiver has room for.
+    pub(crate) window: u64,
+    pub(crate) blocks: Vec<Range<u64>>,
+    /// The segment has no data, SYN or FIN: it may count as a duplicate.
+    pub(crate) bare: bool,
+    /// The timestamp of ours that it echoes.
+    pub(crate) echo: Option<u32>,
+}
+
+/// What is being recovered from, or watched for.
+#[derive(Debug)]
+struct Loss {
+    duplicates: u32,
+    /// Bytes that duplicate acknowledgements without blocks say have left the network: the window
+    /// inflation of RFC 6582, seen from the other side.
+    left: u64,
+    /// While losses are recovered from: the end of what was outstanding when it began.
+    recovery: Option<u64>,
+    /// Duplicates of what was outstanding at the last timeout start no recovery (RFC 6582
+    /// section 3.2 step 4).
+    recover: u64,
+    /// The next retransmission leaves whatever the window is.
+    at_once: bool,
+    /// So many new segments leave whatever the window is (F-RTO).
+    beyond: u32,
+    forward: Step,
+    ncr: Option<Ncr>,
+}
+
+/// Data in order from the user until it is acknowledged.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    config: Config,
+    queue: Queue,
+    board: Scoreboard,
+    /// First position not acknowledged (SND.UNA).
+    unacknowledged: u64,
+    /// First position never sent (SND.NXT).
+    next: u64,
+    /// The receiver's window.
+    window: u64,
+    mss: u64,
+    sack: bool,
+    reno: Reno,
+    pub(crate) rto: Rto,
+    timer: Option<Instant>,
+    loss: Loss,
+    evidence: Evidence,
+    /// Bytes acknowledged since the window was lowered last.
+    since_loss: u64,
+    finish: bool,
+    fin_sent: bool,
+    last_sent: Instant,
+    /// Timeouts since anything was heard.
+    pub(crate) unanswered: u32,
+    pub(crate) counters: Counters,
+}
+
+/// What a sender counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) retransmissions: u64,
+    pub(crate) recoveries: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) early: u64,
+    pub(crate) tail_probes: u64,
+    pub(crate) needless: u64,
+    pub(crate) undone: u64,
+}
+
+impl Sender {
+    /// A sender whose first byte has this position.
+    pub(crate) fn new(config: &Config, first: u64) -> Self {
+        let mss = u64::from(config.mss.max(1));
+        Self {
+            queue: Queue::default(),
+            board: Scoreboard::default(),
+            unacknowledged: first,
+            next: first,
+            window: 0,
+            mss,
+            sack: config.sack,
+            reno: Reno::new(mss, config.initial_window),
+            rto: Rto::new(config),
+            timer: None,
+            loss: Loss {
+                duplicates: 0,
+                left: 0,
+                recovery: None,
+                recover: first,
+                at_once: false,
+                beyond: 0,
+                forward: Step::Idle,
+                ncr: None,
+            },
+            evidence: Evidence::default(),
+            since_loss: 0,
+            finish: false,
+            fin_sent: false,
+            last_sent: Instant::ZERO,
+            unanswered: 0,
+            counters: Counters::default(),
+            config: config.clone(),
+        }
+    }
+
+    /// The handshake has agreed on these.
+    pub(crate) fn agreed(&mut self, mss: u16, sack: bool, window: u64) {
+        self.mss = u64::from(mss.max(1));
+        self.sack = sack;
+        self.window = window;
+        self.reno.set_mss(self.mss, self.config.initial_window);
+    }
+
+    /// What an earlier connection to the same host has learnt.
+    pub(crate) fn start_with(&mut self, metrics: &Metrics) {
+        if let Some((srtt, variation)) = metrics.rtt {
+            self.rto.resume(srtt, variation);
+        }
+        if let Some(threshold) = metrics.ssthresh {
+            self.reno.assume_threshold(threshold);
+        }
+        self.evidence.order.assume(metrics.reordering);
+    }
+
+    /// What later connections may want to know.
+    pub(crate) fn metrics(&self) -> Metrics {
+        let (window, threshold) = self.reno.windows();
+        Metrics {
+            rtt: self.rto.smoothed(),
+            ssthresh: (threshold != u64::MAX).then_some(threshold),
+            settled: self.since_loss >= SETTLED * window,
+            reordering: self.evidence.order.extent(),
+        }
+    }
+
+    /// Takes what there is room for; the rest comes back.
+    pub(crate) fn write(&mut self, mut data: Bytes) -> Bytes {
+        if self.finish {
+            return data;
+        }
+        let kept = self.queue.len() + self.board.outstanding();
+        let room = u64::from(self.config.send_buffer).saturating_sub(kept);
+        let taken = data.split_to(data.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
+        self.queue.push(taken);
+        data
+    }
+
+    /// No more is written: a FIN follows the data.
+    pub(crate) fn finish(&mut self) {
+        self.finish = true;
+    }
+
+    /// Whether all that was written, and the FIN, is acknowledged.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.fin_sent && self.board.is_empty()
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn unacknowledged(&self) -> u64 {
+        self.unacknowledged
+    }
+
+    pub(crate) fn congestion(&self) -> &Reno {
+        &self.reno
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let all = [self.timer, self.evidence.look_again, self.evidence.probe.deadline];
+        all.into_iter().flatten().min()
+    }
+
+    /// Whether losses are found by time.
+    fn by_time(&self) -> bool {
+        self.sack && self.config.loss_detection == LossDetection::TimeThreshold
+    }
+
+    /// Bytes in flight, of which a loss leaves half. While a retransmission is lost new data goes on
+    /// leaving and all of it counts as outstanding, however much of that has arrived.
+    fn flight(&self) -> u64 {
+        self.board.outstanding().min(self.reno.window())
+    }
+
+    /// Bytes believed to be in the network.
+    fn pipe(&self) -> u64 {
+        let waiting = self.loss.recovery.is_none() && self.loss.duplicates > 0;
+        if self.sack && waiting && !self.config.limited_transmit {
+            return self.board.outstanding();
+        }
+        self.board.pipe().saturating_sub(self.loss.left)
+    }
+
+    /// What to send now, if anything may be sent (RFC 6675 section 5 step C).
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Outgoing> {
+        let room = match &self.loss.ncr {
+            Some(ncr) => ncr.room(self.board.pipe()),
+            None => self.reno.window().saturating_sub(self.pipe()),
+        };
+        if (std::mem::take(&mut self.loss.at_once) || room >= self.mss)
+            && let Some(again) = self.board.resend(now)
+        {
+            return Some(self.sent_again(now, again));
+        }
+        if let Some(new) = self.new_segment(now, room) {
+            return Some(new);
+        }
+        if self.fills_holes() && room >= self.mss {
+            let hole = self.board.resend_hole(now)?;
+            return Some(self.sent_again(now, hole));
+        }
+        None
+    }
+
+    /// Whether what lies below blocks leaves again without being held to be lost (rule 3 of `NextSeg`). Where
+    /// reordering is expected it does not.
+    fn fills_holes(&self) -> bool {
+        self.sack
+            && self.loss.recovery.is_some()
+            && !self.by_time()
+            && self.config.reordering != Reordering::Adaptive
+    }
+
+    fn sent_again(&mut self, now: Instant, again: Again) -> Outgoing {
+        self.counters.retransmissions += 1;
+        self.last_sent = now;
+        self.evidence.on_sent_again(again.outgoing.position, again.before, timestamps::value(now));
+        if let Step::Again(end) = &mut self.loss.forward {
+            *end = again.end;
+        }
+        self.arm(now);
+        again.outgoing
+    }
+
+    fn arm(&mut self, now: Instant) {
+        if self.timer.is_none() {
+            self.timer = Some(now + self.rto.current());
+        }
+    }
+
+    /// Bytes that the receiver's window lets leave.
+    fn usable(&self) -> u64 {
+        self.unacknowledged.saturating_add(self.window).saturating_sub(self.next)
+    }
+
+    fn new_segment(&mut self, now: Instant, room: u64) -> Option<Outgoing> {
+        let size = self.queue.len().min(self.mss).min(self.usable());
+        // Short segments only at the end of the data, or when all is quiet (RFC 9293
+        // section 3.8.6.2.1).
+        let worth = size == self.mss || size == self.queue.len() || self.board.is_empty();
+        let fin = self.finish && !self.fin_sent && size == self.queue.len();
+        if size == 0 && !fin {
+            if self.queue.len() > 0 && self.board.is_empty() {
+                // Nothing will come by itself but the window: it is asked for.
+                self.arm(now);
+            }
+            return None;
+        }
+        let fits = room >= size.max(1) || self.restarts(now) || self.loss.beyond > 0;
+        if !worth || !fits {
+            return None;
+        }
+        if self.restarts(now) {
+            self.reno.restart(self.config.initial_window);
+        }
+        self.loss.beyond = self.loss.beyond.saturating_sub(1);
+        Some(self.send_new(now, size, fin))
+    }
+
+    /// Whether it was idle for so long that the window says nothing any more (RFC 5681
+    /// section 4.1).
+    fn restarts(&self, now: Instant) -> bool {
+        self.board.is_empty() && now.saturating_since(self.last_sent) > self.rto.current()
+    }
+
+    fn send_new(&mut self, now: Instant, size: u64, fin: bool) -> Outgoing {
+        let payload = self.queue.cut(size as usize);
+        let position = self.next;
+        self.next += size + u64::from(fin);
+        self.fin_sent |= fin;
+        self.board.push(position..self.next, payload.clone(), fin, now);
+        if let Some(ncr) = &mut self.loss.ncr {
+            ncr.sent(size);
+        }
+        self.last_sent = now;
+        self.arm(now);
+        self.arm_probe(now);
+        Outgoing { position, payload, fin }
+    }
+}

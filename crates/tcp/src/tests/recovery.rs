@@ -1,0 +1,282 @@
+//! The options for thin flows and for networks that reorder.
+
+use anabranch_impair::{Probability, QueueLimit};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{ForwardRto, LossDetection, Reordering, Stats, Undo};
+
+/// Whatever the options are.
+pub(super) fn any_config() -> impl Strategy<Value = Config> {
+    fn word<T: Copy + std::fmt::Debug>(
+        names: &'static [(&'static str, T)],
+    ) -> impl Strategy<Value = T> {
+        (0..names.len()).prop_map(move |at| names[at].1)
+    }
+    let words = (
+        word(LossDetection::NAMES),
+        word(Reordering::NAMES),
+        word(Undo::NAMES),
+        word(ForwardRto::NAMES),
+    );
+    (words, any::<[bool; 5]>()).prop_map(|(words, flags)| {
+        let (loss_detection, reordering, undo, forward_rto) = words;
+        let [early_retransmit, rto_restart, tail_probe, dsack, timestamps] = flags;
+        Config {
+            loss_detection,
+            reordering,
+            undo,
+            forward_rto,
+            early_retransmit,
+            rto_restart,
+            tail_probe,
+            dsack,
+            timestamps,
+            ..Config::default()
+        }
+    })
+}
+
+/// What a sender did with the packets of these numbers lost, and how long it took.
+fn run_with(config: &Config, len: usize, lost: &[u64]) -> (Stats, f64) {
+    let mut pair = Pair::new(config, len, lose(lost), path());
+    let seconds = pair.run();
+    (pair.ends[0].stats(), seconds)
+}
+
+fn rack() -> Config {
+    Config {
+        loss_detection: LossDetection::TimeThreshold,
+        tail_probe: true,
+        undo: Undo::Duplicates,
+        dsack: true,
+        ..Config::default()
+    }
+}
+
+// test: rfc5827 3.2 "Early Retransmit MUST use the following two conditions"
+#[test]
+fn three_segments_need_no_timeout_to_repair_the_first() {
+    // The SYN is packet 1; three segments are the initial window, and all there is.
+    for sack in [true, false] {
+        let standard = Config { sack, ..Config::default() };
+        let early = Config { early_retransmit: true, ..standard.clone() };
+        // The first answer to data bears the FIN, and is no duplicate where there are no blocks.
+        let lost = if sack { 2 } else { 3 };
+        let (stats, _) = run_with(&standard, 3 * 1460, &[lost]);
+        assert_eq!((stats.timeouts, stats.early_retransmits), (1, 0), "sack: {sack}");
+        let (stats, seconds) = run_with(&early, 3 * 1460, &[lost]);
+        assert_eq!((stats.timeouts, stats.early_retransmits), (0, 1), "sack: {sack}");
+        assert!(seconds < 0.3, "{seconds}");
+        // With more to come fast retransmit works as it is, or limited transmit makes it.
+        let (stats, _) = run_with(&early, 20 * 1460, &[2]);
+        assert_eq!((stats.early_retransmits, stats.recoveries), (0, 1), "sack: {sack}");
+    }
+}
+
+#[test]
+fn the_timer_counts_from_the_lost_segment() {
+    // The last of four segments is lost; the acknowledgement of those before it sets the timer anew.
+    let standard = Config::default();
+    let (stats, slow) = run_with(&standard, 4 * 1460, &[5]);
+    assert_eq!(stats.timeouts, 1);
+    let (stats, fast) = run_with(&Config { rto_restart: true, ..standard }, 4 * 1460, &[5]);
+    assert_eq!(stats.timeouts, 1);
+    let saved = slow - fast;
+    assert!((0.0005..0.2).contains(&saved), "{slow} and {fast}");
+}
+
+// test: rfc8985 7.3 "If both conditions are met, then the sender SHOULD transmit"
+// test: rfc8985 7.3 "the sender MUST re-arm the RTO timer, not the PTO"
+#[test]
+fn a_lost_tail_is_probed_for() {
+    for lost in [vec![11], vec![10, 11], vec![9, 10, 11]] {
+        let (stats, slow) = run_with(&Config::default(), 10 * 1460, &lost);
+        assert_eq!((stats.timeouts, stats.tail_probes), (1, 0), "{lost:?}");
+        let (stats, fast) = run_with(&rack(), 10 * 1460, &lost);
+        assert_eq!((stats.timeouts, stats.tail_probes), (0, 1), "{lost:?}");
+        assert!(fast < slow - 0.5, "{slow} and {fast}");
+    }
+    // The probe is lost as well: the timer is what remains.
+    let (stats, _) = run_with(&rack(), 10 * 1460, &[11, 12]);
+    assert_eq!((stats.timeouts, stats.tail_probes), (1, 1));
+}
+
+#[test]
+fn time_repairs_lost_retransmissions() {
+    let (stats, _) = run_with(&rack(), 200_000, &[20]);
+    assert_eq!((stats.retransmissions, stats.recoveries, stats.timeouts), (1, 1, 0));
+    let mut probe = Pair::new(&rack(), 200_000, lose(&[20]), path());
+    probe.run();
+    let again = probe.sent.iter().rposition(|sent| *sent == probe.sent[18]).unwrap() as u64 + 2;
+    let (stats, _) = run_with(&rack(), 200_000, &[20, again]);
+    assert_eq!((stats.retransmissions, stats.timeouts), (2, 0));
+    let (stats, _) = run_with(&Config::default(), 200_000, &[20, again]);
+    assert_eq!(stats.timeouts, 1, "otherwise the timer does");
+}
+
+/// 400 packets of which every 50th, from the 60th on, arrives behind the 12 after it.
+fn reordered(config: &Config) -> (Stats, f64) {
+    let text = "anabranch pattern 1\npattern displace per packet\nvalues\n\
+                59*. 12 49*. 12 49*. 12 49*. 12 49*. 12\n";
+    let patterns = anabranch_impair::pattern::Patterns::read(text.as_bytes()).unwrap();
+    let link = path().queue(QueueLimit::Packets(1000)).patterns(patterns);
+    let mut pair = Pair::new(config, 400 * 1460, link, path());
+    let seconds = pair.run();
+    (pair.ends[0].stats(), seconds)
+}
+
+#[test]
+fn what_is_only_late_is_told_from_loss() {
+    let (standard, slow) = reordered(&Config::default());
+    assert!(standard.recoveries >= 4 && standard.recoveries_undone == 0, "{standard:?}");
+
+    let dsack = Config { dsack: true, undo: Undo::Duplicates, ..Config::default() };
+    let (stats, seconds) = reordered(&dsack);
+    assert!(stats.recoveries >= 3 && stats.recoveries_undone == stats.recoveries, "{stats:?}");
+    assert_eq!(stats.needless_retransmissions, stats.retransmissions);
+    assert!(seconds < slow, "{seconds} and {slow}");
+
+    let eifel = Config { timestamps: true, undo: Undo::Timestamps, ..Config::default() };
+    let (stats, seconds) = reordered(&eifel);
+    assert!(stats.recoveries >= 3 && stats.recoveries_undone == stats.recoveries, "{stats:?}");
+    assert!(seconds < slow, "{seconds} and {slow}");
+
+    // Once it is known that twelve may pass, they are waited for.
+    let linux = Config { reordering: Reordering::Adaptive, ..dsack.clone() };
+    let (stats, _) = reordered(&linux);
+    assert_eq!((stats.recoveries, stats.recoveries_undone), (1, 1), "{stats:?}");
+}
+
+// test: rfc4653 3.1 "TCP MUST enter Extended Limited Transmit upon receiving the first"
+// test: rfc4653 3.2 "the receipt of an ACK that extends the cumulative ACK point MUST terminate"
+#[test]
+fn ncr_waits_for_nearly_a_window_and_no_longer() {
+    for how in [Reordering::NcrCareful, Reordering::NcrAggressive] {
+        let ncr = Config { reordering: how, ..Config::default() };
+        let (stats, _) = reordered(&ncr);
+        assert_eq!((stats.recoveries, stats.retransmissions), (0, 0), "{how:?} {stats:?}");
+        // A loss takes a round trip more to be found, and no timeout.
+        let (standard, fast) = run_with(&Config::default(), 400_000, &[60]);
+        let (stats, slow) = run_with(&ncr, 400_000, &[60]);
+        let counts = |stats: &Stats| (stats.recoveries, stats.retransmissions, stats.timeouts);
+        assert_eq!(counts(&stats), counts(&standard), "{how:?}");
+        assert_eq!(counts(&stats), (1, 1, 0), "{how:?}");
+        assert!(slow < fast + 0.2, "{how:?}: {slow} and {fast}");
+    }
+}
+
+/// The path stands still for three seconds in the middle of a transfer.
+fn stopped(config: &Config) -> Stats {
+    let config = Config { rto_min: Duration::from_millis(200), ..config.clone() };
+    let wide = || path().queue(QueueLimit::Packets(1000));
+    let mut pair = Pair::new(&config, 800_000, wide(), path());
+    while pair.read.len() < 200_000 {
+        assert!(pair.step());
+    }
+    // What leaves from now on, and what is acknowledged, arrives three seconds later.
+    let (mut held, until) = (Vec::new(), pair.now + Duration::from_secs(3));
+    while pair.now < until {
+        pair.work();
+        let deadlines = pair.ends.iter().filter_map(Connection::next_deadline);
+        let arrivals = pair.links.iter().filter_map(|link| link.next_deadline());
+        let next = deadlines.map(Instant::as_nanos).chain(arrivals).min().unwrap();
+        pair.now = pair.now.max(Instant::from_nanos(next)).min(until);
+        while let Some(bytes) = pair.links[0].poll(pair.now.as_nanos()) {
+            held.push(bytes);
+        }
+        while let Some(bytes) = pair.links[1].poll(pair.now.as_nanos()) {
+            pair.ends[0].handle(pair.now, bytes);
+        }
+        for end in &mut pair.ends {
+            end.handle_timeout(pair.now);
+        }
+    }
+    for bytes in held {
+        pair.now += Duration::from_millis(1);
+        pair.ends[1].handle(pair.now, bytes);
+        pair.work();
+    }
+    pair.run();
+    pair.ends[0].stats()
+}
+
+// test: rfc5682 2.1 "MUST take the following steps after the retransmission timer expires"
+// test: rfc4015 3.1 "If the Eifel response algorithm is used, the following steps MUST be"
+#[test]
+fn a_timeout_for_nothing_is_taken_back() {
+    let standard = stopped(&Config::default());
+    assert!(standard.timeouts >= 3 && standard.retransmissions > 20, "{standard:?}");
+    let few = standard.timeouts + 1;
+    for forward_rto in [ForwardRto::Basic, ForwardRto::Sack] {
+        let stats = stopped(&Config { forward_rto, ..Config::default() });
+        assert!(stats.recoveries_undone >= 1, "{forward_rto:?} {stats:?}");
+        // Each timeout sends the first segment again, and nothing else leaves again.
+        assert!(stats.retransmissions <= few, "{forward_rto:?} {stats:?}");
+        assert!(stats.ssthresh > standard.ssthresh, "{stats:?} {standard:?}");
+    }
+    let eifel = Config { timestamps: true, undo: Undo::Timestamps, ..Config::default() };
+    let stats = stopped(&eifel);
+    assert!(stats.recoveries_undone >= 1 && stats.retransmissions <= few, "{stats:?}");
+}
+
+/// A real timeout is none the slower for being asked about.
+#[test]
+fn a_timeout_that_was_right_stays() {
+    for forward_rto in [ForwardRto::Basic, ForwardRto::Sack] {
+        let all: Vec<u64> = (8..30).collect();
+        let (standard, slow) = run_with(&Config::default(), 100_000, &all);
+        let (stats, seconds) =
+            run_with(&Config { forward_rto, ..Config::default() }, 100_000, &all);
+        assert!(standard.timeouts >= 1 && stats.recoveries_undone == 0, "{stats:?}");
+        assert!(seconds < slow + 0.5, "{forward_rto:?}: {seconds} and {slow}");
+    }
+}
+
+#[test]
+fn what_was_learnt_is_begun_with() {
+    let mut pair = Pair::new(&Config::default(), 20_000, lose(&[5]), path());
+    pair.run();
+    let learnt = pair.ends[0].metrics();
+    assert!(learnt.ssthresh.is_some() && learnt.rtt.is_some() && !learnt.settled, "{learnt:?}");
+    let with = |metrics| {
+        let mut pair = Pair::new(&Config::default(), 100_000, path(), path());
+        pair.ends[0].start_with(&metrics);
+        pair.run()
+    };
+    let nothing = with(crate::Metrics::default());
+    assert!(with(learnt) > nothing + 0.1, "the threshold slows it down");
+    let selected = crate::Metrics { ssthresh: None, ..learnt };
+    assert!((with(selected) - nothing).abs() < 0.05);
+}
+
+#[test]
+fn timestamps_take_their_room_and_are_agreed_on() {
+    let config = Config { timestamps: true, ..Config::default() };
+    let mut pair = Pair::new(&config, 100_000, path(), path());
+    pair.run();
+    assert!(pair.sent.iter().all(|(_, len)| *len <= 1460));
+    assert_eq!(pair.sent[0].1, 1460, "the segment is data");
+    // One end that does not want them has none.
+    let mut pair = Pair::new(&config, 100_000, path(), path());
+    pair.ends[1] = Connection::accept(Config::default(), 80, 9);
+    pair.ends[1].finish();
+    pair.run();
+}
+
+/// All of it off is what it was: nothing is gathered, and nothing more is on the wire.
+#[test]
+fn a_standard_sender_has_none_of_it() {
+    assert!(!Config::default().gathers());
+    let jitter = || path().reorder(Probability::percent(5), Duration::from_millis(30));
+    let mut pair = Pair::new(&Config::default(), 300_000, jitter(), jitter());
+    pair.run();
+    let stats = pair.ends[0].stats();
+    let more = [
+        stats.early_retransmits,
+        stats.tail_probes,
+        stats.needless_retransmissions,
+        stats.recoveries_undone,
+    ];
+    assert_eq!(more, [0; 4]);
+}
