@@ -43,6 +43,8 @@ pub(crate) struct Bundle {
     wire: usize,
     /// Of them, messages that wait for nothing.
     urgent: usize,
+    /// The user gives no more.
+    ends: bool,
     /// The highest TSN in the last packet that was not full-sized.
     small: Option<u64>,
     /// Since when a small packet is held back.
@@ -84,14 +86,20 @@ impl Bundle {
         self.since.get_or_insert(now);
     }
 
+    /// Nothing follows what waits.
+    pub(crate) fn on_end(&mut self) {
+        self.ends = true;
+    }
+
     /// Nothing is outstanding any more, because the peer lost its state.
     pub(crate) fn restart(&mut self) {
         self.small = None;
     }
 
-    /// Whether what waits may wait for more: it does not fill `room` bytes, and nothing is urgent.
+    /// Whether what waits may wait for more: it does not fill `room` bytes, nothing is urgent,
+    /// and more may come.
     pub(crate) fn may_wait(&self, room: usize) -> bool {
-        self.urgent == 0 && self.wire < room
+        self.urgent == 0 && !self.ends && self.wire < room
     }
 
     /// The last chunk of the last packet that was not full-sized.

@@ -3,6 +3,7 @@
 use anabranch_wire::{Data, HEADER_LEN, PacketWriter, Tsn};
 
 use super::Sender;
+use super::lane::Exception;
 use super::rules::MAX_OUTSTANDING;
 use crate::marks::mark;
 use crate::path::{Path, Paths};
@@ -168,7 +169,7 @@ impl Sender {
         if budget.packets == 0 {
             self.cut_cwnd_to_burst(path);
             let lane = &self.lanes[path];
-            if self.charged(path) >= lane.congestion.cwnd() && !lane.may_exceed {
+            if self.charged(path) >= lane.congestion.cwnd() && lane.exception != Exception::Probe {
                 return;
             }
         }
@@ -184,15 +185,13 @@ impl Sender {
         }
         let lane = &mut self.lanes[path];
         lane.burst_left = lane.burst_left.saturating_sub(1);
-        if let Some(packets) = &mut lane.forward {
-            *packets = packets.saturating_sub(1);
-        }
+        lane.exception.on_sent();
         lane.last_data = now;
         paths[path].last_probe = now;
         // RFC 9260 section 6.3.2, R1.
         // req: rfc9260 6.1 "the sender MUST start that timer"
         lane.t3.get_or_insert(now + paths[path].rtt.rto());
-        if lane.may_exceed {
+        if lane.exception == Exception::Probe {
             self.probe_left(now, path);
         }
         budget.packets += 1;

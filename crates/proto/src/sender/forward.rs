@@ -1,14 +1,12 @@
 //! F-RTO's part in what leaves: new data before retransmissions, while a timeout is in question.
 
 use super::Sender;
+use super::lane::Exception;
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
 use crate::recovery::forward_rto::{ForwardRto, Seen, Verdict};
 use crate::time::Instant;
-
-/// Packets of new data that leave before retransmissions (RFC 5682 section 3.1, step 2b).
-const NEW_PACKETS: u8 = 2;
 
 impl Sender {
     /// A timeout may be spurious. Not if something was lost already, or nothing else was in flight.
@@ -20,7 +18,7 @@ impl Sender {
         let questions =
             self.config.recovery.f_rto && !in_recovery && self.outstanding.packets(path) > 1;
         let lane = &mut self.lanes[path];
-        lane.forward = None;
+        lane.exception = Exception::None;
         if questions {
             lane.evidence.get_or_insert_default().forward = ForwardRto::Retransmitted;
         } else {
@@ -37,7 +35,7 @@ impl Sender {
     /// Nothing is in question any more.
     pub(super) fn end_question(&mut self, path: PathId) {
         let lane = &mut self.lanes[path];
-        lane.forward = None;
+        lane.exception = Exception::None;
         if let Some(evidence) = lane.evidence.as_deref_mut() {
             evidence.forward = ForwardRto::Idle;
         }
@@ -69,11 +67,11 @@ impl Sender {
             lane.evidence.get_or_insert_default().forward = state;
             match verdict {
                 Verdict::Undecided => {}
-                Verdict::SendNew => lane.forward = Some(NEW_PACKETS),
-                Verdict::Timeout => lane.forward = None,
+                Verdict::SendNew => lane.exception = Exception::ForwardTwo,
+                Verdict::Timeout => lane.exception = Exception::None,
                 Verdict::Spurious => {
                     mark!(SpuriousTimeout);
-                    lane.forward = None;
+                    lane.exception = Exception::None;
                     lane.evidence.get_or_insert_default().episode = None;
                     self.counts.spurious_timeouts = self.counts.spurious_timeouts.wrapping_add(1);
                     self.undo(now, path, paths);
@@ -89,7 +87,7 @@ impl Sender {
             let lane = &self.lanes[path];
             let waits = self.outstanding.in_flight(path) || lane.is_paced(now);
             let sends = || self.carries_new(path, paths) && self.may_send_new(now, path, paths);
-            if lane.forward.is_some() && !waits && !sends() {
+            if lane.exception.is_forward() && !waits && !sends() {
                 self.end_question(path);
             }
         }

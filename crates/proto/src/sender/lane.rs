@@ -77,13 +77,53 @@ pub(super) struct Lane {
     pub(super) last_data: Instant,
     /// What recovery knows beyond missing reports, with options that want it.
     pub(super) evidence: Option<Box<Evidence>>,
-    /// One packet of new data may leave although cwnd is full: it is a tail probe.
-    pub(super) may_exceed: bool,
-    /// Retransmissions wait for another answer to a timeout; so many packets of new data may leave
-    /// before.
-    pub(super) forward: Option<u8>,
+    /// What may leave otherwise than windows and losses say.
+    pub(super) exception: Exception,
     /// Number of the next packet on it; concurrent multipath transfer tells losses by these.
     pub(super) next_packet: u64,
+}
+
+/// What may leave otherwise than windows and losses say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exception {
+    /// Nothing.
+    None,
+    /// One packet of new data although cwnd is full: it is a tail probe.
+    Probe,
+    /// No retransmission: F-RTO awaits another answer to a timeout.
+    Forward,
+    /// The same, but one packet of new data may leave before.
+    ForwardOne,
+    /// Or two.
+    ForwardTwo,
+}
+
+impl Exception {
+    /// A packet of new data left.
+    pub(super) fn on_sent(&mut self) {
+        *self = match *self {
+            Self::ForwardTwo => Self::ForwardOne,
+            Self::ForwardOne => Self::Forward,
+            other => other,
+        };
+    }
+
+    /// A probe is not wanted any more.
+    pub(super) fn end_probe(&mut self) {
+        if *self == Self::Probe {
+            *self = Self::None;
+        }
+    }
+
+    /// Whether F-RTO awaits an answer.
+    pub(super) fn is_forward(self) -> bool {
+        matches!(self, Self::Forward | Self::ForwardOne | Self::ForwardTwo)
+    }
+
+    /// Whether new data may leave before what was lost.
+    pub(super) fn lets_new_data_go(self) -> bool {
+        matches!(self, Self::ForwardOne | Self::ForwardTwo)
+    }
 }
 
 /// The pacer of a path, if bursts are paced.
@@ -126,8 +166,7 @@ impl Lane {
             timed: None,
             last_data: now,
             evidence: None,
-            may_exceed: false,
-            forward: None,
+            exception: Exception::None,
             next_packet: 1,
         }
     }

@@ -82,8 +82,6 @@ pub(crate) struct Sender {
     awaits_sack: bool,
     /// Early retransmit was needless once.
     early_off: bool,
-    /// The user gives no more: nothing waits for it.
-    ends: bool,
     /// Timestamps measure round-trip times, and not the chunks that are sent once.
     echoes: bool,
     /// Path that carried new data last.
@@ -113,7 +111,6 @@ impl Sender {
             next_packet: 1,
             awaits_sack: false,
             early_off: false,
-            ends: false,
             echoes: false,
             last_new: PathId::FIRST,
             expired: Vec::new(),
@@ -145,7 +142,6 @@ impl Sender {
         self.blocking = old.blocking;
         self.counts = old.counts;
         self.echoes = old.echoes;
-        self.ends = old.ends;
         self.window.open(peer_rwnd);
         self.last_new = paths.active();
         self.add_lanes(now, paths, setup);
@@ -318,9 +314,11 @@ impl Sender {
         self.queue.restart();
     }
 
-    /// The user gives no more messages.
+    /// The user gives no more messages: nothing waits for them.
     pub(crate) fn end(&mut self) {
-        self.ends = true;
+        if let Some(bundle) = self.queue.bundle_mut() {
+            bundle.on_end();
+        }
     }
 
     /// Gives back every message that the peer has not acknowledged, with whether a part of it was

@@ -4,6 +4,7 @@
 use anabranch_wire::TsnList;
 
 use super::Sender;
+use super::lane::Exception;
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
@@ -52,7 +53,7 @@ impl Sender {
     #[cold]
     pub(super) fn probe_left(&mut self, now: Instant, path: PathId) {
         let lane = &mut self.lanes[path];
-        lane.may_exceed = false;
+        lane.exception.end_probe();
         if let Some(evidence) = lane.evidence.as_deref_mut() {
             evidence.probe.out = Some(Probing { again: None, at: now, t3: None });
         }
@@ -65,7 +66,7 @@ impl Sender {
         }
         for path in self.lanes.ids_now() {
             if self.summary.paths[path].bytes > 0 {
-                self.lanes[path].may_exceed = false;
+                self.lanes[path].exception.end_probe();
                 self.probe_follows(now, path, paths);
             }
         }
@@ -81,7 +82,7 @@ impl Sender {
         mark!(TailProbe);
         self.counts.tail_probes = self.counts.tail_probes.wrapping_add(1);
         if fits {
-            lane.may_exceed = true;
+            lane.exception = Exception::Probe;
             return;
         }
         self.lose(tsn, Cause::TailProbe, Some(path), paths);

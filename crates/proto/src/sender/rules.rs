@@ -3,6 +3,7 @@
 
 use anabranch_wire::Data;
 
+use super::lane::Exception;
 use super::{Budget, Sender};
 use crate::config::BurstControl;
 use crate::marks::mark;
@@ -43,7 +44,7 @@ impl Sender {
     pub(super) fn may_retransmit(&self, now: Instant, path: PathId) -> bool {
         let lane = &self.lanes[path];
         self.outstanding.first_lost(path).is_some()
-            && lane.forward.is_none()
+            && !lane.exception.is_forward()
             && (lane.retransmit_at_once
                 || (!lane.is_paced(now)
                     && !self.must_await_sack()
@@ -82,8 +83,8 @@ impl Sender {
         // req: rfc9260 6.1 "the sender SHOULD exceed cwnd by up to"
         // req: rfc9260 7.2.1 "in rule B in Section 6.1 SHOULD be"
         // req: rfc9260 6.1 "the sender MUST NOT transmit new data to a"
-        (!pending || lane.forward.is_some_and(|packets| packets > 0))
-            && (self.charged(path) < lane.congestion.cwnd() || lane.may_exceed)
+        (!pending || lane.exception.lets_new_data_go())
+            && (self.charged(path) < lane.congestion.cwnd() || lane.exception == Exception::Probe)
             && self.outstanding.len() < MAX_OUTSTANDING
             && !lane.is_paced(now)
     }
@@ -107,7 +108,7 @@ impl Sender {
     #[inline]
     pub(super) fn is_held_back(&self, room: usize) -> bool {
         let Some(bundle) = self.queue.bundle() else { return false };
-        if self.ends || !bundle.may_wait(room) {
+        if !bundle.may_wait(room) {
             return false;
         }
         match self.config.sending.bundling {

@@ -80,7 +80,6 @@ impl Sender {
         if !excused {
             self.begin_episode(id);
         }
-        self.lanes[id].may_exceed = false;
         if let Some(evidence) = self.lanes[id].evidence.as_deref_mut() {
             evidence.order.on_timeout();
             evidence.look_again = None;
