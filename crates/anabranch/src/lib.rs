@@ -78,8 +78,8 @@ pub use anabranch_proto::config::{
 };
 pub use anabranch_proto::{
     AssociationState, Blocked, Blocking, CloseReason, Counters, Features, HeldBack, Message,
-    NoSuchPath, OutgoingMessage, PathId, PathState, PathStatistics, PathTotals, Payload, Ppid,
-    RetransmissionQueue, Statistics,
+    NoSuchPath, OutgoingMessage, PathId, PathMetrics, PathState, PathStatistics, PathTotals,
+    Payload, Ppid, RetransmissionQueue, Statistics,
 };
 pub use association::Association;
 pub use builder::Builder;

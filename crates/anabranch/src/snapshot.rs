@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use anabranch_proto::Statistics;
+use anabranch_proto::{PathMetrics, Statistics};
 
 use crate::endpoint::{Endpoint, EndpointStatistics};
 use crate::shared::State;
@@ -27,6 +27,9 @@ pub struct EndpointSnapshot {
     pub local_addresses: Vec<IpAddr>,
     /// Totals.
     pub statistics: EndpointStatistics,
+    /// What is remembered of pairs of addresses for associations to come
+    /// ([`metric_cache`](crate::config::PathConfig::metric_cache)).
+    pub metrics: Vec<PathMetrics>,
     /// The associations that have not ended, shard by shard in the order in which they came to be.
     pub associations: Vec<AssociationSnapshot>,
 }
@@ -59,9 +62,11 @@ impl Endpoint {
         let shards = self.shards();
         let mut statistics = EndpointStatistics::default();
         let mut associations = Vec::new();
+        let mut metrics = Vec::new();
         for (index, shared) in shards.iter().enumerate() {
             let guard = shared.lock();
             statistics.add(&guard.totals());
+            metrics.extend(guard.engine.metrics(shared.runtime.now()));
             let shard = (shards.len() > 1).then_some(index);
             associations.extend(snapshots(&guard, shard));
         }
@@ -69,6 +74,7 @@ impl Endpoint {
             udp_port: self.udp_port(),
             local_addresses: self.local_addresses(),
             statistics,
+            metrics,
             associations,
         }
     }

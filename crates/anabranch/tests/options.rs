@@ -8,10 +8,11 @@ use std::time::Duration;
 use anabranch::config::{
     AckConfig, AssociationConfig, Bundling, BurstControl, ConfigError, CongestionConfig, Coupling,
     DormantBehaviour, Encapsulation, EndpointConfig, HeartbeatRetry, IdleCwnd, InitialCwnd,
-    InitiationOrder, Kind, LossDetection, MtuConfig, MultipathConfig, MultipathMode, OptionInfo,
-    OutOfTheBlue, PathChoice, PathConfig, ProtocolUnreachable, ReceiveConfig, RecoveryConfig,
-    Reordering, RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes, RtoFloor,
-    SchedulerKind, SendConfig, SetError, TimerConfig, Undo, UnknownName, Vigilance, units,
+    InitiationOrder, Kind, LossDetection, MetricCache, MtuConfig, MultipathConfig, MultipathMode,
+    OptionInfo, OutOfTheBlue, PathChoice, PathConfig, ProtocolUnreachable, ReceiveConfig,
+    RecoveryConfig, Reordering, RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes,
+    RtoFloor, SchedulerKind, SendConfig, SetError, TimerConfig, Undo, UnknownName, Vigilance,
+    units,
 };
 use anabranch::congestion::{
     Acked, Controller, ControllerChoice, ControllerFactory, Coupled, Loss, NewPath,
@@ -54,6 +55,7 @@ fn every_option_of_associations_is_a_field() {
         paths.heartbeat_after_rto = true;
         paths.heartbeat_retry = HeartbeatRetry::Interval;
         paths.vigilance = Some(ODD);
+        paths.metric_cache = MetricCache::Informed;
         paths.refused_after = ODD;
         paths.hb_max_burst = 77;
         paths.change_primary_threshold = Some(77);
@@ -185,6 +187,8 @@ fn every_option_of_endpoints_is_a_field() {
         max_associations = 77;
         memory_limit = 77_777;
         max_stateless_replies = 77;
+        metric_cache_entries = 77;
+        metric_cache_life = ODD;
         out_of_the_blue = OutOfTheBlue::Silent;
         checksum = false;
         routes = Routes::Pairs(Vec::new());

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anabranch::{AssociationSnapshot, Endpoint};
+use anabranch::{AssociationSnapshot, Endpoint, PathMetrics};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -49,7 +49,38 @@ pub(crate) struct View {
     pub(crate) datagrams_received: u64,
     pub(crate) datagrams_dropped: u64,
     pub(crate) send_errors: u64,
+    /// What is remembered of pairs of addresses.
+    #[serde(default)]
+    pub(crate) metrics: Vec<MetricsView>,
     pub(crate) associations: Vec<AssociationView>,
+}
+
+/// What is remembered of a pair of addresses for associations to come.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct MetricsView {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+    pub(crate) srtt_ms: f64,
+    pub(crate) rttvar_ms: f64,
+    /// In bytes; `None` if no loss told it.
+    pub(crate) ssthresh: Option<usize>,
+    /// Most packets by which one came late.
+    pub(crate) reordering: u64,
+    pub(crate) age_seconds: f64,
+}
+
+impl MetricsView {
+    fn of(known: &PathMetrics) -> Self {
+        Self {
+            local: known.local,
+            remote: known.remote,
+            srtt_ms: known.srtt.as_secs_f64() * 1e3,
+            rttvar_ms: known.rttvar.as_secs_f64() * 1e3,
+            ssthresh: known.ssthresh,
+            reordering: known.reordering,
+            age_seconds: known.age.as_secs_f64(),
+        }
+    }
 }
 
 /// An association as the control socket shows it.
@@ -87,6 +118,7 @@ impl View {
             datagrams_received: totals.datagrams_received,
             datagrams_dropped: totals.datagrams_dropped,
             send_errors: totals.send_errors,
+            metrics: snapshot.metrics.iter().map(MetricsView::of).collect(),
             associations: snapshot.associations.iter().map(AssociationView::of).collect(),
         }
     }

@@ -174,6 +174,7 @@ mod tests {
             datagrams_received: 2,
             datagrams_dropped: 3,
             send_errors: 4,
+            metrics: Vec::new(),
             associations: vec![AssociationView {
                 id: "0.0".into(),
                 incoming: true,

@@ -60,6 +60,7 @@ pub use event::{AssociationId, AssociationState, CloseReason, Event, PathState};
 pub use features::Features;
 pub use message::{Message, OutgoingMessage, Payload};
 pub use per_path::PathId;
+pub use policy::PathMetrics;
 pub use policy::informed::padhye_throughput;
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! Counters and gauges that a driver may read at any time.
 
 #[cfg(feature = "serde")]
-mod seconds;
+pub(crate) mod seconds;
 mod totals;
 
 use std::net::IpAddr;

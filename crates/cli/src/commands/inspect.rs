@@ -170,6 +170,15 @@ fn text(view: &View, wide: bool) -> String {
     if let Some(more) = view.associations.len().checked_sub(SHOWN).filter(|&more| more > 0) {
         text.push_str(&format!("and {more} more associations\n"));
     }
+    for known in view.metrics.iter().take(SHOWN) {
+        let ssthresh = known
+            .ssthresh
+            .map_or_else(String::new, |bytes| format!(", ssthresh {}", grouped(bytes as u64)));
+        text.push_str(&format!(
+            "remembers {} -> {}: RTT {:.1} ms{ssthresh}, for {:.0} s\n",
+            known.local, known.remote, known.srtt_ms, known.age_seconds
+        ));
+    }
     text
 }
 

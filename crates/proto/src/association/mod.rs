@@ -16,6 +16,7 @@ mod incarnation;
 mod input;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
+mod metrics;
 mod network_reports;
 mod path_state;
 mod peer;

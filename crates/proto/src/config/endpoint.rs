@@ -32,6 +32,12 @@ pub struct EndpointConfig {
     /// Answers to packets without an association (INIT ACK, ABORT, SHUTDOWN COMPLETE) that may
     /// wait for the driver; what comes beyond is dropped. 1,024.
     pub max_stateless_replies: usize,
+    /// Pairs of addresses of which something is remembered for associations to come, at the most; 0 is
+    /// none. 1,024. Whether an association uses it, and what of it, is
+    /// [`metric_cache`](super::PathConfig::metric_cache).
+    pub metric_cache_entries: usize,
+    /// How long it is remembered. 10 minutes.
+    pub metric_cache_life: Duration,
     /// Whether out-of-the-blue packets are answered (RFC 9260 section 8.4).
     pub out_of_the_blue: OutOfTheBlue,
     /// Whether the CRC32c of packets is computed and checked. Only simulators switch it off, to
@@ -64,6 +70,8 @@ impl Default for EndpointConfig {
             max_associations: 65_536,
             memory_limit: 1 << 30,
             max_stateless_replies: 1_024,
+            metric_cache_entries: 1_024,
+            metric_cache_life: Duration::from_secs(600),
             out_of_the_blue: OutOfTheBlue::Answer,
             checksum: true,
             routes: Routes::Any,
@@ -120,6 +128,11 @@ impl EndpointConfig {
             (1..=1 << 20).contains(&self.max_stateless_replies),
             "max_stateless_replies",
             "must lie between 1 and 1048576",
+        )?;
+        check(
+            self.metric_cache_entries <= 1 << 24,
+            "metric_cache_entries",
+            "must be at most 16777216",
         )?;
         check((1..=1 << 30).contains(&self.quantum), "quantum", "must lie between 1 byte and 1 GiB")
     }

@@ -24,8 +24,9 @@ pub use crate::named::UnknownName;
 pub use crate::options::{ConfigError, Kind};
 pub use crate::path::{MtuConfig, RtoFloor, TimerConfig};
 pub use crate::policy::{
-    DormantBehaviour, HeartbeatRetry, InitiationOrder, MultipathConfig, MultipathMode, PathChoice,
-    PathConfig, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, Vigilance,
+    DormantBehaviour, HeartbeatRetry, InitiationOrder, MetricCache, MultipathConfig, MultipathMode,
+    PathChoice, PathConfig, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence,
+    Vigilance,
 };
 pub use crate::receive::{AckConfig, ReceiveConfig};
 pub use crate::recovery::{LossDetection, RecoveryConfig, Reordering, Undo};

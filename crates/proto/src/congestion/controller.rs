@@ -93,6 +93,10 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// The path's packets have another size now.
     fn on_pmdcs_change(&mut self, pmdcs: usize);
 
+    /// An association before this one had this ssthresh between the same addresses. Called before any
+    /// data is sent.
+    fn on_recalled(&mut self, _ssthresh: usize) {}
+
     /// Nothing is known about the network any more: all values are initial again.
     fn reinitialize(&mut self);
 }

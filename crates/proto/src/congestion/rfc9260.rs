@@ -193,6 +193,11 @@ impl Controller for Rfc9260 {
         self.cwnd = self.cwnd.max(pmdcs);
     }
 
+    fn on_recalled(&mut self, ssthresh: usize) {
+        let least = self.pmdcs * usize::from(self.min_ssthresh_mtus);
+        self.ssthresh = ssthresh.max(least);
+    }
+
     fn reinitialize(&mut self) {
         // req: rfc9260 7.2.1 "initial cwnd before data transmission MUST be set"
         self.cwnd = match self.initial {

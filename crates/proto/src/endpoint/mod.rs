@@ -10,6 +10,7 @@ mod ended;
 mod icmp;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
+mod metric_cache;
 mod pressure;
 mod routing;
 mod schedule;
@@ -25,6 +26,7 @@ pub use self::connect::ConnectRequest;
 use self::demux::Demux;
 use self::ended::Ended;
 pub use self::icmp::{IcmpKind, IcmpMessage};
+use self::metric_cache::Metrics;
 use self::pressure::Pressure;
 use self::schedule::Schedule;
 pub use self::table::AssociationMut;
@@ -72,6 +74,8 @@ pub struct Endpoint {
     next_port: u16,
     /// The associations whose cookies are used up.
     ended: Ended,
+    /// What is known of pairs of addresses.
+    metrics: Metrics,
     /// The latest time that anything happened to an association.
     latest: Instant,
     discarded: u64,
@@ -113,6 +117,7 @@ impl Endpoint {
             next_port,
             // A peer may ask for as long again.
             ended: Ended::new(config.valid_cookie_life * 2),
+            metrics: Metrics::new(config.metric_cache_entries, config.metric_cache_life),
             latest: Instant::ZERO,
             discarded: 0,
             setups: 0,
@@ -124,6 +129,7 @@ impl Endpoint {
     // req: rfc9260 1.3 "MUST use the same port number but can"
     pub fn set_local_addresses(&mut self, _now: Instant, addresses: &[IpAddr]) {
         self.surroundings.locals = Arc::from(addresses);
+        self.metrics.retain(|local| addresses.contains(&local));
     }
 
     /// A local address went away (its interface is down, or it was removed) or came back.
@@ -131,6 +137,8 @@ impl Endpoint {
     /// What goes away is no longer used while there are other paths; what comes back is tried at
     /// once. [`set_local_addresses`](Self::set_local_addresses) says what new associations use.
     pub fn handle_local_address(&mut self, now: Instant, local: IpAddr, usable: bool) {
+        // What comes back may be another network.
+        self.metrics.retain(|known| known != local);
         let ids: Vec<AssociationId> = self.associations().collect();
         for id in ids {
             let Some(association) = self.get_mut(id) else { continue };

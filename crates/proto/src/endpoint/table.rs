@@ -59,6 +59,13 @@ impl Endpoint {
         if slot.generation != id.generation {
             return;
         }
+        if slot.association.is_none() {
+            return;
+        }
+        if !slot.ended {
+            self.remember(self.latest, id);
+        }
+        let Some(slot) = self.slots.get_mut(id.slot as usize) else { return };
         let Some(mut association) = slot.association.take() else { return };
         slot.generation = slot.generation.wrapping_add(1);
         self.surroundings.common.memory.leave(std::mem::take(&mut slot.held));
@@ -154,15 +161,22 @@ impl Endpoint {
         association.on_accounted(held);
         self.pressure.note(now, memory.is_short());
         association.note_progress(now);
-        if association.is_closed() && !slot.ended {
+        let ends = association.is_closed() && !slot.ended;
+        if ends {
             slot.ended = true;
             self.ending += 1;
         }
         self.latest = now;
         // What comes for an association that has ended is out of the blue.
         let ended = association.is_closed() && !slot.keys.is_empty();
-        if association.take_paths_changed() || ended {
+        let changed = association.take_paths_changed();
+        if changed || ended {
             self.enter(id);
+        }
+        if ends {
+            self.remember(now, id);
+        } else if changed {
+            self.recall(now, id);
         }
     }
 

@@ -49,6 +49,17 @@ impl RttEstimator {
         self.rto = self.rto.clamp(self.rto_min, self.rto_max);
     }
 
+    /// An earlier association measured this. It counts until something is measured.
+    pub(crate) fn expect(&mut self, srtt: Duration, rttvar: Duration) {
+        if self.srtt > 0 {
+            return;
+        }
+        let (srtt, rttvar) = (nanos(srtt).clamp(1, LONGEST), nanos(rttvar).min(LONGEST));
+        let rto = srtt + (4 * rttvar).max(self.variation_min);
+        self.rto_initial = rto.clamp(self.rto_min, self.rto_max);
+        self.rto = self.rto_initial;
+    }
+
     /// A round trip took `rtt`. This also ends any back-off.
     pub(crate) fn on_measurement(&mut self, rtt: Duration) {
         let rtt = nanos(rtt).clamp(1, LONGEST);
@@ -172,6 +183,20 @@ mod tests {
         assert_eq!((rtt.rto(), rtt.fresh()), (millis(1600), millis(800)));
         rtt.on_measurement(millis(100));
         assert!(rtt.rto() > millis(450 + 4 * 100), "the variation when it is larger");
+    }
+
+    #[test]
+    fn what_was_measured_before_counts_until_the_first_measurement() {
+        let mut rtt = estimator(1);
+        rtt.expect(millis(100), millis(20));
+        assert_eq!((rtt.rto(), rtt.srtt()), (millis(180), None));
+        rtt.back_off();
+        assert_eq!((rtt.rto(), rtt.fresh()), (millis(360), millis(180)));
+        rtt.on_measurement(millis(400));
+        assert_eq!((rtt.srtt(), rtt.rto()), (Some(millis(400)), millis(1200)));
+        rtt.expect(millis(1), millis(1));
+        assert_eq!(rtt.rto(), millis(1200));
+        rtt.expect(Duration::MAX, Duration::MAX);
     }
 
     #[test]

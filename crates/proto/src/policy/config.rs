@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{DormantBehaviour, InitiationOrder, RetransmissionPolicy, RetransmissionPrecedence};
+use super::{
+    DormantBehaviour, InitiationOrder, MetricCache, RetransmissionPolicy, RetransmissionPrecedence,
+};
 use crate::named::named;
 use crate::options::{section, words};
 
@@ -67,6 +69,10 @@ section! {
         /// In which order the addresses of a peer are asked for an association.
         initiation: InitiationOrder =
             InitiationOrder::Sequential, Kind::Word(InitiationOrder::NAMES);
+        /// What a new association takes from those before it between the same addresses, and leaves to
+        /// those that follow: `full` as kernels do, `selective` nothing of congestion, `informed` with
+        /// ssthresh of long transfers only, for a minute (RFC 9040). Off.
+        metric_cache: MetricCache = MetricCache::Off, Kind::Word(MetricCache::NAMES);
     }
 }
 

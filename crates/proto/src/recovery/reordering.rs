@@ -56,6 +56,11 @@ impl Order {
         self.extent > 0
     }
 
+    /// The most packets by which one came late; 0 if none did.
+    pub(crate) fn extent(&self) -> u64 {
+        self.extent
+    }
+
     /// A retransmission was needless, since the packet before it was only late, by so many packets.
     pub(crate) fn on_needless(&mut self, late: u64) {
         self.extent = self.extent.max(late.max(1));

@@ -42,6 +42,7 @@ use crate::error::SendErrorReason;
 use crate::message::{OutgoingMessage, Payload};
 use crate::path::{Path, Paths, Setup};
 use crate::per_path::{PathId, PerPath};
+use crate::recovery::Reordering;
 use crate::recovery::ack::{AckSummary, Acknowledged};
 use crate::send::{Blocking, Bundle, Cause, Occupancy, Outstanding, Queued, SendQueue};
 use crate::stats::{Counters, Statistics};
@@ -390,6 +391,30 @@ impl Sender {
     /// Messages that [`expire`](Self::expire) gave up, to tell the user.
     pub(crate) fn take_expired(&mut self) -> Vec<Queued> {
         std::mem::take(&mut self.expired)
+    }
+
+    /// What is known of congestion on a path: cwnd, ssthresh if there was a loss, and by how many packets
+    /// one came late.
+    pub(crate) fn learnt(&self, path: PathId) -> (usize, Option<usize>, u64) {
+        let lane = &self.lanes[path];
+        let ssthresh = Some(lane.congestion.ssthresh()).filter(|bytes| *bytes < usize::MAX);
+        let reordering = lane.evidence.as_ref().map_or(0, |evidence| evidence.order.extent());
+        (lane.congestion.cwnd(), ssthresh, reordering)
+    }
+
+    /// Takes over what an earlier association knew of a path that has carried nothing yet.
+    pub(crate) fn recall(&mut self, path: PathId, ssthresh: Option<usize>, reordering: u64) {
+        let adapts = self.config.recovery.reordering == Reordering::Adaptive;
+        let lane = &mut self.lanes[path];
+        if lane.next_packet > 1 {
+            return;
+        }
+        if let Some(ssthresh) = ssthresh {
+            lane.congestion.tell(|c| c.on_recalled(ssthresh));
+        }
+        if reordering > 0 && adapts {
+            lane.evidence.get_or_insert_default().order.on_needless(reordering);
+        }
     }
 
     /// Adds to what an association has counted.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(time.as_secs_f64())
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(D::Error::custom)
 }
 

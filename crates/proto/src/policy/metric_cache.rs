@@ -1,0 +1,79 @@
+//! What a new association takes from earlier ones between the same addresses (RFC 9040; hurtig 3.1).
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::named::named;
+use crate::options::words;
+
+/// What is taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum MetricCache {
+    /// Nothing, and nothing is left for others.
+    Off,
+    /// Round-trip time, reordering and ssthresh, as kernels have it.
+    Full,
+    /// Nothing of congestion: what a short transfer met says little of the next one.
+    Selective,
+    /// All, but ssthresh only of associations that had enough data to find it, and only for a tenth of
+    /// the time that the rest counts; associations that are up share what they know, too.
+    Informed,
+}
+
+named!(MetricCache {
+    Off = "off",
+    Full = "full",
+    Selective = "selective",
+    Informed = "informed",
+});
+words!(MetricCache);
+
+impl MetricCache {
+    /// Whether ssthresh belongs to it.
+    pub(crate) fn has_congestion(self) -> bool {
+        matches!(self, Self::Full | Self::Informed)
+    }
+}
+
+/// What an endpoint remembers of a pair of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct PathMetrics {
+    /// Address of this host.
+    pub local: IpAddr,
+    /// Address of the peer.
+    pub remote: IpAddr,
+    /// Smoothed round-trip time.
+    #[cfg_attr(feature = "serde", serde(rename = "srtt_seconds", with = "crate::stats::seconds"))]
+    pub srtt: Duration,
+    /// Its variation.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "rttvar_seconds", with = "crate::stats::seconds")
+    )]
+    pub rttvar: Duration,
+    /// Slow-start threshold in bytes, if one was found.
+    pub ssthresh: Option<usize>,
+    /// Most packets by which one came late; 0 if none did.
+    pub reordering: u64,
+    /// How long ago it was noted last.
+    #[cfg_attr(feature = "serde", serde(rename = "age_seconds", with = "crate::stats::seconds"))]
+    pub age: Duration,
+}
+
+/// What an association has learnt of a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Learnt {
+    pub(crate) srtt: Duration,
+    pub(crate) rttvar: Duration,
+    pub(crate) cwnd: usize,
+    /// `None` if there was no loss.
+    pub(crate) ssthresh: Option<usize>,
+    pub(crate) reordering: u64,
+    /// User bytes sent on it.
+    pub(crate) bytes: u64,
+}
