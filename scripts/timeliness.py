@@ -22,7 +22,8 @@ def runs(program, study, seeds):
     if seeds:
         command += ["--seeds", str(seeds)]
     text = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True).stdout
-    rows = list(csv.DictReader(io.StringIO(text[text.index("recovery,"):])))
+    # A line of progress may stand before the table.
+    rows = list(csv.DictReader(io.StringIO(re.search(r"^[^\n]*,run,seed,.*", text, re.M | re.S)[0])))
     # Columns have their unit behind the name.
     return [{key.split(" ")[0]: value for key, value in row.items()} for row in rows]
 
@@ -74,6 +75,18 @@ def main():
     text = put(text, "bursts", table(bursts, ["loss"], "recovery", "delay_mean_s", 1000, 1))
     reordered = runs(options.program, "timely/reordering", options.seeds)
     text = put(text, "reordering", table(reordered, ["loss", "extent"], "recovery", "goodput_kbit_s"))
+    shared = runs(options.program, "timely/bundling", options.seeds)
+    down = ["messages", "rate"]
+    text = put(text, "bundling", table(shared, down, "bundling", "delay_mean_s", 1000, 1))
+    text = put(text, "saved", table(shared, down, "bundling", "packets_saved"))
+    stopped = runs(options.program, "timely/spurious", options.seeds)
+    text = put(text, "again", table(stopped, ["loss"], "recovery", "retransmissions_path1"))
+    text = put(text, "stopped", table(stopped, ["loss"], "recovery", "transfer_time_s", 1, 2))
+    begun = runs(options.program, "timely/cache", options.seeds)
+    for row in begun:
+        times = [float(row[f"transfer_time_flow{n}_s"]) for n in range(2, 12)]
+        row["mean_of_ten"] = str(sum(times) / len(times))
+    text = put(text, "cache", table(begun, ["case"], "cache", "mean_of_ten", 1000, 0))
     DOCUMENT.write_text(text)
 
 

@@ -74,7 +74,9 @@ pub use route_cache::{RouteCache, RouteCacheCounters};
 pub use series::SeriesId;
 pub use tap::{Capture, Fate, Point, Sight, Tap};
 pub use traffic::{CrossTraffic, TrafficId, TrafficPattern};
-pub use transfer::{Outcome, PathFailure, Then, Transfer, TransferId, TransferResult, Workload};
+pub use transfer::{
+    Large, Outcome, PathFailure, Then, Transfer, TransferId, TransferResult, Workload,
+};
 pub use web::{LogNormal, WebId, WebResult, WebTraffic};
 
 #[cfg(test)]

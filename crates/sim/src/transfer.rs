@@ -36,6 +36,8 @@ pub struct Transfer {
     pub workload: Workload,
     /// Bytes of each message but the last, at least 1. 1,452: one full packet of 1,500 bytes.
     pub message_size: usize,
+    /// Some messages have another size. None.
+    pub large: Option<Large>,
     /// Streams used, one after the other, at least 1. 1.
     pub streams: u16,
     /// Messages need no order.
@@ -55,6 +57,15 @@ pub struct Transfer {
     /// primary one is that of the first link. When the handshake
     /// had to take another path, data takes the primary one all the same.
     pub remotes: Vec<IpAddr>,
+}
+
+/// Messages of another size among those of a transfer in which they come at their times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Large {
+    /// The last one of so many, at least 1.
+    pub every: u64,
+    /// Its bytes, at least 1.
+    pub bytes: usize,
 }
 
 /// How much is sent, and when.
@@ -176,6 +187,7 @@ impl Transfer {
             to,
             workload: Workload::Bulk { bytes },
             message_size: 1452,
+            large: None,
             streams: 1,
             unordered: false,
             eager: false,
@@ -195,6 +207,14 @@ impl Transfer {
         self
     }
 
+    /// User bytes of so many messages that come at their times.
+    fn bytes_of(&self, messages: u64) -> u64 {
+        let size = self.message_size as u64;
+        let Some(large) = self.large else { return messages.saturating_mul(size) };
+        let many = messages / large.every;
+        (messages - many).saturating_mul(size).saturating_add(many * large.bytes as u64)
+    }
+
     pub(crate) fn validate(&self) -> Result<(), SimError> {
         let check = |ok: bool, option, reason: &'static str| {
             if ok { Ok(()) } else { Err(SimError::Option { option, reason: reason.into() }) }
@@ -205,6 +225,16 @@ impl Transfer {
             "transfer message_size",
             "must lie between 1 and max_message_size",
         )?;
+        if let Some(large) = self.large {
+            let timed = matches!(self.workload, Workload::Periodic { .. } | Workload::At(_));
+            check(
+                timed
+                    && large.every >= 1
+                    && (1..=self.sender.sending.max_message_size).contains(&large.bytes),
+                "transfer large",
+                "must be messages of 1 byte to max_message_size among others that come at their times",
+            )?;
+        }
         check(self.streams >= 1, "transfer streams", "must be at least 1")?;
         check(
             match &self.workload {
@@ -258,10 +288,8 @@ impl TransferApplication {
         let size = spec.message_size as u64;
         let (total_bytes, total_messages) = match spec.workload {
             Workload::Bulk { bytes } => (bytes, bytes.div_ceil(size)),
-            Workload::Periodic { messages, .. } => (messages.saturating_mul(size), messages),
-            Workload::At(ref times) => {
-                ((times.len() as u64).saturating_mul(size), times.len() as u64)
-            }
+            Workload::Periodic { messages, .. } => (spec.bytes_of(messages), messages),
+            Workload::At(ref times) => (spec.bytes_of(times.len() as u64), times.len() as u64),
             Workload::Requests { requests, answer, .. } => {
                 (requests.saturating_mul(size.saturating_add(answer as u64)), requests)
             }
@@ -286,7 +314,11 @@ impl TransferApplication {
             },
             sending: None,
             receiving: None,
-            payload: Bytes::from(vec![0; spec.message_size]),
+            payload: Bytes::from(vec![
+                0;
+                spec.message_size
+                    .max(spec.large.map_or(0, |large| large.bytes))
+            ]),
             total_bytes,
             total_messages,
             given: 0,
@@ -361,8 +393,14 @@ impl TransferApplication {
                     wake = Some(due).filter(|due| *due != Instant::FAR_FUTURE);
                     break;
                 }
-                let left = self.total_bytes - self.given * size;
-                let length = usize::try_from(left.min(size)).unwrap_or(usize::MAX);
+                let length = match self.spec.large {
+                    Some(large) if (self.given + 1).is_multiple_of(large.every) => large.bytes,
+                    Some(_) => self.spec.message_size,
+                    None => {
+                        let left = self.total_bytes - self.given * size;
+                        usize::try_from(left.min(size)).unwrap_or(usize::MAX)
+                    }
+                };
                 let stream = (self.given % u64::from(self.spec.streams)) as u16;
                 // The number of the message travels where the peer can read it.
                 let ppid = Ppid(self.given as u32);

@@ -81,10 +81,11 @@ fn association_config(setup: Setup, small: bool) -> AssociationConfig {
     config.receiving.receive_buffer = if small { 1500 } else { 64 << 10 };
     config.sending.outbound_streams = if setup.few_streams { 1 } else { 300 };
     config.receiving.inbound_streams = if setup.few_streams { 2 } else { 65_535 };
-    config.sending.bundling = match setup.bundling % 4 {
+    config.sending.bundling = match setup.bundling % 5 {
         0 => Bundling::None,
         1 => Bundling::Nagle,
         2 => Bundling::Minshall,
+        3 => Bundling::Prompt,
         _ => Bundling::MinshallPathMtu,
     };
     config.mtu.max = if setup.large_mtu { 9000 } else { 1500 };

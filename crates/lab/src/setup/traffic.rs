@@ -26,6 +26,10 @@ pub struct Transfer {
     pub flow: Flow,
     /// User bytes of a message.
     pub message: u64,
+    /// Every so manieth message has so many bytes instead.
+    pub large: Option<(u64, u64)>,
+    /// Whether the association is shut down after the last message.
+    pub ends: bool,
     /// Whether messages of a stream arrive in order.
     pub ordered: bool,
     /// Streams that are used in turn.
@@ -115,7 +119,9 @@ impl Transfer {
         match self.flow {
             Flow::Bulk { size } => size,
             Flow::Messages { count, .. } | Flow::Bursts { count, .. } => {
-                count.saturating_mul(self.message)
+                let (many, bytes) =
+                    self.large.map_or((0, 0), |(every, bytes)| (count / every, bytes));
+                (count - many).saturating_mul(self.message).saturating_add(many * bytes)
             }
             Flow::Requests { count, answer, .. } => {
                 count.saturating_mul(self.message.saturating_add(answer))
@@ -193,6 +199,23 @@ fn transfer(name: &str, fields: &Fields<'_>) -> Checked<Transfer> {
         return problem(fields.line(), format!("traffic.{name}.message is missing"));
     };
     let flow = flow(name, fields)?;
+    let large = fields.quantity("large", Kind::Size, 1.0, MAX_MESSAGE)?;
+    let every = fields.count("large_every", 1, 1 << 30)?;
+    let large = match (large, every, flow) {
+        (None, None, _) => None,
+        (Some(large), Some(every), Flow::Messages { .. } | Flow::Bursts { .. }) => {
+            Some((every, large as u64))
+        }
+        _ => {
+            let key = if large.is_some() { "large" } else { "large_every" };
+            return problem(
+                fields.line_of(key),
+                format!(
+                    "traffic.{name}: large and large_every go together, with a count and an interval"
+                ),
+            );
+        }
+    };
     let time = |key: &'static str| {
         fields.quantity(key, Kind::Time, 0.0, MAX_TIME).map(|time| duration(time.unwrap_or(0.0)))
     };
@@ -209,6 +232,8 @@ fn transfer(name: &str, fields: &Fields<'_>) -> Checked<Transfer> {
         back: fields.choice("direction", &[("forward", false), ("back", true)])?.unwrap_or(false),
         flow,
         message: message as u64,
+        large,
+        ends: fields.flag("ends")?.unwrap_or(false),
         ordered: fields.flag("ordered")?.unwrap_or(true),
         streams: fields.count("streams", 1, 65_535)?.unwrap_or(1) as u16,
         eager: fields.flag("eager")?.unwrap_or(false),

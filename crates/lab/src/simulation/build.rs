@@ -10,7 +10,7 @@ use anabranch_proto::EndpointConfig;
 use anabranch_proto::config::Routes;
 use anabranch_proto::{Encapsulation, Instant};
 use anabranch_sim::{
-    Action, Direction, EndpointId, LinkId, Network, NodeId, RouteCache, SimError, TcpFlow,
+    Action, Direction, EndpointId, Large, LinkId, Network, NodeId, RouteCache, SimError, TcpFlow,
     TcpFlowId, Then, Transfer, TransferId, Workload,
 };
 
@@ -174,10 +174,11 @@ fn transfer(
     let mut transfer = Transfer::bulk(from, to, wanted.bytes());
     transfer.workload = workload(wanted, draws);
     transfer.message_size = usize::try_from(wanted.message).unwrap_or(usize::MAX);
+    transfer.large = wanted.large.map(|(every, bytes)| Large { every, bytes: bytes as usize });
     transfer.streams = wanted.streams;
     transfer.unordered = !wanted.ordered;
     transfer.eager = wanted.eager;
-    transfer.then = Then::Stay;
+    transfer.then = if wanted.ends { Then::Shutdown } else { Then::Stay };
     let (near, far) = (Arc::new(setup.sender.clone()), Arc::new(setup.receiver.clone()));
     (transfer.sender, transfer.receiver) = if wanted.back { (far, near) } else { (near, far) };
     let remote = |pair: &(IpAddr, IpAddr)| if wanted.back { pair.0 } else { pair.1 };

@@ -94,6 +94,9 @@ pub fn of_sender(
     metrics.set("early_retransmits", counters.early_retransmitted_chunks as f64);
     metrics.set("tail_probes", counters.tail_probes as f64);
     metrics.set("needless_retransmits", counters.spurious_retransmissions as f64);
+    metrics.set("spurious_timeouts", counters.spurious_timeouts as f64);
+    metrics.set("packets_saved", statistics.packets_saved() as f64);
+    metrics.set("held_back_s", statistics.bundling.time.as_secs_f64());
     metrics.set("recoveries_undone", counters.undone_recoveries as f64);
     let queue = &statistics.retransmission_queue;
     metrics.set("rtxq_mean_kb", queue.mean_bytes * 1e-3);

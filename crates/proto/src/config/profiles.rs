@@ -31,7 +31,7 @@ impl AssociationConfig {
         let mut config = Self::default();
         config.sending.send_buffer = 8 << 20;
         config.receiving.receive_buffer = 8 << 20;
-        config.sending.bundling = Bundling::Minshall;
+        config.sending.bundling = Bundling::Prompt;
         config
     }
 
@@ -44,7 +44,6 @@ impl AssociationConfig {
         config.sending.fill_packets = false;
         config.acknowledging.sack_delay = Duration::from_millis(20);
         config.timers.heartbeat_interval = Some(Duration::from_secs(5));
-        config.recovery.f_rto = true;
         config
     }
 
@@ -53,7 +52,7 @@ impl AssociationConfig {
     pub fn web() -> Self {
         let mut config = Self::default();
         config.sending.scheduler = SchedulerKind::RoundRobin;
-        config.sending.bundling = Bundling::Minshall;
+        config.sending.bundling = Bundling::Prompt;
         config
     }
 
@@ -140,6 +139,7 @@ impl Default for AssociationConfig {
         config.recovery.loss_detection = LossDetection::TimeThreshold;
         config.recovery.tail_probe = true;
         config.recovery.undo = Undo::Duplicates;
+        config.recovery.f_rto = true;
         config.recovery.multiple_fast_retransmit = true;
         config.paths.heartbeat_retry = HeartbeatRetry::AtOnce;
         // exempt: rfc9260 10 "MUST treat this message as an abort with" these defaults wait for a second one, because hosts send it for packets that found the raw socket of their SCTP full; `rfc9260` keeps to the letter

@@ -97,6 +97,12 @@ impl Rack {
         (self.grown_at, self.persistence) = (next, PERSISTENCE);
     }
 
+    /// A recovery was none. What arrived was taken for the retransmissions', which left after much that
+    /// is still on its way.
+    pub(crate) fn on_undone(&mut self) {
+        self.newest = None;
+    }
+
     /// A recovery is over.
     pub(crate) fn on_recovered(&mut self) {
         self.persistence = self.persistence.saturating_sub(1);

@@ -24,7 +24,10 @@ pub enum Bundling {
     /// While a packet that was not full-sized is outstanding (Minshall). What is at the end of a
     /// large message does not wait for the rest of it.
     Minshall,
-    /// The same, but every packet shorter than the path MTU counts as one that was not full-sized.
+    /// The same, and a packet that was not full-sized asks to be acknowledged at once (RFC 7053), so that
+    /// what waits behind it does so for a round trip and not for a delayed acknowledgement.
+    Prompt,
+    /// As Minshall, but every packet shorter than the path MTU counts as one that was not full-sized.
     MinshallPathMtu,
 }
 
@@ -32,6 +35,7 @@ named!(Bundling {
     None = "none",
     Nagle = "nagle",
     Minshall = "minshall",
+    Prompt = "prompt",
     MinshallPathMtu = "minshall-mtu",
 });
 words!(Bundling);

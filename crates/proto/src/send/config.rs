@@ -23,7 +23,7 @@ section! {
         fill_packets: bool = false, Kind::Switch;
         /// Whether messages that do not fill a packet wait to share one: `nagle` while anything is
         /// outstanding, as kernels do without SCTP_NODELAY; `minshall` while a packet is that was not
-        /// filled. None does.
+        /// filled; `prompt` is the same and asks for acknowledgements of such packets at once. None does.
         bundling: Bundling = Bundling::None, Kind::Word(Bundling::NAMES), live;
     }
 }

@@ -165,6 +165,10 @@ impl Sender {
         self.counts.undone = self.counts.undone.wrapping_add(1);
         self.lanes[path].congestion.tell(|c| c.undo());
         self.lanes[path].recovery_exit = None;
+        if let Some(evidence) = self.lanes[path].evidence.as_deref_mut() {
+            evidence.rack.on_undone();
+            evidence.look_again = None;
+        }
         paths[path].rtt.end_back_off();
         self.awaits_sack = false;
         // The latest one first: each finds its place in the order of sending at the front.

@@ -1,6 +1,6 @@
 //! DATA chunks in packets: retransmissions, and new data cut into fragments as there is room.
 
-use anabranch_wire::{Data, HEADER_LEN, PacketWriter, Tsn};
+use anabranch_wire::{Data, DataFlags, HEADER_LEN, PacketWriter, Tsn};
 
 use super::Sender;
 use super::lane::Exception;
@@ -175,10 +175,11 @@ impl Sender {
         }
         self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         let before = packet.len();
-        if !self.fill(now, carrier, budget, packet, paths) {
-            return;
+        let Some((at, flags)) = self.fill(now, carrier, budget, packet, paths) else { return };
+        let room = paths[path].packet_size().saturating_sub(packet.len());
+        if self.note_filled(now, room) {
+            packet.set_flags(at, flags.with_immediate().0);
         }
-        self.note_filled(now, paths[path].packet_size().saturating_sub(packet.len()));
         if self.last_new != path {
             mark!(MultipathTurn);
             self.last_new = path;
@@ -198,7 +199,7 @@ impl Sender {
         budget.bytes += packet.len() - before;
     }
 
-    /// Cuts chunks for what is left of a packet; whether there was one.
+    /// Cuts chunks for what is left of a packet; where the last one of them stands, and its flags.
     fn fill(
         &mut self,
         now: Instant,
@@ -206,10 +207,10 @@ impl Sender {
         budget: &Budget,
         packet: &mut PacketWriter<'_>,
         paths: &mut Paths,
-    ) -> bool {
+    ) -> Option<(usize, DataFlags)> {
         let Carrier { path, number } = carrier;
         let largest = paths.amdcs() - Data::HEADER_LEN;
-        let mut in_packet = false;
+        let mut last = None;
         // req: rfc9260 6.9 "MUST also take into account the space required"
         while let Some(room) = packet.remaining().checked_sub(Data::HEADER_LEN) {
             // req: rfc9260 6.1 "MUST NOT have more than 2^16 - 1 ordered"
@@ -218,7 +219,7 @@ impl Sender {
             if self.outstanding.len() >= MAX_OUTSTANDING {
                 break;
             }
-            let Some(length) = self.next_chunk(room, largest, !in_packet) else { break };
+            let Some(length) = self.next_chunk(room, largest, last.is_none()) else { break };
             // The rest of a message may make a short packet. What follows it in the batch is no
             // longer, and cutting the next messages to that would go on for ever.
             if budget.short && self.queue.is_cut_by(length) {
@@ -227,7 +228,7 @@ impl Sender {
             // A chunk is never cut to fit into what is left of the window.
             let probes = length > self.window.left();
             if probes {
-                if in_packet || !self.may_probe_window() {
+                if last.is_some() || !self.may_probe_window() {
                     break;
                 }
                 self.counts.window_probes += 1;
@@ -245,6 +246,7 @@ impl Sender {
                 ppid: fragment.ppid,
                 payload: &fragment.payload,
             };
+            last = Some((packet.len(), fragment.flags));
             // `peek` was told how much room there is.
             if packet.data(&data).is_err() {
                 debug_assert!(false, "a fragment larger than its room");
@@ -259,7 +261,6 @@ impl Sender {
             if !self.echoes {
                 self.lanes[path].timed.get_or_insert((tsn, now));
             }
-            in_packet = true;
             if self.window.is_probed() || budget.one_chunk {
                 break;
             }
@@ -267,7 +268,7 @@ impl Sender {
                 self.expire(now);
             }
         }
-        in_packet
+        last
     }
 
     /// A call of [`write_new_data`](Self::write_new_data) and its like is over, and its packets

@@ -114,26 +114,28 @@ impl Sender {
         match self.config.sending.bundling {
             Bundling::None => false,
             Bundling::Nagle => !self.outstanding.is_empty(),
-            Bundling::Minshall | Bundling::MinshallPathMtu => bundle
+            Bundling::Minshall | Bundling::Prompt | Bundling::MinshallPathMtu => bundle
                 .small()
                 .and_then(|tsn| self.outstanding.get(tsn))
                 .is_some_and(|slot| !slot.state.is_acked()),
         }
     }
 
-    /// A packet with new data was filled, as far as `room` bytes.
+    /// A packet with new data was filled but for `room` bytes. `true` if it is to be acknowledged at
+    /// once.
     #[inline]
-    pub(super) fn note_filled(&mut self, now: Instant, room: usize) {
-        if self.config.sending.bundling == Bundling::None {
-            return;
+    pub(super) fn note_filled(&mut self, now: Instant, room: usize) -> bool {
+        let bundling = self.config.sending.bundling;
+        if bundling == Bundling::None {
+            return false;
         }
-        let next_fits =
-            self.queue.is_empty() || self.config.sending.bundling == Bundling::MinshallPathMtu;
-        let full_sized = !next_fits || room <= Data::HEADER_LEN;
+        let next_fits = self.queue.is_empty() || bundling == Bundling::MinshallPathMtu;
+        let small = next_fits && room > Data::HEADER_LEN;
         let last = self.outstanding.next_tsn() - 1;
         if let Some(bundle) = self.queue.bundle_mut() {
-            bundle.on_sent(now, last, full_sized);
+            bundle.on_sent(now, last, !small);
         }
+        small && bundling == Bundling::Prompt
     }
 
     /// Length of the next chunk's payload, cut to what the peer's window lets through: the whole of

@@ -175,3 +175,20 @@ fn bundling_begins_and_ends_while_messages_wait() {
     pair.run(Duration::from_secs(1));
     assert_eq!(pair.received_len(1), 200);
 }
+
+#[test]
+fn who_asks_for_acknowledgements_waits_for_a_round_trip_only() {
+    let waited = |bundling| {
+        let mut pair = pair(bundling);
+        for _ in 0..3 {
+            assert!(pair.send(0, 0, vec![1; 20]));
+            pair.run(MILLISECOND);
+        }
+        pair.run(Duration::from_secs(1));
+        assert_eq!(pair.received_len(1), 160);
+        assert_eq!(pair.statistics(0).bundling.times, 1);
+        pair.statistics(0).bundling.time
+    };
+    assert!(waited(Bundling::Minshall) > Duration::from_millis(195));
+    assert_eq!(waited(Bundling::Prompt), 2 * Pair::DELAY - MILLISECOND);
+}
