@@ -73,7 +73,7 @@ fn every_option_of_associations_is_a_field() {
         recovery.missing_reports = 77;
         recovery.reordering = Reordering::NcrCareful;
         recovery.early_retransmit = true;
-        recovery.f_rto = true;
+        recovery.f_rto = false;
         recovery.rto_restart = true;
         recovery.tail_probe = false;
         recovery.undo = Undo::Both;
