@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeValLike as _;
 use serde_json::{Value, json};
 
 use crate::machine::{self, PROCESSORS};
@@ -30,12 +32,13 @@ pub(crate) fn run(arguments: &[OsString]) -> Outcome<()> {
     if words.first().is_some_and(|role| role.contains("udp")) {
         machine::pin(PROCESSORS[1]);
     }
-    if words.first().is_some_and(|role| role.starts_with("paced")) {
+    if words.first().is_some_and(|role| role.starts_with("paced") || role.starts_with("timed")) {
         machine::be_first();
     }
     match words[..] {
-        ["udp-sink" | "paced-udp-sink", file] => udp_sink(file),
-        ["udp-source" | "paced-udp-source", to, size, count, rate] => {
+        ["udp-sink" | "paced-udp-sink", file] => udp_sink(file, None),
+        ["timed-udp-sink", file, delay] => udp_sink(file, Some(delay.parse()?)),
+        ["udp-source" | "paced-udp-source" | "timed-udp-source", to, size, count, rate] => {
             udp_source(to.parse()?, size.parse()?, count.parse()?, rate.parse()?)
         }
         ["tcp-sink", file] => tcp_sink(file),
@@ -44,20 +47,27 @@ pub(crate) fn run(arguments: &[OsString]) -> Outcome<()> {
     }
 }
 
-/// Takes datagrams, each with its number and when it was sent, and writes down what came.
-fn udp_sink(file: &str) -> Outcome<()> {
+/// Takes datagrams, each with its number and when it was sent, and writes down what came. A delay, in nanoseconds, that they
+/// should have had is for those whose times are asked for: when the kernel of this host took them from the network.
+fn udp_sink(file: &str, delay: Option<u64>) -> Outcome<()> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
     // As much as the system allows.
     let _ = socket.set_recv_buffer_size(8 << 20);
     socket.bind(&SocketAddr::from(([0, 0, 0, 0], PORT)).into())?;
     let socket = UdpSocket::from(socket);
     socket.set_read_timeout(Some(PATIENCE))?;
+    if delay.is_some() {
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+    }
     let mut buffer = [0; 2048];
-    let mut delays: Vec<u64> = Vec::new();
+    let (mut seen, mut taken): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
     let (mut first, mut last) = (0, 0);
     loop {
-        let size = socket.recv(&mut buffer)?;
-        let at = machine::now();
+        let (size, came) = match delay {
+            None => (socket.recv(&mut buffer)?, None),
+            Some(_) => receive(&socket, &mut buffer)?,
+        };
+        let at = machine::wall();
         let number = |at: usize| -> Outcome<u64> {
             let bytes = buffer.get(at..at + 8).filter(|_| size >= at + 8).ok_or("too short")?;
             Ok(u64::from_be_bytes(bytes.try_into()?))
@@ -65,31 +75,49 @@ fn udp_sink(file: &str) -> Outcome<()> {
         if number(0)? == LAST {
             break;
         }
-        if delays.is_empty() {
+        if seen.is_empty() {
             first = at;
         }
         last = at;
-        delays.push(at.saturating_sub(number(8)?));
+        let sent = number(8)?;
+        seen.push(at.saturating_sub(sent));
+        taken.extend(came.map(|came| came.saturating_sub(sent)));
     }
-    let seconds = (last - first) as f64 * 1e-9;
-    fs::write(file, udp_summary(delays, seconds).to_string())?;
+    let seconds = last.saturating_sub(first) as f64 * 1e-9;
+    let mut told = json!({ "packets": seen.len(), "seconds": seconds });
+    if let (Some(delay), Some(told)) = (delay, told.as_object_mut()) {
+        told.insert("kernel".into(), errors(taken, delay));
+        told.insert("program".into(), errors(seen, delay));
+    }
+    fs::write(file, told.to_string())?;
     Ok(())
 }
 
-fn udp_summary(mut delays: Vec<u64>, seconds: f64) -> Value {
-    delays.sort_unstable();
+/// A datagram, and when the kernel took it from the network, by the clock of the wall in nanoseconds.
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Outcome<(usize, Option<u64>)> {
+    let mut room = nix::cmsg_space!(nix::sys::time::TimeSpec);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::empty();
+    let message =
+        recvmsg::<()>(std::os::fd::AsRawFd::as_raw_fd(socket), &mut parts, Some(&mut room), flags)?;
+    let came = message.cmsgs()?.find_map(|control| match control {
+        ControlMessageOwned::ScmTimestampns(time) => {
+            Some(u64::try_from(time.num_nanoseconds()).unwrap_or(0))
+        }
+        _ => None,
+    });
+    Ok((message.bytes, came))
+}
+
+/// How far delays are from what was asked for, in nanoseconds, either way.
+fn errors(delays: Vec<u64>, asked: u64) -> Value {
+    let mut errors: Vec<u64> = delays.into_iter().map(|delay| delay.abs_diff(asked)).collect();
+    errors.sort_unstable();
     let quantile = |part: f64| {
-        let index = (delays.len() as f64 * part) as usize;
-        delays.get(index.min(delays.len().saturating_sub(1))).copied().unwrap_or(0)
+        let index = (errors.len() as f64 * part) as usize;
+        errors.get(index.min(errors.len().saturating_sub(1))).copied()
     };
-    json!({
-        "packets": delays.len(),
-        "seconds": seconds,
-        "p005": quantile(0.005),
-        "p50": quantile(0.5),
-        "p99": quantile(0.99),
-        "p995": quantile(0.995),
-    })
+    json!({ "p50": quantile(0.5), "p99": quantile(0.99), "p999": quantile(0.999) })
 }
 
 /// Sends datagrams of so many bytes, IP header included, at a rate; 0 is as fast as they go.
@@ -107,7 +135,7 @@ fn udp_source(to: SocketAddr, size: usize, count: u64, rate: u64) -> Outcome<()>
             }
         }
         put(&mut packet, 0, number);
-        put(&mut packet, 8, machine::now());
+        put(&mut packet, 8, machine::wall());
         // What finds the queue full is missing at the sink.
         let _ = socket.send(&packet);
     }

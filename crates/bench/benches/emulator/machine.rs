@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anabranch_bench::suite::Trouble;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -75,6 +76,34 @@ pub(crate) fn be_first() {}
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+}
+
+/// Nanoseconds of the clock by which the kernel says when it took a packet from the network.
+pub(crate) fn wall() -> u64 {
+    let time = clock_gettime(ClockId::Realtime);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+}
+
+/// How late a thread wakes that does nothing but sleep until the next tenth of a millisecond, with the priority and on the
+/// processor of the emulator, for a second: nanoseconds, 99th percentile. No timer of this machine is more exact.
+pub(crate) fn lateness() -> f64 {
+    const STEP: u64 = 100_000;
+    let watch = || {
+        wake_in_time();
+        be_first();
+        let begun = now();
+        let mut late: Vec<u64> = (1..10_000)
+            .map(|number| {
+                let due = begun + number * STEP;
+                std::thread::sleep(Duration::from_nanos(due.saturating_sub(now())));
+                now().saturating_sub(due)
+            })
+            .collect();
+        late.sort_unstable();
+        late.get(late.len() * 99 / 100).map_or(f64::NAN, |late| *late as f64)
+    };
+    let watching = || std::thread::scope(|scope| scope.spawn(watch).join());
+    pinned(PROCESSORS[0], watching).unwrap_or(f64::NAN)
 }
 
 /// Processor seconds of the processes that this one has waited for.

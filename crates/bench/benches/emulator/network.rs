@@ -18,6 +18,13 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
+    /// How far delays were from what was asked for, in milliseconds, as `whose` clock has it: the sink's `kernel`, or its
+    /// `program`.
+    pub(crate) fn error(&self, whose: &str, part: &str) -> f64 {
+        let found = self.sink.get(whose).and_then(|errors| errors.get(part));
+        found.and_then(Value::as_f64).unwrap_or(f64::NAN) * 1e-6
+    }
+
     /// A number of the sink's.
     pub(crate) fn sink(&self, key: &str) -> f64 {
         self.sink.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN)
@@ -41,12 +48,14 @@ impl Ran {
 }
 
 /// Runs a source at the first host of a network and a sink at the second; `link` is what the file says of the
-/// link, `kind` is `udp`, `paced-udp` where the source sleeps between packets, or `tcp`.
+/// link, `kind` is `udp`, `paced-udp` where the source sleeps between packets, `timed-udp` where, too, the sink
+/// tells how far delays are from the one that is given as `more`, in nanoseconds, or `tcp`.
 pub(crate) fn run(
     program: &Path,
     link: &str,
     kind: &str,
     source: &[String],
+    more: &str,
 ) -> Result<Ran, Trouble> {
     let folder = Folder::new()?;
     let text = format!(
@@ -57,7 +66,7 @@ pub(crate) fn run(
     let sink = folder.file("sink.json");
     fs::write(&network, text).map_err(Trouble::failed)?;
     let own = std::env::current_exe().map_err(Trouble::failed)?;
-    let at = format!("exec '{}' {MARK} {kind}-sink '{}'", own.display(), sink.display());
+    let at = format!("exec '{}' {MARK} {kind}-sink '{}' {more}", own.display(), sink.display());
     let mut command = Command::new(program);
     command.arg("emulate").arg(&network).arg("--quiet").arg("--report").arg(&report);
     command.args(["--at", "b", &at, "--"]).arg(&own).arg(MARK).arg(format!("{kind}-source"));
