@@ -27,7 +27,8 @@ fn every_scenario_can_be_read_and_its_expectations_are_logged() {
 
 /// A corner of a figure, run with so many threads.
 fn corner(jobs: usize) -> (Scenario, Results) {
-    let change = |key: &str, value: &str| Override { key: key.into(), value: value.into() };
+    let change =
+        |key: &str, value: &str| Override { key: key.into(), value: value.into(), yields: false };
     let changes = [
         change("profile", "rfc2960-agent"),
         change("primary_loss", "5 %"),

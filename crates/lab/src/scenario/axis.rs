@@ -251,6 +251,9 @@ pub(super) fn select(
     for change in overrides {
         let Some(axis) = axes.iter_mut().find(|axis| axis.name == change.key) else {
             if let Some(axis) = axes.iter().find(|axis| sets(axis, &change.key)) {
+                if change.yields {
+                    continue;
+                }
                 return problem(
                     0,
                     format!("{} is varied by the axis '{}': set that", change.key, axis.name),

@@ -122,6 +122,8 @@ pub struct Override {
     pub key: String,
     /// The value; for an axis one or several of its values, separated by commas.
     pub value: String,
+    /// Whether it gives way to an axis that varies the same.
+    pub yields: bool,
 }
 
 impl Scenario {
@@ -380,9 +382,31 @@ series = "policy"
     pub(crate) fn read(text: &str, overrides: &[(&str, &str)]) -> Checked<Scenario> {
         let overrides: Vec<_> = overrides
             .iter()
-            .map(|(key, value)| Override { key: (*key).into(), value: (*value).into() })
+            .map(|(key, value)| Override {
+                key: (*key).into(),
+                value: (*value).into(),
+                yields: false,
+            })
             .collect();
         Scenario::read(text, FilePath::new("test.toml"), "test/1", &overrides)
+    }
+
+    #[test]
+    fn where_all_is_carried_out_gives_way_to_an_axis_that_varies_it() {
+        let places = |text: &str, yields: bool| {
+            let change = Override { key: ON.into(), value: "emulator".into(), yields };
+            let read = Scenario::read(text, FilePath::new("test.toml"), "test/1", &[change]);
+            read.map(|s| s.points.iter().map(|p| p.setup.on).collect::<Vec<_>>())
+        };
+        use Platform::{Emulator, Simulator};
+        assert_eq!(places(&text(), true), Ok(vec![Emulator; 4]));
+        let varied = text().replace(
+            "association.retransmission = \"all-rtx-alt\"",
+            "association.retransmission = \"all-rtx-alt\"\nrun.on = \"emulator\"",
+        );
+        assert_eq!(places(&varied, true), Ok([Simulator, Emulator].repeat(2)));
+        let refused = places(&varied, false).unwrap_err();
+        assert!(refused.reason.contains("run.on is varied by the axis 'policy'"), "{refused:?}");
     }
 
     #[test]

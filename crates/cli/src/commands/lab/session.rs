@@ -26,7 +26,7 @@ pub(super) struct RunOptions {
     /// Threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(super) jobs: Option<u64>,
-    /// Carry all out there, whatever the scenarios say
+    /// Carry all out there, whatever the scenarios say, but for what an axis varies
     #[arg(long, value_enum, value_name = "PLATFORM")]
     pub(super) on: Option<On>,
     /// Keep finished points in this directory, and use those that are there already
@@ -53,7 +53,11 @@ impl RunOptions {
             On::Simulator => "simulator",
             On::Emulator => "emulator",
         });
-        let on = on.map(|on| Override { key: scenario::ON.to_owned(), value: on.to_owned() });
+        let on = on.map(|on| Override {
+            key: scenario::ON.to_owned(),
+            value: on.to_owned(),
+            yields: true,
+        });
         changes.iter().cloned().chain(on).collect()
     }
 }
@@ -102,9 +106,11 @@ pub(super) fn library(given: Option<PathBuf>) -> Result<Library, Failure> {
 /// A key and a value joined by '='.
 pub(super) fn change(text: &str) -> Result<Override, String> {
     match text.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => {
-            Ok(Override { key: key.trim().to_owned(), value: value.trim().to_owned() })
-        }
+        Some((key, value)) if !key.trim().is_empty() => Ok(Override {
+            key: key.trim().to_owned(),
+            value: value.trim().to_owned(),
+            yields: false,
+        }),
         _ => Err("a change is written KEY=VALUE, as in 'association.pmr=0'".to_owned()),
     }
 }
