@@ -317,6 +317,72 @@ fn a_scenario_runs_with_real_sockets() {
     }
 }
 
+/// A pair of programs with a stack of their own, as far as the laboratory is concerned.
+const OWN_STACK: &str = r#"
+import os, socket, sys, time
+def say(what):
+    print(time.monotonic_ns(), what, flush=True)
+local, remote, port = os.environ["LOCAL"], os.environ["REMOTE"], int(os.environ["PORT"])
+if sys.argv[1] == "receive":
+    listener = socket.create_server((local, port))
+    say("ready")
+    connection, _ = listener.accept()
+    while data := connection.recv(65536):
+        say(f"arrived {len(data)}")
+else:
+    say("started")
+    connection = socket.create_connection((remote, port), source_address=(local, 0))
+    say("connected")
+    connection.sendall(bytes(int(os.environ["SIZE"])))
+    sys.stdin.read()
+    say("told timeouts 7")
+"#;
+
+/// Transfers may be those of programs, which tell what they have counted.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_program_is_a_stack() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        return common::skip("python3");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("own.py"), OWN_STACK).unwrap();
+    let program = dir.path().join("own.py").display().to_string();
+    let file = REAL.replace("fates = true\n", "").replace("[sysctl]\ntcp_sack = 0\n", "");
+    let file = file.replace("[\"tcp\", \"sctp\"]", "[\"own\"]").replace("= \"tcp\"", "= \"own\"");
+    let file = format!(
+        "{file}[program.own]\nreceiver = \"python3 '{program}' receive\"\n\
+         sender = \"python3 '{program}' send\"\nmade_by = \"make own\"\n"
+    );
+    let run = |file: &str, reason: &str| {
+        fs::write(dir.path().join("own.toml"), file).unwrap();
+        let run = lab(dir.path(), &["run", "own.toml", "--json", "-", "--quiet"]);
+        let said = text(&run.stderr).to_owned();
+        let missing = said.contains("does not allow") || said.contains("cannot be made");
+        assert!(missing || run.status.success() != said.contains("anabranch:"), "{said}");
+        assert!(missing || said.contains(reason), "{reason}: {said}");
+        (!missing).then_some(run.stdout)
+    };
+    let Some(out) = run(&file, "") else {
+        return common::skip("TUN devices, or user namespaces and not root");
+    };
+    let document: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    for (index, lost) in [0.0, 1.0].into_iter().enumerate() {
+        let point = &document["points"][index];
+        let of = |name: &str| point["metrics"][name]["mean"].as_f64();
+        assert_eq!((of("complete"), of("lost_path1")), (Some(1.0), Some(lost)), "{point}");
+        assert_eq!((of("timeouts"), of("fast_retransmits")), (Some(7.0), None), "{point}");
+        // Not less than the handshake and the slow start of so many packets take on this line.
+        assert!(of("transfer_time_s").is_some_and(|time| time > 0.02), "{point}");
+        assert!(of("packets_path1").is_some_and(|packets| packets > 40.0), "{point}");
+    }
+    let instead = |line: &str| file.replace(&format!("python3 '{program}' send"), line);
+    run(&instead("no-such-stack"), "there is no program for 'no-such-stack'; 'make own' makes it");
+    run(&instead("exit 3"), "program.own.sender: 'exit 3' has failed: exit status: 3");
+    run(&instead("echo hello"), "program.own.sender: it says 'hello', which is no such line");
+    run(&instead("echo 5 ready"), "says '5 ready', which is not for it to say");
+}
+
 /// One link and TCP, of whose packets one is lost and each twelfth overtaken.
 const ANALYSED: &str = r#"
 title = "What the analysis tells"

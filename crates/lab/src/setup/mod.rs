@@ -8,6 +8,7 @@ mod association;
 mod cross;
 mod events;
 mod network;
+mod program;
 mod queue;
 mod stack;
 mod traffic;
@@ -20,6 +21,7 @@ use anabranch_proto::AssociationConfig;
 pub use cross::{Cross, CrossKind, Edges, Mix};
 pub use events::{Change, Event, RouteCache, When};
 pub use network::{Channel, Link, Network, Path};
+pub use program::Program;
 pub use queue::Queue;
 pub use stack::{Over, Platform, Tcp};
 pub use traffic::{Drawn, Flow, Transfer};
@@ -50,6 +52,8 @@ pub struct Setup {
     pub receiver: AssociationConfig,
     /// Options of transfers over TCP.
     pub tcp: Tcp,
+    /// Programs that carry out transfers.
+    pub programs: Vec<Program>,
     /// Settings of the hosts' kernels below `net.ipv4`, by their names.
     pub sysctl: Vec<(String, String)>,
     /// What the sender sends, one association or connection for each.
@@ -84,10 +88,12 @@ impl Setup {
             None => Platform::default(),
         };
         let (tcp, sysctl) = (stack::tcp(root)?, stack::sysctl(root, on)?);
-        let transfers = traffic::read_transfers(root)?;
-        let only_tcp = !transfers.is_empty() && transfers.iter().all(|t| t.over == Over::Tcp);
+        let programs = program::read_programs(root)?;
+        let transfers = traffic::read_transfers(root, &programs, on)?;
+        let no_association =
+            !transfers.is_empty() && transfers.iter().all(|t| t.over != Over::Sctp);
         let base = AssociationConfig::default();
-        let base = Some(&base).filter(|_| only_tcp && root.node("association").is_none());
+        let base = Some(&base).filter(|_| no_association && root.node("association").is_none());
         let sender = association::read(root, "association", base)?;
         let receiver = association::read(root, "receiver", Some(&sender))?;
         let cross = cross::read(root, &network)?;
@@ -123,6 +129,7 @@ impl Setup {
             sender,
             receiver,
             tcp,
+            programs,
             sysctl,
             transfers,
             cross,

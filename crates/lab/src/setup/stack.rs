@@ -32,10 +32,12 @@ pub enum Over {
     Sctp,
     /// A TCP connection: this project's in the simulator, the kernel's in the emulator.
     Tcp,
+    /// A program of the scenario, by its index, in the emulator.
+    Program(usize),
 }
 
 impl Over {
-    /// Their names in files.
+    /// Names in files of those that are no programs.
     pub const NAMES: [(&'static str, Self); 2] = [("sctp", Self::Sctp), ("tcp", Self::Tcp)];
 }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::MAX_TIME;
-use super::stack::Over;
+use super::program::{self, Program};
+use super::stack::{Over, Platform};
 use crate::tree::{Checked, Fields, problem};
 use crate::units::{Kind, duration};
 
@@ -130,11 +131,16 @@ impl Transfer {
     }
 }
 
-pub(super) fn read_transfers(root: &Fields<'_>) -> Checked<Vec<Transfer>> {
+pub(super) fn read_transfers(
+    root: &Fields<'_>,
+    programs: &[Program],
+    on: Platform,
+) -> Checked<Vec<Transfer>> {
     root.tables("traffic")?
         .into_iter()
         .map(|(name, fields)| {
-            let transfer = transfer(name, &fields)?;
+            let over = program::over(&fields, programs, on)?;
+            let transfer = transfer(name, over, &fields)?;
             fields.finish()?;
             Ok(transfer)
         })
@@ -194,7 +200,7 @@ fn flow(name: &str, fields: &Fields<'_>) -> Checked<Flow> {
     Ok(flow)
 }
 
-fn transfer(name: &str, fields: &Fields<'_>) -> Checked<Transfer> {
+fn transfer(name: &str, over: Over, fields: &Fields<'_>) -> Checked<Transfer> {
     let Some(message) = fields.quantity("message", Kind::Size, 1.0, MAX_MESSAGE)? else {
         return problem(fields.line(), format!("traffic.{name}.message is missing"));
     };
@@ -219,11 +225,10 @@ fn transfer(name: &str, fields: &Fields<'_>) -> Checked<Transfer> {
     let time = |key: &'static str| {
         fields.quantity(key, Kind::Time, 0.0, MAX_TIME).map(|time| duration(time.unwrap_or(0.0)))
     };
-    let over = fields.choice("over", &Over::NAMES)?.unwrap_or_default();
-    if over == Over::Tcp && !matches!(flow, Flow::Bulk { .. }) {
+    if over != Over::Sctp && !matches!(flow, Flow::Bulk { .. }) {
         return problem(
             fields.line_of("over"),
-            format!("traffic.{name}: a transfer over TCP has a size"),
+            format!("traffic.{name}: a transfer over TCP or a program has a size"),
         );
     }
     Ok(Transfer {

@@ -129,6 +129,7 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
                     net.add_tcp_flow(connection(setup, wanted, ends, pair, start))?,
                 )
             }
+            Over::Program(_) => return Err(A_PROGRAM),
         });
     }
     let mut draws = Rng::stream(seed, EDGES);
@@ -213,6 +214,12 @@ fn workload(wanted: &setup::Transfer, draws: &mut Rng) -> Workload {
 pub(super) const UNKNOWN: SimError = SimError::Option {
     option: "setup",
     reason: Cow::Borrowed("names a node or link that is not there"),
+};
+
+/// A program has no place in virtual time; setups for the simulator have none.
+const A_PROGRAM: SimError = SimError::Option {
+    option: "traffic",
+    reason: Cow::Borrowed("goes over a program, which takes the emulator"),
 };
 
 /// Makes the routes of all paths, and returns their pairs of addresses.

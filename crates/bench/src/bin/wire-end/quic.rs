@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
+use anabranch_bench::trust;
 use bytes::Bytes;
 use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
 use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
@@ -82,56 +83,4 @@ pub(crate) async fn source(options: &Options) -> Result<()> {
     connection.close(0_u32.into(), b"");
     endpoint.wait_idle().await;
     Ok(())
-}
-
-/// A client that takes any certificate: the server makes itself a new one for each run.
-mod trust {
-    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-    use rustls::crypto::{CryptoProvider, ring};
-    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-    use rustls::{DigitallySignedStruct, Error, SignatureScheme};
-
-    #[derive(Debug)]
-    pub(super) struct Anyone(CryptoProvider);
-
-    impl Default for Anyone {
-        fn default() -> Self {
-            Self(ring::default_provider())
-        }
-    }
-
-    impl ServerCertVerifier for Anyone {
-        fn verify_server_cert(
-            &self,
-            _: &CertificateDer<'_>,
-            _: &[CertificateDer<'_>],
-            _: &ServerName<'_>,
-            _: &[u8],
-            _: UnixTime,
-        ) -> Result<ServerCertVerified, Error> {
-            Ok(ServerCertVerified::assertion())
-        }
-
-        fn verify_tls12_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            self.0.signature_verification_algorithms.supported_schemes()
-        }
-    }
 }

@@ -11,6 +11,7 @@ mod connection;
 mod counters;
 mod fates;
 mod ground;
+mod program;
 mod refusal;
 
 use std::net::IpAddr;
@@ -140,20 +141,31 @@ fn transfers(
     course: &Course,
     metrics: &mut Metrics,
 ) -> Result<Vec<Observed>, String> {
-    let over = |over: Over| {
-        let numbered = course.setup.transfers.iter().enumerate();
-        numbered.filter(move |(_, transfer)| transfer.over == over).map(|(index, _)| index)
-    };
-    let associations: Vec<usize> = over(Over::Sctp).collect();
+    let (mut associations, mut connections, mut programs) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, transfer) in course.setup.transfers.iter().enumerate() {
+        match transfer.over {
+            Over::Sctp => associations.push(index),
+            Over::Tcp => connections.push(index),
+            Over::Program(program) => programs.push((index, program)),
+        }
+    }
     let mut all = vec![Observed::default(); course.setup.transfers.len()];
     let begun = match associations.is_empty() {
         true => None,
         false => Some(association::begin(ground, course, &associations)?),
     };
-    let connections = over(Over::Tcp).map(|index| connection::begin(ground, course, index));
+    let connections = connections.into_iter().map(|i| connection::begin(ground, course, i));
     let connections: Vec<_> = connections.collect::<Result<_, _>>()?;
+    let programs = programs.into_iter().map(|(i, own)| program::begin(ground, course, i, own));
+    let programs: Vec<_> = programs.collect::<Result<_, _>>()?;
     for connection in connections {
         let (index, seen) = connection.end(metrics)?;
+        if let Some(place) = all.get_mut(index) {
+            *place = seen;
+        }
+    }
+    for program in programs {
+        let (index, seen) = program.end(metrics)?;
         if let Some(place) = all.get_mut(index) {
             *place = seen;
         }
@@ -183,7 +195,7 @@ fn told(setup: &Setup, all: &[Observed], ended: Duration, metrics: &mut Metrics)
 /// What the links did.
 fn links(setup: &Setup, summary: &Summary, metrics: &mut Metrics) {
     let of = |link: usize, way: usize| summary.statistics.get(2 * link + way).copied();
-    let over_tcp = setup.transfers.first().is_some_and(|first| first.over == Over::Tcp);
+    let not_sctp = setup.transfers.first().is_some_and(|first| first.over != Over::Sctp);
     for (index, path) in setup.network.paths.iter().enumerate() {
         let reversed = path.links.iter().any(|(link, back)| *link == path.core && *back);
         let forward = usize::from(reversed);
@@ -201,7 +213,7 @@ fn links(setup: &Setup, summary: &Summary, metrics: &mut Metrics) {
             set(format!("loss_path{number}_percent"), share(lost, offered));
         }
         // Of an association its own statistics tell.
-        if let (true, Some((first, back))) = (over_tcp, path.links.first()) {
+        if let (true, Some((first, back))) = (not_sctp, path.links.first()) {
             let sent = of(*first, usize::from(*back)).map_or(0, |stats| stats.offered);
             set(format!("packets_path{number}"), sent as f64);
         }

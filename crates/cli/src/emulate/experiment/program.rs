@@ -1,0 +1,224 @@
+//! A transfer that two programs carry out with a stack of their own, one at each host.
+//!
+//! They say on their standard output what happens, and when by the system's monotonic clock, which all processes share: what
+//! the laboratory's own threads wait for does not count. The end of their standard input is the end of the transfer.
+
+mod lines;
+
+use std::io;
+use std::net::IpAddr;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anabranch_lab::metrics::Metrics;
+use anabranch_lab::observed::Observed;
+use anabranch_lab::setup::Program;
+
+use self::lines::{Line, Running, Word};
+use super::Course;
+use super::arrivals::Arrivals;
+use super::ground::Ground;
+use crate::emulate::network::host::shell;
+use crate::emulate::network::isolation::INSIDE;
+
+/// Port of the first transfer; that of the next one is one higher.
+const FIRST_PORT: u16 = 5001;
+/// How long a program may take to tell its counters and to end.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What a program has counted, by the names of metrics.
+type Told = Vec<(String, f64)>;
+
+/// A transfer that has begun.
+pub(super) struct Begun {
+    index: usize,
+    course: Course,
+    name: String,
+    arrivals: Arrivals,
+    sender: JoinHandle<io::Result<Told>>,
+    receiver: JoinHandle<io::Result<()>>,
+}
+
+/// One end of it.
+struct End {
+    course: Course,
+    arrivals: Arrivals,
+    /// Set when either end is done.
+    done: Arc<AtomicBool>,
+    line: String,
+    made_by: Option<String>,
+    /// What the line may use.
+    variables: [(&'static str, String); 5],
+    start: Duration,
+}
+
+pub(super) fn begin(
+    ground: &Ground,
+    course: &Course,
+    index: usize,
+    program: usize,
+) -> Result<Begun, String> {
+    let setup = &course.setup;
+    let (Some(transfer), Some(start), Some(program)) =
+        (setup.transfers.get(index), course.starts.get(index), setup.programs.get(program))
+    else {
+        return Err("there is no such transfer".into());
+    };
+    let (Some((near, far)), [first, second]) =
+        (course.pairs.get(setup.network.primary).copied(), &ground.hosts)
+    else {
+        return Err("there is no primary path".into());
+    };
+    let (from, to, local, remote) = match transfer.back {
+        false => (first, second, near, far),
+        true => (second, first, far, near),
+    };
+    let arrivals = Arrivals::of(transfer.bytes());
+    let done = Arc::new(AtomicBool::new(false));
+    let port = FIRST_PORT.saturating_add(u16::try_from(index).unwrap_or(u16::MAX));
+    let end = |line: &str, local: IpAddr, remote: IpAddr| End {
+        course: course.clone(),
+        arrivals: arrivals.clone(),
+        done: Arc::clone(&done),
+        line: line.to_owned(),
+        made_by: program.made_by.clone(),
+        variables: [
+            ("LOCAL", local.to_string()),
+            ("REMOTE", remote.to_string()),
+            ("PORT", port.to_string()),
+            ("SIZE", transfer.bytes().to_string()),
+            ("MESSAGE", transfer.message.to_string()),
+        ],
+        start: *start,
+    };
+    let Program { name, receiver, sender, .. } = program;
+    let failed = |error: io::Error| format!("program.{name}: {error}");
+    let (sending, receiving) = (end(sender, local, remote), end(receiver, remote, local));
+    let (ready, wait) = channel();
+    let receiver = to.begin(move || receiving.receive(&ready)).map_err(failed)?;
+    let sender = from.begin(move || sending.send(&wait)).map_err(failed)?;
+    Ok(Begun { index, course: course.clone(), name: name.clone(), arrivals, sender, receiver })
+}
+
+impl Begun {
+    /// Waits for its end.
+    pub(super) fn end(self, metrics: &mut Metrics) -> Result<(usize, Observed), String> {
+        let panicked = |_| "the transfer panicked".to_owned();
+        let received = self.receiver.join().map_err(panicked)?;
+        let sent = self.sender.join().map_err(panicked)?;
+        let failed =
+            |what: &str, error: &io::Error| format!("program.{}.{what}: {error}", self.name);
+        received.map_err(|error| failed("receiver", &error))?;
+        let told = sent.map_err(|error| failed("sender", &error))?;
+        if self.index == 0 {
+            for (name, value) in told {
+                metrics.set(&name, value);
+            }
+        }
+        Ok((self.index, self.arrivals.seen(self.course.now())))
+    }
+}
+
+impl End {
+    fn start(&self) -> io::Result<Running> {
+        let mut command: Command = shell(&self.line);
+        command.env_remove(INSIDE).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        Running::start(&mut command)
+    }
+
+    fn is_over(&self) -> bool {
+        self.done.load(Ordering::Relaxed) || self.course.is_over()
+    }
+
+    /// What is wrong with a program that has ended before its time, if anything is.
+    fn judge(&self, ended: lines::Ended) -> io::Result<()> {
+        let lines::Ended::Early(status) = ended else { return Ok(()) };
+        match status.code() {
+            // Its connection was lost, which is for the transfer to tell.
+            Some(0) => Ok(()),
+            Some(127) => {
+                let help = self.made_by.as_ref().map_or_else(String::new, |made| {
+                    format!("; '{made}' makes it, and it has to be on the PATH")
+                });
+                Err(io::Error::other(format!("there is no program for '{}'{help}", self.line)))
+            }
+            _ => Err(io::Error::other(format!("'{}' has failed: {status}", self.line))),
+        }
+    }
+
+    fn unexpected(&self, line: &Line<'_>) -> io::Error {
+        io::Error::other(format!(
+            "'{}' says '{}', which is not for it to say",
+            self.line, line.text
+        ))
+    }
+
+    fn receive(&self, ready: &Sender<()>) -> io::Result<()> {
+        let received = self.take(ready);
+        self.done.store(true, Ordering::Relaxed);
+        received
+    }
+
+    fn take(&self, ready: &Sender<()>) -> io::Result<()> {
+        let mut running = self.start()?;
+        let ended = running.listen(&|| self.is_over(), |line| {
+            let at = self.at(line.ns);
+            match line.word {
+                // It has an end only when the sender has.
+                Word::Ready => drop(ready.send(())),
+                Word::Arrived(bytes) => {
+                    if self.arrivals.arrived(at, bytes) {
+                        self.arrivals.completed(at);
+                        self.done.store(true, Ordering::Relaxed);
+                    }
+                }
+                _ => return Err(self.unexpected(line)),
+            }
+            Ok(())
+        })?;
+        // What it has still to say is too late.
+        running.end(GRACE, |_| Ok(()))?;
+        self.judge(ended)
+    }
+
+    fn send(&self, wait: &Receiver<()>) -> io::Result<Told> {
+        let told = self.give(wait);
+        self.done.store(true, Ordering::Relaxed);
+        told
+    }
+
+    fn give(&self, wait: &Receiver<()>) -> io::Result<Told> {
+        let mut told = Told::new();
+        if wait.recv().is_err() {
+            // The receiver says why.
+            return Ok(told);
+        }
+        std::thread::sleep(self.start.saturating_sub(self.course.now()));
+        let mut running = self.start()?;
+        self.arrivals.started(self.course.now());
+        let mut each = |line: &Line<'_>| {
+            match line.word {
+                Word::Started => self.arrivals.started(self.at(line.ns)),
+                Word::Connected => self.arrivals.connected(self.at(line.ns)),
+                Word::Told(name, value) => told.push((name.to_owned(), value)),
+                _ => return Err(self.unexpected(line)),
+            }
+            Ok(())
+        };
+        let ended = running.listen(&|| self.is_over(), &mut each)?;
+        running.end(GRACE, &mut each)?;
+        self.judge(ended)?;
+        Ok(told)
+    }
+
+    /// The time of the run at a time of the system's monotonic clock.
+    fn at(&self, ns: u64) -> Duration {
+        let since = lines::clock().saturating_sub(ns);
+        self.course.now().saturating_sub(Duration::from_nanos(since))
+    }
+}
