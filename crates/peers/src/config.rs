@@ -1,6 +1,8 @@
 //! Which engine, in which role, with which limits.
 
-use anabranch_proto::config::InitialCwnd;
+use anabranch_proto::config::{
+    Bundling, InitialCwnd, LossDetection, MetricCache, Reordering, Undo,
+};
 use anabranch_proto::{AssociationConfig, BurstControl};
 
 use crate::engine::Engine;
@@ -35,6 +37,11 @@ pub enum Tuning {
     /// Its own defaults, without pacing: what cwnd allows leaves at once, as it does from the
     /// other engines.
     Unpaced,
+    /// The same with all that finds losses of thin flows and takes them back, and all that bundles and
+    /// remembers; no timestamps, which are bytes in each packet.
+    RecoveryOn,
+    /// The same with none of it.
+    RecoveryOff,
     /// RFC 9260 to the letter.
     Rfc9260,
     /// The same with multiple fast retransmit.
@@ -51,6 +58,29 @@ impl Tuning {
             Tuning::Unpaced => {
                 let mut options = AssociationConfig::default();
                 options.congestion.burst = BurstControl::Unlimited;
+                options
+            }
+            Tuning::RecoveryOn => {
+                let mut options = Tuning::Unpaced.association(config);
+                let recovery = &mut options.recovery;
+                recovery.early_retransmit = true;
+                recovery.rto_restart = true;
+                recovery.f_rto = true;
+                recovery.tail_probe = true;
+                recovery.loss_detection = LossDetection::TimeThreshold;
+                recovery.reordering = Reordering::Adaptive;
+                recovery.undo = Undo::Duplicates;
+                options.sending.bundling = Bundling::Prompt;
+                options.paths.metric_cache = MetricCache::Informed;
+                options
+            }
+            Tuning::RecoveryOff => {
+                let mut options = Tuning::Unpaced.association(config);
+                let recovery = &mut options.recovery;
+                recovery.f_rto = false;
+                recovery.tail_probe = false;
+                recovery.loss_detection = LossDetection::PacketThreshold;
+                recovery.undo = Undo::Off;
                 options
             }
             Tuning::Rfc9260 => AssociationConfig::rfc9260(),

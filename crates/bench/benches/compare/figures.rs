@@ -87,7 +87,7 @@ const fn windowed(name: &'static str, window: usize, ordered: bool) -> Entry {
     Entry { name, subject: Subject::Engine(engine) }
 }
 
-/// anabranch by the RFC, RTO.Min of 1 s.
+/// anabranch with other options, RTO.Min of 1 s.
 const fn by_the_book(name: &'static str, tuning: Tuning) -> Entry {
     let engine = Engine { tuning, ..setting(Kind::Anabranch) };
     Entry { name, subject: Subject::Engine(engine) }
@@ -127,6 +127,9 @@ const LOSSY_OFFLOAD: Wire = Wire { loss: 0.01, burst: 64 };
 
 const IN_MEMORY: &[Entry] =
     &[plain(Kind::Anabranch), plain(Kind::RtcSctp), plain(Kind::DcSctp), plain(Kind::SctpProto)];
+
+const ON_AND_OFF: &[Entry] =
+    &[by_the_book("all on", Tuning::RecoveryOn), by_the_book("all off", Tuning::RecoveryOff)];
 
 /// Every figure, in the order in which they run.
 pub(crate) const ALL: &[Figure] = &[
@@ -186,6 +189,30 @@ pub(crate) const ALL: &[Figure] = &[
         entries: &[plain(Kind::Anabranch)],
         target: Target::AtMost(4096.0),
         what: What::IdleBytes,
+    },
+    Figure {
+        key: "recovery_cost_1k",
+        title: "recovery of thin flows, bundling and cache: all on beside all off, 1 KB messages, no loss",
+        unit: "MB per CPU second",
+        entries: ON_AND_OFF,
+        target: Target::AtLeast(0.97),
+        what: What::Megabytes { message: 1024, network: CLEAN },
+    },
+    Figure {
+        key: "recovery_cost_16k",
+        title: "the same with 16 KB messages",
+        unit: "MB per CPU second",
+        entries: ON_AND_OFF,
+        target: Target::AtLeast(0.97),
+        what: What::Megabytes { message: 16384, network: CLEAN },
+    },
+    Figure {
+        key: "recovery_cost_loss1",
+        title: "the same with 1 KB messages and 1 % loss",
+        unit: "MB per CPU second",
+        entries: ON_AND_OFF,
+        target: Target::AtLeast(0.97),
+        what: What::Megabytes { message: 1024, network: LOSSY },
     },
     Figure {
         key: "recovery_loss1",

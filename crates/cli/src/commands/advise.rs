@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_lab::advise::{Advice, Conditions, Routing, advise};
+use anabranch_lab::advise_timely::{self, Recommended, Sends, Traffic};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -12,14 +13,17 @@ use crate::failure::Failure;
 use crate::options::duration;
 use crate::output;
 
-/// Say which retransmission policy and failover threshold suit a network
+/// Say which options suit a network and what is sent over it
 ///
 /// Walks through the decision tree of the study of multihoming (caro Figs 4.8, 4.11, 6.1) with
 /// what is known of the network, from options or from the statistics of a live association, and
-/// shows the way through it.
+/// shows the way through it. With --sends, --reorders, --stands-still or --many-short it says which
+/// options of recovery, bundling and the cache of metrics suit, by the measurements of
+/// docs/timeliness.md.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch advise --loss 1%
+  anabranch advise --sends signalling --stands-still
   anabranch advise --loss 5% --primary-rtt 90ms --alternate-rtt 120ms --routing proactive
   anabranch get sctp://a,b:8080/file --json | anabranch advise --statistics - --routing proactive
   anabranch inspect --once --json | anabranch advise --statistics -    # of what runs now")]
@@ -46,9 +50,32 @@ pub(crate) struct Advise {
     /// --json' print it; '-' reads standard input. Of several, the first one that knows a loss
     #[arg(long, value_name = "FILE", conflicts_with_all = ["loss", "primary_rtt"])]
     statistics: Option<PathBuf>,
+    /// What the application sends
+    #[arg(long, value_enum, value_name = "WHAT")]
+    sends: Option<What>,
+    /// The network reorders packets
+    #[arg(long)]
+    reorders: bool,
+    /// Links stand still for longer than a timeout, as radio does that changes cells
+    #[arg(long)]
+    stands_still: bool,
+    /// Many short associations follow each other between the same hosts
+    #[arg(long)]
+    many_short: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What an application sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Few large transfers
+    Bulk,
+    /// A few small messages at a time, each of which is waited for
+    Signalling,
+    /// Objects on streams of their own
+    Web,
 }
 
 /// How routes are found.
@@ -63,11 +90,28 @@ enum How {
 impl Advise {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let conditions = self.conditions()?;
-        let advice = advise(&conditions);
+        let timely = advise_timely::advise(&self.traffic());
+        // Who asks for one of the two is not told what is missing for the other one.
+        let asks_for_paths = conditions != Conditions::default() || timely.is_empty();
+        let advice = asks_for_paths.then(|| advise(&conditions));
         if self.json {
-            return output::print_json(&report(&conditions, &advice));
+            return output::print_json(&report(&conditions, advice.as_ref(), &timely));
         }
-        output::print(&text(&advice))
+        let paths = advice.as_ref().map(text).unwrap_or_default();
+        output::print(&(paths + &timely_text(&timely)))
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic {
+            sends: self.sends.map(|what| match what {
+                What::Bulk => Sends::Bulk,
+                What::Signalling => Sends::Signalling,
+                What::Web => Sends::Web,
+            }),
+            reorders: self.reorders,
+            stands_still: self.stands_still,
+            many_short: self.many_short,
+        }
     }
 
     fn conditions(&self) -> Result<Conditions, Failure> {
@@ -192,7 +236,7 @@ fn rtt(path: &Value) -> Option<f64> {
     field(path, "srtt_seconds").as_f64().or_else(parts)
 }
 
-fn report(conditions: &Conditions, advice: &Advice) -> Value {
+fn report(conditions: &Conditions, advice: Option<&Advice>, timely: &[Recommended]) -> Value {
     json!({
         "conditions": {
             "loss": conditions.loss,
@@ -202,13 +246,30 @@ fn report(conditions: &Conditions, advice: &Advice) -> Value {
                 Routing::Reactive { .. } => "reactive",
             }),
         },
-        "recommendation": advice.choice.map(|choice| json!({
+        "recommendation": advice.and_then(|advice| advice.choice).map(|choice| json!({
             "retransmission": choice.retransmission.name(),
             "pmr": choice.path_max_retrans,
             "extensions": choice.extensions,
         })),
-        "path": advice.path,
+        "path": advice.map(|advice| &advice.path[..]).unwrap_or_default(),
+        "options": timely.iter().map(|known| json!({
+            "option": known.option,
+            "value": known.value,
+            "reason": known.reason,
+            "study": known.study,
+        })).collect::<Vec<_>>(),
     })
+}
+
+/// The options, in the words of the command line.
+fn timely_text(timely: &[Recommended]) -> String {
+    let line = |known: &Recommended| {
+        let Recommended { option, value, reason, study } = known;
+        let option = option.replace('_', "-");
+        let value = if *value == "on" { String::new() } else { format!(" {value}") };
+        format!("= --{option}{value}: {reason} ({study})\n")
+    };
+    timely.iter().map(line).collect()
 }
 
 fn text(advice: &Advice) -> String {
@@ -262,7 +323,7 @@ mod tests {
         let advice = advise(&Conditions { loss: Some(0.01), ..Conditions::default() });
         let text = text(&advice);
         assert!(text.contains("--retransmission fr-same-rto-alt --pmr 0 --mfr"), "{text}");
-        let value = report(&Conditions::default(), &advise(&Conditions::default()));
+        let value = report(&Conditions::default(), Some(&advise(&Conditions::default(), &[])));
         assert_eq!(value["recommendation"]["retransmission"], "all-rtx-same");
         assert_eq!(value["recommendation"]["pmr"], 1);
     }

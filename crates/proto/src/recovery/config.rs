@@ -30,7 +30,7 @@ section! {
         undo: Undo = Undo::Off, Kind::Word(Undo::NAMES);
         /// F-RTO: after a timeout one chunk leaves again, then new data; if what was held to be lost
         /// arrives nevertheless, the timeout is taken back (RFC 5682). Off.
-        f_rto ["frto"]: bool = false, Kind::Switch;
+        f_rto: bool = false, Kind::Switch;
         /// MFR: a fast-retransmitted chunk may be fast-retransmitted again (caro 2.4.3). Off.
         multiple_fast_retransmit ["mfr"]: bool = false, Kind::Switch;
         /// When T3-rtx expires one packet leaves, and all else, also on other paths, waits for a SACK
