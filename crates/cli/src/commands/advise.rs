@@ -323,7 +323,7 @@ mod tests {
         let advice = advise(&Conditions { loss: Some(0.01), ..Conditions::default() });
         let text = text(&advice);
         assert!(text.contains("--retransmission fr-same-rto-alt --pmr 0 --mfr"), "{text}");
-        let value = report(&Conditions::default(), Some(&advise(&Conditions::default(), &[])));
+        let value = report(&Conditions::default(), Some(&advise(&Conditions::default())), &[]);
         assert_eq!(value["recommendation"]["retransmission"], "all-rtx-same");
         assert_eq!(value["recommendation"]["pmr"], 1);
     }
