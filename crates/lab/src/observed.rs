@@ -42,7 +42,7 @@ impl Observed {
     }
 
     /// What the simulator knows of a TCP connection.
-    pub(crate) fn of_connection(result: &TcpFlowResult) -> Self {
+    pub(crate) fn of_connection(result: &TcpFlowResult, delays: Option<&Histogram>) -> Self {
         let since = |at: anabranch_sim::Instant| Duration::from_nanos(at.as_nanos());
         Self {
             started: since(result.started_at),
@@ -51,8 +51,32 @@ impl Observed {
             bytes: result.delivered,
             longest_gap: result.longest_gap,
             longest_gap_at: since(result.longest_gap_at),
-            delays: Histogram::default(),
+            delays: delays.cloned().unwrap_or_default(),
         }
+    }
+
+    /// What the simulator knows of a transfer that was begun over and over: each time counts as a message, which
+    /// took as long as the transfer.
+    pub(crate) fn of_repeated(results: impl Iterator<Item = TcpFlowResult>) -> Self {
+        let mut all: Option<Self> = None;
+        for result in results {
+            let one = Self::of_connection(&result, None);
+            let sum = all.get_or_insert_with(|| Self {
+                completed: Some(Duration::ZERO),
+                bytes: 0,
+                ..one.clone()
+            });
+            if let Some(time) = one.transfer_time() {
+                sum.delays.record(time);
+            }
+            sum.bytes += one.bytes;
+            sum.first_data = sum.first_data.or(one.first_data);
+            sum.completed = sum.completed.zip(one.completed).map(|(sum, one)| sum.max(one));
+            if one.longest_gap > sum.longest_gap {
+                (sum.longest_gap, sum.longest_gap_at) = (one.longest_gap, one.longest_gap_at);
+            }
+        }
+        all.unwrap_or_default()
     }
 
     /// From its start until all had arrived.

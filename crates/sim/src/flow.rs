@@ -5,10 +5,16 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anabranch_proto::Instant;
-use anabranch_tcp::{Config, Connection, Stats};
+use anabranch_tcp::{Config, Connection, MetricCache, Stats};
 use bytes::Bytes;
 
+mod messages;
+
+use messages::Messages;
+pub use messages::TcpMessages;
+
 use crate::error::SimError;
+use crate::measure::Histogram;
 use crate::network::{Network, NodeId, Source, purpose};
 use crate::packet::{AddressId, Kind, Packet};
 
@@ -32,6 +38,10 @@ pub struct TcpFlow {
     pub to: NodeId,
     /// Bytes to send; `None` never ends.
     pub bytes: Option<u64>,
+    /// Messages to send in place of `bytes`.
+    pub messages: Option<TcpMessages>,
+    /// What it takes over from earlier connections between the same addresses, and leaves to later ones.
+    pub metric_cache: MetricCache,
     /// Bytes that the receiver sends back once it has all of these; 0 for none.
     pub answer: u64,
     /// When it connects.
@@ -49,6 +59,8 @@ impl TcpFlow {
             from,
             to,
             bytes: None,
+            messages: None,
+            metric_cache: MetricCache::Off,
             answer: 0,
             start: Instant::ZERO,
             config: Config::default(),
@@ -97,6 +109,8 @@ pub(crate) struct Flow {
     started: bool,
     /// Bytes that are not written yet.
     rest: Option<u64>,
+    messages: Option<Messages>,
+    metric_cache: MetricCache,
     /// Whether the receiver answers, and how many bytes it has not written yet.
     answers: bool,
     answer: u64,
@@ -117,8 +131,9 @@ pub(crate) struct Flow {
     turn: u32,
 }
 
-/// Writes what there is room for of `rest` bytes, or of endless ones, and finishes after them.
-fn write(end: &mut Connection, rest: &mut Option<u64>) {
+/// Writes what there is room for of `rest` bytes, or of endless ones, and finishes after them
+/// if these are the `last`.
+fn write(end: &mut Connection, rest: &mut Option<u64>, last: bool) {
     loop {
         let most = rest.unwrap_or(u64::MAX).min(BLOCK.len() as u64) as usize;
         let refused = end.write_some(Bytes::from_static(&BLOCK[..most]));
@@ -127,7 +142,7 @@ fn write(end: &mut Connection, rest: &mut Option<u64>) {
             break;
         }
     }
-    if *rest == Some(0) {
+    if *rest == Some(0) && last {
         end.finish();
     }
 }
@@ -140,15 +155,23 @@ impl Flow {
         if self.connected_at.is_none() && sender.is_open() {
             self.connected_at = Some(now);
         }
-        write(sender, &mut self.rest);
+        if let (Some(messages), Some(connected)) = (&mut self.messages, self.connected_at) {
+            let due = messages.due(connected, now);
+            self.rest = self.rest.map(|rest| rest + due);
+        }
+        let last = self.messages.as_ref().is_none_or(Messages::are_given);
+        write(sender, &mut self.rest, last);
         while let Some(data) = receiver.read() {
             self.delivered += data.len() as u64;
+        }
+        if let (Some(messages), Some(connected)) = (&mut self.messages, self.connected_at) {
+            messages.delivered(self.delivered, connected, now);
         }
         let mut done = receiver.is_at_end();
         if self.answers {
             if done {
                 let mut rest = Some(self.answer);
-                write(receiver, &mut rest);
+                write(receiver, &mut rest, true);
                 self.answer = rest.unwrap_or(0);
             }
             while let Some(data) = sender.read() {
@@ -212,6 +235,12 @@ impl Network {
         if flow.start < self.now {
             return Err(SimError::Past);
         }
+        if flow.messages.as_ref().is_some_and(|messages| !messages.is_valid()) {
+            return Err(SimError::Option {
+                option: "tcp messages",
+                reason: "must have a byte each, and times in order".into(),
+            });
+        }
         if flow.bytes == Some(0) {
             return Err(SimError::Option {
                 option: "tcp bytes",
@@ -222,7 +251,7 @@ impl Network {
             None => self.pair_both_ways(flow.from, flow.to)?,
             Some((local, remote)) => [self.own(flow.from, local)?, self.own(flow.to, remote)?],
         };
-        let awaited = flow.bytes.is_some();
+        let awaited = flow.bytes.is_some() || flow.messages.is_some();
         let mut draws = self.draws(purpose::FLOW, self.flows.len());
         let isns = [(); 2].map(|()| (draws.next_u64() >> 32) as u32);
         let number = self.open_flow(&flow, addresses, isns, None);
@@ -284,10 +313,13 @@ impl Network {
             source,
             started_at: flow.start,
             started: false,
-            rest: flow.bytes,
+            rest: if flow.messages.is_some() { Some(0) } else { flow.bytes },
+            messages: flow.messages.clone().map(Messages::new),
+            metric_cache: flow.metric_cache,
             answers: flow.answer > 0,
             answer: flow.answer,
-            wanted: flow.bytes.map(|bytes| bytes.saturating_add(flow.answer)),
+            wanted: (flow.messages.as_ref().map(TcpMessages::bytes).or(flow.bytes))
+                .map(|bytes| bytes.saturating_add(flow.answer)),
             delivered: 0,
             connected_at: None,
             first_data_at: None,
@@ -321,6 +353,8 @@ impl Network {
         let flow = &mut self.flows[number];
         if std::mem::replace(&mut flow.started, true) {
             flow.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
+        } else if flow.metric_cache != MetricCache::Off {
+            self.start_with_what_was_learnt(number);
         }
         self.flow_sends(number);
     }
@@ -356,12 +390,16 @@ impl Network {
                 segments.push((flow.channels[end], Box::new(packet)));
             }
         }
-        let next = flow.ends.iter().filter_map(Connection::next_deadline).min();
+        let deadlines = flow.ends.iter().filter_map(Connection::next_deadline);
+        let due = flow.messages.as_ref().zip(flow.connected_at);
+        let next = deadlines.chain(due.and_then(|(messages, at)| messages.next(at))).min();
         self.calendar.set(flow.source, next);
         if flow.awaited && flow.is_over() {
             flow.awaited = false;
             self.busy -= 1;
+            self.leave_what_was_learnt(number);
         }
+        let flow = &self.flows[number];
         let closed = flow.is_closed() && flow.web.is_some();
         for (channel, packet) in segments.drain(..) {
             self.trace.packet(now, packet.source, packet.destination, &packet.bytes);
@@ -370,6 +408,44 @@ impl Network {
         self.segments = segments;
         if closed {
             self.close_web_flow(number);
+        }
+    }
+
+    /// How long the messages of a connection took, from when they were due.
+    pub fn tcp_delays(&self, flow: TcpFlowId) -> Option<&Histogram> {
+        Some(&self.flows[flow.0 as usize].messages.as_ref()?.delays)
+    }
+
+    /// A connection begins with what others knew.
+    fn start_with_what_was_learnt(&mut self, number: usize) {
+        let [from, to] = self.flows[number].addresses;
+        let mode = self.flows[number].metric_cache;
+        if mode == MetricCache::Informed {
+            // Those that go on know something, too (ensemble sharing, RFC 9040 section 7).
+            let live =
+                |flow: &Flow| flow.addresses == [from, to] && flow.started && !flow.is_over();
+            let others =
+                self.flows.iter().enumerate().filter(|(at, flow)| *at != number && live(flow));
+            for metrics in others.map(|(_, flow)| flow.ends[0].metrics()).collect::<Vec<_>>() {
+                self.learnt.note(mode, self.now, (from, to), metrics);
+            }
+        }
+        for (end, key) in [(0, (from, to)), (1, (to, from))] {
+            if let Some(metrics) = self.learnt.get(mode, self.now, &key) {
+                self.flows[number].ends[end].start_with(&metrics);
+            }
+        }
+    }
+
+    /// A connection is over.
+    fn leave_what_was_learnt(&mut self, number: usize) {
+        let flow = &self.flows[number];
+        let [from, to] = flow.addresses;
+        let learnt = [0, 1].map(|end| flow.ends[end].metrics());
+        let mode = flow.metric_cache;
+        self.learnt.note(mode, self.now, (from, to), learnt[0]);
+        if flow.answers {
+            self.learnt.note(mode, self.now, (to, from), learnt[1]);
         }
     }
 

@@ -49,6 +49,7 @@ mod route_cache;
 mod routing;
 mod run;
 mod series;
+mod spread;
 mod tap;
 mod trace;
 mod traffic;
@@ -61,17 +62,21 @@ pub use anabranch_impair::{
     Pattern, Probability, QueueIntegral, QueueLimit, Red,
 };
 pub use anabranch_proto::Instant;
-pub use anabranch_tcp::{Config as TcpConfig, Stats as TcpStats};
+pub use anabranch_tcp::{
+    Config as TcpConfig, ForwardRto, LossDetection, MetricCache, Reordering, Stats as TcpStats,
+    Undo,
+};
 pub use application::{Application, ApplicationId, Context};
 pub use channel::{Direction, LinkId, TrafficCounters};
 pub use endpoint::EndpointId;
 pub use error::SimError;
-pub use flow::{TcpFlow, TcpFlowId, TcpFlowResult};
+pub use flow::{TcpFlow, TcpFlowId, TcpFlowResult, TcpMessages};
 pub use measure::Histogram;
 pub use network::{Network, NodeId, Undeliverable};
 pub use packet::Traffic;
 pub use route_cache::{RouteCache, RouteCacheCounters};
 pub use series::SeriesId;
+pub use spread::Spread;
 pub use tap::{Capture, Fate, Point, Sight, Tap};
 pub use traffic::{CrossTraffic, TrafficId, TrafficPattern};
 pub use transfer::{

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use anabranch_impair::{LinkStats, QueueIntegral, Rng};
 use anabranch_proto::{Association, AssociationId, Endpoint, Instant};
+use anabranch_tcp::Cache;
 use bytes::BytesMut;
 
 use crate::action::Action;
@@ -16,7 +17,7 @@ use crate::calendar::Calendar;
 use crate::channel::{Channel, Direction, LinkId, TrafficCounters};
 use crate::endpoint::{EndpointId, EndpointState};
 use crate::flow::Flow;
-use crate::packet::{Packet, Traffic};
+use crate::packet::{AddressId, Packet, Traffic};
 use crate::route_cache::RouteCacheCounters;
 use crate::routing::{Address, Routes};
 use crate::series::{Series, SeriesId};
@@ -36,6 +37,7 @@ pub(crate) mod purpose {
     pub(super) const TRAFFIC: u64 = 3 << 32;
     pub(crate) const FLOW: u64 = 4 << 32;
     pub(crate) const WEB: u64 = 5 << 32;
+    pub(super) const SPREAD: u64 = 6 << 32;
 }
 
 /// Identifies a host or router of a network.
@@ -110,6 +112,8 @@ pub struct Network {
     pub(crate) busy: usize,
     pub(crate) traffic: Vec<Generator>,
     pub(crate) flows: Vec<Flow>,
+    /// What TCP connections between two addresses have learnt, for later ones.
+    pub(crate) learnt: Cache<(AddressId, AddressId)>,
     /// Places of connections that are closed.
     pub(crate) closed_flows: Vec<usize>,
     pub(crate) web: Vec<Requests>,
@@ -161,6 +165,7 @@ impl Network {
             busy: 0,
             traffic: Vec::new(),
             flows: Vec::new(),
+            learnt: Cache::default(),
             closed_flows: Vec::new(),
             web: Vec::new(),
             schedule: BTreeMap::new(),

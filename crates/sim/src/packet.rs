@@ -52,6 +52,18 @@ pub(crate) enum Kind {
 }
 
 impl Packet {
+    /// A number for all packets of a flow, that is of one pair of addresses and of ports.
+    pub(crate) fn flow(&self) -> u64 {
+        let pair = (u64::from(self.source) << 48) ^ (u64::from(self.destination) << 32);
+        let number = match self.kind {
+            Kind::Sctp => self.bytes.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports)),
+            Kind::Tcp(number, turn) => number ^ turn.rotate_left(16) ^ (1 << 31),
+            Kind::Cross(number) => number ^ (1 << 30),
+            Kind::Icmp(..) => 0,
+        };
+        pair ^ u64::from(number)
+    }
+
     pub(crate) fn traffic(&self) -> Traffic {
         match self.kind {
             Kind::Sctp => Traffic::Sctp,

@@ -5,9 +5,12 @@ use std::collections::VecDeque;
 use crate::channel::Channel;
 use crate::network::Node;
 use crate::packet::{AddressId, MAX_HOPS};
+use crate::spread::Choice;
 
 /// No way.
 const NONE: u32 = u32::MAX;
+/// Entries from here on are places in the list of choices.
+const SEVERAL: u32 = 1 << 31;
 
 /// An address of an interface of a host.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +26,14 @@ pub(crate) struct Address {
 pub(crate) struct Routes {
     next: Vec<u32>,
     addresses: usize,
+    /// Where a router has several next hops.
+    choices: Vec<Choice>,
 }
 
 impl Routes {
     /// Tables without a route.
     pub(crate) fn empty(nodes: usize, addresses: usize) -> Self {
-        Self { next: vec![NONE; nodes * addresses], addresses }
+        Self { next: vec![NONE; nodes * addresses], addresses, choices: Vec::new() }
     }
 
     /// The routes with the fewest hops to every address; of equals, the link made first.
@@ -71,7 +76,7 @@ impl Routes {
                 }
             }
         }
-        *self = Self { next, addresses };
+        (self.next, self.addresses) = (next, addresses);
     }
 
     pub(crate) fn set(&mut self, node: usize, to: AddressId, channel: usize) {
@@ -80,10 +85,40 @@ impl Routes {
         }
     }
 
-    /// The channel that leads on from `node` to the address.
+    /// Several channels lead on from `node` to the address.
+    pub(crate) fn set_several(&mut self, node: usize, to: AddressId, choice: Choice) {
+        if let Some(entry) = self.next.get_mut(node * self.addresses + to as usize) {
+            *entry = SEVERAL + self.choices.len() as u32;
+            self.choices.push(choice);
+        }
+    }
+
+    /// The channel that leads on from `node` to the address, the first one of several.
     pub(crate) fn get(&self, node: usize, to: AddressId) -> Option<usize> {
-        let next = *self.next.get(node * self.addresses + to as usize)?;
-        (next != NONE).then_some(next as usize)
+        match *self.next.get(node * self.addresses + to as usize)? {
+            NONE => None,
+            next if next >= SEVERAL => {
+                self.choices.get((next - SEVERAL) as usize).map(Choice::first)
+            }
+            next => Some(next as usize),
+        }
+    }
+
+    /// The channel by which a packet goes on; `flow` tells its flow's number if it matters.
+    pub(crate) fn next(
+        &mut self,
+        node: usize,
+        to: AddressId,
+        flow: impl FnOnce() -> u64,
+    ) -> Option<usize> {
+        match *self.next.get(node * self.addresses + to as usize)? {
+            NONE => None,
+            next if next >= SEVERAL => {
+                let choice = self.choices.get_mut((next - SEVERAL) as usize)?;
+                Some(choice.next(flow()))
+            }
+            next => Some(next as usize),
+        }
     }
 
     /// Whether packets from one interface reach another one.

@@ -153,7 +153,7 @@ impl Network {
             self.undeliverable.hops += 1;
             return;
         }
-        match self.routes.get(node, packet.destination) {
+        match self.routes.next(node, packet.destination, || packet.flow()) {
             Some(channel) => self.launch(channel, packet),
             None => self.undeliverable.no_route += 1,
         }

@@ -5,7 +5,7 @@ use std::f64::consts::TAU;
 
 use anabranch_impair::Rng;
 use anabranch_proto::Instant;
-use anabranch_tcp::Config;
+use anabranch_tcp::{Config, MetricCache};
 
 use crate::error::SimError;
 use crate::flow::{TcpFlow, TcpFlowResult};
@@ -155,6 +155,8 @@ impl Network {
         let web = &mut self.web[number];
         web.result.requests += 1;
         let flow = TcpFlow {
+            messages: None,
+            metric_cache: MetricCache::Off,
             pair: None,
             from: web.spec.client,
             to: web.spec.server,

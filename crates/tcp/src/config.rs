@@ -50,7 +50,7 @@ pub struct Config {
     /// What takes back a recovery in which all was sent again for nothing.
     pub undo: Undo,
     /// Whether what comes after a timeout tells if it was for nothing (F-RTO, RFC 5682).
-    pub forward_rto: ForwardRto,
+    pub f_rto: ForwardRto,
     /// Whether the receiver reports what came twice (D-SACK, RFC 2883). Needs selective
     /// acknowledgements.
     pub dsack: bool,
@@ -90,7 +90,7 @@ impl Default for Config {
             rto_restart: false,
             tail_probe: false,
             undo: Undo::Off,
-            forward_rto: ForwardRto::Off,
+            f_rto: ForwardRto::Off,
             dsack: false,
             timestamps: false,
         }

@@ -7,11 +7,13 @@
 mod association;
 mod cross;
 mod events;
+mod grid;
 mod network;
 mod program;
 mod queue;
 mod stack;
 mod traffic;
+mod ways;
 mod wire;
 
 use std::time::Duration;
@@ -20,7 +22,7 @@ use anabranch_proto::AssociationConfig;
 
 pub use cross::{Cross, CrossKind, Edges, Mix};
 pub use events::{Change, Event, RouteCache, When};
-pub use network::{Channel, Link, Network, Path};
+pub use network::{Channel, Link, Network, Path, Way};
 pub use program::Program;
 pub use queue::Queue;
 pub use stack::{Over, Platform, Tcp};

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use anabranch_impair::pattern::Patterns;
 use anabranch_impair::{Discipline, LinkConfig, Loss, QueueLimit};
+use anabranch_sim::Spread;
 
 use super::queue::{self, Manner, Place, Queue, Room};
 use super::wire::{self, Faults};
+use super::{grid, ways};
 use crate::tree::{Checked, Fields, problem};
 use crate::units::{Kind, duration};
 
@@ -91,6 +93,27 @@ pub struct Path {
     pub links: Vec<(usize, bool)>,
     /// The link that is meant when the path is cut, or made lossy: the slowest one.
     pub core: usize,
+    /// All the ways that its packets may take, the links above being the first; at least that.
+    pub ways: Vec<Way>,
+    /// How they are spread over these, forward and back.
+    pub spread: (Spread, Spread),
+}
+
+/// One of the ways of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Its links in order, as those of the path.
+    pub links: Vec<(usize, bool)>,
+    /// Its weight among the others.
+    pub weight: u32,
+}
+
+impl Path {
+    /// A path of one way.
+    pub(super) fn of(name: &str, links: Vec<(usize, bool)>, core: usize) -> Self {
+        let ways = vec![Way { links: links.clone(), weight: 1 }];
+        Self { name: name.to_owned(), links, core, ways, spread: (Spread::One, Spread::One) }
+    }
 }
 
 impl Network {
@@ -114,25 +137,35 @@ impl Network {
     }
 }
 
-struct Draft {
-    link: Link,
-    rooms: (Room, Room),
-    manner: Manner,
-    line: usize,
+pub(super) struct Draft {
+    pub(super) link: Link,
+    pub(super) rooms: (Room, Room),
+    pub(super) manner: Manner,
+    pub(super) line: usize,
+}
+
+/// How the nodes are arranged.
+#[derive(Clone, Copy)]
+enum Shape {
+    Dumbbells,
+    Links,
+    Grid,
 }
 
 pub(super) fn read(root: &Fields<'_>) -> Checked<Network> {
     let Some(fields) = root.table("network")? else {
         return problem(1, "there is no [network]");
     };
-    let shape = fields.choice("shape", &[("dumbbells", true), ("links", false)])?;
+    let shapes = [("dumbbells", Shape::Dumbbells), ("links", Shape::Links), ("grid", Shape::Grid)];
+    let shape = fields.choice("shape", &shapes)?;
     let (primary, line) = (fields.text("primary")?, fields.line_of("primary"));
     let known = fields.choice("known", &[("all", false), ("primary", true)])?;
     let mut network = match shape {
-        Some(true) => dumbbells(root, fields)?,
-        Some(false) => links(root, fields)?,
+        Some(Shape::Dumbbells) => dumbbells(root, fields)?,
+        Some(Shape::Links) => links(root, fields)?,
+        Some(Shape::Grid) => grid::read(root, fields)?,
         None => {
-            let reason = "network.shape is missing: \"dumbbells\" or \"links\"";
+            let reason = "network.shape is missing: \"dumbbells\", \"links\" or \"grid\"";
             return problem(fields.line(), reason);
         }
     };
@@ -199,7 +232,7 @@ fn dumbbells(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
             drafts.push(Draft { link, rooms: (room, room), manner, line });
         }
         let links = vec![(index, false), (index + 1, false), (index + 2, false)];
-        paths.push(Path { name: name.to_owned(), links, core: index + 1 });
+        paths.push(Path::of(name, links, index + 1));
     }
     if paths.is_empty() {
         return problem(1, "there is no [path.NAME]");
@@ -237,10 +270,8 @@ fn links(root: &Fields<'_>, network: Fields<'_>) -> Checked<Network> {
     }
     let mut paths = Vec::new();
     for (name, fields) in root.tables("path")? {
-        let names = fields.texts("links")?.unwrap_or_default();
-        let line = fields.line_of("links");
+        paths.push(ways::path(name, &fields, &nodes, &drafts)?);
         fields.finish()?;
-        paths.push(route(name, line, &names, &nodes, &drafts)?);
     }
     if paths.is_empty() {
         return problem(1, "there is no [path.NAME]: the receiver cannot be reached");
@@ -300,14 +331,22 @@ fn link(name: &str, fields: Fields<'_>, nodes: &[String]) -> Checked<Draft> {
     Ok(Draft { link, rooms: (room, room_back), manner, line })
 }
 
+/// The slowest of some links.
+pub(super) fn slowest(links: &[(usize, bool)], drafts: &[Draft]) -> usize {
+    let slowest = links
+        .iter()
+        .min_by_key(|(index, _)| drafts.get(*index).map_or(u64::MAX, |d| d.link.forward.rate));
+    slowest.map_or(0, |(index, _)| *index)
+}
+
 /// Follows a path's links from the sender to the receiver.
-fn route(
+pub(super) fn route(
     name: &str,
     line: usize,
     names: &[(usize, &str)],
     nodes: &[String],
     drafts: &[Draft],
-) -> Checked<Path> {
+) -> Checked<Vec<(usize, bool)>> {
     let called = |node: usize| nodes.get(node).map_or("", String::as_str);
     let mut at = 0;
     let mut links = Vec::new();
@@ -336,15 +375,11 @@ fn route(
             format!("path '{name}' ends at '{}', not at the receiver '{}'", called(at), called(1)),
         );
     }
-    let slowest = links
-        .iter()
-        .min_by_key(|(index, _)| drafts.get(*index).map_or(u64::MAX, |d| d.link.forward.rate));
-    let core = slowest.map_or(0, |(index, _)| *index);
-    Ok(Path { name: name.to_owned(), links, core })
+    Ok(links)
 }
 
 /// Works out the queues, for which the delays of all links of a path must be known.
-fn finish(nodes: Vec<String>, drafts: Vec<Draft>, paths: Vec<Path>) -> Checked<Network> {
+pub(super) fn finish(nodes: Vec<String>, drafts: Vec<Draft>, paths: Vec<Path>) -> Checked<Network> {
     let wanted: Vec<_> =
         drafts.iter().map(|draft| (draft.rooms, draft.manner, draft.line)).collect();
     let links = drafts.into_iter().map(|draft| draft.link).collect();

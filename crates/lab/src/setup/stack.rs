@@ -1,6 +1,6 @@
 //! Where an experiment is carried out, and what its transfers go over.
 
-use anabranch_sim::TcpConfig;
+use anabranch_sim::{ForwardRto, LossDetection, MetricCache, Reordering, TcpConfig, Undo};
 
 use crate::tree::{Checked, Fields, Value, problem};
 use crate::units::{Kind, duration};
@@ -46,12 +46,28 @@ impl Over {
 pub struct Tcp {
     /// All of them.
     pub config: TcpConfig,
+    /// What connections take over from earlier ones.
+    pub metric_cache: MetricCache,
     /// Those that the file names, with their lines: a kernel has its own values of the others, and cannot
     /// be told some of these.
     pub given: Vec<(&'static str, usize)>,
 }
 
 impl Tcp {
+    /// Options that only the TCP of the simulator has by these names.
+    pub const OF_SIMULATIONS: [&'static str; 10] = [
+        "loss_detection",
+        "reordering",
+        "early_retransmit",
+        "rto_restart",
+        "tail_probe",
+        "undo",
+        "f_rto",
+        "dsack",
+        "timestamps",
+        "metric_cache",
+    ];
+
     /// Whether the file names an option.
     pub fn is_given(&self, key: &str) -> bool {
         self.given.iter().any(|(given, _)| *given == key)
@@ -79,7 +95,10 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
         "rto_initial",
         "rto_min",
         "rto_max",
-    ] {
+    ]
+    .into_iter()
+    .chain(Tcp::OF_SIMULATIONS)
+    {
         note(key);
     }
     let size = |key, least, most| fields.quantity(key, Kind::Size, least, most);
@@ -104,8 +123,44 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
     if config.rto_min > config.rto_max {
         return problem(fields.line(), "tcp.rto_min is above rto_max");
     }
+    recovery(&fields, config)?;
+    let cache = fields.choice("metric_cache", MetricCache::NAMES)?;
+    tcp.metric_cache = cache.unwrap_or(tcp.metric_cache);
     fields.finish()?;
     Ok(tcp)
+}
+
+/// Reads how losses are found and taken back: the names are those of the engine's options.
+fn recovery(fields: &Fields<'_>, config: &mut TcpConfig) -> Checked<()> {
+    let word = |found: Option<_>, now| found.unwrap_or(now);
+    config.loss_detection =
+        fields.choice("loss_detection", LossDetection::NAMES)?.unwrap_or(config.loss_detection);
+    config.reordering =
+        fields.choice("reordering", Reordering::NAMES)?.unwrap_or(config.reordering);
+    config.undo = fields.choice("undo", Undo::NAMES)?.unwrap_or(config.undo);
+    config.f_rto = fields.choice("f_rto", ForwardRto::NAMES)?.unwrap_or(config.f_rto);
+    config.early_retransmit = word(fields.flag("early_retransmit")?, config.early_retransmit);
+    config.rto_restart = word(fields.flag("rto_restart")?, config.rto_restart);
+    config.tail_probe = word(fields.flag("tail_probe")?, config.tail_probe);
+    config.dsack = word(fields.flag("dsack")?, config.dsack);
+    config.timestamps = word(fields.flag("timestamps")?, config.timestamps);
+    let needs = [
+        ("undo", config.undo.by_duplicates() && !config.dsack, "dsack = true"),
+        ("undo", config.undo.by_timestamps() && !config.timestamps, "timestamps = true"),
+        ("dsack", config.dsack && !config.sack, "sack = true"),
+        ("tail_probe", config.tail_probe && !config.sack, "sack = true"),
+        ("f_rto", config.f_rto == ForwardRto::Sack && !config.sack, "sack = true"),
+        ("reordering", config.reordering != Reordering::Fixed && !config.sack, "sack = true"),
+        (
+            "loss_detection",
+            config.loss_detection == LossDetection::TimeThreshold && !config.sack,
+            "sack = true",
+        ),
+    ];
+    match needs.into_iter().find(|(_, missing, _)| *missing) {
+        Some((key, _, other)) => problem(fields.line(), format!("tcp.{key} needs tcp.{other}")),
+        None => Ok(()),
+    }
 }
 
 /// Reads `[sysctl]`: settings of both hosts' kernels below `net.ipv4`.
@@ -160,6 +215,9 @@ mod tests {
             (text.replace("loss = \"3 %\"", "lose_data = -1"), 10, "lists positions from 1"),
             (text.replace("loss = \"3 %\"", "displace_data = 3"), 10, "needs a"),
             (text.replace("\"tcp\"", "\"quic\""), 16, "traffic.file.over"),
+            (format!("{text}undo = \"both\"\n"), 17, "tcp.undo needs tcp.dsack = true"),
+            (format!("{text}tail_probe = true\nsack = false\n"), 17, "tail_probe needs"),
+            (format!("{text}reordering = \"never\"\n"), 20, "tcp.reordering"),
             (text.replace("200 ms", "200 s"), 17, "tcp.rto_min is above rto_max"),
             (text.replace("initial_window", "window"), 18, "unknown key 'tcp.window'"),
             (simulated, 23, "sysctl.tcp_sack is of a kernel"),

@@ -41,6 +41,8 @@ pub struct Transfer {
     pub start: Duration,
     /// It begins later by a time drawn for each run between 0 and this.
     pub start_within: Duration,
+    /// How often it is begun anew, over a connection of its own, and after which time.
+    pub repeat: (u64, Duration),
 }
 
 /// How messages come.
@@ -115,7 +117,7 @@ impl Transfer {
         }
     }
 
-    /// User bytes in all.
+    /// User bytes of one transfer in all.
     pub fn bytes(&self) -> u64 {
         match self.flow {
             Flow::Bulk { size } => size,
@@ -225,12 +227,23 @@ fn transfer(name: &str, over: Over, fields: &Fields<'_>) -> Checked<Transfer> {
     let time = |key: &'static str| {
         fields.quantity(key, Kind::Time, 0.0, MAX_TIME).map(|time| duration(time.unwrap_or(0.0)))
     };
-    if over != Over::Sctp && !matches!(flow, Flow::Bulk { .. }) {
+    if over == Over::Tcp && matches!(flow, Flow::Requests { .. }) {
         return problem(
             fields.line_of("over"),
-            format!("traffic.{name}: a transfer over TCP or a program has a size"),
+            format!("traffic.{name}: over TCP there are no requests"),
         );
     }
+    if over == Over::Tcp && large.is_some() {
+        let reason = format!("traffic.{name}: over TCP all messages have one size");
+        return problem(fields.line_of("large"), reason);
+    }
+    if !matches!(over, Over::Sctp | Over::Tcp) && !matches!(flow, Flow::Bulk { .. }) {
+        return problem(
+            fields.line_of("over"),
+            format!("traffic.{name}: a transfer over a program has a size"),
+        );
+    }
+    let repeat = repeat(name, fields, over, flow)?;
     Ok(Transfer {
         name: name.to_owned(),
         over,
@@ -244,5 +257,23 @@ fn transfer(name: &str, over: Over, fields: &Fields<'_>) -> Checked<Transfer> {
         eager: fields.flag("eager")?.unwrap_or(false),
         start: time("start")?,
         start_within: time("start_within")?,
+        repeat,
     })
+}
+
+/// How often a transfer is begun, and after which time each.
+fn repeat(name: &str, fields: &Fields<'_>, over: Over, flow: Flow) -> Checked<(u64, Duration)> {
+    let times = fields.count("repeat", 1, 10_000)?;
+    let every = fields.quantity("every", Kind::Time, 0.0, MAX_TIME)?;
+    match (times, every) {
+        (None, None) => Ok((1, Duration::ZERO)),
+        (Some(times), Some(every)) if over == Over::Tcp && matches!(flow, Flow::Bulk { .. }) => {
+            Ok((times, duration(every)))
+        }
+        (Some(_), Some(_)) => problem(
+            fields.line_of("repeat"),
+            format!("traffic.{name}.repeat is for transfers of a size over TCP"),
+        ),
+        _ => problem(fields.line(), format!("traffic.{name}: repeat and every go together")),
+    }
 }

@@ -1,6 +1,7 @@
 //! From a setup to a network.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use anabranch_proto::config::Routes;
 use anabranch_proto::{Encapsulation, Instant};
 use anabranch_sim::{
     Action, Direction, EndpointId, Large, LinkId, Network, NodeId, RouteCache, SimError, TcpFlow,
-    TcpFlowId, Then, Transfer, TransferId, Workload,
+    TcpFlowId, TcpMessages, Then, Transfer, TransferId, Workload,
 };
 
 use super::{bursts, cross};
@@ -34,12 +35,14 @@ pub(super) struct Built {
 }
 
 /// A transfer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Measured {
     /// Over SCTP.
     Association(TransferId),
     /// Over TCP.
     Connection(TcpFlowId),
+    /// The same over and over, each over a connection of its own.
+    Repeated(Vec<TcpFlowId>),
 }
 
 impl Built {
@@ -47,17 +50,26 @@ impl Built {
     pub(super) fn observed(&self) -> Vec<Observed> {
         let seen = self.measured.iter().map(|measured| match measured {
             Measured::Association(id) => Observed::of_association(self.net.transfer(*id)),
-            Measured::Connection(id) => Observed::of_connection(&self.net.tcp_flow(*id)),
+            Measured::Connection(id) => {
+                Observed::of_connection(&self.net.tcp_flow(*id), self.net.tcp_delays(*id))
+            }
+            Measured::Repeated(ids) => {
+                Observed::of_repeated(ids.iter().map(|id| self.net.tcp_flow(*id)))
+            }
         });
         seen.collect()
     }
 
     /// The transfers over TCP.
     pub(super) fn connections(&self) -> impl Iterator<Item = TcpFlowId> + '_ {
-        self.measured.iter().filter_map(|measured| match measured {
-            Measured::Connection(id) => Some(*id),
-            Measured::Association(_) => None,
-        })
+        self.measured
+            .iter()
+            .flat_map(|measured| match measured {
+                Measured::Connection(id) => std::slice::from_ref(id),
+                Measured::Repeated(ids) => ids,
+                Measured::Association(_) => &[],
+            })
+            .copied()
     }
 
     /// The path to which an address of either host belongs: associations number theirs in the order in
@@ -123,11 +135,8 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
                 Measured::Association(id)
             }
             Over::Tcp => {
-                let pair = pairs.get(network.primary).copied().ok_or(UNKNOWN)?;
                 let ends = (node(0)?, node(1)?);
-                Measured::Connection(
-                    net.add_tcp_flow(connection(setup, wanted, ends, pair, start))?,
-                )
+                connections(&mut net, setup, wanted, ends, (&pairs, start, &mut bursts))?
             }
             Over::Program(_) => return Err(A_PROGRAM),
         });
@@ -146,21 +155,58 @@ pub(super) fn build(setup: &Setup, seed: u64) -> Result<Built, SimError> {
     Ok(Built { net, links, transfers, measured, sender, pairs })
 }
 
-/// A transfer over TCP, on the primary path.
+/// The connections of a transfer over TCP, on the primary path.
+fn connections(
+    net: &mut Network,
+    setup: &Setup,
+    wanted: &setup::Transfer,
+    ends: (NodeId, NodeId),
+    (pairs, start, bursts): (&[(IpAddr, IpAddr)], Instant, &mut Rng),
+) -> Result<Measured, SimError> {
+    let pair = pairs.get(setup.network.primary).copied().ok_or(UNKNOWN)?;
+    let mut flow = connection(setup, wanted, ends, pair);
+    flow.messages = messages(wanted, bursts);
+    let (times, every) = wanted.repeat;
+    let mut ids = Vec::new();
+    for number in 0..u32::try_from(times).unwrap_or(u32::MAX) {
+        flow.start = start + every.saturating_mul(number);
+        ids.push(net.add_tcp_flow(flow.clone())?);
+    }
+    Ok(match ids[..] {
+        [id] => Measured::Connection(id),
+        _ => Measured::Repeated(ids),
+    })
+}
+
+/// One of them, without its start.
 fn connection(
     setup: &Setup,
     wanted: &setup::Transfer,
     (near, far): (NodeId, NodeId),
     (local, remote): (IpAddr, IpAddr),
-    start: Instant,
 ) -> TcpFlow {
     let mut flow =
         if wanted.back { TcpFlow::greedy(far, near) } else { TcpFlow::greedy(near, far) };
     flow.pair = Some(if wanted.back { (remote, local) } else { (local, remote) });
     flow.bytes = Some(wanted.bytes());
     flow.config = setup.tcp.config.clone();
-    flow.start = start;
+    flow.metric_cache = setup.tcp.metric_cache;
     flow
+}
+
+/// The messages of a transfer over TCP that has any.
+fn messages(wanted: &setup::Transfer, draws: &mut Rng) -> Option<TcpMessages> {
+    let size = wanted.message;
+    match wanted.flow {
+        Flow::Bulk { .. } | Flow::Requests { .. } => None,
+        Flow::Messages { count, interval } => {
+            Some(TcpMessages::periodic(size, interval, u32::try_from(count).unwrap_or(u32::MAX)))
+        }
+        Flow::Bursts { count, burst, interval, drawn } => {
+            let times = bursts::times(count, burst, interval, drawn, draws).into();
+            Some(TcpMessages { size, times })
+        }
+    }
 }
 
 /// A transfer between the sender's host and the receiver's, without its start.
@@ -246,17 +292,57 @@ fn routes(
         };
         let local = address(net, nodes, 0, first.2)?;
         let remote = address(net, nodes, 1, last.2)?;
-        for (from, to, link, _) in &steps {
-            if let Some(router) = nodes.get(*from).filter(|_| *from >= 2) {
-                net.add_route(*router, remote, *link)?;
-            }
-            if let Some(router) = nodes.get(*to).filter(|_| *to >= 2) {
-                net.add_route(*router, local, *link)?;
+        if path.ways.len() > 1 {
+            several_ways(setup, net, path, (nodes, links), (local, remote))?;
+        } else {
+            for (from, to, link, _) in &steps {
+                if let Some(router) = nodes.get(*from).filter(|_| *from >= 2) {
+                    net.add_route(*router, remote, *link)?;
+                }
+                if let Some(router) = nodes.get(*to).filter(|_| *to >= 2) {
+                    net.add_route(*router, local, *link)?;
+                }
             }
         }
         pairs.push((local, remote));
     }
     Ok(pairs)
+}
+
+/// The routes of a path whose packets may take several ways: at each router the next links of all of them.
+fn several_ways(
+    setup: &Setup,
+    net: &mut Network,
+    path: &setup::Path,
+    (nodes, links): (&[NodeId], &[LinkId]),
+    (local, remote): (IpAddr, IpAddr),
+) -> Result<(), SimError> {
+    let mut hops: BTreeMap<(usize, bool), Vec<(LinkId, u32)>> = BTreeMap::new();
+    for way in &path.ways {
+        for (index, reversed) in &way.links {
+            let (Some(link), Some(id)) = (setup.network.links.get(*index), links.get(*index))
+            else {
+                return Err(UNKNOWN);
+            };
+            let (from, to) = if *reversed { (link.to, link.from) } else { (link.from, link.to) };
+            for (router, back) in [(from, false), (to, true)] {
+                let known = hops.entry((router, back)).or_default();
+                match known.iter_mut().find(|(known, _)| known == id) {
+                    Some((_, weight)) => *weight += way.weight,
+                    None => known.push((*id, way.weight)),
+                }
+            }
+        }
+    }
+    for ((router, back), hops) in hops.into_iter().filter(|((router, _), _)| *router >= 2) {
+        let node = nodes.get(router).copied().ok_or(UNKNOWN)?;
+        let (to, spread) = if back { (local, path.spread.1) } else { (remote, path.spread.0) };
+        match hops[..] {
+            [(only, _)] => net.add_route(node, to, only)?,
+            _ => net.add_routes(node, to, &hops, spread)?,
+        }
+    }
+    Ok(())
 }
 
 /// The address of a host's interface at a link.

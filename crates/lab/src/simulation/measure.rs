@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anabranch_proto::Statistics;
-use anabranch_sim::{Direction, Instant, LinkId, TcpFlowId, Traffic, TransferId};
+use anabranch_sim::{Direction, Instant, LinkId, TcpFlowId, TcpStats, Traffic, TransferId};
 
 use super::build::{Built, Measured};
 use super::flows::now;
@@ -44,12 +44,9 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
     match built.measured.first() {
         Some(Measured::Association(id)) => of_association(built, *id, &mut metrics),
         Some(Measured::Connection(id)) => {
-            let stats = built.net.tcp_flow(*id).stats;
-            metrics.set("timeouts", stats.timeouts as f64);
-            metrics.set("recoveries", stats.recoveries as f64);
-            metrics.set("retransmissions_path1", stats.retransmissions as f64);
-            metrics.set("packets_path1", stats.segments_sent as f64);
+            of_connections(built, std::slice::from_ref(id), &mut metrics);
         }
+        Some(Measured::Repeated(ids)) => of_connections(built, ids, &mut metrics),
         None => {}
     }
     if let Some(goodput) = tcp_goodput(built) {
@@ -63,6 +60,22 @@ pub(super) fn metrics(built: &Built, gauges: Option<&Gauges>) -> Metrics {
         }
     }
     metrics
+}
+
+/// What TCP connections did, all together.
+fn of_connections(built: &Built, ids: &[TcpFlowId], metrics: &mut Metrics) {
+    let mut set = |name: &str, count: fn(&TcpStats) -> u64| {
+        let sum: u64 = ids.iter().map(|id| count(&built.net.tcp_flow(*id).stats)).sum();
+        metrics.set(name, sum as f64);
+    };
+    set("timeouts", |stats| stats.timeouts);
+    set("recoveries", |stats| stats.recoveries);
+    set("retransmissions_path1", |stats| stats.retransmissions);
+    set("packets_path1", |stats| stats.segments_sent);
+    set("early_retransmits", |stats| stats.early_retransmits);
+    set("tail_probes", |stats| stats.tail_probes);
+    set("needless_retransmits", |stats| stats.needless_retransmissions);
+    set("recoveries_undone", |stats| stats.recoveries_undone);
 }
 
 /// What the simulator knows of an association.

@@ -152,6 +152,9 @@ fn bytes(built: &Built) -> u64 {
     match built.measured.first() {
         Some(Measured::Association(id)) => built.net.transfer(*id).bytes,
         Some(Measured::Connection(id)) => built.net.tcp_flow(*id).delivered,
+        Some(Measured::Repeated(ids)) => {
+            ids.iter().map(|id| built.net.tcp_flow(*id).delivered).sum()
+        }
         None => 0,
     }
 }

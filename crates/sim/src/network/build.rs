@@ -19,6 +19,7 @@ use crate::packet::AddressId;
 use crate::route_cache::RouteCache;
 use crate::routing::{Address, Routes};
 use crate::series::{Gauge, Series, SeriesId};
+use crate::spread::{Choice, Spread};
 use crate::tap::{Fate, Sight, Tap};
 use crate::traffic::{CrossTraffic, Generator, TrafficId};
 use crate::transfer::{Transfer, TransferApplication, TransferId};
@@ -156,6 +157,41 @@ impl Network {
             .ok_or_else(|| SimError::NotAtNode { link: link.index(), node: node.name.clone() })?;
         self.routes.fit(self.nodes.len(), self.addresses.len());
         self.routes.set(router.index(), to, channel);
+        Ok(())
+    }
+
+    /// Lets a router send packets for an address over several links, each with a weight, as `spread` says. A
+    /// route given before is forgotten.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownAddress`], [`SimError::NotAtNode`], [`SimError::Option`] without a weight above 0.
+    pub fn add_routes(
+        &mut self,
+        router: NodeId,
+        destination: IpAddr,
+        links: &[(LinkId, u32)],
+        spread: Spread,
+    ) -> Result<(), SimError> {
+        let to = self.address_id(destination)?;
+        let node = &self.nodes[router.index()];
+        let mut hops = Vec::new();
+        for (link, weight) in links {
+            let channel = (node.interfaces.iter().copied())
+                .find(|channel| channel / 2 == link.index())
+                .ok_or_else(|| SimError::NotAtNode {
+                    link: link.index(),
+                    node: node.name.clone(),
+                })?;
+            hops.push((channel, *weight));
+        }
+        let number = router.index() * self.addresses.len() + to as usize;
+        let rng = self.draws(purpose::SPREAD, number);
+        let choice = Choice::new(spread, hops, rng).ok_or(SimError::Option {
+            option: "routes",
+            reason: "need a link with a weight above 0".into(),
+        })?;
+        self.routes.fit(self.nodes.len(), self.addresses.len());
+        self.routes.set_several(router.index(), to, choice);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ mod failures;
 mod flows;
 mod network;
 mod rules;
+mod spreads;
 mod time_lines;
 mod transfers;
 mod watching;

@@ -163,7 +163,7 @@ impl Sender {
             next: self.next,
             new_data: self.queue.len() > 0 && self.usable() >= self.mss.min(self.queue.len()),
         };
-        match self.loss.forward.read(self.config.forward_rto, &news) {
+        match self.loss.forward.read(self.config.f_rto, &news) {
             Verdict::Wait => {}
             Verdict::SendNew => self.loss.beyond = 2,
             Verdict::Lost(window) => {

@@ -67,7 +67,7 @@ impl Sender {
         let again = matches!(self.loss.forward, Step::Again(_));
         // req: rfc5682 2.1 "the F-RTO algorithm SHOULD NOT be entered when earlier fast recovery is underway"
         let quiet = self.loss.recovery.is_none() && self.unacknowledged >= self.loss.recover;
-        match self.config.forward_rto {
+        match self.config.f_rto {
             ForwardRto::Off => false,
             ForwardRto::Sack if !self.sack => false,
             ForwardRto::Basic | ForwardRto::Sack => again || quiet,

@@ -20,13 +20,13 @@ pub(super) fn any_config() -> impl Strategy<Value = Config> {
         word(ForwardRto::NAMES),
     );
     (words, any::<[bool; 5]>()).prop_map(|(words, flags)| {
-        let (loss_detection, reordering, undo, forward_rto) = words;
+        let (loss_detection, reordering, undo, f_rto) = words;
         let [early_retransmit, rto_restart, tail_probe, dsack, timestamps] = flags;
         Config {
             loss_detection,
             reordering,
             undo,
-            forward_rto,
+            f_rto,
             early_retransmit,
             rto_restart,
             tail_probe,
@@ -208,11 +208,11 @@ fn a_timeout_for_nothing_is_taken_back() {
     let standard = stopped(&Config::default());
     assert!(standard.timeouts >= 3 && standard.retransmissions > 20, "{standard:?}");
     let few = standard.timeouts + 1;
-    for forward_rto in [ForwardRto::Basic, ForwardRto::Sack] {
-        let stats = stopped(&Config { forward_rto, ..Config::default() });
-        assert!(stats.recoveries_undone >= 1, "{forward_rto:?} {stats:?}");
+    for f_rto in [ForwardRto::Basic, ForwardRto::Sack] {
+        let stats = stopped(&Config { f_rto, ..Config::default() });
+        assert!(stats.recoveries_undone >= 1, "{f_rto:?} {stats:?}");
         // Each timeout sends the first segment again, and nothing else leaves again.
-        assert!(stats.retransmissions <= few, "{forward_rto:?} {stats:?}");
+        assert!(stats.retransmissions <= few, "{f_rto:?} {stats:?}");
         assert!(stats.ssthresh > standard.ssthresh, "{stats:?} {standard:?}");
     }
     let eifel = Config { timestamps: true, undo: Undo::Timestamps, ..Config::default() };
@@ -223,13 +223,12 @@ fn a_timeout_for_nothing_is_taken_back() {
 /// A real timeout is none the slower for being asked about.
 #[test]
 fn a_timeout_that_was_right_stays() {
-    for forward_rto in [ForwardRto::Basic, ForwardRto::Sack] {
+    for f_rto in [ForwardRto::Basic, ForwardRto::Sack] {
         let all: Vec<u64> = (8..30).collect();
         let (standard, slow) = run_with(&Config::default(), 100_000, &all);
-        let (stats, seconds) =
-            run_with(&Config { forward_rto, ..Config::default() }, 100_000, &all);
+        let (stats, seconds) = run_with(&Config { f_rto, ..Config::default() }, 100_000, &all);
         assert!(standard.timeouts >= 1 && stats.recoveries_undone == 0, "{stats:?}");
-        assert!(seconds < slow + 0.5, "{forward_rto:?}: {seconds} and {slow}");
+        assert!(seconds < slow + 0.5, "{f_rto:?}: {seconds} and {slow}");
     }
 }
 

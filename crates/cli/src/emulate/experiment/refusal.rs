@@ -1,6 +1,6 @@
 //! What scenarios ask for that only the simulator has.
 
-use anabranch_lab::setup::{Drawn, Flow, Over, Setup, Transfer, When};
+use anabranch_lab::setup::{Drawn, Flow, Over, Setup, Tcp, Transfer, When};
 
 /// Options of `[tcp]` that a kernel cannot be told.
 const NOT_OF_KERNELS: [&str; 2] = ["rto_initial", "limited_transmit"];
@@ -29,8 +29,19 @@ pub(super) fn check(setup: &Setup) -> Result<(), String> {
             event.name
         ));
     }
-    if let Some(key) = NOT_OF_KERNELS.iter().find(|key| setup.tcp.is_given(key)) {
+    let mut not_of_kernels = NOT_OF_KERNELS.into_iter().chain(Tcp::OF_SIMULATIONS);
+    if let Some(key) = not_of_kernels.find(|key| setup.tcp.is_given(key)) {
         return refused(&format!("tcp.{key} cannot be changed in a kernel"));
+    }
+    if let Some(path) = setup.network.paths.iter().find(|path| path.ways.len() > 1) {
+        return refused(&format!("path '{}' has several ways", path.name));
+    }
+    let in_messages = |transfer: &&Transfer| {
+        transfer.over == Over::Tcp
+            && (transfer.repeat.0 > 1 || !matches!(transfer.flow, Flow::Bulk { .. }))
+    };
+    if let Some(transfer) = setup.transfers.iter().find(in_messages) {
+        return refused(&format!("traffic.{}: messages and repetitions over TCP", transfer.name));
     }
     let forward = |transfer: &Transfer| transfer.over == Over::Tcp && !transfer.back;
     if setup.analysis && !(setup.network.links.len() == 1 && setup.transfers.iter().all(forward)) {
