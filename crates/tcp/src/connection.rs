@@ -59,6 +59,8 @@ pub struct Stats {
     pub bytes_acknowledged: u64,
     /// Congestion window in bytes.
     pub cwnd: u64,
+    /// Bytes sent and not acknowledged cumulatively.
+    pub outstanding: u64,
     /// Slow start threshold in bytes; `u64::MAX` before the first loss.
     pub ssthresh: u64,
     /// Smoothed round-trip time, once measured.
@@ -212,6 +214,7 @@ impl Connection {
             damaged: self.damaged,
             bytes_acknowledged: acknowledged - u64::from(self.sender.is_finished()),
             cwnd: congestion.window(),
+            outstanding: self.sender.next() - self.sender.unacknowledged(),
             ssthresh: congestion.threshold(),
             srtt: self.sender.rto.srtt(),
         }

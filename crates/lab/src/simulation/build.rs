@@ -45,6 +45,17 @@ pub(super) enum Measured {
     Repeated(Vec<TcpFlowId>),
 }
 
+impl Measured {
+    /// User bytes that have arrived.
+    pub(super) fn delivered(&self, net: &Network) -> u64 {
+        match self {
+            Self::Association(id) => net.transfer(*id).bytes,
+            Self::Connection(id) => net.tcp_flow(*id).delivered,
+            Self::Repeated(ids) => ids.iter().map(|id| net.tcp_flow(*id).delivered).sum(),
+        }
+    }
+}
+
 impl Built {
     /// What is seen of all transfers so far.
     pub(super) fn observed(&self) -> Vec<Observed> {

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use anabranch_proto::PathStatistics;
 use anabranch_sim::{
-    Capture, Direction, Instant, Network, Point as Place, SeriesId, Sight, Tap as _, Transfer,
+    Capture, Direction, Instant, Network, Point as Place, SeriesId, Sight, Tap as _, TcpFlowId,
+    TcpStats, Transfer,
 };
 use anabranch_wire::{Chunk, Packet};
 
-use super::build::{self, Built};
+use super::build::{self, Built, Measured};
 use super::measure;
 use crate::chart::{Chart, Curve, Dot, Size, Style, escape};
 use crate::metrics::Metrics;
@@ -128,10 +129,14 @@ struct Gauges([Vec<SeriesId>; 6]);
 impl Gauges {
     fn record(setup: &Setup, built: &mut Built) -> Self {
         let queue = queues(setup, built);
-        let arrived = built.transfers.clone().into_iter().map(|id| {
-            built.net.record(GOODPUT, move |net: &mut Network| Some(net.transfer(id).bytes as f64))
+        let arrived = built.measured.clone().into_iter().map(|measured| {
+            built.net.record(GOODPUT, move |net: &mut Network| Some(measured.delivered(net) as f64))
         });
         let arrived = arrived.collect();
+        if let Some(Measured::Connection(id)) = built.measured.first() {
+            let [cwnd, flight, srtt] = of_connection(&mut built.net, *id).map(|id| vec![id]);
+            return Self([cwnd, flight, srtt, Vec::new(), queue, arrived]);
+        }
         let mut of_paths = |read: fn(&PathStatistics) -> f64| {
             let Some(id) = built.transfers.first().copied() else { return Vec::new() };
             let gauge = |(near, far): (IpAddr, IpAddr)| {
@@ -147,6 +152,18 @@ impl Gauges {
         let (srtt, rto) = (of_paths(round_trip), of_paths(|p| p.rto.as_secs_f64()));
         Self([cwnd, flight, srtt, rto, queue, arrived])
     }
+}
+
+/// The same of a TCP connection, whose RTO is not told.
+fn of_connection(net: &mut Network, id: TcpFlowId) -> [SeriesId; 3] {
+    let mut record = |read: fn(&TcpStats) -> Option<f64>| {
+        net.record(INTERVAL, move |net: &mut Network| read(&net.tcp_flow(id).stats))
+    };
+    [
+        record(|stats| Some(stats.cwnd as f64)),
+        record(|stats| Some(stats.outstanding as f64)),
+        record(|stats| stats.srtt.map(|srtt| srtt.as_secs_f64())),
+    ]
 }
 
 /// What was recorded.
@@ -381,6 +398,19 @@ mod tests {
     use crate::runner::Experiment as _;
     use crate::scenario::tests::{read, text};
     use crate::simulation::{Simulation, trace_hash};
+
+    #[test]
+    fn a_connection_has_a_window_and_a_rate_over_time() {
+        let over_tcp = ("message = \"1452 B\"", "message = \"1452 B\"\nover = \"tcp\"");
+        let text = text().replace(over_tcp.0, over_tcp.1);
+        let scenario = read(&text, &[]).unwrap();
+        let trace = trace(&scenario.points[0], 3, None::<std::fs::File>).unwrap();
+        assert!(trace.cwnd[0].len() > 10 && trace.cwnd.len() == trace.flight.len());
+        assert!(trace.cwnd[0].iter().any(|(_, cwnd)| *cwnd > 10_000.0));
+        assert!(trace.flight[0].iter().zip(&trace.cwnd[0]).any(|(flight, cwnd)| flight.1 > cwnd.1 / 2.0));
+        assert!(trace.goodput[0].iter().any(|(_, rate)| *rate > 100.0), "{:?}", trace.goodput);
+        assert!(trace.srtt[0].iter().all(|(_, srtt)| *srtt >= 0.09));
+    }
 
     #[test]
     fn a_run_is_the_same_whether_it_is_watched_or_not() {

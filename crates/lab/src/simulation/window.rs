@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_proto::{RetransmissionQueue, Statistics};
 use anabranch_sim::{Direction, Instant, LinkId, LinkStats, QueueIntegral};
 
-use super::build::{Built, Measured};
+use super::build::Built;
 use crate::metrics::Metrics;
 use crate::setup::{Queue, Setup};
 
@@ -149,14 +149,7 @@ fn dropped(stats: &LinkStats) -> (u64, u64) {
 
 /// User bytes that the first transfer delivered.
 fn bytes(built: &Built) -> u64 {
-    match built.measured.first() {
-        Some(Measured::Association(id)) => built.net.transfer(*id).bytes,
-        Some(Measured::Connection(id)) => built.net.tcp_flow(*id).delivered,
-        Some(Measured::Repeated(ids)) => {
-            ids.iter().map(|id| built.net.tcp_flow(*id).delivered).sum()
-        }
-        None => 0,
-    }
+    built.measured.first().map_or(0, |measured| measured.delivered(&built.net))
 }
 
 /// The first transfer's sender, as it is or as it was when its association ended.
