@@ -407,7 +407,12 @@ mod tests {
         let trace = trace(&scenario.points[0], 3, None::<std::fs::File>).unwrap();
         assert!(trace.cwnd[0].len() > 10 && trace.cwnd.len() == trace.flight.len());
         assert!(trace.cwnd[0].iter().any(|(_, cwnd)| *cwnd > 10_000.0));
-        assert!(trace.flight[0].iter().zip(&trace.cwnd[0]).any(|(flight, cwnd)| flight.1 > cwnd.1 / 2.0));
+        assert!(
+            trace.flight[0]
+                .iter()
+                .zip(&trace.cwnd[0])
+                .any(|(flight, cwnd)| flight.1 > cwnd.1 / 2.0)
+        );
         assert!(trace.goodput[0].iter().any(|(_, rate)| *rate > 100.0), "{:?}", trace.goodput);
         assert!(trace.srtt[0].iter().all(|(_, srtt)| *srtt >= 0.09));
     }
