@@ -83,7 +83,7 @@ mod tests {
         let messages = text.replace("size = \"4 MiB\"", "count = 3\ninterval = \"1 s\"");
         let cases = [
             (text.clone(), 16, "over is a program: it takes run.on = \"emulator\""),
-            (format!("{messages}{on}"), 17, "a transfer over TCP or a program has a size"),
+            (format!("{messages}{on}"), 17, "a transfer over a program has a size"),
             (
                 format!("{}{on}", text.replace("over = \"quic\"", "over = \"q\"")),
                 16,
