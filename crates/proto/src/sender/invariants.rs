@@ -1,9 +1,54 @@
 //! What must hold for the sender after every event; for tests and simulators.
 
 use super::Sender;
+use super::lane::Exception;
 use crate::path::Paths;
+use crate::per_path::PathId;
+
+/// What may leave on a path before a batch does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    path: PathId,
+    flight: usize,
+    cwnd: usize,
+    /// Packets that may leave whatever cwnd says: the first retransmission after a loss, and a tail
+    /// probe.
+    exceptions: usize,
+}
 
 impl Sender {
+    /// The windows of all paths.
+    pub(crate) fn windows(&self) -> Vec<Window> {
+        let window = |lane: &super::Lane| Window {
+            path: lane.path,
+            flight: self.outstanding.flight(lane.path),
+            cwnd: lane.congestion.cwnd(),
+            exceptions: usize::from(lane.retransmit_at_once)
+                + usize::from(lane.exception == Exception::Probe),
+        };
+        self.lanes.iter().map(window).collect()
+    }
+
+    /// Panics if a batch that left was not allowed to by the windows before it: no byte leaves above cwnd
+    /// but for the packet by which RFC 9260 section 6.1 lets it be exceeded, and the exceptions.
+    pub(crate) fn assert_within_windows(&self, before: &[Window], paths: &Paths) {
+        for window in before {
+            let (Some(lane), Some(path)) = (self.lanes.get(window.path), paths.get(window.path))
+            else {
+                continue;
+            };
+            let flight = self.outstanding.flight(window.path);
+            let exceptions = window.exceptions * path.packet_size();
+            let cwnd = window.cwnd.max(lane.congestion.cwnd());
+            let most = window.flight.max(cwnd + path.packet_size()) + exceptions;
+            assert!(
+                flight <= most,
+                "path {}: {flight} bytes in flight after a batch, {window:?} before",
+                window.path
+            );
+        }
+    }
+
     /// Checks the sender after an event was handled and all output was taken. `may_send`: the
     /// association's state lets data go.
     ///

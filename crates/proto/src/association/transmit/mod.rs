@@ -39,6 +39,8 @@ impl Association {
     ) -> Option<Transmit> {
         while let Some(turn) = self.decide(now) {
             let start = buf.len();
+            #[cfg(any(test, feature = "invariants"))]
+            let before = self.sender.windows();
             let mut challenged = None;
             let (path, first, fragmentable) = match turn {
                 Turn::Challenge => {
@@ -59,6 +61,10 @@ impl Association {
             let len = buf.len() - start;
             if len == 0 {
                 continue;
+            }
+            #[cfg(any(test, feature = "invariants"))]
+            if !fragmentable {
+                self.sender.assert_within_windows(&before, &self.paths);
             }
             let state = &mut self.paths[path];
             let packets = len.div_ceil(first.max(1)) as u64;
