@@ -2,12 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{IoSliceMut, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
-use nix::sys::time::TimeValLike as _;
 use serde_json::{Value, json};
 
 use crate::machine::{self, PROCESSORS};
@@ -57,7 +55,7 @@ fn udp_sink(file: &str, delay: Option<u64>) -> Outcome<()> {
     let socket = UdpSocket::from(socket);
     socket.set_read_timeout(Some(PATIENCE))?;
     if delay.is_some() {
-        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+        ask_for_times(&socket)?;
     }
     let mut buffer = [0; 2048];
     let (mut seen, mut taken): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
@@ -93,10 +91,31 @@ fn udp_sink(file: &str, delay: Option<u64>) -> Outcome<()> {
     Ok(())
 }
 
-/// A datagram, and when the kernel took it from the network, by the clock of the wall in nanoseconds.
+/// Has the kernel say when it took a datagram from the network.
+#[cfg(target_os = "linux")]
+fn ask_for_times(socket: &UdpSocket) -> Outcome<()> {
+    use nix::sys::socket::{setsockopt, sockopt};
+    Ok(setsockopt(socket, sockopt::ReceiveTimestampns, &true)?)
+}
+
+/// The emulator is for Linux.
+#[cfg(not(target_os = "linux"))]
+fn ask_for_times(_: &UdpSocket) -> Outcome<()> {
+    Err("the kernel does not say when datagrams came".into())
+}
+
+#[cfg(not(target_os = "linux"))]
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Outcome<(usize, Option<u64>)> {
+    Ok((socket.recv(buffer)?, None))
+}
+
+/// A datagram, and when the kernel took it from the network, by the clock of the wall in nanoseconds.
+#[cfg(target_os = "linux")]
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Outcome<(usize, Option<u64>)> {
+    use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
+    use nix::sys::time::TimeValLike as _;
     let mut room = nix::cmsg_space!(nix::sys::time::TimeSpec);
-    let mut parts = [IoSliceMut::new(buffer)];
+    let mut parts = [std::io::IoSliceMut::new(buffer)];
     let flags = MsgFlags::empty();
     let message =
         recvmsg::<()>(std::os::fd::AsRawFd::as_raw_fd(socket), &mut parts, Some(&mut room), flags)?;
