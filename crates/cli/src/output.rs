@@ -41,6 +41,17 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&(headed(&text, schema) + "\n"))
 }
 
+/// A document with its schema, and the program's version if it has none of its own.
+pub(crate) fn with_schema(value: &serde_json::Value) -> serde_json::Value {
+    let mut value = value.clone();
+    if let Some(object) = value.as_object_mut() {
+        let schema = SCHEMA.get().map_or("anabranch", String::as_str);
+        object.insert("schema".to_owned(), schema.into());
+        object.entry("version").or_insert_with(|| env!("CARGO_PKG_VERSION").into());
+    }
+    value
+}
+
 /// A document with its schema and version, if it is an object.
 fn headed(text: &str, schema: &str) -> String {
     let Some(rest) = text.strip_prefix('{') else { return text.to_owned() };
@@ -65,6 +76,36 @@ pub(crate) fn width() -> Option<usize> {
 /// wider than the terminal has a paragraph for each row instead.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     fitting(rows, width())
+}
+
+/// Text whose lines are no longer than the terminal is wide; what goes elsewhere is left as it is.
+pub(crate) fn filled(text: &str) -> String {
+    match width() {
+        Some(width) => text.lines().map(|line| broken(line, width)).collect(),
+        None => text.to_owned(),
+    }
+}
+
+/// A line broken between words, each part as far from the left as the line.
+fn broken(line: &str, width: usize) -> String {
+    let indent = &line[..line.len() - line.trim_start().len()];
+    if line.chars().count() <= width {
+        return format!("{line}\n");
+    }
+    let (mut text, mut length) = (String::new(), 0);
+    for word in line.split_whitespace() {
+        let size = word.chars().count();
+        if length > 0 && length + 1 + size <= width {
+            text.push(' ');
+            length += 1 + size;
+        } else {
+            text.push_str(if length > 0 { "\n" } else { "" });
+            text.push_str(indent);
+            length = indent.chars().count() + size;
+        }
+        text.push_str(word);
+    }
+    text + "\n"
 }
 
 fn fitting(rows: &[Vec<String>], width: Option<usize>) -> String {
@@ -193,6 +234,14 @@ mod tests {
         let expected = "  path        n  x\n  1 -> 2      5  a\n  3       1,000\n";
         assert_eq!(fitting(&rows, None), expected);
         assert_eq!(fitting(&rows, Some(20)), expected);
+    }
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        assert_eq!(broken("  as it is", 10), "  as it is\n");
+        assert_eq!(broken("  one two three four", 11), "  one two\n  three\n  four\n");
+        assert_eq!(broken("a-word-that-is-longer b", 5), "a-word-that-is-longer\nb\n");
+        assert_eq!(broken("", 5), "\n");
     }
 
     #[test]

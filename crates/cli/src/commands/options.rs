@@ -46,6 +46,12 @@ fn row(option: &OptionInfo) -> Row {
     }
 }
 
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    options: &'a [Row],
+}
+
 impl Options {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let wanted = self.name.unwrap_or_default().replace('-', "_");
@@ -57,7 +63,7 @@ impl Options {
             return Err(Failure::usage(format!("no option's name contains '{wanted}'")));
         }
         if self.json {
-            return output::print_json(&rows);
+            return output::print_json(&Document { options: &rows });
         }
         output::print(&if self.markdown { markdown(&rows) } else { plain(&rows) })
     }

@@ -47,7 +47,8 @@ impl List {
                 "claims": scenario.claims.len(),
             }));
         }
-        if self.json { output::print_json(&listed) } else { output::print(&output::table(&rows)) }
+        let document = json!({ "scenarios": listed });
+        if self.json { output::print_json(&document) } else { output::print(&output::table(&rows)) }
     }
 }
 

@@ -163,11 +163,12 @@ pub(super) fn store(out: Option<&Path>) -> Result<Option<Store>, Failure> {
 
 /// Writes a document to a file, or to standard output if it is called '-'.
 pub(super) fn write_json(file: &Path, value: &Value) -> Result<(), Failure> {
+    let wrong = |error| Failure::failed(format!("the results cannot be written: {error}"));
+    let value = output::with_schema(value);
     if file.as_os_str() == "-" {
-        return output::print_json(value);
+        return output::print(&(serde_json::to_string(&value).map_err(wrong)? + "\n"));
     }
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::failed(format!("the results cannot be written: {error}")))?;
+    let text = serde_json::to_string_pretty(&value).map_err(wrong)?;
     write_file(file, &(text + "\n"))
 }
 
