@@ -107,7 +107,7 @@ pub(crate) struct AssociationView {
 }
 
 impl View {
-    fn of(endpoint: &Endpoint) -> Self {
+    pub(crate) fn of(endpoint: &Endpoint) -> Self {
         let snapshot = endpoint.snapshot();
         let totals = snapshot.statistics;
         Self {

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anabranch::runtime::{Runtime, TokioRuntime};
 use anabranch::{
     Association, AssociationConfig, BindError, ConnectOptions, Endpoint, EndpointConfig,
     ListenOptions, Notification, PathState, SCTP_UDP_PORT, Statistics,
@@ -53,9 +54,38 @@ pub(crate) struct Binding<'a> {
 }
 
 impl Binding<'_> {
-    /// An endpoint that others find: on UDP port 9899 unless told otherwise.
-    pub(crate) fn server(&self) -> Result<Endpoint, Failure> {
-        self.bind(SCTP_UDP_PORT, self.options.interface.clone())
+    /// An endpoint that others find, on UDP port 9899 unless told otherwise, and listens on this SCTP
+    /// port.
+    pub(crate) fn server(
+        &self,
+        port: u16,
+        config: AssociationConfig,
+    ) -> Result<(Endpoint, anabranch::Listener), Failure> {
+        #[cfg(unix)]
+        let opened = match self.transport {
+            Transport::SctpUdp => crate::activation::udp_sockets(self.addresses, self.udp_port)?,
+            Transport::Sctp | Transport::Tcp => Vec::new(),
+        };
+        #[cfg(not(unix))]
+        let opened = Vec::new();
+        #[cfg(unix)]
+        let gate = match &opened[..] {
+            [] => None,
+            _ => Some(crate::activation::Gate::before(self.runtime()?)),
+        };
+        #[cfg(unix)]
+        let runtime = gate.clone().map(|gate| gate as Arc<dyn Runtime>);
+        #[cfg(not(unix))]
+        let runtime = None;
+        let interface = self.options.interface.clone();
+        let endpoint = self.bind(SCTP_UDP_PORT, interface, opened, runtime)?;
+        let listener =
+            endpoint.listen(port, ListenOptions::from(config)).map_err(Failure::failed)?;
+        #[cfg(unix)]
+        if let Some(gate) = gate {
+            gate.open();
+        }
+        Ok((endpoint, listener))
     }
 
     /// An endpoint that finds these hosts: on a free UDP port unless told otherwise. If the user
@@ -69,10 +99,28 @@ impl Binding<'_> {
             None if self.addresses.is_empty() => interface_of(hosts)?,
             None => None,
         };
-        self.bind(0, interface)
+        self.bind(0, interface, Vec::new(), None)
     }
 
-    fn bind(&self, udp_port: u16, interface: Option<String>) -> Result<Endpoint, Failure> {
+    /// The runtime of this process, whose sockets do as the file of `--impair` says.
+    fn runtime(&self) -> Result<Arc<dyn Runtime>, Failure> {
+        match &self.options.impair {
+            Some(file) => impairment::runtime(file),
+            None => match TokioRuntime::current() {
+                Some(runtime) => Ok(Arc::new(runtime)),
+                None => Err(Failure::failed("there is no runtime for sockets")),
+            },
+        }
+    }
+
+    /// Sockets that are `opened` already stand for the addresses.
+    fn bind(
+        &self,
+        udp_port: u16,
+        interface: Option<String>,
+        opened: Vec<UdpSocket>,
+        runtime: Option<Arc<dyn Runtime>>,
+    ) -> Result<Endpoint, Failure> {
         let Some(encapsulation) = self.transport.encapsulation() else {
             return Err(Failure::usage("tcp is a transport of serve and get only"));
         };
@@ -89,7 +137,11 @@ impl Binding<'_> {
             .config(config)
             .shards(self.options.shards.unwrap_or(1))
             .udp_port(self.udp_port.unwrap_or(udp_port));
-        for address in self.addresses {
+        let addresses = if opened.is_empty() { self.addresses } else { &[] };
+        for socket in opened {
+            builder = builder.socket(socket);
+        }
+        for address in addresses {
             builder = match (address.ip, &address.zone) {
                 (IpAddr::V6(ip), Some(zone)) => builder.link_local_address(ip, zone::name(zone)?),
                 (ip, _) => builder.local_addresses([ip]),
@@ -101,15 +153,22 @@ impl Binding<'_> {
         if let Some(capture) = &self.options.capture {
             builder = builder.capture(capture);
         }
-        if let Some(file) = &self.options.impair {
-            builder = builder.runtime(impairment::runtime(file)?);
-        }
+        builder = builder.runtime(match runtime {
+            Some(runtime) => runtime,
+            None => self.runtime()?,
+        });
         let endpoint = builder.bind().map_err(cannot_bind)?;
         self.tell_how_to_read_the_capture(&endpoint);
         #[cfg(unix)]
         crate::control::offer(&endpoint, self.options.control.as_deref())?;
+        #[cfg(unix)]
+        if let Some(address) = self.options.metrics {
+            crate::scrape::offer(&endpoint, address)?;
+        }
         #[cfg(not(unix))]
         refuse(self.options.control.iter().map(|_| "--control"), self.transport)?;
+        #[cfg(not(unix))]
+        refuse(self.options.metrics.iter().map(|_| "--metrics"), self.transport)?;
         Ok(endpoint)
     }
 }
@@ -186,15 +245,6 @@ pub(crate) async fn accept_all<F>(
     endpoint.close().await;
     // Each association tells what went over it.
     while associations.join_next().await.is_some() {}
-}
-
-/// Listens on an SCTP port.
-pub(crate) fn listen(
-    endpoint: &Endpoint,
-    port: u16,
-    config: AssociationConfig,
-) -> Result<anabranch::Listener, Failure> {
-    endpoint.listen(port, ListenOptions::from(config)).map_err(Failure::failed)
 }
 
 /// Whom to connect to, and for how long to try.

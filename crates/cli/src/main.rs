@@ -4,6 +4,8 @@
 //! sentence on standard error.
 #![forbid(unsafe_code)]
 
+#[cfg(unix)]
+mod activation;
 mod address;
 mod client;
 mod clock;
@@ -27,6 +29,8 @@ mod perf;
 mod policies;
 mod progress;
 mod report;
+#[cfg(unix)]
+mod scrape;
 mod service;
 mod transport;
 mod zone;

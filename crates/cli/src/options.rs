@@ -1,6 +1,7 @@
 //! Options that several commands share.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -77,6 +78,9 @@ pub(crate) struct SctpOptions {
     /// XDG_RUNTIME_DIR, or /run/anabranch for root, or /tmp/anabranch-UID]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
+    /// Tell metrics to Prometheus at http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Write all packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pub(crate) capture: Option<PathBuf>,
@@ -95,6 +99,7 @@ impl SctpOptions {
             ("--interface", self.interface.is_some()),
             ("--impair", self.impair.is_some()),
             ("--control", self.control.is_some()),
+            ("--metrics", self.metrics.is_some()),
             ("--capture", self.capture.is_some()),
         ]
         .into_iter()

@@ -10,9 +10,7 @@ use serde::Serialize;
 
 use crate::address::ListenAddress;
 use crate::clock::rfc3339;
-use crate::endpoint::{
-    Binding, Watch, accept_all, association_config, end, listen, one_udp_port, paths,
-};
+use crate::endpoint::{Binding, Watch, accept_all, association_config, end, one_udp_port, paths};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport};
@@ -96,8 +94,7 @@ impl ServiceOptions {
             remote_udp_port: None,
             options: &self.sctp,
         };
-        let endpoint = binding.server()?;
-        let listener = listen(&endpoint, self.listen.port, config)?;
+        let (endpoint, listener) = binding.server(self.listen.port, config)?;
         self.tell_listening(service, self.transport.udp_port(&endpoint))?;
         let (json, paths) = (self.json, self.paths);
         let handle = |association: Association| {
@@ -142,7 +139,7 @@ async fn tell_ended(
         let Traffic { paths, events, .. } = traffic;
         print_json(&Event::Ended { time, peer: &peer, error, served: &served, paths, events })
     } else {
-        let how = error.map(|error| format!(", {error}")).unwrap_or_default();
+        let how = error.map(|error| format!("\n  {error}")).unwrap_or_default();
         let direction = |name, messages, bytes| match messages {
             0 => None,
             _ => Some(format!("{name} {} in {}", count(bytes, "byte"), count(messages, "message"))),
@@ -153,7 +150,11 @@ async fn tell_ended(
         ];
         let what = match directions {
             [Some(received), Some(sent)] => format!("\n  {received}\n  {sent}"),
-            [Some(one), None] | [None, Some(one)] => format!(" {one}"),
+            // What a terminal of 80 columns would wrap stands on a line of its own.
+            [Some(one), None] | [None, Some(one)] => {
+                let fits = time.len() + peer.len() + one.len() + 3 <= 80;
+                format!("{}{one}", if fits { " " } else { "\n  " })
+            }
             [None, None] => " no messages".to_owned(),
         };
         print(&format!("{time} {peer}:{what}{how}\n{}", traffic.text(all_paths)))

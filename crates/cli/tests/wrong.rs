@@ -23,3 +23,40 @@ fn wrong_inputs_have_a_sentence_and_an_exit_code() {
     assert!(table.lines().count() >= 103);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), before, "nothing was made");
 }
+
+/// Terminals of all widths, no locale, no home, a standard output that is closed or full.
+#[test]
+fn surroundings_may_be_odd() {
+    let directory = tempfile::tempdir().unwrap();
+    let commands = ["options rto-min", "lab list", "advise", "lab show caro/2.5", "get --help=all"];
+    let odd = [
+        ("COLUMNS=40 \"$0\" \"$@\"", 0),
+        ("COLUMNS=300 \"$0\" \"$@\"", 0),
+        ("COLUMNS=none \"$0\" \"$@\"", 0),
+        ("env -i \"$0\" \"$@\"", 0),
+        ("LC_ALL=nowhere HOME=/proc/none XDG_RUNTIME_DIR=/proc \"$0\" \"$@\"", 0),
+        ("\"$0\" \"$@\" >&-", 0),
+        ("\"$0\" \"$@\" >/dev/full", 1),
+    ];
+    for command in commands {
+        for (script, code) in odd {
+            let ended: common::Ended = std::process::Command::new("sh")
+                .args(["-c", script, env!("CARGO_BIN_EXE_anabranch")])
+                .args(command.split(' '))
+                .current_dir(directory.path())
+                .output()
+                .unwrap()
+                .into();
+            // What clap prints itself, its help, is lost without a word.
+            if code == 1 && !command.contains("help") {
+                ended.failed_with(1, "standard output cannot be written: No space left on device");
+                continue;
+            }
+            assert_eq!(ended.code, Some(0), "{command}, {script}: {}", ended.stderr);
+            assert_eq!(ended.stderr, "", "{command}, {script}");
+            let wide = ended.stdout.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+            // Claims and examples of a table may have words that are longer.
+            assert!(!script.contains("=40") || wide <= 100, "{command}: {wide} columns");
+        }
+    }
+}

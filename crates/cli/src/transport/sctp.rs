@@ -9,9 +9,7 @@ use anabranch_http::{
 
 use super::{Delivery, Order, Service};
 use crate::client::ClientOptions;
-use crate::endpoint::{
-    Binding, Peer, Watch, accept_all, association_config, close, end, listen, paths,
-};
+use crate::endpoint::{Binding, Peer, Watch, accept_all, association_config, close, end, paths};
 use crate::failure::Failure;
 use crate::options::{SctpOptions, Transport};
 use crate::report::{PathEvent, Traffic};
@@ -31,10 +29,9 @@ pub(crate) async fn serve(
     config.sending.outbound_streams = SERVED_STREAMS;
     config.receiving.inbound_streams = SERVED_STREAMS;
     let addresses = &service.listen.addresses;
-    let endpoint =
-        Binding { transport, addresses, udp_port, remote_udp_port: None, options }.server()?;
     let port = service.listen.port;
-    let listener = listen(&endpoint, port, config)?;
+    let binding = Binding { transport, addresses, udp_port, remote_udp_port: None, options };
+    let (endpoint, listener) = binding.server(port, config)?;
     service.listening(transport, port, transport.udp_port(&endpoint))?;
     let http = service.options();
     let handle = |association| answer(service.clone(), http.clone(), association);

@@ -44,6 +44,10 @@ pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
 
 /// A listener for each address, all on one port.
 async fn bind(service: &Service) -> Result<(Vec<TcpListener>, u16), Failure> {
+    #[cfg(unix)]
+    if let Some(passed) = passed(service)? {
+        return Ok(passed);
+    }
     let mut listeners = Vec::new();
     let mut port = service.listen.port;
     for address in &service.listen.addresses {
@@ -66,6 +70,20 @@ async fn bind(service: &Service) -> Result<(Vec<TcpListener>, u16), Failure> {
         listeners.push(listener);
     }
     Ok((listeners, port))
+}
+
+/// The listeners that systemd has opened, if it has.
+#[cfg(unix)]
+fn passed(service: &Service) -> Result<Option<(Vec<TcpListener>, u16)>, Failure> {
+    let passed = crate::activation::tcp_listeners(&service.listen.addresses, service.listen.port)?;
+    let Some(first) = passed.first() else { return Ok(None) };
+    let port = first.local_addr().map_err(Failure::failed)?.port();
+    let adopted = passed.into_iter().map(|listener| {
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    });
+    let adopted: Result<_, io::Error> = adopted.collect();
+    Ok(Some((adopted.map_err(Failure::failed)?, port)))
 }
 
 async fn answer(service: Service, options: ServerOptions, stream: TcpStream, peer: SocketAddr) {

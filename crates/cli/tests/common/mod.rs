@@ -78,11 +78,12 @@ impl Server {
     /// Starts this command of `anabranch` with these arguments and waits until it listens.
     pub(crate) fn start_command(command: &[&str], arguments: &[&str], directory: &Path) -> Self {
         let all = [command, arguments, &["--json"]].concat();
-        let mut child = anabranch(&all, directory)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::of(anabranch(&all, directory))
+    }
+
+    /// Starts a command that tells where it listens, in JSON, and waits until it does.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         lines.read_line(&mut line).unwrap();

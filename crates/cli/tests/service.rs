@@ -1,0 +1,98 @@
+//! Servers as others run them: sockets of systemd, metrics for Prometheus.
+#![cfg(unix)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::process::{Command, Output, Stdio};
+
+use common::{Server, Site, run};
+
+/// A command that gets a socket as systemd passes it: as descriptor 3, told by variables.
+fn passed(socket: OwnedFd, arguments: &[&str], site: &Site) -> Command {
+    let script = r#"export LISTEN_FDS=1 LISTEN_PID=$$; exec 3<&0 </dev/null; exec "$0" "$@""#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_anabranch")]).args(arguments);
+    command.current_dir(site.path()).stdin(socket).env_remove("ANABRANCH_LOG");
+    command
+}
+
+#[test]
+fn systemd_opens_the_sockets() {
+    let site = Site::new(&[100_000]);
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = udp.local_addr().unwrap().port();
+    // A client that comes before the server is there: its packets wait in the socket.
+    let url = format!("sctp://127.0.0.1:80;udp={port}/file%200.bin");
+    let get = ["get", &url, "--json"];
+    let mut client = common::anabranch(&get, &site.copy());
+    let client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let serve = ["serve", ".", "--listen", "127.0.0.1:80", "--json"];
+    let server = Server::of(passed(udp.into(), &serve, &site));
+    assert_eq!(server.udp_port(), port.to_string());
+    let got = client.wait_with_output().unwrap();
+    assert!(got.status.success(), "{}", String::from_utf8_lossy(&got.stderr));
+    site.assert_copied();
+    assert_eq!(server.interrupt(), Some(0));
+
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    let serve = ["serve", ".", "--listen", "127.0.0.1:0", "--transport", "tcp", "--json"];
+    let server = Server::of(passed(tcp.into(), &serve, &site));
+    assert_eq!(server.port(), port.to_string());
+    std::fs::remove_file(site.copy().join("file 0.bin")).unwrap();
+    site.get(&format!("http://127.0.0.1:{port}"), &["--json"]).json();
+    site.assert_copied();
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn sockets_that_do_not_fit_are_refused() {
+    let site = Site::new(&[]);
+    let udp = || UdpSocket::bind("127.0.0.1:0").unwrap().into();
+    let tcp = || TcpListener::bind("127.0.0.1:0").unwrap().into();
+    for (socket, listen, transport, sentence) in [
+        (udp(), "127.0.0.2:80", "sctp-udp", "no UDP socket for 127.0.0.2 was passed"),
+        (udp(), "127.0.0.1:80;udp=9", "sctp-udp", "that was passed is not what the options say"),
+        (tcp(), "127.0.0.1:80", "sctp-udp", "the socket 1 that was passed is no UDP socket"),
+        (udp(), "127.0.0.1:80", "tcp", "the socket 1 that was passed is no TCP socket"),
+    ] {
+        let serve = ["serve", ".", "--listen", listen, "--transport", transport];
+        let output: Output = passed(socket, &serve, &site).output().unwrap();
+        common::Ended::from(output).failed_with(1, sentence);
+    }
+}
+
+/// What a server at this address answers.
+fn ask(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    // A connection may be reset when it was not read to its end.
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+#[test]
+fn metrics_are_there_for_prometheus() {
+    let site = Site::new(&[100_000]);
+    // Free a moment ago.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let listen = ["--listen", "127.0.0.1:80", "--udp-port", "0", "--metrics", &free];
+    let server = Server::start(&listen, &site.path());
+    site.get(&format!("sctp://127.0.0.1:80;udp={}", server.udp_port()), &["--json"]).json();
+    let answer = ask(&free, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("version=0.0.4"), "{head}");
+    let sent = text.lines().find(|line| line.starts_with("anabranch_datagrams_sent_total{"));
+    let sent: f64 = sent.unwrap().rsplit_once(' ').unwrap().1.parse().unwrap();
+    assert!(sent > 60.0, "{text}");
+    assert!(ask(&free, "GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    // A request without an end.
+    assert_eq!(ask(&free, &"x".repeat(9000)), "");
+    let taken = ["serve", ".", "--listen", "127.0.0.1:81", "--udp-port", "0", "--metrics", &free];
+    run(&taken, &site.path()).failed_with(1, &format!("--metrics {free}: Address already in use"));
+    assert_eq!(server.interrupt(), Some(0));
+}
