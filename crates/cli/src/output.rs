@@ -86,26 +86,30 @@ pub(crate) fn filled(text: &str) -> String {
     }
 }
 
-/// A line broken between words, each part as far from the left as the line.
+/// A line broken between words. Parts stand below each other: below what follows a label and two spaces
+/// or more, or as far from the left as the line.
 fn broken(line: &str, width: usize) -> String {
-    let indent = &line[..line.len() - line.trim_start().len()];
-    if line.chars().count() <= width {
-        return format!("{line}\n");
+    let indent = line.chars().take_while(|c| *c == ' ').count();
+    let hang = line.trim_start().find("  ").map_or(indent, |at| {
+        let label = indent + line.trim_start()[..at].chars().count();
+        label + line.chars().skip(label).take_while(|c| *c == ' ').count()
+    });
+    let hang = if hang <= width / 2 { hang } else { indent };
+    let (mut text, mut rest) = (String::new(), line.to_owned());
+    while rest.chars().count() > width {
+        let spaces = rest.char_indices().enumerate().skip(hang + 1).filter(|(_, (_, c))| *c == ' ');
+        let mut spaces = spaces.map(|(column, (at, _))| (column, at)).peekable();
+        let first = spaces.peek().copied();
+        // The last one that leaves a part that fits, or else the first one.
+        let Some((_, at)) = spaces.take_while(|(column, _)| *column <= width).last().or(first)
+        else {
+            break;
+        };
+        text.push_str(rest[..at].trim_end());
+        text.push('\n');
+        rest = " ".repeat(hang) + rest[at..].trim_start();
     }
-    let (mut text, mut length) = (String::new(), 0);
-    for word in line.split_whitespace() {
-        let size = word.chars().count();
-        if length > 0 && length + 1 + size <= width {
-            text.push(' ');
-            length += 1 + size;
-        } else {
-            text.push_str(if length > 0 { "\n" } else { "" });
-            text.push_str(indent);
-            length = indent.chars().count() + size;
-        }
-        text.push_str(word);
-    }
-    text + "\n"
+    text + &rest + "\n"
 }
 
 fn fitting(rows: &[Vec<String>], width: Option<usize>) -> String {
@@ -241,6 +245,7 @@ mod tests {
         assert_eq!(broken("  as it is", 10), "  as it is\n");
         assert_eq!(broken("  one two three four", 11), "  one two\n  three\n  four\n");
         assert_eq!(broken("a-word-that-is-longer b", 5), "a-word-that-is-longer\nb\n");
+        assert_eq!(broken("label   one two three", 16), "label   one two\n        three\n");
         assert_eq!(broken("", 5), "\n");
     }
 

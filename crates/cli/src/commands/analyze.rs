@@ -11,7 +11,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::failure::{Failure, complain};
-use crate::output::{print, print_json};
+use crate::output::{filled, print, print_json};
 
 /// Tell from captures what happened to TCP and SCTP: losses, reordering, copies, flow by flow
 ///
@@ -145,7 +145,7 @@ impl Analyze {
         if self.json {
             print_json(&Document { files, damaged: &damaged, report: &report })?;
         } else {
-            print(&text(&report))?;
+            print(&filled(&text(&report)))?;
         }
         for what in &damaged {
             complain(what);
