@@ -78,3 +78,9 @@ fn the_same_seed_gives_the_same_bytes() {
     }
     assert_ne!(seed(3).hash, seed(17).hash);
 }
+
+/// F-RTO let new data go before retransmissions, and the share of the send buffer of its path was full.
+#[test]
+fn what_may_go_first_and_cannot_holds_nothing_up() {
+    seed(210_013_362);
+}

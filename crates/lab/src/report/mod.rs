@@ -83,6 +83,27 @@ fn contents(body: &mut String, sections: &[Section]) -> std::fmt::Result {
     Ok(())
 }
 
+/// The charts of a scenario's metrics as SVG pictures of their own, each with a name for its file:
+/// `timely-bundling.delay_mean_s.messages=20`.
+pub fn pictures(section: &Section) -> Vec<(String, String)> {
+    let scenario = &section.scenario;
+    let plain = |text: &str| -> String {
+        let plain = |c: char| if c.is_alphanumeric() || "=._".contains(c) { c } else { '-' };
+        text.chars().map(plain).collect::<String>().trim_matches('-').to_owned()
+    };
+    let mut pictures = Vec::new();
+    let others = scenario.figure.metrics.iter().filter(|name| **name != scenario.figure.y);
+    for name in std::iter::once(&scenario.figure.y).chain(others) {
+        let Some(metric) = metrics::find(name) else { continue };
+        for (panel, chart) in charts::means(section, metric) {
+            let parts = [plain(&scenario.id), plain(name), plain(&panel)];
+            let parts = parts.into_iter().filter(|part| !part.is_empty());
+            pictures.push((parts.collect::<Vec<_>>().join("."), page::picture(&chart)));
+        }
+    }
+    pictures
+}
+
 /// Charts that can be folded away.
 fn folded(
     body: &mut String,

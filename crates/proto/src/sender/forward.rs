@@ -86,7 +86,7 @@ impl Sender {
         for path in self.lanes.ids_now() {
             let lane = &self.lanes[path];
             let waits = self.outstanding.in_flight(path) || lane.is_paced(now);
-            let sends = || self.carries_new(path, paths) && self.may_send_new(now, path, paths);
+            let sends = || self.path_for_new(now, paths) == Some(path);
             if lane.exception.is_forward() && !waits && !sends() {
                 self.end_question(path);
             }

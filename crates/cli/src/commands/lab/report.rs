@@ -32,6 +32,9 @@ pub(crate) struct Report {
     /// Draw the runs themselves, too: boxes, and their distribution at each point
     #[arg(long)]
     distributions: bool,
+    /// Write the charts as SVG pictures into this directory, too, which is made
+    #[arg(long, value_name = "DIR")]
+    pictures: Option<PathBuf>,
     /// The page to write
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     html: PathBuf,
@@ -86,6 +89,15 @@ impl Report {
                 Ok(sections)
             })
             .await?;
+        if let Some(directory) = &self.pictures {
+            std::fs::create_dir_all(directory).map_err(|error| {
+                let name = directory.display();
+                Failure::failed(format!("the directory {name} cannot be made: {error}"))
+            })?;
+            for (name, svg) in sections.iter().flat_map(report::pictures) {
+                session::write_file(&directory.join(format!("{name}.svg")), &svg)?;
+            }
+        }
         let page = report::html(&sections);
         session::write_file(&self.html, &page)?;
         let count = match sections.len() {
