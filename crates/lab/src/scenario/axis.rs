@@ -66,7 +66,11 @@ impl Axis {
 
     /// Whether all values are numbers of one unit, so that it can be drawn to scale.
     pub fn is_numeric(&self) -> bool {
+        let mut units =
+            self.values.iter().map(|value| Quantity::parse(&value.text).map(|q| q.unit));
+        let first = units.next();
         self.values.iter().all(|value| value.number.is_some())
+            && units.all(|unit| Some(unit) == first)
     }
 }
 
@@ -340,5 +344,34 @@ fn condition(
     match unknown {
         Some(text) => problem(line, format!("the axis '{}' has no value '{text}'", axis.name)),
         None => Ok(texts.iter().filter_map(|text| axis.find(text)).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_numbers_of_one_unit_are_drawn_to_scale() {
+        for (texts, numeric) in [
+            (&["3 ms", "10 ms"][..], true),
+            (&["3", "10"], true),
+            (&["300 ms", "1 s"], false),
+            (&["3", "10 ms"], false),
+            (&["a", "b"], false),
+        ] {
+            let values = texts.iter().map(|text| AxisValue {
+                text: (*text).to_owned(),
+                number: number_of(text),
+                overlay: Vec::new(),
+            });
+            let axis = Axis {
+                name: "x".to_owned(),
+                label: "x".to_owned(),
+                values: values.collect(),
+                paired: true,
+            };
+            assert_eq!(axis.is_numeric(), numeric, "{texts:?}");
+        }
     }
 }
