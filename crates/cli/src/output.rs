@@ -134,8 +134,8 @@ fn paragraphs(rows: &[Vec<String>], width: usize) -> String {
             let separate = if line.is_empty() { "    " } else { ", " };
             let length = line.chars().count() + separate.len() + pair.chars().count();
             if length >= width && !line.is_empty() {
-                text.push_str(&line);
-                text.push_str(",\n");
+                line.push(',');
+                text.push_str(&broken(&line, width));
                 line.clear();
                 line.push_str("    ");
             } else {
@@ -144,8 +144,7 @@ fn paragraphs(rows: &[Vec<String>], width: usize) -> String {
             line.push_str(&pair);
         }
         if !line.is_empty() {
-            text.push_str(&line);
-            text.push('\n');
+            text.push_str(&broken(&line, width));
         }
     }
     text

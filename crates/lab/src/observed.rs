@@ -25,6 +25,17 @@ pub struct Observed {
     pub delays: Histogram,
 }
 
+/// The distribution of the times of messages that a loss held up: percent, and the metric.
+const LATE_QUANTILES: [(u32, &str); 7] = [
+    (5, "delay_late_p5_s"),
+    (10, "delay_late_p10_s"),
+    (25, "delay_late_p25_s"),
+    (50, "delay_late_p50_s"),
+    (75, "delay_late_p75_s"),
+    (90, "delay_late_p90_s"),
+    (99, "delay_late_p99_s"),
+];
+
 impl Observed {
     /// What the simulator knows of an association.
     pub(crate) fn of_association(result: &TransferResult) -> Self {
@@ -119,6 +130,11 @@ impl Observed {
             metrics.set("delay_late_mean_s", late.as_secs_f64());
             let share = count as f64 / self.delays.count() as f64;
             metrics.set("delay_late_percent", 100.0 * share);
+            for (percent, name) in LATE_QUANTILES {
+                if let Some(time) = self.delays.quantile_above(least + least / 2, 10 * percent) {
+                    metrics.set(name, time.as_secs_f64());
+                }
+            }
         }
     }
 

@@ -69,8 +69,23 @@ impl Histogram {
     /// The value that `per_mille` thousandths of all values do not exceed (500 is the median);
     /// `None` without values.
     pub fn quantile(&self, per_mille: u32) -> Option<Duration> {
-        let rank = (u128::from(self.count) * u128::from(per_mille.min(1000))).div_ceil(1000);
-        let rank = u64::try_from(rank).ok()?.max(1);
+        self.quantile_behind(0, self.count, per_mille)
+    }
+
+    /// The same of the values above a bound alone, as far as buckets tell them apart.
+    pub fn quantile_above(&self, bound: Duration, per_mille: u32) -> Option<Duration> {
+        let bound = bucket(u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX));
+        let below: u64 = self.counts.iter().take(bound + 1).sum();
+        self.quantile_behind(below, self.count - below, per_mille)
+    }
+
+    /// The value that `per_mille` thousandths of `count` values behind the first ones do not exceed.
+    fn quantile_behind(&self, first: u64, count: u64, per_mille: u32) -> Option<Duration> {
+        if count == 0 {
+            return None;
+        }
+        let rank = (u128::from(count) * u128::from(per_mille.min(1000))).div_ceil(1000);
+        let rank = first + u64::try_from(rank).ok()?.max(1);
         let mut seen = 0;
         let bucket = self.counts.iter().position(|count| {
             seen += count;
@@ -127,6 +142,13 @@ mod tests {
         assert_eq!(histogram.mean(), Some(Duration::from_micros(500_500)));
         assert_eq!(histogram.min(), Some(Duration::from_millis(1)));
         assert_eq!(histogram.quantile(1000), Some(Duration::from_millis(1000)));
+        let above = |per_mille| {
+            let found = histogram.quantile_above(Duration::from_millis(900), per_mille);
+            found.map(|found| found.as_secs_f64() * 1000.0)
+        };
+        assert!(above(500).is_some_and(|found| (930.0..970.0).contains(&found)));
+        assert_eq!(above(1000), Some(1000.0));
+        assert_eq!(histogram.quantile_above(Duration::from_secs(2), 500), None);
         for (per_mille, exact) in [(10, 10.0), (500, 500.0), (900, 900.0)] {
             let found = histogram.quantile(per_mille).unwrap().as_secs_f64() * 1000.0;
             assert!((found - exact).abs() <= exact / 30.0, "{per_mille}: {found}");
