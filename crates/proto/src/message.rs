@@ -17,7 +17,7 @@ pub struct OutgoingMessage {
     /// Ask the peer to acknowledge at once (the I bit, on the last fragment).
     pub sack_immediately: bool,
     /// Leave without waiting to share a packet, and with it all that waits before it
-    /// ([`Bundling`](crate::config::Bundling)).
+    /// ([`Bundling`](crate::config::Bundling)). Messages with a lifetime do so, too.
     pub now: bool,
     /// Given up if not one byte of it has been sent after this time; `None` waits for ever.
     pub lifetime: Option<Duration>,

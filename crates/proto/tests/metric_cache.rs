@@ -125,3 +125,20 @@ fn a_lost_init_leaves_again_as_soon_as_the_last_round_trips_say() {
     assert_eq!(took(MetricCache::Off), INITIAL + 4 * Pair::DELAY);
     assert!(took(MetricCache::Selective) < INITIAL / 2);
 }
+
+#[test]
+fn a_peer_that_is_away_is_waited_for_as_long_as_without() {
+    let gives_up = |cache| {
+        let mut pair = after(cache, 30_000, false);
+        let begun = pair.net.now();
+        pair.net.script(|_| Verdict::Drop);
+        pair.connect(config(cache));
+        assert!(pair.run_until(Duration::from_secs(1000), |pair| {
+            pair.association(0).is_none_or(anabranch_proto::Association::is_closed)
+        }));
+        pair.net.now().saturating_since(begun)
+    };
+    let without = gives_up(MetricCache::Off);
+    let with = gives_up(MetricCache::Selective);
+    assert!(with + INITIAL >= without && with <= without, "{with:?} {without:?}");
+}

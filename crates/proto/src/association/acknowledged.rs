@@ -47,7 +47,7 @@ impl Association {
         self.sender.recover(now, &mut self.paths);
         if self.sender.has_all_acknowledged() {
             self.advance_shutdown(now);
-            self.sender.shrink();
+            self.sender.shrink(&mut self.paths);
         }
         self.sender.begin_burst();
     }

@@ -314,13 +314,13 @@ impl Association {
         // if the user did not give its address.
         self.paths[path].activate();
         self.paths.begin_with(path);
-        let interval = self.paths[path].rtt.rto();
+        let rto = self.paths[path].rtt.rto();
         self.outbox.chunks.clear();
         // req: rfc9260 5.1.4 "MUST immediately send a COOKIE ECHO chunk"
         // req: rfc9260 5.1.4 "MUST also start the T1-cookie timer"
         self.queue(path, Control::CookieEcho);
         self.state = State::CookieEchoed {
-            t1: Repeat::new(now, interval, path),
+            t1: Repeat::expecting(now, rto, self.config.timers.rto_initial, path),
             echo: Box::new(Echo { cookie, unrecognized: peer.unrecognized_cause() }),
             sent_at: now,
             stale,

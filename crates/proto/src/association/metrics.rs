@@ -45,7 +45,7 @@ impl Association {
             && t1.path == path
         {
             let rto = self.paths[path].rtt.rto();
-            *t1 = Repeat::new(now, rto, path);
+            *t1 = Repeat::expecting(now, rto, self.config.timers.rto_initial, path);
         }
         self.sender.recall(path, known.ssthresh, known.reordering);
     }

@@ -24,6 +24,13 @@ impl Repeat {
         Self { deadline: now + interval, interval, count: 0, path }
     }
 
+    /// The first repetition comes after `rto`, which may be known from earlier; those that follow as if
+    /// it had been `initial` at least. A peer that is away for some seconds is not given up the sooner
+    /// for answering quickly when it is there.
+    pub(crate) fn expecting(now: Instant, rto: Duration, initial: Duration, path: PathId) -> Self {
+        Self { deadline: now + rto, interval: rto.max(initial), count: 0, path }
+    }
+
     /// One repetition more, on `path`.
     // req: rfc9260 5.1 "SHOULD follow the same rules given in"
     pub(crate) fn again(&mut self, now: Instant, max: Duration, path: PathId) {

@@ -193,7 +193,7 @@ impl Association {
             self.heartbeat_after_rto(now, id);
         }
         let to = self.sender.path_after_timeout(id, &self.paths);
-        if self.sender.finish_timeout(id, cause, to, &mut self.paths) {
+        if self.sender.finish_timeout(now, id, cause, to, &mut self.paths) {
             self.paths[id].mtu.on_full_size_loss();
             self.mtu_changed(id);
         }

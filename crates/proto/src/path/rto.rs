@@ -11,6 +11,9 @@ const GRANULARITY: u64 = 1_000;
 /// Longest measurement taken at its value; keeps the arithmetic below from overflowing.
 const LONGEST: u64 = 1 << 56;
 
+/// What an earlier association measured counts up to so many times RTO.Initial.
+const MOST_EXPECTED: u64 = 3;
+
 /// SRTT, RTTVAR and RTO of one path.
 ///
 /// Which packets may be measured (Karn's algorithm, once per round trip) is the caller's affair.
@@ -21,10 +24,13 @@ pub(crate) struct RttEstimator {
     rttvar: u64,
     rto: u64,
     rto_initial: u64,
-    /// Least value of the RTO, and of what it has above SRTT.
+    /// Least value of the RTO, and whether it has that above SRTT.
     rto_min: u64,
-    variation_min: u64,
     rto_max: u64,
+    above_srtt: bool,
+    /// The smallest round-trip time that the recovery from losses knew before the association was idle,
+    /// in microseconds; 0 if none.
+    least: u32,
 }
 
 impl RttEstimator {
@@ -36,28 +42,49 @@ impl RttEstimator {
             rto: nanos(config.rto_initial),
             rto_initial: nanos(config.rto_initial),
             rto_min: nanos(config.rto_min),
-            variation_min: variation_min(config),
             rto_max: nanos(config.rto_max),
+            above_srtt: config.rto_floor == RtoFloor::AboveSrtt,
+            least: 0,
         }
     }
 
     /// Other bounds from now on.
     pub(crate) fn reconfigure(&mut self, config: &TimerConfig) {
         (self.rto_min, self.rto_max) = (nanos(config.rto_min), nanos(config.rto_max));
-        self.variation_min = variation_min(config);
+        self.above_srtt = config.rto_floor == RtoFloor::AboveSrtt;
         self.rto_initial = self.rto_initial.clamp(self.rto_min, self.rto_max);
         self.rto = self.rto.clamp(self.rto_min, self.rto_max);
     }
 
-    /// An earlier association measured this. It counts until something is measured.
+    /// An earlier association measured this. It counts until something is measured, up to three times
+    /// RTO.Initial: addresses are shared behind translators (NAT), and who answers slowly on purpose must
+    /// not make a neighbour wait for long.
     pub(crate) fn expect(&mut self, srtt: Duration, rttvar: Duration) {
         if self.srtt > 0 {
             return;
         }
         let (srtt, rttvar) = (nanos(srtt).clamp(1, LONGEST), nanos(rttvar).min(LONGEST));
-        let rto = srtt + (4 * rttvar).max(self.variation_min);
+        let rto = srtt + (4 * rttvar).max(self.variation_min());
+        let rto = rto.min(self.rto_initial.saturating_mul(MOST_EXPECTED));
         self.rto_initial = rto.clamp(self.rto_min, self.rto_max);
         self.rto = self.rto_initial;
+    }
+
+    /// The least that the RTO has above SRTT.
+    fn variation_min(&self) -> u64 {
+        if self.above_srtt { self.rto_min } else { 0 }
+    }
+
+    /// Keeps the smallest round-trip time, while nothing else does.
+    pub(crate) fn keep_least(&mut self, least: Option<Duration>) {
+        let least = least.map_or(0, |least| least.as_micros());
+        self.least = u32::try_from(least).unwrap_or(0);
+    }
+
+    /// What was kept of it.
+    pub(crate) fn take_least(&mut self) -> Option<Duration> {
+        let least = std::mem::take(&mut self.least);
+        (least > 0).then(|| Duration::from_micros(least.into()))
     }
 
     /// A round trip took `rtt`. This also ends any back-off.
@@ -81,7 +108,7 @@ impl RttEstimator {
         let rto = if self.srtt == 0 {
             self.rto_initial
         } else {
-            self.srtt + (4 * self.rttvar).max(self.variation_min)
+            self.srtt + (4 * self.rttvar).max(self.variation_min())
         };
         Duration::from_nanos(rto.clamp(self.rto_min, self.rto_max))
     }
@@ -114,14 +141,6 @@ impl RttEstimator {
     /// Its variation; zero before the first measurement.
     pub(crate) fn rttvar(&self) -> Duration {
         Duration::from_nanos(self.rttvar)
-    }
-}
-
-/// The least that an RTO has above SRTT.
-fn variation_min(config: &TimerConfig) -> u64 {
-    match config.rto_floor {
-        RtoFloor::Rto => 0,
-        RtoFloor::AboveSrtt => nanos(config.rto_min),
     }
 }
 
@@ -196,7 +215,9 @@ mod tests {
         assert_eq!((rtt.srtt(), rtt.rto()), (Some(millis(400)), millis(1200)));
         rtt.expect(millis(1), millis(1));
         assert_eq!(rtt.rto(), millis(1200));
+        let mut rtt = estimator(1);
         rtt.expect(Duration::MAX, Duration::MAX);
+        assert_eq!(rtt.rto(), millis(3000), "a neighbour's word counts for so much");
     }
 
     #[test]

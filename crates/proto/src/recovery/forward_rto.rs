@@ -38,6 +38,8 @@ pub(crate) struct Seen {
 pub(crate) enum Verdict {
     /// Nothing yet.
     Undecided,
+    /// Nothing yet, and nothing leaves again before there is.
+    Wait,
     /// Two packets of new data leave before anything leaves again.
     SendNew,
     /// It was a timeout: the rest leaves again.
@@ -51,6 +53,7 @@ impl ForwardRto {
     pub(crate) fn on_acknowledgement(&mut self, seen: &Seen) -> Verdict {
         match *self {
             Self::Idle => Verdict::Undecided,
+            Self::Retransmitted if !seen.again && seen.tells => Verdict::Wait,
             Self::Retransmitted if !seen.again => Verdict::Undecided,
             // Whether the rest arrived before the timeout, and its acknowledgements were lost, the
             // next answer tells. With nothing new to send there would be none.
@@ -91,7 +94,7 @@ mod tests {
     fn what_arrives_late_after_new_data_left_proves_the_timeout_spurious() {
         let mut state = ForwardRto::Retransmitted;
         let nothing = Seen { tells: true, ..Seen::default() };
-        assert_eq!(state.on_acknowledgement(&nothing), Verdict::Undecided, "stay in step 2");
+        assert_eq!(state.on_acknowledgement(&nothing), Verdict::Wait, "stay in step 2");
         assert_eq!(state.on_acknowledgement(&RETRANSMISSION_ARRIVED), Verdict::SendNew);
         assert_eq!(state.on_acknowledgement(&Seen::default()), Verdict::Undecided);
         let late = Seen { late: true, newest: Some(7), tells: true, ..Seen::default() };

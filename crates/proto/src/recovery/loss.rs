@@ -84,13 +84,26 @@ pub(crate) fn detect(
             _ => (highest, highest_tsn),
         };
         let mut at = out.oldest_counted(path);
+        let mut again = None;
         while let Some(tsn) = at {
             let Some(slot) = out.get(tsn) else { break };
             if slot.packet >= limit {
                 break;
             }
             let packet = slot.packet;
-            at = out.sent_after(tsn);
+            // Behind a higher TSN that was sent once only what was sent again has a lower one: the rest
+            // of a large window is not looked at.
+            let rest = config.loss_detection == LossDetection::MissingReports
+                && tsn > tsn_limit
+                && again.is_none()
+                && out.retransmission(tsn).is_none();
+            if rest {
+                again = Some(out.sent_again(path, packet, limit, tsn_limit).into_iter());
+            }
+            at = match &mut again {
+                Some(again) => again.next(),
+                None => out.sent_after(tsn),
+            };
             let is_lost = match config.loss_detection {
                 LossDetection::MissingReports => {
                     let recover = out.retransmission(tsn).and_then(|known| known.recover);

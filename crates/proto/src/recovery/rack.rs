@@ -68,6 +68,14 @@ impl Rack {
         }
     }
 
+    /// The smallest round-trip time was so much before the association was idle. It counts for some
+    /// minutes more.
+    pub(crate) fn recall(&mut self, now: Instant, least: Duration) {
+        if self.min_rtt().is_none() {
+            (self.min_rtt, self.min_rtt_since) = (Some(least), now);
+        }
+    }
+
     /// A packet arrived (RFC 8985 section 6.2, steps 1 and 2). `again`: what it carried had left
     /// before, so that the acknowledgement may be the earlier packet's.
     pub(crate) fn on_arrived(&mut self, now: Instant, packet: SentPacket, again: bool) {
@@ -121,6 +129,11 @@ impl Rack {
         around.srtt.map_or(window, |srtt| window.min(srtt))
     }
 
+    /// How long a packet is waited for since it left; `None` if nothing has arrived yet.
+    pub(crate) fn patience(&self, around: &Surroundings) -> Option<Duration> {
+        self.newest.map(|_| self.rtt + self.window(around))
+    }
+
     /// Finds what is lost on a path and appends its TSNs to `lost` (RFC 8985 section 6.2, step 5).
     /// Returns when to look again: there is something that may only be late.
     pub(crate) fn detect(
@@ -132,7 +145,7 @@ impl Rack {
         lost: &mut Vec<u64>,
     ) -> Option<Instant> {
         let newest = self.newest?;
-        let patience = self.rtt + self.window(around);
+        let patience = self.patience(around)?;
         let mut at = out.oldest_counted(path);
         while let Some(tsn) = at {
             let slot = out.get(tsn).filter(|slot| slot.packet < newest.number)?;

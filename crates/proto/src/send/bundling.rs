@@ -95,9 +95,9 @@ impl Bundle {
         self.ends = true;
     }
 
-    /// Nothing is outstanding any more, because the peer lost its state.
+    /// Nothing is outstanding any more, because the peer lost its state, and it takes more again.
     pub(crate) fn restart(&mut self) {
-        self.small = None;
+        (self.small, self.since, self.ends) = (None, None, false);
     }
 
     /// Whether what waits may wait for more: it does not fill `room` bytes, nothing is urgent,

@@ -111,7 +111,7 @@ impl SendQueue {
         if config.bundling != Bundling::None && self.bundle.is_none() {
             let mut bundle = Box::<Bundle>::default();
             self.scheduler.for_each(&mut |message| {
-                bundle.on_waits(message.rest.len(), message.now);
+                bundle.on_waits(message.rest.len(), message.is_urgent());
             });
             self.bundle = Some(bundle);
         }
@@ -170,7 +170,7 @@ impl SendQueue {
             self.next_expiry = Some(self.next_expiry.map_or(at, |next| next.min(at)));
         }
         if let Some(bundle) = &mut self.bundle {
-            bundle.on_waits(message.data.len(), message.now);
+            bundle.on_waits(message.data.len(), message.now || expires.is_some());
         }
         self.scheduler.push(Queued {
             stream: message.stream,
@@ -268,7 +268,7 @@ impl SendQueue {
             }
         }
         let end = length >= message.rest.len();
-        let (before, urgent) = (message.rest.len(), message.now);
+        let (before, urgent) = (message.rest.len(), message.is_urgent());
         // req: rfc9260 3.3.1 "MUST have both the B and E bits"
         // req: rfc9260 6.9 "MUST also set the B/E bits of the"
         // req: rfc9260 6.9 "MUST break the user message into a series"
@@ -387,7 +387,7 @@ impl SendQueue {
 
     fn forget(&mut self, message: &Queued) {
         if let Some(bundle) = &mut self.bundle {
-            bundle.on_gone(message.rest.len(), message.now);
+            bundle.on_gone(message.rest.len(), message.is_urgent());
         }
         self.unsent -= message.rest.len();
         self.buffered = self.buffered.saturating_sub(message.rest.len() + MESSAGE_OVERHEAD);

@@ -70,6 +70,9 @@ pub(crate) struct Outstanding {
     /// What the user wants back with messages that cannot be delivered, by the TSN of their first
     /// chunk, where it is not 0. Most users want nothing, and slots fit into a cache line.
     contexts: BTreeMap<u64, u64>,
+    /// How often a chunk was looked at.
+    #[cfg(test)]
+    pub(crate) looked_at: std::cell::Cell<u64>,
 }
 
 /// What is kept of a chunk that was sent more than once, or will be.
@@ -97,6 +100,8 @@ impl Outstanding {
             lost: 0,
             retransmissions: BTreeMap::new(),
             contexts: BTreeMap::new(),
+            #[cfg(test)]
+            looked_at: std::cell::Cell::new(0),
         }
     }
 
@@ -181,10 +186,14 @@ impl Outstanding {
     }
 
     pub(crate) fn get(&self, tsn: u64) -> Option<&Slot> {
+        #[cfg(test)]
+        self.looked_at.set(self.looked_at.get() + 1);
         self.slots.get(usize::try_from(tsn.checked_sub(self.base)?).ok()?)
     }
 
     fn slot(&mut self, tsn: u64) -> &mut Slot {
+        #[cfg(test)]
+        self.looked_at.set(self.looked_at.get() + 1);
         let index = (tsn - self.base) as usize;
         &mut self.slots[index]
     }

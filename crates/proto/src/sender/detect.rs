@@ -1,5 +1,7 @@
 //! What an acknowledgement proves lost (RFC 9260 section 7.2.4), and fast recovery.
 
+use std::time::Duration;
+
 use super::Sender;
 use crate::congestion::{Coupled, Loss};
 use crate::marks::mark;
@@ -84,6 +86,21 @@ impl Sender {
         }
     }
 
+    /// How long after a packet left on a path it is held to be lost if others are, where times tell; `None`
+    /// if they do not, or none is known. Nothing that probes a closed window is late.
+    pub(super) fn patience(&self, path: PathId, paths: &Paths) -> Option<Duration> {
+        let by_time = self.config.recovery.loss_detection == LossDetection::TimeThreshold;
+        if !by_time || self.window.is_probed() {
+            return None;
+        }
+        let srtt = paths[path].rtt.srtt();
+        let around = rack::Surroundings { threshold: None, in_recovery: false, srtt };
+        let evidence = self.lanes[path].evidence.as_deref();
+        // An idle association has forgotten all but the average.
+        let known = evidence.and_then(|evidence| evidence.rack.patience(&around));
+        known.or_else(|| srtt.map(|srtt| srtt + srtt / 4))
+    }
+
     /// What was only late by now is lost.
     pub(super) fn on_reordering_deadline(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         mark!(ReorderingTimer);
@@ -121,7 +138,9 @@ impl Sender {
         let lane = &self.lanes[from];
         let again =
             self.config.revision >= Revision::Rfc9260 && retransmitted && packet >= lane.lowered_at;
-        let begins = lane.recovery_exit.is_none() || again;
+        // What a timeout left in flight is of the loss that it lowered the windows for.
+        let same = cause == Cause::TimeThreshold && packet < lane.lowered_at;
+        let begins = (lane.recovery_exit.is_none() && !same) || again;
         if begins {
             self.begin_recovery(from, highest, paths);
         }

@@ -74,6 +74,9 @@ impl Sender {
             }
             let Some(latest) = ack.highest_packet else { continue };
             let evidence = lane.evidence.get_or_insert_default();
+            if let Some(least) = paths[lane.path].rtt.take_least() {
+                evidence.rack.recall(now, least);
+            }
             let Some(arrived) = gathered.arrived.get(lane.path) else { continue };
             for (packet, again) in [(arrived.first_time, false), (arrived.again, true)] {
                 if let Some(packet) = packet {

@@ -67,6 +67,7 @@ impl Sender {
             lane.evidence.get_or_insert_default().forward = state;
             match verdict {
                 Verdict::Undecided => {}
+                Verdict::Wait => lane.exception = Exception::Forward,
                 Verdict::SendNew => lane.exception = Exception::ForwardTwo,
                 Verdict::Timeout => lane.exception = Exception::None,
                 Verdict::Spurious => {

@@ -1,6 +1,8 @@
 //! The desk for losses: every verdict that something in flight is lost, or has to leave again,
 //! becomes a retransmission, room in the peer's window, and a counter here.
 
+use std::time::Duration;
+
 use super::Sender;
 use crate::path::{Path, Paths};
 use crate::per_path::{PathId, PerPath};
@@ -113,6 +115,31 @@ impl Sender {
             self.lose(tsn, cause, Some(to), paths);
         }
         self.lanes[path].t3 = None;
+        large
+    }
+
+    /// T3-rtx of a path expired, and what was sent so long ago goes out again there, the first chunk in
+    /// any case. What left later may still arrive (RFC 8985 section 6.3). `true` if packets larger than
+    /// the base MTU were lost.
+    pub(super) fn lose_overdue(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        patience: Duration,
+        paths: &mut PerPath<Path>,
+    ) -> bool {
+        let (mut large, mut first) = (false, true);
+        while let Some(tsn) = self.outstanding.earliest(path) {
+            let due = self.outstanding.sent_at(tsn).is_none_or(|sent| sent + patience <= now);
+            if !first && !due {
+                break;
+            }
+            first = false;
+            large |= self.outstanding.get(tsn).is_some_and(|slot| slot.large());
+            self.lose(tsn, Cause::Timeout, Some(path), paths);
+        }
+        let waits = self.outstanding.in_flight(path);
+        self.lanes[path].t3 = waits.then(|| now + paths[path].rtt.rto());
         large
     }
 

@@ -25,6 +25,8 @@ mod lose;
 mod measure;
 mod probe;
 mod rules;
+#[cfg(test)]
+mod steps;
 mod t3;
 mod window;
 
@@ -296,11 +298,13 @@ impl Sender {
     }
 
     /// All was acknowledged: memory that is not needed goes, also for what acknowledgements said.
-    pub(crate) fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self, paths: &mut Paths) {
         self.summary = AckSummary::default();
         self.queue.shrink();
         for lane in self.lanes.iter_mut() {
-            lane.evidence.take_if(|evidence| evidence.is_idle());
+            if let Some(evidence) = lane.evidence.take_if(|evidence| evidence.is_idle()) {
+                paths[lane.path].rtt.keep_least(evidence.rack.min_rtt());
+            }
         }
     }
 

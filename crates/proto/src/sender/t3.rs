@@ -96,6 +96,7 @@ impl Sender {
     /// MTU were among it.
     pub(crate) fn finish_timeout(
         &mut self,
+        now: Instant,
         id: PathId,
         cause: Cause,
         to: PathId,
@@ -105,7 +106,11 @@ impl Sender {
             mark!(RetransmittedElsewhere);
             self.end_question(id);
         }
-        let large = self.lose_flight(id, cause, to, paths);
+        let patience = self.patience(id, paths).filter(|_| cause == Cause::Timeout && to == id);
+        let large = match patience {
+            Some(patience) => self.lose_overdue(now, id, patience, paths),
+            None => self.lose_flight(id, cause, to, paths),
+        };
         // What waits since an earlier loss had the path that was the best one then.
         if self.config.paths.retransmission.is_comparing() {
             self.redirect(id, to);

@@ -192,3 +192,16 @@ fn who_asks_for_acknowledgements_waits_for_a_round_trip_only() {
     assert!(waited(Bundling::Minshall) > Duration::from_millis(195));
     assert_eq!(waited(Bundling::Prompt), 2 * Pair::DELAY - MILLISECOND);
 }
+
+#[test]
+fn a_message_with_a_lifetime_does_not_spend_it_waiting() {
+    let mut pair = pair(Bundling::Nagle);
+    assert!(pair.send(0, 0, vec![1; 20]));
+    pair.run(MILLISECOND);
+    let now = pair.net.now();
+    let message =
+        OutgoingMessage::new(1, Ppid(0), vec![2; 20]).with_lifetime(Duration::from_millis(50));
+    pair.association_mut(0).send(now, message).unwrap();
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.received_len(1), 140, "acknowledgements are kept back for 200 ms");
+}

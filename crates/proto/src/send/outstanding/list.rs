@@ -1,7 +1,7 @@
 //! The order in which chunks were sent on each path, as links between the slots.
 
 use super::Outstanding;
-use super::slot::Past;
+use super::slot::{Past, SlotState};
 use crate::per_path::PathId;
 use crate::tsn;
 
@@ -82,6 +82,29 @@ impl Outstanding {
     pub(crate) fn sent_after(&self, tsn: u64) -> Option<u64> {
         let next = self.get(tsn)?.next;
         (next != tsn as u32).then(|| self.absolute(next))
+    }
+
+    /// Of the chunks that missing reports count for, those up to the TSN `highest` that left again on
+    /// a path in the packets behind `packet` and before `limit`, in the order of sending.
+    pub(crate) fn sent_again(
+        &self,
+        path: PathId,
+        packet: u64,
+        limit: u64,
+        highest: u64,
+    ) -> Vec<u64> {
+        let again = self.retransmissions.range(..=highest).filter_map(|(&tsn, _)| {
+            let slot = self.get(tsn)?;
+            let counts = slot.path == path
+                && slot.state == SlotState::InFlight
+                && !slot.past.has(Past::HELD)
+                && slot.packet > packet
+                && slot.packet < limit;
+            counts.then_some((slot.packet, tsn))
+        });
+        let mut again: Vec<(u64, u64)> = again.collect();
+        again.sort_unstable();
+        again.into_iter().map(|(_, tsn)| tsn).collect()
     }
 
     /// The earliest outstanding chunk on a path, which its timer stands for.

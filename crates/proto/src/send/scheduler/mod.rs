@@ -33,6 +33,14 @@ pub(crate) struct Queued {
     pub(crate) rest: Bytes,
 }
 
+impl Queued {
+    /// Whether it waits for nothing to share a packet with: the user said so, or it would only wait
+    /// until its time is over.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.now || self.expires.is_some()
+    }
+}
+
 /// The order in which streams send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
