@@ -137,6 +137,16 @@ def main():
         times = [float(row[f"transfer_time_flow{n}_s"]) for n in range(2, 12)]
         row["mean_of_ten"] = str(sum(times) / len(times))
     text = put(text, "cache", table(begun, ["case"], "cache", "mean_of_ten", 1000, 0))
+    lost = runs(options.program, "timely/two-paths-losses", options.seeds)
+    down = ["way", "lines", "loss"]
+    text = put(text, "two paths", table(lost, down, "recovery", "delay_late_mean_s", 1000, 0))
+    text = put(text, "two paths needless", table(lost, ["way", "loss"], "recovery", "needless_retransmits", 1, 1))
+    policies = runs(options.program, "timely/two-paths-policies", options.seeds)
+    down = ["policy", "primary_loss"]
+    text = put(text, "policies", table(policies, down, "recovery", "transfer_time_s", 1, 1))
+    delays = runs(options.program, "timely/two-paths-delays", options.seeds)
+    down = ["variant", "delay", "loss"]
+    text = put(text, "delays", table(delays, down, "recovery", "goodput_kbit_s"))
     DOCUMENT.write_text(text)
 
 
