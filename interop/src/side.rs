@@ -10,6 +10,7 @@ use anabranch::{
     Listener, OutOfTheBlue, OutgoingMessage, Ppid,
 };
 
+use anabranch::impair::file::ImpairmentFile;
 use anabranch::runtime::{ImpairedRuntime, TokioRuntime};
 
 use crate::lane::{CAPTURES, Lane, Transport};
@@ -30,8 +31,22 @@ pub(crate) struct Side {
 pub(crate) const RTO_MIN: Duration = Duration::from_millis(200);
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(1000);
 
-/// What happens to the packets of both directions if they are to be impaired.
-const IMPAIRMENT: &str = "[[path]]\ndelay_ms = 10\nloss_percent = 1\n";
+/// Packets of both directions are delayed, and some lost.
+pub(crate) fn losses() -> Result<ImpairmentFile, String> {
+    let text = "[[path]]\ndelay_ms = 10\nloss_percent = 1\n";
+    text.parse().map_err(|e| format!("impairment: {e}"))
+}
+
+/// The same, and of the packets with data that leave those of a pattern of losses are lost.
+pub(crate) fn pattern(losses: &str) -> Result<ImpairmentFile, String> {
+    let text = "[[path]]\ndirection = \"send\"\ndelay_ms = 10\npattern = \"losses\"\n\
+                [[path]]\ndirection = \"receive\"\ndelay_ms = 10\n";
+    let pattern = format!(
+        "anabranch pattern 1\n\npattern loss per packet\nfilter chunk data\nvalues\n  {losses}\n"
+    );
+    ImpairmentFile::read(text, &mut |_| Ok(pattern.clone().into_bytes()))
+        .map_err(|e| format!("impairment: {e}"))
+}
 
 /// The options of our associations.
 pub(crate) fn config() -> AssociationConfig {
@@ -51,14 +66,14 @@ pub(crate) struct Setting<'a> {
     /// Bytes of the peer's socket buffers.
     pub(crate) buffer: usize,
     pub(crate) config: AssociationConfig,
-    /// Packets are lost and delayed.
-    pub(crate) impaired: bool,
+    /// What happens to the packets, if anything.
+    pub(crate) impairment: Option<&'a ImpairmentFile>,
 }
 
 impl Default for Setting<'_> {
     fn default() -> Self {
         let (mode, config) = (Mode::Echo, config());
-        Self { links: &[0], mode, buffer: 4 << 20, config, impaired: false }
+        Self { links: &[0], mode, buffer: 4 << 20, config, impairment: None }
     }
 }
 
@@ -91,9 +106,8 @@ impl Side {
             let file = format!("{peer}-{transport}-{}-{slot}.pcapng", lane.family.name());
             builder = builder.capture(Path::new(&directory).join(file));
         }
-        if setting.impaired {
+        if let Some(file) = setting.impairment.cloned() {
             let inner = TokioRuntime::current().ok_or("no runtime")?;
-            let file = IMPAIRMENT.parse().map_err(|e| format!("impairment: {e}"))?;
             let runtime = ImpairedRuntime::new(Arc::new(inner), file, u64::from(slot));
             builder = builder.runtime(Arc::new(runtime));
         }

@@ -54,12 +54,41 @@ pub(super) async fn streams(lane: &Lane, slot: u16) -> Result<(), String> {
 
 /// The peer sends on streams 0 to 15 what this side asks for, and returns what comes on others.
 pub(super) async fn both(lane: &Lane, slot: u16, impaired: bool) -> Result<(), String> {
-    exchange(lane, slot, Setting { impaired, ..Setting::default() }).await.map(drop)
+    let losses = side::losses()?;
+    let impairment = impaired.then_some(&losses);
+    exchange(lane, slot, Setting { impairment, ..Setting::default() }).await.map(drop)
+}
+
+/// Of five packets the last two are lost. The peer answers the probe at once, which has the I bit,
+/// and its answer shows what else is missing.
+pub(super) async fn probe(lane: &Lane, slot: u16) -> Result<(), String> {
+    let losses = side::pattern("...xx")?;
+    let mut setting = Setting { impairment: Some(&losses), ..Setting::default() };
+    // No timer comes before the probe, however slow the machine is.
+    setting.config.timers.rto_initial = Duration::from_secs(3);
+    setting.config.timers.rto_min = Duration::from_secs(3);
+    setting.config.timers.rto_max = Duration::from_secs(30);
+    let meeting = Meeting::ours(lane, slot, setting).await?;
+    let messages = |count, seed| plan::messages(std::iter::repeat_n(1100, count), seed, |_| 0);
+    side::echo(lane, &meeting.association, &messages(1, 14)).await?;
+    side::echo(lane, &meeting.association, &messages(4, 15)).await?;
+    let statistics = meeting.association.statistics();
+    meeting.part().await?;
+    let (probes, timeouts) = (
+        statistics.counters.tail_probes,
+        statistics.paths.iter().map(|path| path.t3_timeouts).sum::<u64>(),
+    );
+    if probes > 0 && timeouts == 0 {
+        Ok(())
+    } else {
+        Err(format!("{probes} tail probes and {timeouts} timeouts"))
+    }
 }
 
 /// The same with losses, and NR-SACKs if the peer has them.
 pub(super) async fn nr_sack(lane: &Lane, slot: u16) -> Result<(), String> {
-    let mut setting = Setting { impaired: true, ..Setting::default() };
+    let losses = side::losses()?;
+    let mut setting = Setting { impairment: Some(&losses), ..Setting::default() };
     setting.config.acknowledging.nr_sack = true;
     let statistics = exchange(lane, slot, setting).await?;
     let counters = statistics.counters;
@@ -74,7 +103,8 @@ pub(super) async fn nr_sack(lane: &Lane, slot: u16) -> Result<(), String> {
 
 /// The same with two paths, both of which carry new data of this side.
 pub(super) async fn multipath(lane: &Lane, slot: u16) -> Result<(), String> {
-    let mut setting = Setting { links: &[0, 1], impaired: true, ..Setting::default() };
+    let losses = side::losses()?;
+    let mut setting = Setting { links: &[0, 1], impairment: Some(&losses), ..Setting::default() };
     setting.config = setting.config.with_multipath(MultipathMode::Cmt);
     setting.config.acknowledging.nr_sack = true;
     let statistics = exchange(lane, slot, setting).await?;
@@ -96,12 +126,12 @@ async fn exchange(lane: &Lane, slot: u16, mut setting: Setting<'_>) -> Result<St
     const SIZE: usize = 5000;
     const STREAMS: u64 = 16;
     // pion sends a packet at a time for long after a loss.
-    let count = if setting.impaired { 100 } else { 300 };
+    let count = if setting.impairment.is_some() { 100 } else { 300 };
     let ours = plan::messages(plan::mixed_lengths().take(count), 5, |i| 100 + (i % 8) as u16);
     let mut wanted =
         plan::messages(std::iter::repeat_n(SIZE, count), SEED, |i| (i % STREAMS) as u16);
     wanted.extend_from_slice(&ours);
-    if setting.impaired && lane.kind == Kind::Pion {
+    if setting.impairment.is_some() && lane.kind == Kind::Pion {
         // Each packet of these would wait for a delayed SACK.
         setting.config.acknowledging.sack_delay = Duration::from_millis(10);
     }

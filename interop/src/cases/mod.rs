@@ -33,7 +33,9 @@ pub(crate) enum Case {
     Loss,
     /// The same, and this side wants NR-SACKs; with a peer that has them both send them.
     NrSack,
-    /// New data on two paths at once (CMT), with the same losses: the byte streams come out whole.
+    /// The last two packets of a few are lost: a tail probe finds out before any timer.
+    Probe,
+    /// New data on two paths at once (CMT), with losses: the byte streams come out whole.
     Multipath,
     /// Two paths, each cut for a while and repaired in turn, while messages go both ways.
     Paths,
@@ -56,7 +58,7 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    pub(crate) const ALL: [Case; 19] = [
+    pub(crate) const ALL: [Case; 20] = [
         Case::Connect,
         Case::Accept,
         Case::Lengths,
@@ -65,6 +67,7 @@ impl Case {
         Case::Streams,
         Case::Both,
         Case::Loss,
+        Case::Probe,
         Case::NrSack,
         Case::Multipath,
         Case::Paths,
@@ -89,6 +92,7 @@ impl Case {
             Case::Streams => "streams",
             Case::Both => "both",
             Case::Loss => "loss",
+            Case::Probe => "probe",
             Case::NrSack => "nr-sack",
             Case::Multipath => "multipath",
             Case::Paths => "paths",
@@ -146,6 +150,7 @@ impl Case {
             Case::Streams => data::streams(lane, slot).await,
             Case::Both => data::both(lane, slot, false).await,
             Case::Loss => data::both(lane, slot, true).await,
+            Case::Probe => data::probe(lane, slot).await,
             Case::NrSack => data::nr_sack(lane, slot).await,
             Case::Multipath => data::multipath(lane, slot).await,
             Case::Paths => paths::cut_each(lane, slot).await,

@@ -127,7 +127,8 @@ impl Sender {
             }
             let duplicate = duplicates.iter().any(|duplicate| duplicate.0 == tsn as u32);
             evidence.probe.out = None;
-            match tail_probe::answer(now, probing, duplicate, evidence.rack.min_rtt()) {
+            let too_soon = evidence.rack.is_too_soon(now.saturating_since(probing.at));
+            match tail_probe::answer(duplicate, too_soon) {
                 Answer::Needless => {
                     mark!(TailProbeNeedless);
                     self.counts.spurious = self.counts.spurious.wrapping_add(1);
