@@ -136,8 +136,9 @@ impl Sender {
             // RFC 9260 section 6.3.2, R3 and R4.
             } else if self.summary.paths[path].earliest || lane.t3.is_none() {
                 let rto = paths[path].rtt.rto();
-                let age = if restarts { self.outstanding.oldest_packet(path) } else { None }
-                    .filter(|_| self.outstanding.packets(path) + unsent < rto_restart::THRESHOLD)
+                let few =
+                    restarts && self.outstanding.packets(path) + unsent < rto_restart::THRESHOLD;
+                let age = if few { self.outstanding.oldest_packet(path) } else { None }
                     .map_or(Duration::ZERO, |(_, sent)| now.saturating_since(sent));
                 lane.t3 = Some(now + rto_restart::interval(rto, age));
             }

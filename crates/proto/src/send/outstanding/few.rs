@@ -10,6 +10,9 @@ impl Outstanding {
     /// Packets of a path that are not cumulatively acknowledged, by what they carried; 4 are 4 or
     /// more. Looks at no more chunks than four packets carry.
     pub(crate) fn few_packets(&self, path: PathId) -> usize {
+        if self.packets(path) >= MOST {
+            return MOST;
+        }
         let (mut known, mut count) = ([0; MOST], 0);
         for slot in &self.slots {
             if slot.path != path || slot.past.has(Past::ELSEWHERE) {
