@@ -101,7 +101,7 @@ impl Library {
             let name = argument.trim_end_matches('/');
             let before = wanted.len();
             if name.ends_with(".toml") {
-                wanted.push(name.to_owned());
+                wanted.push(self.id_of(name).unwrap_or_else(|| name.to_owned()));
                 continue;
             }
             wanted.extend(
@@ -121,6 +121,15 @@ impl Library {
         let mut seen = std::collections::HashSet::new();
         wanted.retain(|id| seen.insert(id.clone()));
         Ok(wanted)
+    }
+
+    /// The name of a scenario of this directory, by its file: what is written down of it has that name.
+    fn id_of(&self, file: &str) -> Option<String> {
+        let directory = self.directory.canonicalize().ok()?;
+        let place = Path::new(file).canonicalize().ok()?;
+        let place = place.strip_prefix(directory).ok()?.with_extension("");
+        let parts: Vec<_> = place.iter().map(|part| part.to_str()).collect::<Option<_>>()?;
+        (parts.len() == 2).then(|| parts.join("/"))
     }
 
     /// Reads a scenario by its name, or by the name of a file that ends in `.toml`.
@@ -163,6 +172,14 @@ mod tests {
         let mut ids = vec!["caro/2.11", "caro/2.9", "caro/3.1", "abc/1", "caro/2.9b"];
         ids.sort_by_key(|id| natural(id));
         assert_eq!(ids, ["abc/1", "caro/2.9", "caro/2.9b", "caro/2.11", "caro/3.1"]);
+    }
+
+    #[test]
+    fn a_file_of_the_directory_has_its_name() {
+        let library = Library::find(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let file = library.directory().join("caro/../caro/2.5.toml").display().to_string();
+        assert_eq!(library.expand(&[file]).unwrap(), ["caro/2.5"]);
+        assert_eq!(library.expand(&["of-mine.toml".to_owned()]).unwrap(), ["of-mine.toml"]);
     }
 
     #[test]
