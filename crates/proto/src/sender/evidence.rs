@@ -166,8 +166,10 @@ impl Sender {
     pub(super) fn undo(&mut self, now: Instant, path: PathId, paths: &mut Paths) {
         mark!(Undone);
         self.counts.undone = self.counts.undone.wrapping_add(1);
-        self.lanes[path].congestion.tell(|c| c.undo());
-        self.lanes[path].recovery_exit = None;
+        let lane = &mut self.lanes[path];
+        lane.congestion.tell(|c| c.undo());
+        // What left before may be lost after all, and lowers them then.
+        (lane.recovery_exit, lane.lowered_at) = (None, 0);
         if let Some(evidence) = self.lanes[path].evidence.as_deref_mut() {
             evidence.rack.on_undone();
             evidence.look_again = None;
