@@ -20,6 +20,10 @@ pub struct Config {
     pub send_buffer: u32,
     /// Initial window in segments; 0 is what RFC 5681 section 3.1 says.
     pub initial_window: u32,
+    /// Whether the window grows by the number of acknowledgements, whatever they acknowledge, as it did
+    /// before bytes were counted (RFC 3465 section 1); off counts bytes, a segment an acknowledgement
+    /// at the most in slow start.
+    pub packet_counting: bool,
     /// How long an acknowledgement may wait for a second segment (RFC 5681 section 4.2: at most
     /// 500 ms); zero acknowledges each segment.
     pub ack_delay: Duration,
@@ -78,6 +82,7 @@ impl Default for Config {
             receive_buffer: 1 << 20,
             send_buffer: 1 << 20,
             initial_window: 0,
+            packet_counting: false,
             ack_delay: Duration::from_millis(200),
             limited_transmit: true,
             rto_initial: Duration::from_secs(1),

@@ -49,10 +49,16 @@ impl Reno {
         self.threshold
     }
 
-    /// So many bytes of new data were acknowledged outside of recovery (section 3.1).
-    pub(crate) fn acknowledged(&mut self, bytes: u64) {
+    /// So many bytes of new data were acknowledged outside of recovery (section 3.1), or with
+    /// `counting_packets` any number.
+    pub(crate) fn acknowledged(&mut self, bytes: u64, counting_packets: bool) {
         if self.window < self.threshold {
-            self.window += bytes.min(self.mss);
+            self.window += if counting_packets { self.mss } else { bytes.min(self.mss) };
+            return;
+        }
+        if counting_packets {
+            // Equation 3.
+            self.window += (self.mss * self.mss / self.window.max(1)).max(1);
             return;
         }
         self.credit += bytes;
@@ -128,13 +134,13 @@ mod tests {
     fn slow_start_avoidance_and_losses() {
         let mut reno = Reno::new(1000, 0);
         assert_eq!(reno.window(), 4000);
-        reno.acknowledged(2000);
+        reno.acknowledged(2000, false);
         assert_eq!(reno.window(), 5000, "at most a segment for each acknowledgement");
         reno.loss(20_000);
         assert_eq!((reno.window(), reno.threshold()), (10_000, 10_000));
-        (0..9).for_each(|_| reno.acknowledged(1000));
+        (0..9).for_each(|_| reno.acknowledged(1000, false));
         assert_eq!(reno.window(), 10_000);
-        reno.acknowledged(1000);
+        reno.acknowledged(1000, false);
         assert_eq!(reno.window(), 11_000, "a segment in each round trip");
         reno.timeout(11_000, true);
         assert_eq!((reno.window(), reno.threshold()), (1000, 5500));
@@ -145,13 +151,25 @@ mod tests {
     }
 
     #[test]
+    fn counted_by_packets_small_ones_count_as_much() {
+        let mut reno = Reno::new(1000, 4);
+        reno.acknowledged(10, false);
+        assert_eq!(reno.window(), 4010);
+        reno.acknowledged(10, true);
+        assert_eq!(reno.window(), 5010);
+        reno.loss(10_000);
+        (0..5).for_each(|_| reno.acknowledged(10, true));
+        assert!((5900..6000).contains(&reno.window()), "{}", reno.window());
+    }
+
+    #[test]
     fn initial_windows_of_rfc_5681() {
         for (mss, expected) in [(536, 4 * 536), (1460, 3 * 1460), (9000, 18_000)] {
             assert_eq!(Reno::new(mss, 0).window(), expected);
         }
         assert_eq!(Reno::new(1460, 10).window(), 14_600);
         let mut reno = Reno::new(1000, 0);
-        reno.acknowledged(1000);
+        reno.acknowledged(1000, false);
         reno.restart(0);
         assert_eq!(reno.window(), 4000);
         reno.timeout(4000, true);

@@ -41,6 +41,10 @@ pub struct Stats {
     pub segments_sent: u64,
     /// Segments with data or a FIN that were sent again.
     pub retransmissions: u64,
+    /// Of them, those in a recovery that duplicate acknowledgements, blocks or time had started.
+    pub fast_retransmissions: u64,
+    /// SYNs, and answers to SYNs, that were sent again.
+    pub handshake_retransmissions: u64,
     /// Times that duplicate acknowledgements or blocks started a recovery.
     pub recoveries: u64,
     /// Times that the retransmission timer expired for data.
@@ -90,6 +94,7 @@ pub struct Connection {
     handshake_timer: Option<Instant>,
     syn_sent_at: Option<Instant>,
     syn_due: bool,
+    syns_sent: u64,
     reset_due: bool,
     probe: Option<Outgoing>,
     segments_sent: u64,
@@ -128,6 +133,7 @@ impl Connection {
             handshake_timer: None,
             syn_sent_at: None,
             syn_due: state == State::SynSent,
+            syns_sent: 0,
             reset_due: false,
             probe: None,
             segments_sent: 0,
@@ -205,6 +211,8 @@ impl Connection {
         Stats {
             segments_sent: self.segments_sent,
             retransmissions: self.sender.counters.retransmissions,
+            fast_retransmissions: self.sender.counters.fast,
+            handshake_retransmissions: self.syns_sent.saturating_sub(1),
             recoveries: self.sender.counters.recoveries,
             timeouts: self.sender.counters.timeouts,
             early_retransmits: self.sender.counters.early,
@@ -282,6 +290,7 @@ impl Connection {
     }
 
     fn syn(&mut self, now: Instant) -> Segment {
+        self.syns_sent += 1;
         // Karn: only the first one tells a round-trip time.
         self.syn_sent_at = (self.handshake.timeouts() == 0).then_some(now);
         self.handshake_timer = Some(now + self.handshake.current());

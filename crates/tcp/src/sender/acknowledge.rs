@@ -140,7 +140,7 @@ impl Sender {
         if read.advanced {
             (self.loss.duplicates, self.loss.left) = (0, 0);
             if self.loss.ncr.is_none() {
-                self.reno.acknowledged(read.acked.cumulative);
+                self.reno.acknowledged(read.acked.cumulative, self.config.packet_counting);
             }
         }
         if self.sack && self.config.reordering.is_ncr() {

@@ -99,6 +99,7 @@ pub(crate) struct Sender {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) retransmissions: u64,
+    pub(crate) fast: u64,
     pub(crate) recoveries: u64,
     pub(crate) timeouts: u64,
     pub(crate) early: u64,
@@ -264,6 +265,7 @@ impl Sender {
 
     fn sent_again(&mut self, now: Instant, again: Again) -> Outgoing {
         self.counters.retransmissions += 1;
+        self.counters.fast += u64::from(self.loss.recovery.is_some());
         self.last_sent = now;
         self.evidence.on_sent_again(again.outgoing.position, again.before, timestamps::value(now));
         if let Step::Again(end) = &mut self.loss.forward {
