@@ -9,6 +9,7 @@
 //!   service; [`Files`] is one that serves a directory.
 //! - [`fetch`] puts a list of transactions on a pool of streams, each on the next free one, and
 //!   writes the answers to files.
+//! - [`load_page`] loads a page, the index first and then what it embeds, and notes when each part came.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -16,6 +17,7 @@ mod client;
 mod error;
 mod files;
 mod gate;
+mod page;
 mod sctp;
 mod server;
 mod stream;
@@ -28,6 +30,7 @@ pub use client::{
 };
 pub use error::FetchError;
 pub use files::{FileBody, Files};
+pub use page::{ObjectLoad, PageLoad, PageRequest, load_page};
 pub use sctp::SctpStream;
 pub use server::{Served, ServerOptions, serve_connection};
 pub use stream::{AcceptStreams, ByteStream, OpenStreams, Pending, StreamTotals};

@@ -91,6 +91,8 @@ where
     let mut streams = FuturesUnordered::new();
     while open || !streams.is_empty() {
         tokio::select! {
+            // Not by lot, so that what runs in virtual time repeats itself.
+            biased;
             accepted = connection.accept(), if open => match accepted {
                 Ok(Some(ByteStream { id, io })) => {
                     // A number comes again when a stream is used anew after its end.

@@ -1,0 +1,40 @@
+//! Web pages in virtual time, carried by the code that goes on the wire.
+//!
+//! A client and a server stand at the two ends of one path, whose directions are links of
+//! [`anabranch_impair`]. The server is [`anabranch_http::serve_connection`], the client
+//! [`anabranch_http::load_page`]; between them is SCTP as the library [`anabranch`] has it, or a
+//! number of TCP connections of [`anabranch_tcp`]. Nothing waits: an executor ([`World`]) polls what
+//! can go on, and when nothing can, its clock leaps to the next deadline.
+//!
+//! Deadlines of the library, of TCP and of the links are exact to the nanosecond. What HTTP does by
+//! tokio's timers, guards against peers that stand still, happens within a millisecond of its time.
+//!
+//! ```
+//! use anabranch_web::{Carriage, Load, Site};
+//!
+//! let site = Site::uniform(10, 10_000, 500);
+//! let sctp = Load::new(site.clone(), Carriage::Sctp { streams: 10 }).run()?;
+//! let tcp = Load::new(site, Carriage::Tcp { connections: 1, pipelined: true }).run()?;
+//! assert!(sctp.page.is_complete() && tcp.page.is_complete());
+//! # Ok::<(), anabranch_web::LoadError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod executor;
+mod load;
+mod network;
+mod sctp;
+mod site;
+mod tcp;
+mod timers;
+
+pub use anabranch::config::AssociationConfig;
+pub use anabranch_http::{ObjectLoad, PageLoad};
+pub use anabranch_impair::{GilbertElliott, LinkConfig, LinkStats, Loss, Probability, QueueLimit};
+pub use anabranch_tcp::Config as TcpConfig;
+pub use executor::World;
+pub use load::{Carriage, Load, LoadError, Loaded, Transport};
+pub use site::Site;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! One load of a page.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anabranch::config::{AssociationConfig, Encapsulation, EndpointConfig, MtuConfig};
+use anabranch::{Association, BindError, ConnectError, ConnectOptions, Endpoint, ListenError};
+use anabranch_http::{
+    FetchError, OpenStreams, PageLoad, PageRequest, ServerOptions, load_page, serve_connection,
+};
+use anabranch_impair::{ConfigError, LinkConfig, LinkStats, QueueLimit, Rng};
+use anabranch_tcp::Config as TcpConfig;
+
+use crate::executor::World;
+use crate::network::{Host, Network};
+use crate::sctp::VirtualRuntime;
+use crate::site::Site;
+use crate::tcp::{TcpClient, TcpStreams, accept};
+
+/// The port of the server.
+const PORT: u16 = 80;
+
+/// The server's name in requests.
+const HOST: &str = "server";
+
+/// What carries a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carriage {
+    /// One association of SCTP.
+    Sctp {
+        /// Streams that are used, that of the index included; 1 to 65,535.
+        streams: u16,
+    },
+    /// TCP connections: the index over the first one, then all.
+    Tcp {
+        /// How many, at least 1.
+        connections: u16,
+        /// Whether requests are written without waiting for the answers to those before.
+        pipelined: bool,
+    },
+}
+
+/// A page, the path to its server, and what carries it.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// What the server has.
+    pub site: Site,
+    /// What carries it.
+    pub carriage: Carriage,
+    /// The link from the client to the server.
+    pub up: LinkConfig,
+    /// The link from the server to the client.
+    pub down: LinkConfig,
+    /// Options of the server's end of an association. Streams are added as they are needed.
+    pub sctp_server: AssociationConfig,
+    /// Options of the client's end.
+    pub sctp_client: AssociationConfig,
+    /// Options of both ends of TCP connections.
+    pub tcp: TcpConfig,
+    /// Of all that is drawn.
+    pub seed: u64,
+    /// Virtual time after which it is given up.
+    pub limit: Duration,
+    /// Whether bodies are kept.
+    pub keep: bool,
+}
+
+/// What became of a load.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// How the page came.
+    pub page: PageLoad,
+    /// How long the handshake took before it.
+    pub connecting: Duration,
+    /// What the client's transport did, and the server's.
+    pub transport: [Transport; 2],
+    /// What the links did: from the client, from the server.
+    pub links: [LinkStats; 2],
+    /// A number that stands for all packets and their times.
+    pub trace: u64,
+}
+
+/// What one end of all connections of a load did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Transport {
+    /// Expiries of retransmission timers on data.
+    pub timeouts: u64,
+    /// Chunks or segments that were sent again before a timer expired.
+    pub fast_retransmits: u64,
+    /// Packets of handshakes that were sent again.
+    pub handshake_retransmissions: u64,
+}
+
+/// Why a page could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A link cannot be as it is described.
+    #[error("the link: {0}")]
+    Link(#[from] ConfigError),
+    /// An endpoint cannot be as it is described.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The association cannot be as it is described.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The server was not reached over SCTP.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The server was not reached over TCP, or there is no virtual time.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The index did not come.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// It took too long.
+    #[error("the page was not there after {0:?}")]
+    Limit(Duration),
+}
+
+impl Load {
+    /// A page over 1 Mb/s with a round trip of 350 ms, 50 packets of queue and no losses. The
+    /// association is RFC 9260's with packets of 1,500 bytes and takes streams in turn.
+    pub fn new(site: Site, carriage: Carriage) -> Self {
+        let link = LinkConfig::new()
+            .rate(1_000_000)
+            .delay(Duration::from_millis(175))
+            .queue(QueueLimit::Packets(50));
+        let mut sctp = AssociationConfig::rfc9260();
+        sctp.sending.scheduler = anabranch::config::SchedulerKind::RoundRobin;
+        sctp.mtu = MtuConfig::fixed(1500);
+        Self {
+            site,
+            carriage,
+            up: link.clone(),
+            down: link,
+            sctp_server: sctp.clone(),
+            sctp_client: sctp,
+            tcp: TcpConfig::default(),
+            seed: 1,
+            limit: Duration::from_secs(3600),
+            keep: false,
+        }
+    }
+
+    /// Loads the page.
+    ///
+    /// # Errors
+    /// What is described cannot be, or the page did not come in time.
+    pub fn run(&self) -> Result<Loaded, LoadError> {
+        let world = World::new(Network::new(self.up.clone(), self.down.clone(), self.seed)?);
+        let done = match self.carriage {
+            Carriage::Sctp { streams } => world.run(self.over_sctp(&world, streams), self.limit),
+            Carriage::Tcp { connections, pipelined } => {
+                world.run(self.over_tcp(&world, connections, pipelined), self.limit)
+            }
+        };
+        let mut loaded = done?.ok_or(LoadError::Limit(self.limit))??;
+        let network = &world.state().network;
+        loaded.links = Host::BOTH.map(|host| network.link(host));
+        loaded.trace = network.trace();
+        Ok(loaded)
+    }
+
+    fn request(&self, streams: u16, pipelined: bool) -> PageRequest {
+        let mut request = PageRequest::new(HOST, Site::INDEX, usize::from(streams));
+        (request.pipelined, request.keep) = (pipelined, self.keep);
+        request
+    }
+
+    async fn page<C: OpenStreams>(
+        &self,
+        world: &World,
+        connection: &C,
+        request: &PageRequest,
+    ) -> Result<Loaded, LoadError> {
+        let connecting = world.now();
+        let clock = world.clone();
+        let page = load_page(connection, request, &move || clock.now()).await?;
+        Ok(Loaded {
+            page,
+            connecting,
+            transport: Default::default(),
+            links: Default::default(),
+            trace: 0,
+        })
+    }
+
+    async fn over_sctp(&self, world: &World, streams: u16) -> Result<Loaded, LoadError> {
+        let with_streams = |config: &AssociationConfig| {
+            let mut config = config.clone();
+            config.sending.outbound_streams = config.sending.outbound_streams.max(streams);
+            config.receiving.inbound_streams = config.receiving.inbound_streams.max(streams);
+            config
+        };
+        let [client, server] = Host::BOTH.map(|host| self.endpoint(world, host));
+        let (client, server) = (client?, server?);
+        let listener = server.listen(PORT, with_streams(&self.sctp_server))?;
+        let served: Arc<Mutex<Option<Association>>> = Arc::default();
+        let (site, spawner, at_work) = (self.site.clone(), world.clone(), Arc::clone(&served));
+        world.spawn(Box::pin(async move {
+            while let Some(association) = listener.accept().await {
+                *lock(&at_work) = Some(association.clone());
+                serve(&spawner, &site, association);
+            }
+        }));
+        let options = ConnectOptions::from(with_streams(&self.sctp_client));
+        let association = client.connect((Host::Server.address(), PORT), options).await?;
+        let mut loaded = self.page(world, &association, &self.request(streams, true)).await?;
+        let resent = world.state().network.handshakes_resent();
+        let server = lock(&served).as_ref().map(|server| of_association(server, resent[1]));
+        loaded.transport = [of_association(&association, resent[0]), server.unwrap_or_default()];
+        Ok(loaded)
+    }
+
+    fn endpoint(&self, world: &World, host: Host) -> Result<Endpoint, BindError> {
+        let mut rng = Rng::stream(self.seed, 4 + host as u64);
+        let mut seed = [0; 32];
+        for part in seed.chunks_mut(8) {
+            part.copy_from_slice(&rng.next_u64().to_be_bytes());
+        }
+        Endpoint::builder()
+            .runtime(Arc::new(VirtualRuntime::new(world.clone(), host)))
+            .local_addresses([host.address()])
+            .config(EndpointConfig::default())
+            .encapsulation(Encapsulation::Ip)
+            .seed(seed)
+            .bind()
+    }
+
+    async fn over_tcp(
+        &self,
+        world: &World,
+        connections: u16,
+        pipelined: bool,
+    ) -> Result<Loaded, LoadError> {
+        let (site, server) = (self.site.clone(), world.clone());
+        world.spawn(Box::pin(async move {
+            loop {
+                let connection = accept(&server).await;
+                serve(&server, &site, connection);
+            }
+        }));
+        let client = TcpClient::new(world.clone(), self.tcp.clone());
+        let first = Mutex::new(Some(client.connect().await?));
+        let streams = TcpStreams { client, first };
+        let mut loaded = self.page(world, &streams, &self.request(connections, pipelined)).await?;
+        let state = world.state();
+        loaded.transport = Host::BOTH.map(|host| {
+            state.network.tcp.stats(host).fold(Transport::default(), |sum, stats| Transport {
+                timeouts: sum.timeouts + stats.timeouts,
+                fast_retransmits: sum.fast_retransmits + stats.fast_retransmissions,
+                handshake_retransmissions: sum.handshake_retransmissions
+                    + stats.handshake_retransmissions,
+            })
+        });
+        Ok(loaded)
+    }
+}
+
+/// Answers what comes on a connection, beside all else.
+fn serve<C>(world: &World, site: &Site, connection: C)
+where
+    C: anabranch_http::AcceptStreams + 'static,
+{
+    let site = site.clone();
+    world.spawn(Box::pin(async move {
+        let service = hyper::service::service_fn(move |request| {
+            let answer: Result<_, Infallible> = site.answer(&request);
+            std::future::ready(answer)
+        });
+        // Nobody else asks, so that nobody has to wait for a place.
+        let options = ServerOptions::default().with_requests(1 << 16);
+        serve_connection(connection, service, &options).await;
+    }));
+}
+
+fn of_association(association: &Association, handshake_retransmissions: u64) -> Transport {
+    let counters = association.statistics().counters;
+    Transport {
+        timeouts: counters.t3_timeouts,
+        fast_retransmits: counters.fast_retransmitted_chunks,
+        handshake_retransmissions,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

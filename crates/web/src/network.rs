@@ -1,0 +1,195 @@
+//! Two hosts and the path between them.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::task::Waker;
+
+use anabranch_impair::pattern::Facts;
+use anabranch_impair::{ConfigError, Link, LinkConfig, LinkStats, Packet, Rng};
+use bytes::Bytes;
+
+use crate::sctp::Sockets;
+use crate::tcp::Connections;
+
+/// Bytes of an IPv4 header.
+const IP_HEADER: usize = 20;
+
+/// An end of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    Client,
+    Server,
+}
+
+impl Host {
+    pub(crate) const BOTH: [Self; 2] = [Self::Client, Self::Server];
+
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+
+    pub(crate) fn address(self) -> IpAddr {
+        let last = match self {
+            Self::Client => 1,
+            Self::Server => 2,
+        };
+        Ipv4Addr::new(192, 0, 2, last).into()
+    }
+}
+
+/// What a packet carries.
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    /// A packet of SCTP, as IP protocol 132.
+    Sctp(Bytes),
+    /// A segment for the end of this number of a TCP connection.
+    Tcp { end: usize, segment: Bytes },
+}
+
+/// A packet on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame(Payload);
+
+impl Frame {
+    fn bytes(&self) -> &Bytes {
+        match &self.0 {
+            Payload::Sctp(bytes) | Payload::Tcp { segment: bytes, .. } => bytes,
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut Bytes {
+        match &mut self.0 {
+            Payload::Sctp(bytes) | Payload::Tcp { segment: bytes, .. } => bytes,
+        }
+    }
+}
+
+impl Packet for Frame {
+    const HAS_FACTS: bool = true;
+
+    fn facts(&self) -> Option<Facts> {
+        match &self.0 {
+            Payload::Sctp(bytes) => Some(Facts::of_sctp(bytes)),
+            Payload::Tcp { .. } => None,
+        }
+    }
+
+    fn flip(&mut self, bit: i64) -> bool {
+        self.bytes_mut().flip(bit)
+    }
+
+    fn size(&self) -> usize {
+        self.bytes().len() + IP_HEADER
+    }
+
+    fn corrupt(&mut self, rng: &mut Rng) -> bool {
+        self.bytes_mut().corrupt(rng)
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+}
+
+/// The path with what stands at its ends.
+#[derive(Debug)]
+pub(crate) struct Network {
+    wires: Wires,
+    pub(crate) sockets: Sockets,
+    pub(crate) tcp: Connections,
+}
+
+/// The links from the client and from the server.
+#[derive(Debug)]
+pub(crate) struct Wires {
+    links: [Link<Frame>; 2],
+    /// Of all packets that were offered, with their times.
+    trace: u64,
+    /// Packets that were sent with INIT and COOKIE ECHO, and with INIT ACK and COOKIE ACK.
+    handshakes: [[u64; 2]; 2],
+}
+
+/// FNV-1a, which is the same on every machine.
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+impl Wires {
+    /// A packet leaves a host.
+    pub(crate) fn send(&mut self, now: u64, from: Host, payload: Payload) {
+        let frame = Frame(payload);
+        let head = now.to_be_bytes().into_iter().chain([from as u8]);
+        for byte in head.chain(frame.bytes().iter().copied()) {
+            self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(FNV_PRIME);
+        }
+        if let Payload::Sctp(packet) = &frame.0 {
+            // The chunk that opens a packet of the handshake: RFC 9260 section 3.2.
+            let kind = match packet.get(12) {
+                Some(1 | 2) => Some(0),
+                Some(10 | 11) => Some(1),
+                _ => None,
+            };
+            if let Some(kind) = kind {
+                self.handshakes[from as usize][kind] += 1;
+            }
+        }
+        // What the link loses is lost.
+        let _ = self.links[from as usize].send(now, frame);
+    }
+}
+
+impl Network {
+    /// A path whose directions are the links from the client and from the server.
+    pub(crate) fn new(up: LinkConfig, down: LinkConfig, seed: u64) -> Result<Self, ConfigError> {
+        let seeds = [1, 2].map(|stream| Rng::stream(seed, stream).next_u64());
+        let links = [Link::new(up, seeds[0])?, Link::new(down, seeds[1])?];
+        let wires = Wires { links, trace: FNV_OFFSET, handshakes: [[0; 2]; 2] };
+        Ok(Self { wires, sockets: Sockets::default(), tcp: Connections::new(seed) })
+    }
+
+    pub(crate) fn send_sctp(&mut self, now: u64, from: Host, packet: Bytes) {
+        self.wires.send(now, from, Payload::Sctp(packet));
+    }
+
+    /// Both at once, for what TCP does.
+    pub(crate) fn tcp_and_wires(&mut self) -> (&mut Connections, &mut Wires) {
+        (&mut self.tcp, &mut self.wires)
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let links = self.wires.links.iter().filter_map(Link::next_deadline).min();
+        [links, self.tcp.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Hands over what has arrived, and lets TCP's timers expire.
+    pub(crate) fn arrive(&mut self, now: u64, woken: &mut Vec<Waker>) {
+        for from in Host::BOTH {
+            while let Some(Frame(payload)) = self.wires.links[from as usize].poll(now) {
+                match payload {
+                    Payload::Sctp(packet) => self.sockets.deliver(from.other(), packet, woken),
+                    Payload::Tcp { end, segment } => {
+                        self.tcp.deliver(now, &mut self.wires, end, segment, woken);
+                    }
+                }
+            }
+        }
+        self.tcp.expire(now, &mut self.wires, woken);
+    }
+
+    /// What the link from a host did.
+    pub(crate) fn link(&self, from: Host) -> LinkStats {
+        *self.wires.links[from as usize].stats()
+    }
+
+    /// Packets of the handshake of SCTP that each host sent more than once.
+    pub(crate) fn handshakes_resent(&self) -> [u64; 2] {
+        let resent = |sent: [u64; 2]| sent.iter().map(|sent| sent.saturating_sub(1)).sum();
+        self.wires.handshakes.map(resent)
+    }
+
+    /// A number that stands for all packets and their times.
+    pub(crate) fn trace(&self) -> u64 {
+        self.wires.trace
+    }
+}

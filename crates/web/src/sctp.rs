@@ -1,0 +1,164 @@
+//! The runtime under the library: sockets without a system, timers and tasks in virtual time.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use anabranch::runtime::{
+    Batch, Binding, Datagrams, Encapsulation, Instant, LocalAddress, PacketSocket, Runtime, Timer,
+    TransmitError,
+};
+use bytes::Bytes;
+
+use crate::executor::World;
+use crate::network::Host;
+use crate::timers::VirtualTimer;
+
+/// The sockets of both hosts, at most one each.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    inboxes: [Inbox; 2],
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    is_open: bool,
+    packets: VecDeque<Bytes>,
+    reader: Option<Waker>,
+}
+
+impl Sockets {
+    /// A packet has come to a host.
+    pub(crate) fn deliver(&mut self, to: Host, packet: Bytes, woken: &mut Vec<Waker>) {
+        let inbox = &mut self.inboxes[to as usize];
+        if inbox.is_open {
+            inbox.packets.push_back(packet);
+            woken.extend(inbox.reader.take());
+        }
+    }
+}
+
+/// One of the two hosts, as the library sees it.
+#[derive(Debug)]
+pub(crate) struct VirtualRuntime {
+    world: World,
+    host: Host,
+}
+
+impl VirtualRuntime {
+    pub(crate) fn new(world: World, host: Host) -> Self {
+        Self { world, host }
+    }
+}
+
+impl Runtime for VirtualRuntime {
+    fn now(&self) -> Instant {
+        self.world.instant()
+    }
+
+    #[expect(clippy::disallowed_types, reason = "the epoch, as captures count: no clock is read")]
+    fn wall_clock(&self) -> std::time::SystemTime {
+        std::time::SystemTime::UNIX_EPOCH + Duration::from_nanos(self.now().as_nanos())
+    }
+
+    fn timer(self: Arc<Self>) -> Box<dyn Timer> {
+        Box::new(VirtualTimer::new(self.world.clone()))
+    }
+
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.world.spawn(task);
+    }
+
+    fn bind(&self, binding: &Binding) -> io::Result<Box<dyn PacketSocket>> {
+        if binding.encapsulation != Encapsulation::Ip || binding.address.ip() != self.host.address()
+        {
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        }
+        let mut state = self.world.state();
+        let inbox = &mut state.network.sockets.inboxes[self.host as usize];
+        if std::mem::replace(&mut inbox.is_open, true) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        Ok(Box::new(VirtualSocket { world: self.world.clone(), host: self.host }))
+    }
+
+    fn local_addresses(&self) -> io::Result<Vec<LocalAddress>> {
+        let (ip, interface) = (self.host.address(), "virtual".to_owned());
+        Ok(vec![LocalAddress { ip, interface, index: 1 }])
+    }
+}
+
+/// The socket of a host.
+#[derive(Debug)]
+struct VirtualSocket {
+    world: World,
+    host: Host,
+}
+
+impl PacketSocket for VirtualSocket {
+    fn local_address(&self) -> SocketAddr {
+        SocketAddr::new(self.host.address(), 0)
+    }
+
+    fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
+        let mut state = self.world.state();
+        let now = state.now;
+        if datagrams.destination.ip() == self.host.other().address() {
+            for packet in datagrams.contents.chunks(datagrams.segment_size.max(1)) {
+                state.network.send_sctp(now, self.host, Bytes::copy_from_slice(packet));
+            }
+        }
+        Ok(datagrams.contents.len())
+    }
+
+    fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        batches: &mut [Batch],
+    ) -> Poll<io::Result<usize>> {
+        let mut state = self.world.state();
+        let inbox = &mut state.network.sockets.inboxes[self.host as usize];
+        let mut count = 0;
+        for (buffer, batch) in buffers.iter_mut().zip(batches) {
+            let Some(packet) = inbox.packets.pop_front() else { break };
+            let len = packet.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&packet[..len]);
+            *batch = Batch {
+                source: SocketAddr::new(self.host.other().address(), 0),
+                destination: Some(self.host.address()),
+                ecn: None,
+                segment_size: len,
+                len,
+            };
+            count += 1;
+        }
+        if count > 0 {
+            return Poll::Ready(Ok(count));
+        }
+        inbox.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for VirtualSocket {
+    fn drop(&mut self) {
+        let mut state = self.world.state();
+        let inbox = std::mem::take(&mut state.network.sockets.inboxes[self.host as usize]);
+        drop(state);
+        drop(inbox);
+    }
+}
