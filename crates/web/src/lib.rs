@@ -23,6 +23,7 @@
 mod executor;
 mod load;
 mod network;
+mod pieces;
 mod sctp;
 mod site;
 mod tcp;

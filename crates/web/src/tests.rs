@@ -84,3 +84,18 @@ fn a_path_that_carries_nothing_is_given_up() {
         assert!(matches!(load.run(), Err(LoadError::Limit(_))), "{carriage:?}");
     }
 }
+
+#[test]
+fn messages_longer_than_a_packet_hold_up_other_streams() {
+    let site = Site::uniform(10, 10_000, 1000);
+    let parts = |piece| {
+        let mut load = slow(site.clone(), Carriage::Sctp { streams: 10 }, 0, 1);
+        load.piece = piece;
+        let page = load.run().unwrap().page;
+        let seconds = |time: Option<Duration>| time.unwrap().as_secs_f64();
+        (seconds(page.ppage(25)), seconds(page.page_time()))
+    };
+    let ((quarter, all), (late, as_late)) = (parts(1400), parts(16 * 1024));
+    assert!(quarter < 0.5 * all, "{quarter} {all}");
+    assert!(late > 0.95 * as_late && quarter < 0.5 * late, "{late} {as_late}");
+}

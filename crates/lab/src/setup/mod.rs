@@ -9,6 +9,7 @@ mod cross;
 mod events;
 mod grid;
 mod network;
+mod page;
 mod program;
 mod queue;
 mod stack;
@@ -23,6 +24,7 @@ use anabranch_proto::AssociationConfig;
 pub use cross::{Cross, CrossKind, Edges, Mix};
 pub use events::{Change, Event, RouteCache, When};
 pub use network::{Channel, Link, Network, Path, Way};
+pub use page::{Carriage, Page};
 pub use program::Program;
 pub use queue::Queue;
 pub use stack::{Over, Platform, Tcp};
@@ -60,6 +62,8 @@ pub struct Setup {
     pub sysctl: Vec<(String, String)>,
     /// What the sender sends, one association or connection for each.
     pub transfers: Vec<Transfer>,
+    /// A page that is loaded in place of transfers.
+    pub page: Option<Page>,
     /// What else is on the network.
     pub cross: Vec<Cross>,
     /// What happens on the way, in the order of the file.
@@ -92,8 +96,10 @@ impl Setup {
         let (tcp, sysctl) = (stack::tcp(root)?, stack::sysctl(root, on)?);
         let programs = program::read_programs(root)?;
         let transfers = traffic::read_transfers(root, &programs, on)?;
-        let no_association =
-            !transfers.is_empty() && transfers.iter().all(|t| t.over != Over::Sctp);
+        let page = page::read(root, &network, on)?;
+        let carried = page.as_ref().map(|page| page.carriage == Carriage::Sctp);
+        let no_association = carried == Some(false)
+            || !transfers.is_empty() && transfers.iter().all(|t| t.over != Over::Sctp);
         let base = AssociationConfig::default();
         let base = Some(&base).filter(|_| no_association && root.node("association").is_none());
         let sender = association::read(root, "association", base)?;
@@ -122,8 +128,12 @@ impl Setup {
         let gauges = gauges.unwrap_or(false);
         let fates = fates.unwrap_or(false);
         let analysis = analysis.unwrap_or(false);
-        if transfers.is_empty() {
-            return problem(1, "nothing is sent: there is no [traffic.NAME]");
+        if page.is_none() && transfers.is_empty() {
+            return problem(1, "nothing is sent: there is neither [traffic.NAME] nor [page]");
+        }
+        if page.is_some() && !(transfers.is_empty() && cross.is_empty() && events.is_empty()) {
+            let line = root.line_of("page");
+            return problem(line, "a page is alone: nothing is beside it, and nothing happens");
         }
         Ok(Self {
             on,
@@ -134,6 +144,7 @@ impl Setup {
             programs,
             sysctl,
             transfers,
+            page,
             cross,
             events,
             route_cache,

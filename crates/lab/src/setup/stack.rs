@@ -55,7 +55,8 @@ pub struct Tcp {
 
 impl Tcp {
     /// Options that only the TCP of the simulator has by these names.
-    pub const OF_SIMULATIONS: [&'static str; 10] = [
+    pub const OF_SIMULATIONS: [&'static str; 11] = [
+        "packet_counting",
         "loss_detection",
         "reordering",
         "early_retransmit",
@@ -123,6 +124,7 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
     if config.rto_min > config.rto_max {
         return problem(fields.line(), "tcp.rto_min is above rto_max");
     }
+    config.packet_counting = fields.flag("packet_counting")?.unwrap_or(config.packet_counting);
     recovery(&fields, config)?;
     let cache = fields.choice("metric_cache", MetricCache::NAMES)?;
     tcp.metric_cache = cache.unwrap_or(tcp.metric_cache);

@@ -6,6 +6,7 @@ mod cross;
 mod failure;
 mod flows;
 mod measure;
+mod page;
 mod trace;
 mod window;
 
@@ -32,6 +33,9 @@ pub struct Simulation;
 impl Experiment for Simulation {
     fn run(&self, point: &Point, seed: u64) -> Result<Metrics, String> {
         let setup = &point.setup;
+        if let Some(page) = &setup.page {
+            return page::run(setup, page, seed);
+        }
         let mut built = build::build(setup, seed).map_err(|error| error.to_string())?;
         let mut gauges = measure::Gauges::default();
         let gauged = if setup.gauges { Some(&mut gauges) } else { None };

@@ -1,0 +1,133 @@
+//! A web page that is loaded in place of transfers.
+
+use super::network::Network;
+use super::stack::Platform;
+use crate::tree::{Checked, Fields, problem};
+use crate::units::Kind;
+
+/// Bytes of an object, or of the index, at the most.
+const MAX_SIZE: f64 = 1e8;
+
+/// Connections and streams at the most.
+const MAX_STREAMS: u64 = 256;
+
+/// A page, and what carries it. The sender is the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Bytes of the index.
+    pub index: usize,
+    /// Bytes of each object that it embeds, in its order.
+    pub objects: Vec<usize>,
+    /// What carries it.
+    pub carriage: Carriage,
+    /// Streams of an association that are used, or TCP connections.
+    pub streams: u16,
+    /// Whether requests are written without waiting for the answers to those before.
+    pub pipelined: bool,
+}
+
+/// What a page is carried by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Carriage {
+    /// Streams of one association.
+    #[default]
+    Sctp,
+    /// TCP connections.
+    Tcp,
+}
+
+impl Carriage {
+    /// The names in scenario files.
+    pub const NAMES: [(&'static str, Self); 2] = [("sctp", Self::Sctp), ("tcp", Self::Tcp)];
+}
+
+/// Reads `[page]`.
+pub(super) fn read(root: &Fields<'_>, network: &Network, on: Platform) -> Checked<Option<Page>> {
+    let Some(fields) = root.table("page")? else { return Ok(None) };
+    let line = fields.line();
+    let objects = fields.count("objects", 1, 1000)?.unwrap_or(1) as usize;
+    let size =
+        |key| fields.quantity(key, Kind::Size, 1.0, MAX_SIZE).map(|size| size.map(|s| s as usize));
+    let index = size("index")?.unwrap_or(1000);
+    let Some(each) = size("object")? else {
+        return problem(line, "page.object, the size of each object, is missing");
+    };
+    let mut sizes = vec![each; objects];
+    if let Some(first) = size("first")? {
+        sizes[0] = first;
+    }
+    let carriage = fields.choice("carriage", &Carriage::NAMES)?.unwrap_or_default();
+    let streams = fields.count("streams", 1, MAX_STREAMS)?;
+    let connections = fields.count("connections", 1, MAX_STREAMS)?;
+    let streams = match carriage {
+        Carriage::Sctp => streams.unwrap_or(objects as u64),
+        Carriage::Tcp => connections.unwrap_or(1),
+    };
+    let pipelined = fields.flag("pipelined")?.unwrap_or(true);
+    fields.finish()?;
+    if on == Platform::Emulator {
+        return problem(line, "pages are loaded in the simulator only");
+    }
+    let one_link = |paths: &[super::Path]| matches!(paths, [path] if path.links.len() == 1);
+    if !one_link(&network.paths) {
+        return problem(line, "a page has a network of one path with one link, from its server");
+    }
+    Ok(Some(Page { index, objects: sizes, carriage, streams: streams as u16, pipelined }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::read;
+    use super::*;
+    use crate::tree::tests::refused;
+
+    pub(crate) const PAGE: &str = r#"
+[network]
+shape = "links"
+hosts = ["server", "client"]
+[link.hop]
+ends = ["server", "client"]
+rate = "1 Mb/s"
+delay = "175 ms"
+queue = "50 packets"
+[path.only]
+links = ["hop"]
+[association]
+profile = "rfc4960"
+[page]
+objects = 10
+object = "10 kB"
+"#;
+
+    #[test]
+    fn a_page_is_read() {
+        let page = read(PAGE).unwrap().page.unwrap();
+        let sizes = vec![10_000; 10];
+        let expected = Page {
+            index: 1000,
+            objects: sizes,
+            carriage: Carriage::Sctp,
+            streams: 10,
+            pipelined: true,
+        };
+        assert_eq!(page, expected);
+        let more = "first = \"1 kB\"\ncarriage = \"tcp\"\nconnections = 6\npipelined = false\n";
+        let page = read(&format!("{PAGE}{more}")).unwrap().page.unwrap();
+        assert_eq!((page.objects[0], page.objects[1], page.streams), (1000, 10_000, 6));
+        assert!(!page.pipelined && page.carriage == Carriage::Tcp);
+        for (from, to, line, reason) in [
+            ("object = \"10 kB\"\n", "", 14, "page.object"),
+            ("objects = 10", "objects = 0", 15, "page.objects is 0"),
+            ("objects = 10", "carriage = \"pigeon\"", 15, "page.carriage"),
+            ("[page]", "[run]\non = \"emulator\"\n[page]", 16, "simulator only"),
+            (
+                "[page]",
+                "[traffic.a]\nsize = \"1 kB\"\nmessage = \"1 kB\"\n[page]",
+                17,
+                "nothing is beside it",
+            ),
+        ] {
+            refused(read(&PAGE.replace(from, to)), line, reason);
+        }
+    }
+}
