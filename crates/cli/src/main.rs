@@ -13,6 +13,7 @@ mod commands;
 mod config_file;
 #[cfg(unix)]
 mod control;
+mod demo;
 mod emulate;
 mod endpoint;
 mod failure;

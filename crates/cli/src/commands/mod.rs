@@ -2,6 +2,7 @@
 
 mod advise;
 mod analyze;
+mod demo;
 mod discard;
 mod echo;
 #[cfg_attr(not(target_os = "linux"), path = "relay.rs")]
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Emulate(emulate::Emulate),
     Pattern(pattern::Pattern),
     Analyze(analyze::Analyze),
+    Demo(demo::Demo),
     Lab(lab::Lab),
     Advise(advise::Advise),
     Options(options::Options),
@@ -57,6 +59,7 @@ impl Command {
             Self::Emulate(command) => command.run().await,
             Self::Pattern(command) => command.run(),
             Self::Analyze(command) => command.run(),
+            Self::Demo(command) => command.run().await,
             Self::Lab(command) => command.run().await,
             Self::Advise(command) => command.run(),
             Self::Options(command) => command.run(),

@@ -1,0 +1,97 @@
+//! `anabranch demo`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::demo::{Conditions, MOST_PICTURES, Way, headless, serve};
+use crate::failure::Failure;
+use crate::output::{print, with_schema};
+
+/// Show how a page of pictures comes over SCTP streams and over TCP
+///
+/// Serves a page for browsers on this host, in which the same page of ten progressive JPEGs is carried
+/// by the code that goes on the wire, over links that are as slow, distant and lossy as the sliders
+/// say. It is computed in virtual time, so that no network and no privileges are needed, and replayed.
+/// With --headless the times are printed, for several losses and seeds.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch demo
+  anabranch demo --headless
+  anabranch demo --headless --loss 0,4.3 --seeds 20 --json -")]
+pub(crate) struct Demo {
+    /// Address and port of the page
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8132")]
+    listen: SocketAddr,
+    /// Print the times, and serve nothing
+    #[arg(long)]
+    headless: bool,
+    /// Write them as one JSON document; '-' is standard output
+    #[arg(long, value_name = "FILE", requires = "headless")]
+    json: Option<PathBuf>,
+    /// Packets lost in each direction, in percent
+    #[arg(long, value_name = "PERCENT[,...]", value_delimiter = ',', default_values_t = [0.0, 4.3], requires = "headless")]
+    loss: Vec<f64>,
+    /// Runs of each, with the seeds 1 to N
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000), requires = "headless")]
+    seeds: u64,
+    /// Rate of both directions, in kbit/s
+    #[arg(long, value_name = "KBIT", default_value_t = 56.0, requires = "headless")]
+    rate: f64,
+    /// Round-trip time of the links, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1080.0, requires = "headless")]
+    rtt: f64,
+    /// Pictures of the page
+    #[arg(long, value_name = "N", default_value_t = MOST_PICTURES, value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_PICTURES)), requires = "headless")]
+    objects: u16,
+    /// Streams of the association
+    #[arg(long, value_name = "N", default_value_t = MOST_PICTURES, value_parser = clap::value_parser!(u16).range(1..=64), requires = "headless")]
+    streams: u16,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N", requires = "headless")]
+    jobs: Option<usize>,
+}
+
+impl Demo {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        if !self.headless {
+            return serve(self.listen).await;
+        }
+        let within = |what: &str, value: f64, least: f64, most: f64| {
+            let fits = (least..=most).contains(&value);
+            let error = || Failure::usage(format!("{what} must lie between {least} and {most}"));
+            if fits { Ok(value) } else { Err(error()) }
+        };
+        for loss in &self.loss {
+            within("--loss", *loss, 0.0, 30.0)?;
+        }
+        let conditions = Conditions {
+            rate: (within("--rate", self.rate, 8.0, 100_000.0)? * 1e3) as u64,
+            rtt: Duration::from_secs_f64(within("--rtt", self.rtt, 0.0, 10_000.0)? / 1e3),
+            loss: 0.0,
+            burst: 1,
+            pictures: self.objects,
+            streams: self.streams,
+            seed: 1,
+        };
+        let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
+        let losses: Vec<f64> = self.loss.iter().map(|percent| percent / 100.0).collect();
+        let (seeds, jobs) = (self.seeds, jobs.unwrap_or(1));
+        let computed = tokio::task::spawn_blocking(move || {
+            headless(conditions, &losses, &Way::ALL, seeds, jobs)
+        });
+        let done = computed.await.map_err(|_| Failure::failed("the computation broke"))??;
+        let Some(file) = self.json else { return print(&done.text()) };
+        let unwritten = |error| Failure::failed(format!("the report cannot be written: {error}"));
+        let value = serde_json::to_value(&done).map_err(|error| unwritten(error.to_string()))?;
+        let text = format!("{}\n", with_schema(&value));
+        if file.as_os_str() == "-" {
+            return print(&text);
+        }
+        std::fs::write(&file, text).map_err(|error| {
+            Failure::failed(format!("{} cannot be written: {error}", file.display()))
+        })
+    }
+}

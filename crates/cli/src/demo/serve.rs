@@ -1,0 +1,225 @@
+//! The page of the demonstration, for browsers on this host.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anabranch_http::tcp::TcpServerConnection;
+use anabranch_http::{ServerOptions, serve_connection};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper_util::rt::TokioTimer;
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::summary::summary;
+use super::{Conditions, LOGO, MOST_PICTURES, Outcome, PICTURES, Way};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::print;
+
+/// Nothing comes from elsewhere, and nothing goes there.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+                      img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'";
+
+/// Serves until the user stops it.
+pub(crate) async fn serve(address: SocketAddr) -> Result<(), Failure> {
+    let interrupt = Interrupt::install()?;
+    let unable = |error| Failure::failed(format!("{address} cannot be listened on: {error}"));
+    let listener = TcpListener::bind(address).await.map_err(unable)?;
+    let address = listener.local_addr().map_err(unable)?;
+    print(&format!("The demonstration is at http://{address}/ until Ctrl-C\n"))?;
+    let options = ServerOptions::default().with_timer(TokioTimer::new());
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+            () = interrupt.wait() => return Ok(()),
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let options = options.clone();
+                connections.spawn(async move {
+                    let Ok(connection) = TcpServerConnection::new(stream) else { return };
+                    let service = hyper::service::service_fn(|request| async move {
+                        Ok::<_, Infallible>(answer(&request).await)
+                    });
+                    serve_connection(connection, service, &options).await;
+                });
+            }
+            // Out of descriptors, most likely: connections that end give some back.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn answer<B>(request: &Request<B>) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET {
+        return response(StatusCode::METHOD_NOT_ALLOWED, "text/plain", Bytes::new());
+    }
+    let path = request.uri().path();
+    let found = match path {
+        "/" => Some(("text/html", include_bytes!("page/index.html").as_slice())),
+        "/demo.css" => Some(("text/css", include_bytes!("page/demo.css").as_slice())),
+        "/demo.js" => Some(("text/javascript", include_bytes!("page/demo.js").as_slice())),
+        "/logo.jpg" => Some(("image/jpeg", LOGO)),
+        _ => picture(path).map(|bytes| ("image/jpeg", bytes)),
+    };
+    if let Some((kind, bytes)) = found {
+        return response(StatusCode::OK, kind, Bytes::from_static(bytes));
+    }
+    if path != "/run" {
+        return response(StatusCode::NOT_FOUND, "text/plain", Bytes::new());
+    }
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    // Milliseconds, but of computing.
+    let run = tokio::task::spawn_blocking(move || run(&query)).await;
+    let run = run.unwrap_or_else(|_| Err("the computation broke".to_owned()));
+    let (status, text) = match run {
+        Ok(run) => (StatusCode::OK, serde_json::to_vec(&run)),
+        Err(error) => {
+            (StatusCode::BAD_REQUEST, serde_json::to_vec(&BTreeMap::from([("error", error)])))
+        }
+    };
+    response(status, "application/json", text.unwrap_or_default().into())
+}
+
+fn picture(path: &str) -> Option<&'static [u8]> {
+    let number = path.strip_prefix('/')?.strip_suffix(".jpg")?.parse::<usize>().ok()?;
+    PICTURES.get(number.checked_sub(1)?).copied()
+}
+
+fn response(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    fields.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    response
+}
+
+/// What the page shows.
+#[derive(Debug, Serialize)]
+struct Run {
+    panes: Vec<Pane>,
+    summary: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Pane {
+    name: String,
+    carriage: String,
+    page_s: Option<f64>,
+    ppage_s: BTreeMap<u64, f64>,
+    timeouts: u64,
+    fast_retransmits: u64,
+    objects: Vec<Object>,
+}
+
+#[derive(Debug, Serialize)]
+struct Object {
+    picture: String,
+    arrivals: Vec<(f64, u64)>,
+}
+
+fn run(query: &str) -> Result<Run, String> {
+    let (conditions, ways) = read(query)?;
+    let outcomes = ways.into_iter().map(|way| Outcome::compute(&conditions, way));
+    let outcomes = outcomes.collect::<Result<Vec<_>, _>>()?;
+    let summary = summary(&conditions, &outcomes);
+    let panes = outcomes.iter().map(|outcome| pane(&conditions, outcome)).collect();
+    Ok(Run { panes, summary })
+}
+
+fn pane(conditions: &Conditions, outcome: &Outcome) -> Pane {
+    let page = &outcome.loaded.page;
+    // The logo is no picture of which anybody would see a part.
+    let pictures = page.objects.iter().filter(|object| picture(&object.target).is_some());
+    let objects = pictures.map(|object| Object {
+        picture: object.target.trim_start_matches('/').to_owned(),
+        arrivals: object.arrivals.iter().map(|(at, bytes)| (at.as_secs_f64(), *bytes)).collect(),
+    });
+    let sum =
+        |of: fn(&anabranch_web::Transport) -> u64| outcome.loaded.transport.iter().map(of).sum();
+    Pane {
+        name: outcome.way.name(conditions.streams),
+        carriage: outcome.way.key(),
+        page_s: page.page_time().map(|time| time.as_secs_f64()),
+        ppage_s: [25, 50, 75, 100].iter().filter_map(|p| Some((*p, outcome.part(*p)?))).collect(),
+        timeouts: sum(|end| end.timeouts),
+        fast_retransmits: sum(|end| end.fast_retransmits),
+        objects: objects.collect(),
+    }
+}
+
+/// Reads the settings of a link.
+fn read(query: &str) -> Result<(Conditions, Vec<Way>), String> {
+    let given: BTreeMap<&str, &str> =
+        query.split('&').filter_map(|pair| pair.split_once('=')).collect();
+    let number = |name: &str, least: f64, most: f64| {
+        let value = given.get(name).and_then(|text| text.parse::<f64>().ok());
+        let value = value.filter(|value| (least..=most).contains(value));
+        value.ok_or_else(|| format!("{name} must be a number from {least} to {most}"))
+    };
+    let conditions = Conditions {
+        rate: (number("rate", 8.0, 100_000.0)? * 1e3) as u64,
+        rtt: Duration::from_secs_f64(number("rtt", 0.0, 10_000.0)? / 1e3),
+        loss: number("loss", 0.0, 30.0)? / 100.0,
+        burst: number("burst", 1.0, 20.0)? as u32,
+        pictures: number("objects", 1.0, f64::from(MOST_PICTURES))? as u16,
+        streams: number("streams", 1.0, 64.0)? as u16,
+        seed: number("seed", 1.0, 1e15)? as u64,
+    };
+    let show = given.get("show").copied().unwrap_or_default().replace("%2C", ",");
+    let ways = show.split(',').filter(|key| !key.is_empty()).take(Way::ALL.len()).map(|key| {
+        Way::from_key(key).ok_or_else(|| format!("nothing carries pages that is called '{key}'"))
+    });
+    Ok((conditions, ways.collect::<Result<_, _>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUERY: &str =
+        "loss=4.3&burst=1&rtt=1080&rate=56&objects=10&streams=10&seed=1&show=sctp%2Ctcp1";
+
+    #[test]
+    fn what_a_link_says_is_computed_and_again_the_same() {
+        let text = |query| serde_json::to_string(&run(query).unwrap()).unwrap();
+        assert_eq!(text(QUERY), text(QUERY));
+        assert_ne!(text(QUERY), text(&QUERY.replace("seed=1", "seed=2")));
+        let run = run(QUERY).unwrap();
+        assert_eq!(run.panes.len(), 2);
+        for pane in &run.panes {
+            assert_eq!(pane.objects.len(), 10);
+            for object in &pane.objects {
+                let whole = picture(&format!("/{}", object.picture)).unwrap().len() as u64;
+                assert_eq!(object.arrivals.last().map(|(_, bytes)| *bytes), Some(whole));
+            }
+        }
+        assert!(run.summary.contains("A quarter of every picture"), "{}", run.summary);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (from, to) in [
+            ("loss=4.3", "loss=101"),
+            ("loss=4.3", "loss=NaN"),
+            ("rate=56", "rate=0"),
+            ("rtt=1080", "rtt=-1"),
+            ("objects=10", "objects=11"),
+            ("&seed=1", ""),
+            ("tcp1", "tcp7"),
+        ] {
+            assert!(read(&QUERY.replace(from, to)).is_err(), "{to}");
+        }
+        assert_eq!(run(&QUERY.replace("sctp%2Ctcp1", "")).unwrap().panes.len(), 0);
+    }
+}

@@ -1,0 +1,234 @@
+//! What is said of the ways that were compared.
+
+use anabranch_web::Loaded;
+use serde::Serialize;
+
+use super::{Conditions, Way};
+use crate::failure::Failure;
+
+/// The parts of all pictures whose times are told, in percent.
+const PARTS: [u64; 4] = [25, 50, 75, 100];
+
+/// What became of the page in one way.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) way: Way,
+    pub(crate) loaded: Loaded,
+}
+
+impl Outcome {
+    pub(crate) fn compute(conditions: &Conditions, way: Way) -> Result<Self, String> {
+        let loaded = conditions
+            .load(way)
+            .map_err(|error| format!("{}: {error}", way.name(conditions.streams)))?;
+        Ok(Self { way, loaded })
+    }
+
+    /// When so many percent of all pictures had come, in seconds.
+    pub(crate) fn part(&self, percent: u64) -> Option<f64> {
+        self.loaded.page.ppage(percent).map(|time| time.as_secs_f64())
+    }
+}
+
+/// A sentence for a way beside the first one, and who is first when.
+pub(crate) fn summary(conditions: &Conditions, outcomes: &[Outcome]) -> String {
+    let name = |outcome: &Outcome| outcome.way.name(conditions.streams);
+    let mut lines = Vec::new();
+    for (percent, what) in
+        [(25, "A quarter of every picture is there"), (100, "The whole page is there")]
+    {
+        let mut times: Vec<_> = outcomes
+            .iter()
+            .filter_map(|outcome| Some((outcome.part(percent)?, name(outcome))))
+            .collect();
+        times.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let Some(((first, winner), others)) = times.split_first() else { continue };
+        let mut line = format!("{what} after {first:.1} s with {winner}");
+        for (time, other) in others {
+            let times = time / first;
+            // Nobody sees a difference of a twentieth.
+            let beside =
+                if times < 1.05 { "alike".to_owned() } else { format!("{times:.1} times as long") };
+            line.push_str(&format!("; with {other} after {time:.1} s ({beside})"));
+        }
+        lines.push(line + ".");
+    }
+    lines.join("\n")
+}
+
+/// Means over all seeds of what a way did with one loss.
+#[derive(Debug, Serialize)]
+struct Row {
+    loss_percent: f64,
+    carriage: String,
+    seeds: u64,
+    bytes: u64,
+    page_s: f64,
+    p25_s: f64,
+    p50_s: f64,
+    p75_s: f64,
+    p100_s: f64,
+    speed_index_ms: f64,
+    timeouts: f64,
+    fast_retransmits: f64,
+    handshake_retransmissions: f64,
+    runs: Vec<Run>,
+}
+
+/// One load.
+#[derive(Debug, Serialize)]
+struct Run {
+    seed: u64,
+    bytes: u64,
+    page_s: f64,
+    p25_s: f64,
+    p100_s: f64,
+    /// Stands for all packets and their times.
+    trace: String,
+}
+
+/// All that was computed without a browser.
+#[derive(Debug, Serialize)]
+pub(crate) struct Headless {
+    rate_kbit: f64,
+    rtt_ms: f64,
+    pictures: u16,
+    streams: u16,
+    rows: Vec<Row>,
+}
+
+/// Computes every way for every loss and seed, on so many threads.
+pub(crate) fn headless(
+    conditions: Conditions,
+    losses: &[f64],
+    ways: &[Way],
+    seeds: u64,
+    jobs: usize,
+) -> Result<Headless, Failure> {
+    let mut rows = Vec::new();
+    for loss in losses {
+        for way in ways {
+            let conditions = Conditions { loss: *loss, ..conditions };
+            let runs = all_seeds(&conditions, *way, seeds, jobs)?;
+            rows.push(row(&conditions, *way, &runs)?);
+        }
+    }
+    Ok(Headless {
+        rate_kbit: conditions.rate as f64 / 1e3,
+        rtt_ms: conditions.rtt.as_secs_f64() * 1e3,
+        pictures: conditions.pictures,
+        streams: conditions.streams,
+        rows,
+    })
+}
+
+/// The loads of all seeds, in their order, whichever thread had them.
+fn all_seeds(
+    conditions: &Conditions,
+    way: Way,
+    seeds: u64,
+    jobs: usize,
+) -> Result<Vec<(u64, Outcome)>, Failure> {
+    let jobs = jobs.clamp(1, 64) as u64;
+    let mut all = std::thread::scope(|scope| {
+        let threads = (0..jobs).map(|job| {
+            scope.spawn(move || {
+                let mine = (1..=seeds).filter(|seed| seed % jobs == job);
+                let runs = mine.map(|seed| {
+                    let conditions = Conditions { seed, ..*conditions };
+                    Outcome::compute(&conditions, way).map(|outcome| (seed, outcome))
+                });
+                runs.collect::<Result<Vec<_>, _>>()
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        let joined = threads.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err("a thread broke".to_owned()))
+                .map_err(Failure::failed)
+        });
+        joined.collect::<Result<Vec<_>, _>>()
+    })?
+    .concat_all();
+    all.sort_by_key(|(seed, _)| *seed);
+    Ok(all)
+}
+
+/// Vectors one after the other.
+trait ConcatAll<T> {
+    fn concat_all(self) -> Vec<T>;
+}
+
+impl<T> ConcatAll<T> for Vec<Vec<T>> {
+    fn concat_all(self) -> Vec<T> {
+        self.into_iter().flatten().collect()
+    }
+}
+
+fn row(conditions: &Conditions, way: Way, runs: &[(u64, Outcome)]) -> Result<Row, Failure> {
+    let incomplete = |seed: u64| {
+        let (name, loss) = (way.name(conditions.streams), conditions.loss * 100.0);
+        Failure::failed(format!(
+            "{name}: with seed {seed} and {loss} % of loss the page stays incomplete"
+        ))
+    };
+    let mut told = Vec::new();
+    for (seed, outcome) in runs {
+        let page = &outcome.loaded.page;
+        let times = (page.page_time(), outcome.part(25), outcome.part(100));
+        let (Some(time), Some(p25_s), Some(p100_s)) = times else { return Err(incomplete(*seed)) };
+        let bytes = page.objects.iter().chain([&page.index]).map(|object| object.bytes()).sum();
+        let trace = format!("{:016x}", outcome.loaded.trace);
+        told.push(Run { seed: *seed, bytes, page_s: time.as_secs_f64(), p25_s, p100_s, trace });
+    }
+    let count = runs.len().max(1) as f64;
+    let mean =
+        |of: &dyn Fn(&Outcome) -> f64| runs.iter().map(|(_, run)| of(run)).sum::<f64>() / count;
+    let part = |percent| mean(&|run| run.part(percent).unwrap_or_default());
+    let [p25_s, p50_s, p75_s, p100_s] = PARTS.map(part);
+    let transport = |of: fn(&anabranch_web::Transport) -> u64| {
+        mean(&|run| run.loaded.transport.iter().map(of).sum::<u64>() as f64)
+    };
+    Ok(Row {
+        loss_percent: conditions.loss * 100.0,
+        carriage: way.key(),
+        seeds: runs.len() as u64,
+        bytes: told.first().map_or(0, |run| run.bytes),
+        page_s: told.iter().map(|run| run.page_s).sum::<f64>() / count,
+        p25_s,
+        p50_s,
+        p75_s,
+        p100_s,
+        speed_index_ms: mean(&|run| {
+            run.loaded.page.speed_index().unwrap_or_default().as_secs_f64() * 1e3
+        }),
+        timeouts: transport(|end| end.timeouts),
+        fast_retransmits: transport(|end| end.fast_retransmits),
+        handshake_retransmissions: transport(|end| end.handshake_retransmissions),
+        runs: told,
+    })
+}
+
+impl Headless {
+    /// A table for people.
+    pub(crate) fn text(&self) -> String {
+        let head = ["loss", "carried by", "25 %", "50 %", "75 %", "all", "timeouts", "fast"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for row in &self.rows {
+            let times =
+                [row.p25_s, row.p50_s, row.p75_s, row.page_s].map(|time| format!("{time:.1} s"));
+            let counts = [row.timeouts, row.fast_retransmits].map(|count| format!("{count:.1}"));
+            let name =
+                Way::from_key(&row.carriage).map_or_else(String::new, |w| w.name(self.streams));
+            rows.push(
+                [format!("{:.1} %", row.loss_percent), name]
+                    .into_iter()
+                    .chain(times)
+                    .chain(counts)
+                    .collect(),
+            );
+        }
+        crate::output::table(&rows)
+    }
+}
