@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anabranch_proto::config::ConfigError;
 use anabranch_proto::{
     Association as Engine, AssociationConfig, AssociationId, Instant, Message, NoSuchPath,
-    OutgoingMessage, PathStatistics, Statistics,
+    OutgoingMessage, PathStatistics, Statistics, StreamPriority,
 };
 
 use crate::error::{AssociationError, CloseError, SendError, StreamError};
@@ -34,7 +34,9 @@ use crate::state::{AssociationState, Phase};
 /// except that [`close`](Self::close) goes on.
 ///
 /// The receive window is shared by all streams, as in every SCTP: messages that nobody takes on
-/// one stream hold up the others of the association, though never those of another association.
+/// one stream hold up the others of the association, though never those of another association. Byte
+/// streams have a share of it each ([`byte_mode`](crate::byte_mode)), so that one that is not read holds
+/// up no other.
 ///
 /// ```
 /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
@@ -337,8 +339,9 @@ impl Association {
         self.inner.engine(request).ok_or(NoSuchPath)?
     }
 
-    /// Sets a stream's priority for the scheduler `Priority`; smaller goes first.
-    pub fn set_stream_priority(&self, stream: u16, priority: u16) {
+    /// Sets a stream's priority for the scheduler `Priority`: a number, of which smaller ones go first
+    /// and equals take turns, or a [`StreamPriority`].
+    pub fn set_stream_priority(&self, stream: u16, priority: impl Into<StreamPriority>) {
         self.inner.engine(|association, _| association.set_stream_priority(stream, priority));
     }
 }

@@ -1,51 +1,187 @@
-//! How byte streams are carried by messages.
+//! How byte streams are carried by messages, as `docs/byte-mode.md` has it.
 //!
 //! SCTP streams have neither an end nor empty messages, so a direction of a byte stream ends
 //! with a message of one byte under a payload protocol identifier of its own, [`MARK`]: 0 when
 //! all was written, 1 when the writer gave up before. Bytes travel in ordered messages under
-//! [`BYTES`]; a reader takes messages of any other identifier as bytes, too.
+//! [`BYTES`]; a reader takes messages of any other identifier as bytes, too. What the reader of a
+//! stream has room for, and that it wants no more, is told under [`SIGNAL`]; these messages are this
+//! library's own and come out of no `recv`.
+//!
+//! So a stream that is not read holds up no other byte stream, and what is written on one whose reader
+//! is gone fails. Peers of version 1 ([`BYTES_1`]) do not tell, and are told nothing.
 
-use anabranch_proto::{Message, OutgoingMessage, Ppid};
-use bytes::{Buf, Bytes};
+pub use anabranch_proto::byte_mode::{BYTES, BYTES_1, MARK, SIGNAL};
+use anabranch_proto::byte_mode::{Ledger, Mark, Signal};
+use anabranch_proto::{Association, Instant, Message, OutgoingMessage, SendErrorReason};
+use std::collections::VecDeque;
+use std::task::Waker;
 
-/// Payload protocol identifier of the bytes of a byte stream ("anbd").
-pub const BYTES: Ppid = Ppid(0x616e_6264);
+use crate::state::AssociationState;
 
-/// Payload protocol identifier of the one-byte message that ends a byte stream ("anbe").
-pub const MARK: Ppid = Ppid(0x616e_6265);
-
-/// Longest message that a byte stream is cut into: long enough to cost little, short enough not
-/// to hold up other streams.
+/// Longest message that a byte stream is cut into while nothing else waits; it is cut further when
+/// something does.
 pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 
-/// How a direction of a byte stream ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
-    /// All was written.
-    End,
-    /// The writer gave up.
-    Abandoned,
+/// What an association keeps that has byte streams.
+#[derive(Debug)]
+pub(crate) struct ByteStreams {
+    pub(crate) ledger: Ledger,
+    /// End marks of dropped streams for which there was no room.
+    owed_marks: VecDeque<OutgoingMessage>,
 }
 
-impl Mark {
-    /// The mark that a message is, if it is one.
-    pub(crate) fn of(message: &Message) -> Option<Self> {
-        if message.ppid != MARK || !message.is_whole() || message.payload.len() != 1 {
-            return None;
-        }
-        match message.payload.chunk() {
-            [0] => Some(Self::End),
-            [1] => Some(Self::Abandoned),
-            _ => None,
+impl ByteStreams {
+    /// Made when they are used first.
+    pub(crate) fn of<'a>(
+        kept: &'a mut Option<Box<Self>>,
+        association: &Association,
+    ) -> &'a mut Self {
+        kept.get_or_insert_with(|| {
+            let ledger = Ledger::new(association.config().receiving.receive_buffer);
+            Box::new(Self { ledger, owed_marks: VecDeque::new() })
+        })
+    }
+
+    /// Sends the mark of a stream now or when there is room. `false` if it has to wait.
+    pub(crate) fn end(
+        &mut self,
+        now: Instant,
+        association: &mut Association,
+        mark: OutgoingMessage,
+    ) -> bool {
+        let stream = mark.stream;
+        match association.send(now, mark) {
+            Err(refused) if refused.reason == SendErrorReason::Blocked => {
+                self.owed_marks.push_back(refused.message);
+                false
+            }
+            _ => {
+                self.ledger.on_ended(stream);
+                true
+            }
         }
     }
 
-    /// The message that carries this mark.
-    pub(crate) fn message(self, stream: u16) -> OutgoingMessage {
-        let byte: &'static [u8] = match self {
-            Self::End => &[0],
-            Self::Abandoned => &[1],
-        };
-        OutgoingMessage::new(stream, MARK, Bytes::from_static(byte))
+    /// Tells the peer what there is to tell; what finds no room is told later.
+    fn tell(&mut self, now: Instant, association: &mut Association) {
+        if self.ledger.owes() {
+            self.ledger.tell(|message| match association.send(now, message) {
+                Ok(()) => true,
+                Err(refused) => refused.reason != SendErrorReason::Blocked,
+            });
+        }
+    }
+}
+
+/// Whether a message is one that byte streams are made of.
+pub(crate) fn is_of_bytes(message: &Message) -> bool {
+    matches!(message.ppid, BYTES | MARK | SIGNAL)
+}
+
+impl AssociationState {
+    /// Enters a message of byte streams that came in their account. A signal goes no further: it is
+    /// `None` then.
+    pub(crate) fn enter(
+        &mut self,
+        now: Instant,
+        association: &mut Association,
+        message: Message,
+        woken: &mut Vec<Waker>,
+    ) -> Option<Message> {
+        let streams = ByteStreams::of(&mut self.bytes, association);
+        match message.ppid {
+            BYTES => streams.ledger.on_bytes(message.stream, message.payload.len()),
+            MARK if Mark::of(&message).is_some() => streams.ledger.on_mark(message.stream),
+            SIGNAL => {
+                self.heed(now, association, &message, woken);
+                return None;
+            }
+            _ => {}
+        }
+        Some(message)
+    }
+
+    /// The peer has room, or wants no more of a stream.
+    fn heed(
+        &mut self,
+        now: Instant,
+        association: &mut Association,
+        message: &Message,
+        woken: &mut Vec<Waker>,
+    ) {
+        let signal = Signal::of(message).filter(|(stream, _)| *stream < self.outbound_streams);
+        let (Some((stream, signal)), Some(streams)) = (signal, &mut self.bytes) else { return };
+        if streams.ledger.on_signal(stream, signal) {
+            let given_up = association.discard_stream(now, stream);
+            streams.ledger.on_discarded(stream, given_up);
+            // With nobody who writes, or will once the stream is accepted, the end is told at once.
+            let is_stopped = streams.ledger.credit(stream).is_err();
+            if is_stopped && !self.sending.contains(&stream) && !self.inbound.is_unclaimed(stream) {
+                let _later = streams.end(now, association, Mark::Abandoned.message(stream));
+            }
+        }
+        woken.extend(self.senders.wake_stream(stream));
+    }
+
+    /// Bytes of a stream were taken out of its queue.
+    pub(crate) fn on_taken(&mut self, message: &Message) {
+        if message.ppid == BYTES {
+            self.on_read(message.stream, message.payload.len());
+        }
+    }
+
+    pub(crate) fn on_read(&mut self, stream: u16, length: usize) {
+        if let Some(streams) = &mut self.bytes {
+            streams.ledger.on_read(stream, length);
+        }
+    }
+
+    /// What comes of a stream is thrown away until its end; a peer that keeps an account is told so.
+    pub(crate) fn stop(&mut self, stream: u16) -> u32 {
+        let gone = self.inbound.discard(stream);
+        if let Some(streams) = &mut self.bytes {
+            streams.ledger.on_read(stream, gone.bytes);
+            if !gone.ended {
+                streams.ledger.stop(stream);
+            }
+        }
+        gone.charge
+    }
+
+    /// Whether the peer is to be told something of byte streams.
+    pub(crate) fn owes(&self) -> bool {
+        self.bytes.as_ref().is_some_and(|streams| streams.ledger.owes())
+    }
+
+    /// Whether marks wait for room.
+    pub(crate) fn owes_marks(&self) -> bool {
+        self.bytes.as_ref().is_some_and(|streams| !streams.owed_marks.is_empty())
+    }
+
+    /// Tells what is owed as far as there is room, marks first. Streams whose mark was sent are free.
+    /// `false` if some must wait.
+    pub(crate) fn tell(
+        &mut self,
+        now: Instant,
+        association: &mut Association,
+        woken: &mut Vec<Waker>,
+    ) -> bool {
+        let Some(streams) = &mut self.bytes else { return true };
+        let mut freed = Vec::new();
+        while let Some(mark) = streams.owed_marks.pop_front() {
+            let stream = mark.stream;
+            if !streams.end(now, association, mark) {
+                // It is the last now, and was the first: so are all others.
+                streams.owed_marks.rotate_right(1);
+                break;
+            }
+            freed.push(stream);
+        }
+        streams.tell(now, association);
+        let done = streams.owed_marks.is_empty();
+        for stream in freed {
+            woken.extend(self.give_back_sender(stream));
+        }
+        done
     }
 }

@@ -425,6 +425,8 @@ pub enum SendErrorReason {
     TooLong,
     /// The association has so many outbound streams, and this is none of them.
     NoSuchStream(u16),
+    /// The peer reads no more of this byte stream.
+    Stopped,
     /// The association is no more or takes nothing more.
     Association(AssociationError),
 }
@@ -434,6 +436,7 @@ impl fmt::Display for SendErrorReason {
         match self {
             Self::Blocked => f.write_str("the send buffer is full: wait, or use send"),
             Self::Empty => f.write_str("a message has at least one byte"),
+            Self::Stopped => f.write_str("the peer reads no more of this stream"),
             Self::TooLong => f.write_str("the message is longer than max_message_size"),
             Self::NoSuchStream(count) => {
                 write!(f, "no such stream: there are {count}; ask for more with outbound_streams")
@@ -448,6 +451,7 @@ impl From<SendErrorReason> for io::Error {
         match reason {
             SendErrorReason::Association(error) => error.into(),
             SendErrorReason::Blocked => Self::new(io::ErrorKind::WouldBlock, reason.to_string()),
+            SendErrorReason::Stopped => Self::new(io::ErrorKind::BrokenPipe, reason.to_string()),
             _ => Self::new(io::ErrorKind::InvalidInput, reason.to_string()),
         }
     }

@@ -4,9 +4,12 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use anabranch_proto::{AssociationId, Instant, OutgoingMessage, SendErrorReason as Refused};
+use anabranch_proto::byte_mode::Mark;
+use anabranch_proto::{
+    AssociationId, Instant, OutgoingMessage, SendErrorReason as Refused, StreamPriority,
+};
 
-use crate::byte_mode::Mark;
+use crate::byte_mode::ByteStreams;
 use crate::error::{AssociationError, SendError, SendErrorReason};
 use crate::shared::Shared;
 use crate::state::{AssociationState, Phase};
@@ -26,6 +29,17 @@ impl Drop for AssociationRef {
         let now = self.shared.runtime.now();
         self.shared.lock().let_go(now, self.id);
     }
+}
+
+/// Why nothing could be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Held {
+    /// What the engine says.
+    Engine(Refused),
+    /// The peer has no room for more of this byte stream.
+    NoCredit,
+    /// The peer wants no more of this byte stream.
+    Stopped,
 }
 
 /// One stream, as long as the peer keeps its state.
@@ -56,7 +70,7 @@ impl AssociationRef {
         let state = state.expect("the state is kept while there are handles");
         let result = look(state);
         let consumed = std::mem::take(&mut state.consumed);
-        if consumed > 0 {
+        if consumed > 0 || state.owes() {
             let now = self.shared.runtime.now();
             guard.release(now, self.id, consumed);
         }
@@ -110,13 +124,13 @@ impl AssociationRef {
         let Some(stream) = message.as_ref().map(|message| message.stream) else {
             return Ok(());
         };
-        self.offer_with(stream, incarnation, key, waker, |association, now| {
+        self.offer_with(stream, incarnation, key, waker, |association, _, now| {
             let Some(offered) = message.take() else {
                 return Ok(());
             };
             association.send(now, offered).map_err(|refused| {
                 *message = Some(refused.message);
-                refused.reason
+                Held::Engine(refused.reason)
             })
         })
     }
@@ -129,7 +143,11 @@ impl AssociationRef {
         incarnation: Option<u32>,
         key: &mut Option<Key>,
         waker: Option<&Waker>,
-        send: impl FnOnce(&mut anabranch_proto::Association, Instant) -> Result<(), Refused>,
+        send: impl FnOnce(
+            &mut anabranch_proto::Association,
+            &mut Option<Box<ByteStreams>>,
+            Instant,
+        ) -> Result<(), Held>,
     ) -> Result<(), SendErrorReason> {
         let now = self.shared.runtime.now();
         let mut guard = self.shared.lock();
@@ -150,12 +168,15 @@ impl AssociationRef {
             return Err(SendErrorReason::Association(AssociationError::ShuttingDown));
         };
         let result = if entry.senders.may_try(*key, stream) {
-            send(&mut association, now)
+            send(&mut association, &mut entry.bytes, now)
         } else {
-            Err(Refused::Blocked)
+            Err(Held::Engine(Refused::Blocked))
         };
-        if let (Err(Refused::Blocked), Some(waker)) = (&result, waker) {
-            let has_room = association.send_buffer_free() > 0;
+        let waits = matches!(result, Err(Held::Engine(Refused::Blocked) | Held::NoCredit));
+        if let (true, Some(waker)) = (waits, waker) {
+            // What waits for credit has not asked for room, and must not bar others.
+            let has_room =
+                matches!(result, Err(Held::NoCredit)) || association.send_buffer_free() > 0;
             entry.senders.wait(key, stream, waker, has_room);
         } else if let Some(key) = key.take() {
             entry.senders.remove(key);
@@ -166,11 +187,16 @@ impl AssociationRef {
                 state.wake_driver();
                 Ok(())
             }
-            Err(Refused::Blocked) => Err(SendErrorReason::Blocked),
-            Err(Refused::Empty) => Err(SendErrorReason::Empty),
-            Err(Refused::TooLong) => Err(SendErrorReason::TooLong),
-            Err(Refused::NoSuchStream(count)) => Err(SendErrorReason::NoSuchStream(count)),
-            Err(_) => Err(SendErrorReason::Association(AssociationError::ShuttingDown)),
+            Err(Held::NoCredit | Held::Engine(Refused::Blocked)) => Err(SendErrorReason::Blocked),
+            Err(Held::Stopped) => Err(SendErrorReason::Stopped),
+            Err(Held::Engine(Refused::Empty)) => Err(SendErrorReason::Empty),
+            Err(Held::Engine(Refused::TooLong)) => Err(SendErrorReason::TooLong),
+            Err(Held::Engine(Refused::NoSuchStream(count))) => {
+                Err(SendErrorReason::NoSuchStream(count))
+            }
+            Err(Held::Engine(_)) => {
+                Err(SendErrorReason::Association(AssociationError::ShuttingDown))
+            }
         }
     }
 
@@ -196,11 +222,22 @@ impl AssociationRef {
     }
 }
 
+/// In what state a sending half is dropped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    /// Bytes were written, and their end was not.
+    pub(crate) begun: bool,
+    /// The end was written.
+    pub(crate) ended: bool,
+    /// It had a priority of its own.
+    pub(crate) prioritised: bool,
+}
+
 /// What streams give back when they are dropped. The number of one of an earlier incarnation of the
 /// peer may be another handle's by now.
 impl StreamOf {
-    /// The sending half of a stream is dropped, with the end mark that it owes the peer.
-    pub(crate) fn give_back_sender(&self, key: Option<Key>, owed: Option<Mark>) {
+    /// The sending half of a stream is dropped.
+    pub(crate) fn give_back_sender(&self, key: Option<Key>, left: Left) {
         let (stream, shared, id) = (self.stream, &self.association.shared, self.association.id);
         let now = shared.runtime.now();
         let mut guard = shared.lock();
@@ -214,13 +251,20 @@ impl StreamOf {
         if entry.incarnation != self.incarnation {
             return;
         }
-        if let (Some(mark), Some(mut association)) = (owed, state.engine.association_mut(now, id))
-            && let Err(refused) = association.send(now, mark.message(stream))
-            && refused.reason == anabranch_proto::SendErrorReason::Blocked
-        {
-            // The stream stays in use until the mark is sent.
-            entry.owed_marks.push_back(refused.message);
-            return;
+        // A peer that wants nothing waits for the end all the same.
+        let stopped = |streams: &ByteStreams| streams.ledger.credit(stream).is_err();
+        let is_stopped = !left.ended && entry.bytes.as_deref().is_some_and(stopped);
+        if let Some(mut association) = state.engine.association_mut(now, id) {
+            if left.prioritised {
+                association.set_stream_priority(stream, StreamPriority::default());
+            }
+            if left.begun || is_stopped {
+                let streams = ByteStreams::of(&mut entry.bytes, &association);
+                if !streams.end(now, &mut association, Mark::Abandoned.message(stream)) {
+                    // The stream stays in use until the mark is sent.
+                    return;
+                }
+            }
         }
         let woken = entry.give_back_sender(stream);
         state.wake(woken);
@@ -236,7 +280,7 @@ impl StreamOf {
                 return Vec::new();
             }
             if discard {
-                state.consumed += state.inbound.discard(stream);
+                state.consumed += state.stop(stream);
             } else {
                 state.inbound.unclaim(stream);
             }

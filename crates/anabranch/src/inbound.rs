@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 use anabranch_proto::Message;
+use anabranch_proto::byte_mode::Mark;
 
-use crate::byte_mode::{BYTES, Mark};
+use crate::byte_mode::{BYTES, BYTES_1};
 use crate::numbers::NumberMap;
 
 /// The queues of one association.
@@ -54,6 +55,17 @@ pub(crate) enum Pushed {
     Unclaimed,
     /// Nobody wants it; the charge goes back to the engine.
     Discarded(u32),
+}
+
+/// What was thrown away.
+#[derive(Debug, Default)]
+pub(crate) struct Discarded {
+    /// To be released.
+    pub(crate) charge: u32,
+    /// Bytes of the byte stream.
+    pub(crate) bytes: usize,
+    /// Its end was among it.
+    pub(crate) ended: bool,
 }
 
 impl Inbound {
@@ -166,7 +178,8 @@ impl Inbound {
             let claimed = std::mem::take(&mut queue.claimed);
             (queue.discarding, queue.announced, queue.reader) = (false, false, None);
             queue.messages.retain(|(_, message)| {
-                let keep = !claimed && message.ppid != BYTES && Mark::of(message).is_none();
+                let bytes = matches!(message.ppid, BYTES | BYTES_1);
+                let keep = !claimed && !bytes && Mark::of(message).is_none();
                 if !keep {
                     dropped += message.charge();
                 }
@@ -196,21 +209,29 @@ impl Inbound {
     }
 
     /// Takes a stream back from its reader and throws away what comes up to the end mark.
-    /// Returns the charge to release.
-    pub(crate) fn discard(&mut self, stream: u16) -> u32 {
-        let mut released = 0;
+    pub(crate) fn discard(&mut self, stream: u16) -> Discarded {
+        let mut gone = Discarded::default();
         if let Some(queue) = self.streams.get_mut(&stream) {
             queue.discarding = true;
             while let Some((_, message)) = queue.messages.pop_front() {
-                released += message.charge();
+                gone.charge += message.charge();
+                if message.ppid == BYTES {
+                    gone.bytes += message.payload.len();
+                }
                 if Mark::of(&message).is_some() {
+                    gone.ended = true;
                     queue.discarding = false;
                     break;
                 }
             }
         }
         self.unclaim(stream);
-        released
+        gone
+    }
+
+    /// Whether a stream has messages and no reader, so that it can be accepted.
+    pub(crate) fn is_unclaimed(&self, stream: u16) -> bool {
+        self.streams.get(&stream).is_some_and(|q| !q.claimed && !q.messages.is_empty())
     }
 
     /// Whether a stream is claimed, holds messages or is being discarded.

@@ -79,7 +79,7 @@ pub use anabranch_proto::config::{
 pub use anabranch_proto::{
     AssociationState, Blocked, Blocking, CloseReason, Counters, Features, HeldBack, Message,
     NoSuchPath, OutgoingMessage, PathId, PathMetrics, PathState, PathStatistics, PathTotals,
-    Payload, Ppid, RetransmissionQueue, Statistics,
+    Payload, Ppid, RetransmissionQueue, Statistics, StreamPriority,
 };
 pub use association::Association;
 pub use builder::Builder;

@@ -7,10 +7,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use anabranch_proto::Message;
+use anabranch_proto::byte_mode::Mark;
 use bytes::Buf;
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
-use crate::byte_mode::Mark;
 use crate::error::AssociationError;
 use crate::handle::StreamOf;
 
@@ -110,7 +110,8 @@ impl RecvStream {
         Ok(None)
     }
 
-    /// Throws away everything up to the end of the peer's byte stream.
+    /// Throws away everything up to the end of the peer's byte stream. The peer is told, and gives up
+    /// what it has not sent.
     pub fn stop(mut self) {
         self.stops = true;
     }
@@ -138,6 +139,7 @@ impl RecvStream {
                     None => Poll::Pending,
                 };
             };
+            state.on_taken(&message);
             let mark = Mark::of(&message);
             if mark.is_some() {
                 state.consumed += message.charge();

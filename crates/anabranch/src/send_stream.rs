@@ -5,13 +5,16 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use anabranch_proto::{OutgoingMessage, Ppid};
+use anabranch_proto::byte_mode::{self, Mark, Stopped};
+use anabranch_proto::{
+    Association as Engine, OutgoingMessage, Ppid, SendErrorReason as Refused, StreamPriority,
+};
 use bytes::{Bytes, BytesMut};
 use tokio::io::AsyncWrite;
 
-use crate::byte_mode::{BYTES, MAX_MESSAGE, Mark};
+use crate::byte_mode::{ByteStreams, MAX_MESSAGE};
 use crate::error::{SendError, SendErrorReason};
-use crate::handle::StreamOf;
+use crate::handle::{Held, Left, StreamOf};
 use crate::wakers::Key;
 
 /// Sends on one stream: whole messages with [`send`](Self::send), or bytes as an [`AsyncWrite`].
@@ -20,7 +23,8 @@ use crate::wakers::Key;
 /// [`BYTES`](crate::byte_mode::BYTES); `shutdown` ends them with the
 /// [`MARK`](crate::byte_mode::MARK), at which the peer's reader comes to its end. A stream that
 /// is dropped after bytes were written and before `shutdown` tells the peer that the rest is
-/// missing.
+/// missing. A peer that [stops](crate::RecvStream::stop) reading is told nothing more: what waits is
+/// given up, and writing fails with `BrokenPipe`.
 ///
 /// ```
 /// # async fn example(association: anabranch::Association) -> Result<(), Box<dyn std::error::Error>> {
@@ -40,6 +44,7 @@ pub struct SendStream {
     /// Place in the queue of a writer that waits for room.
     key: Option<Key>,
     bytes: ByteState,
+    prioritised: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +59,7 @@ enum ByteState {
 
 impl SendStream {
     pub(crate) fn new(of: StreamOf) -> Self {
-        Self { of, key: None, bytes: ByteState::Unused }
+        Self { of, key: None, bytes: ByteState::Unused, prioritised: false }
     }
 
     /// The stream's number.
@@ -80,10 +85,28 @@ impl SendStream {
         self.of.association.send(Some(self.of.incarnation), message).await
     }
 
+    /// When this stream's turn comes among others that have something waiting, until it is dropped; for
+    /// the scheduler [`Priority`](crate::config::SchedulerKind::Priority).
+    pub fn set_priority(&mut self, priority: StreamPriority) {
+        self.prioritised = true;
+        let stream = self.of.stream;
+        self.of.association.engine(|association, _| {
+            association.set_stream_priority(stream, priority);
+        });
+    }
+
+    /// Begins a byte stream for which the peer waits: dropped before its end, this half tells that it is
+    /// missing even if nothing was written.
+    pub fn begin_bytes(&mut self) {
+        if self.bytes == ByteState::Unused {
+            self.bytes = ByteState::Open;
+        }
+    }
+
     /// Ends the byte stream, as `shutdown` of [`AsyncWrite`] does.
     ///
     /// # Errors
-    /// The association is no more.
+    /// The association is no more, or the peer reads no more of this stream.
     pub async fn finish(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.poll_finish(cx)).await
     }
@@ -92,9 +115,17 @@ impl SendStream {
         if self.bytes == ByteState::Ended {
             return Poll::Ready(Ok(()));
         }
-        let mut mark = Some(Mark::End.message(self.of.stream));
-        let incarnation = Some(self.of.incarnation);
-        match self.of.association.offer(incarnation, &mut self.key, Some(cx.waker()), &mut mark) {
+        let (stream, incarnation) = (self.of.stream, Some(self.of.incarnation));
+        let send = |association: &mut Engine, bytes: &mut Option<Box<ByteStreams>>, now| {
+            let streams = ByteStreams::of(bytes, association);
+            streams.ledger.credit(stream).map_err(|Stopped| Held::Stopped)?;
+            let sent = association.send(now, Mark::End.message(stream));
+            sent.map_err(|refused| Held::Engine(refused.reason))?;
+            streams.ledger.on_ended(stream);
+            Ok(())
+        };
+        let association = &self.of.association;
+        match association.offer_with(stream, incarnation, &mut self.key, Some(cx.waker()), send) {
             Ok(()) => {
                 self.bytes = ByteState::Ended;
                 Poll::Ready(Ok(()))
@@ -118,17 +149,30 @@ impl SendStream {
         if len == 0 {
             return Poll::Ready(Ok(0));
         }
-        // Bytes are copied only when there is room for them.
         let (stream, incarnation) = (self.of.stream, Some(self.of.incarnation));
-        let send = |association: &mut anabranch_proto::Association, now| {
-            let message = OutgoingMessage::new(stream, BYTES, gather(slices, len));
-            association.send(now, message).map_err(|refused| refused.reason)
+        let mut written = 0;
+        let send = |association: &mut Engine, bytes: &mut Option<Box<ByteStreams>>, now| {
+            let ledger = &mut ByteStreams::of(bytes, association).ledger;
+            let credit = ledger.credit(stream).map_err(|Stopped| Held::Stopped)?;
+            let len = usize::try_from(credit).map_or(len, |credit| len.min(credit));
+            if len == 0 {
+                return Err(Held::NoCredit);
+            }
+            // Bytes are copied only when there is room for them.
+            if !association.has_room_for_bytes(stream) {
+                return Err(Held::Engine(Refused::Blocked));
+            }
+            let message = byte_mode::bytes(stream, gather(slices, len));
+            association.send(now, message).map_err(|refused| Held::Engine(refused.reason))?;
+            ledger.on_written(stream, len);
+            written = len;
+            Ok(())
         };
         let association = &self.of.association;
         match association.offer_with(stream, incarnation, &mut self.key, Some(cx.waker()), send) {
             Ok(()) => {
                 self.bytes = ByteState::Open;
-                Poll::Ready(Ok(len))
+                Poll::Ready(Ok(written))
             }
             Err(SendErrorReason::Blocked) => Poll::Pending,
             Err(reason) => Poll::Ready(Err(reason.into())),
@@ -179,7 +223,11 @@ impl AsyncWrite for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        let owed = (self.bytes == ByteState::Open).then_some(Mark::Abandoned);
-        self.of.give_back_sender(self.key, owed);
+        let left = Left {
+            begun: self.bytes == ByteState::Open,
+            ended: self.bytes == ByteState::Ended,
+            prioritised: self.prioritised,
+        };
+        self.of.give_back_sender(self.key, left);
     }
 }

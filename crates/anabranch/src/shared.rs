@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use anabranch_proto::{AssociationId, CloseReason, Event, Instant};
+use anabranch_proto::{AssociationId, CloseReason, Event, Instant, Message};
 
+use crate::byte_mode::{BYTES, is_of_bytes};
 use crate::endpoint::EndpointStatistics;
 use crate::error::AssociationError;
 use crate::inbound::Pushed;
@@ -70,6 +71,11 @@ impl Last {
             config: association.config().clone(),
         }
     }
+}
+
+/// Bytes of a message that count in the account of byte streams.
+fn bytes_of(message: &Message) -> usize {
+    if message.ppid == BYTES { message.payload.len() } else { 0 }
 }
 
 /// Associations that wait to be accepted on one SCTP port.
@@ -343,11 +349,27 @@ impl State {
                 released += message.charge();
                 continue;
             }
+            let charge = message.charge();
+            let message = match is_of_bytes(&message) {
+                true => state.enter(now, &mut association, message, wakes),
+                false => Some(message),
+            };
+            let Some(message) = message else {
+                released += charge;
+                continue;
+            };
+            let (stream, bytes) = (message.stream, bytes_of(&message));
             match state.inbound.push(message) {
                 Pushed::Reader(waker) => wakes.extend(waker),
                 Pushed::Unclaimed => unclaimed = true,
-                Pushed::Discarded(charge) => released += charge,
+                Pushed::Discarded(charge) => {
+                    released += charge;
+                    state.on_read(stream, bytes);
+                }
             }
+        }
+        if state.owes() {
+            state.tell(now, &mut association, wakes);
         }
         if unclaimed {
             wakes.extend(state.receivers.drain());
@@ -367,15 +389,8 @@ impl State {
         let Some(state) = associations.get_mut(&id) else {
             return;
         };
-        while let Some(mark) = state.owed_marks.pop_front() {
-            let stream = mark.stream;
-            if let Err(refused) = association.send(now, mark)
-                && refused.reason == anabranch_proto::SendErrorReason::Blocked
-            {
-                state.owed_marks.push_front(refused.message);
-                return;
-            }
-            wakes.extend(state.give_back_sender(stream));
+        if !state.tell(now, &mut association, wakes) {
+            return;
         }
         if state.shutdown_owed {
             state.shutdown_owed = false;
@@ -384,10 +399,15 @@ impl State {
         wakes.extend(state.senders.wake_all());
     }
 
-    /// Gives receive buffer back that the application has emptied.
+    /// Gives receive buffer back that the application has emptied, and tells the peer what follows for
+    /// byte streams.
     pub(crate) fn release(&mut self, now: Instant, id: AssociationId, charge: u32) {
-        if let Some(mut association) = self.engine.association_mut(now, id) {
+        let Self { engine, associations, wakes, .. } = self;
+        if let Some(mut association) = engine.association_mut(now, id) {
             association.release(charge);
+            if let Some(state) = associations.get_mut(&id).filter(|state| state.owes()) {
+                state.tell(now, &mut association, wakes);
+            }
         }
         // A window that opens may be worth telling the peer.
         self.wake_driver();
@@ -428,7 +448,7 @@ impl State {
         }
         state.shutting_down = true;
         let woken = state.wake_senders();
-        if state.owed_marks.is_empty() {
+        if !state.owes_marks() {
             if let Some(mut association) = self.engine.association_mut(now, id) {
                 association.shutdown(now);
             }

@@ -1,11 +1,11 @@
 //! What the driver keeps of an association beside the engine's part.
 
-use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
-use anabranch_proto::{AssociationConfig, Message, OutgoingMessage, Statistics};
+use anabranch_proto::{AssociationConfig, Message, Statistics};
 
+use crate::byte_mode::ByteStreams;
 use crate::error::AssociationError;
 use crate::inbound::Inbound;
 use crate::notification::NotificationLog;
@@ -53,8 +53,8 @@ pub(crate) struct AssociationState {
     pub(crate) consumed: u32,
     /// Streams with a `SendStream`, or for which an end mark is owed.
     pub(crate) sending: NumberSet<u16>,
-    /// End marks of dropped streams for which there was no room.
-    pub(crate) owed_marks: VecDeque<OutgoingMessage>,
+    /// Of byte streams, once there were any.
+    pub(crate) bytes: Option<Box<ByteStreams>>,
     /// All streams that `open_stream` would try before the one of this rank are in use.
     pub(crate) lowest_free: u16,
     pub(crate) connecting: WakerSet,
@@ -97,7 +97,7 @@ impl AssociationState {
             inbound: Inbound::default(),
             consumed: 0,
             sending: NumberSet::default(),
-            owed_marks: VecDeque::new(),
+            bytes: None,
             lowest_free: 0,
             connecting: WakerSet::default(),
             senders: Senders::default(),
@@ -137,7 +137,7 @@ impl AssociationState {
         self.peer_shut_down = false;
         self.cut_off |= self.shutting_down;
         self.sending.clear();
-        self.owed_marks.clear();
+        self.bytes = None;
         self.lowest_free = 0;
         let mut woken: Vec<Waker> = self.inbound.take_readers().collect();
         woken.extend(self.wake_senders());
@@ -168,6 +168,7 @@ impl AssociationState {
     pub(crate) fn take_message(&mut self) -> Option<Message> {
         let message = self.inbound.pop()?;
         self.consumed += message.charge();
+        self.on_taken(&message);
         Some(message)
     }
 
@@ -243,7 +244,7 @@ impl AssociationState {
     /// The association is over. Returns everyone who waits for anything.
     pub(crate) fn close(&mut self, error: AssociationError) -> Vec<Waker> {
         self.phase = Phase::Closed(error);
-        self.owed_marks.clear();
+        self.bytes = None;
         let mut woken = self.take_receivers();
         woken.extend(self.wake_senders());
         woken.extend(self.connecting.drain());

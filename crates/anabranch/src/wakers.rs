@@ -103,6 +103,15 @@ impl Senders {
         self.queue.retain(|sender| sender.key != key);
     }
 
+    /// Something has changed for one stream: marks its senders as woken and returns their wakers.
+    pub(crate) fn wake_stream(&mut self, stream: u16) -> impl Iterator<Item = Waker> {
+        let waiting = self.queue.iter_mut().filter(move |sender| sender.stream == stream);
+        waiting.filter(|sender| !sender.woken).map(|sender| {
+            sender.woken = true;
+            sender.waker.clone()
+        })
+    }
+
     /// There is room: marks all senders as woken and returns their wakers.
     pub(crate) fn wake_all(&mut self) -> impl Iterator<Item = Waker> {
         self.queue.iter_mut().filter(|sender| !sender.woken).map(|sender| {
@@ -182,5 +191,10 @@ mod tests {
         senders.wait(&mut full, 0, &waker, true);
         assert!(!senders.may_try(None, 0), "order within the stream is kept");
         assert!(senders.may_try(None, 1));
+        let mut other = None;
+        senders.wait(&mut other, 1, &waker, true);
+        assert_eq!(senders.wake_stream(0).count(), 1);
+        assert_eq!(senders.wake_stream(0).count(), 0, "nobody is woken twice");
+        assert_eq!(senders.wake_all().count(), 1);
     }
 }

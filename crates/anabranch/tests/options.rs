@@ -9,7 +9,7 @@ use anabranch::config::{
     AckConfig, AssociationConfig, Bundling, BurstControl, ConfigError, CongestionConfig, Coupling,
     DormantBehaviour, Encapsulation, EndpointConfig, HeartbeatRetry, IdleCwnd, InitialCwnd,
     InitiationOrder, Kind, LossDetection, MetricCache, MtuConfig, MultipathConfig, MultipathMode,
-    OptionInfo, OutOfTheBlue, PathChoice, PathConfig, ProtocolUnreachable, ReceiveConfig,
+    OptionInfo, OutOfTheBlue, PathChoice, PathConfig, Pieces, ProtocolUnreachable, ReceiveConfig,
     RecoveryConfig, Reordering, RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes,
     RtoFloor, SchedulerKind, SendConfig, SetError, TimerConfig, Undo, UnknownName, Vigilance,
     units,
@@ -96,6 +96,7 @@ fn every_option_of_associations_is_a_field() {
         receiving.never_renege = false;
         sending.outbound_streams = 77;
         sending.scheduler = SchedulerKind::Priority;
+        sending.pieces = Pieces::Packet;
         sending.send_buffer = 77_777;
         sending.stream_send_buffer = 77;
         sending.max_message_size = 77;

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod association;
+pub mod byte_mode;
 pub mod config;
 pub mod congestion;
 mod cookie;
@@ -62,6 +63,7 @@ pub use message::{Message, OutgoingMessage, Payload};
 pub use per_path::PathId;
 pub use policy::PathMetrics;
 pub use policy::informed::padhye_throughput;
+pub use send::StreamPriority;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use send::ring_model::check as check_ring;

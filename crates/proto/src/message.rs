@@ -19,6 +19,11 @@ pub struct OutgoingMessage {
     /// Leave without waiting to share a packet, and with it all that waits before it
     /// ([`Bundling`](crate::config::Bundling)). Messages with a lifetime do so, too.
     pub now: bool,
+    /// The data has no boundaries and may leave as several messages, so that other streams need not
+    /// wait for its end ([`Pieces`](crate::config::Pieces)).
+    pub divisible: bool,
+    /// Leaves before all that waits on any stream; of unordered messages only.
+    pub ahead: bool,
     /// Given up if not one byte of it has been sent after this time; `None` waits for ever.
     pub lifetime: Option<Duration>,
     /// Returned with [`Event::SendFailed`](crate::Event::SendFailed); the engine does not read it.
@@ -36,6 +41,8 @@ impl OutgoingMessage {
             unordered: false,
             sack_immediately: false,
             now: false,
+            divisible: false,
+            ahead: false,
             lifetime: None,
             context: 0,
             data: data.into(),
@@ -72,6 +79,21 @@ impl OutgoingMessage {
     #[must_use]
     pub fn with_now(mut self) -> Self {
         self.now = true;
+        self
+    }
+
+    /// May leave as several messages, as bytes without boundaries may.
+    #[must_use]
+    pub fn with_divisible(mut self) -> Self {
+        self.divisible = true;
+        self
+    }
+
+    /// Unordered, and leaves before all that waits.
+    #[must_use]
+    pub fn with_ahead(mut self) -> Self {
+        self.unordered = true;
+        self.ahead = true;
         self
     }
 

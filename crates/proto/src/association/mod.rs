@@ -63,7 +63,7 @@ use crate::policy::failover::Input;
 use crate::receive::Receiver;
 use crate::receive::delayed_ack::Acknowledger;
 use crate::rng::Rng;
-use crate::send::Queued;
+use crate::send::{Queued, StreamPriority};
 use crate::sender::Sender;
 use crate::stats::{self, Counters, RetransmissionQueue, Statistics};
 use crate::tag_mark::TagMark;
@@ -408,9 +408,24 @@ impl Association {
         &self.config
     }
 
-    /// Priority of a stream for the priority scheduler: 0 goes first.
-    pub fn set_stream_priority(&mut self, stream: u16, priority: u16) {
-        self.sender.set_priority(stream, priority);
+    /// When a stream's turn comes, for the scheduler [`Priority`](crate::SchedulerKind::Priority).
+    pub fn set_stream_priority(&mut self, stream: u16, priority: impl Into<StreamPriority>) {
+        self.sender.set_priority(stream, priority.into());
+    }
+
+    /// Whether a [divisible](OutgoingMessage::divisible) message would find room on a stream, so that
+    /// nothing need be copied in vain. If not, [`Event::Writable`] tells of room.
+    pub fn has_room_for_bytes(&mut self, stream: u16) -> bool {
+        self.sender.has_room_for_bytes(stream)
+    }
+
+    /// Gives up what waits of a stream's [divisible](OutgoingMessage::divisible) messages, as far as
+    /// nothing of it was sent; returns how many bytes.
+    pub fn discard_stream(&mut self, now: Instant, stream: u16) -> usize {
+        let bytes = self.sender.discard(stream);
+        // They may have been the last ones that a shutdown waited for.
+        self.advance_shutdown(now);
+        bytes
     }
 
     /// Makes the path to `remote` the primary one.

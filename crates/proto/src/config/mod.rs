@@ -31,7 +31,7 @@ pub use crate::policy::{
 pub use crate::receive::{AckConfig, ReceiveConfig};
 pub use crate::recovery::{LossDetection, RecoveryConfig, Reordering, Undo};
 pub use crate::revision::Revision;
-pub use crate::send::{Bundling, SchedulerKind, SendConfig};
+pub use crate::send::{Bundling, Pieces, SchedulerKind, SendConfig};
 
 /// Options of an association. `Default` is for bulk and interactive use over the Internet; the
 /// RFCs' own values are [`rfc9260`](Self::rfc9260), [`rfc4960`](Self::rfc4960) and

@@ -1,6 +1,6 @@
 //! Options of the sending half of an association.
 
-use super::{Bundling, SchedulerKind};
+use super::{Bundling, Pieces, SchedulerKind};
 use crate::options::section;
 
 section! {
@@ -14,7 +14,10 @@ section! {
         scheduler: SchedulerKind = SchedulerKind::Fifo, Kind::Word(SchedulerKind::NAMES);
         /// Send buffer in bytes of true memory; beyond it sends are refused. 1 MiB.
         send_buffer: usize = 1 << 20, Kind::size(1, u64::MAX);
-        /// Send buffer that one stream may take. No limit.
+        /// Into how long messages byte streams are cut: `packet` is one a packet, `long` up to 16 KiB, and
+        /// `auto` one a packet while other streams have something waiting, else long ones.
+        pieces: Pieces = Pieces::Auto, Kind::Word(Pieces::NAMES);
+        /// Send buffer that one stream may take. No limit, and 128 KiB for byte streams.
         stream_send_buffer: usize = usize::MAX, Kind::size(1, u64::MAX);
         /// Longest message that may be sent. 256 MiB.
         max_message_size: usize = 256 << 20, Kind::size(1, u64::MAX);

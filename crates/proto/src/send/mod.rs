@@ -29,7 +29,7 @@ pub(crate) use occupancy::Occupancy;
 pub(crate) use outstanding::{Outstanding, PseudoCumack, Slot, SlotState};
 pub(crate) use pacer::Pacer;
 pub(crate) use packets::SentPacket;
-pub use scheduler::SchedulerKind;
+pub use scheduler::{Pieces, SchedulerKind, StreamPriority};
 pub(crate) use scheduler::{Queued, Scheduler};
 
 use crate::error::SendErrorReason;
@@ -41,6 +41,10 @@ use crate::time::Instant;
 /// than the bytes it saves. It is small nevertheless, because a packet that is left short ends
 /// the batch that one system call takes.
 const MIN_FILL: usize = 64;
+
+/// What waits of a byte stream at the most unless an option says otherwise: enough that the stream has
+/// always something to send, and no more, since a writer that is ahead fills the others' buffer.
+const BYTE_STREAM_BUFFER: usize = 128 << 10;
 
 /// The part of a message that goes into one DATA chunk.
 #[derive(Debug)]
@@ -66,6 +70,7 @@ pub(crate) struct SendQueue {
     stream_limit: usize,
     max_message: usize,
     fill_packets: bool,
+    pieces: Pieces,
     outbound_streams: u16,
     /// A send was refused, and the user waits for room.
     pub(crate) blocked: bool,
@@ -98,6 +103,7 @@ impl SendQueue {
             stream_limit: config.stream_send_buffer,
             max_message: config.max_message_size,
             fill_packets: config.fill_packets,
+            pieces: config.pieces,
             outbound_streams: config.outbound_streams,
             blocked: false,
             room_made: false,
@@ -156,10 +162,7 @@ impl SendQueue {
             return refuse(SendErrorReason::NoSuchStream(self.outbound_streams), message);
         }
         // A message longer than the whole buffer goes in alone, or it could never be sent.
-        if self.buffered >= self.limit
-            || (self.stream_limit != usize::MAX
-                && self.scheduler.queued_bytes(message.stream) >= self.stream_limit)
-        {
+        if self.buffered >= self.limit || self.stream_is_full(&message) {
             self.block();
             return refuse(SendErrorReason::Blocked, message);
         }
@@ -178,6 +181,8 @@ impl SendQueue {
             unordered: message.unordered,
             sack_immediately: message.sack_immediately,
             now: message.now,
+            divisible: message.divisible,
+            ahead: message.ahead && message.unordered,
             begun: false,
             ssn: Ssn(0),
             expires,
@@ -185,6 +190,30 @@ impl SendQueue {
             rest: message.data,
         });
         Ok(())
+    }
+
+    /// Whether a message's stream has as much waiting as it may have.
+    fn stream_is_full(&self, message: &OutgoingMessage) -> bool {
+        if message.divisible {
+            return self.byte_stream_is_full(message.stream);
+        }
+        self.stream_limit != usize::MAX
+            && self.scheduler.queued_bytes(message.stream) >= self.stream_limit
+    }
+
+    fn byte_stream_is_full(&self, stream: u16) -> bool {
+        let limited = self.stream_limit != usize::MAX;
+        let limit = if limited { self.stream_limit } else { BYTE_STREAM_BUFFER };
+        self.scheduler.divisible_bytes(stream) >= limit
+    }
+
+    /// Whether a divisible message would be taken now; if not, the user waits for room.
+    pub(crate) fn has_room_for_bytes(&mut self, stream: u16) -> bool {
+        let full = self.buffered >= self.limit || self.byte_stream_is_full(stream);
+        if full {
+            self.block();
+        }
+        !full
     }
 
     /// User bytes not yet sent.
@@ -251,8 +280,19 @@ impl SendQueue {
         self.scheduler.peek().is_some_and(|message| message.rest.len() > length)
     }
 
+    /// Whether a divisible message that is cut now ends with what is cut.
+    #[inline]
+    fn divides(&self) -> bool {
+        match self.pieces {
+            Pieces::Auto => self.scheduler.has_others(),
+            Pieces::Packet => true,
+            Pieces::Long => false,
+        }
+    }
+
     /// Cuts the next chunk of exactly `length` bytes as [`peek`](Self::peek) found it.
     pub(crate) fn cut(&mut self, length: usize) -> Option<Fragment> {
+        let divides = self.divides();
         let message = self.scheduler.peek_mut()?;
         let begin = !message.begun;
         if begin {
@@ -267,8 +307,10 @@ impl SendQueue {
                 *ssn = ssn.wrapping_add(1);
             }
         }
-        let end = length >= message.rest.len();
+        let last = length >= message.rest.len();
+        let end = last || (divides && message.divisible);
         let (before, urgent) = (message.rest.len(), message.is_urgent());
+        let divisible = message.divisible;
         // req: rfc9260 3.3.1 "MUST have both the B and E bits"
         // req: rfc9260 6.9 "MUST also set the B/E bits of the"
         // req: rfc9260 6.9 "MUST break the user message into a series"
@@ -285,7 +327,7 @@ impl SendQueue {
         if message.unordered {
             flags |= DataFlags::UNORDERED;
         }
-        if end && message.sack_immediately {
+        if last && message.sack_immediately {
             flags |= DataFlags::IMMEDIATE;
         }
         let fragment = Fragment {
@@ -295,7 +337,7 @@ impl SendQueue {
             ppid: message.ppid,
             flags: DataFlags(flags),
             context: message.context,
-            payload: if end {
+            payload: if last {
                 std::mem::take(&mut message.rest)
             } else {
                 message.rest.split_to(length)
@@ -303,16 +345,22 @@ impl SendQueue {
         };
         self.unsent -= fragment.payload.len();
         if let Some(bundle) = &mut self.bundle {
-            match end {
+            match last {
                 true => bundle.on_gone(before, urgent),
                 false => bundle.on_cut(before, before - fragment.payload.len()),
             }
         }
-        if end {
+        if divisible {
+            self.scheduler.on_cut(fragment.payload.len());
+            self.room_made = true;
+        }
+        if last {
             self.scheduler.pop();
             self.buffered -= MESSAGE_OVERHEAD;
             // Of the stream's own share.
             self.room_made = true;
+        } else if end {
+            self.scheduler.end_turn();
         }
         self.buffered += CHUNK_OVERHEAD;
         Some(fragment)
@@ -367,6 +415,29 @@ impl SendQueue {
         self.take_out(|message| message.stream >= streams)
     }
 
+    /// Gives up what waits of a stream's divisible messages; returns how many bytes. Of a message
+    /// that was begun a byte stays, with which it ends.
+    pub(crate) fn discard(&mut self, stream: u16) -> usize {
+        let gone = self.take_out(|message| message.divisible && message.stream == stream);
+        let mut bytes: usize = gone.iter().map(|message| message.rest.len()).sum();
+        let begun = |message: &Queued| message.begun && message.divisible && message.rest.len() > 1;
+        if self.scheduler.peek().is_some_and(|message| message.stream == stream && begun(message))
+            && let Some(message) = self.scheduler.peek_mut()
+        {
+            let before = message.rest.len();
+            message.rest.truncate(1);
+            self.scheduler.on_cut(before - 1);
+            self.unsent -= before - 1;
+            self.buffered = self.buffered.saturating_sub(before - 1);
+            if let Some(bundle) = &mut self.bundle {
+                bundle.on_cut(before, 1);
+            }
+            self.room_made = true;
+            bytes += before - 1;
+        }
+        bytes
+    }
+
     /// Takes messages out of which nothing was sent.
     fn take_out(&mut self, mut which: impl FnMut(&Queued) -> bool) -> Vec<Queued> {
         let mut gone = Vec::new();
@@ -403,8 +474,8 @@ impl SendQueue {
         }
     }
 
-    /// Priority of a stream for [`SchedulerKind::Priority`]: 0 goes first.
-    pub(crate) fn set_priority(&mut self, stream: u16, priority: u16) {
+    /// When a stream's turn comes, for [`SchedulerKind::Priority`].
+    pub(crate) fn set_priority(&mut self, stream: u16, priority: StreamPriority) {
         self.scheduler.set_priority(stream, priority);
     }
 
@@ -426,6 +497,8 @@ impl Queued {
             unordered: self.unordered,
             sack_immediately: self.sack_immediately,
             now: self.now,
+            divisible: self.divisible,
+            ahead: self.ahead,
             lifetime: None,
             context: self.context,
             data: self.rest,

@@ -131,10 +131,127 @@ fn messages_for_streams_that_are_gone_come_out() {
     assert_eq!(q.refuse_streams().iter().map(|m| m.stream).collect::<Vec<_>>(), [3]);
 }
 
+fn divisible(stream: u16, len: usize) -> OutgoingMessage {
+    message(stream, len).with_divisible()
+}
+
+/// Stream, sequence number, flags and length of what is cut.
+fn cut_all(queue: &mut SendQueue) -> Vec<(u16, u16, u16, usize)> {
+    let fragments = drain(queue, 1000).into_iter();
+    fragments.map(|f| (f.stream, f.ssn.0, f.flags.0.into(), f.payload.len())).collect()
+}
+
+#[test]
+fn bytes_are_long_messages_alone_and_packets_among_others() {
+    let mut q = queue(|c| c.scheduler = SchedulerKind::RoundRobin);
+    q.push(Instant::ZERO, divisible(1, 2500)).unwrap();
+    assert_eq!(cut_all(&mut q), [(1, 0, 2, 1000), (1, 0, 0, 1000), (1, 0, 1, 500)]);
+    q.push(Instant::ZERO, divisible(1, 2500)).unwrap();
+    q.push(Instant::ZERO, divisible(2, 1500)).unwrap();
+    assert_eq!(
+        cut_all(&mut q),
+        [(1, 1, 3, 1000), (2, 0, 3, 1000), (1, 2, 3, 1000), (2, 1, 3, 500), (1, 3, 3, 500)]
+    );
+    // One that has begun as a long one ends when another has something.
+    q.push(Instant::ZERO, divisible(1, 3500)).unwrap();
+    assert_eq!(q.cut(1000).unwrap().flags.0, 2);
+    q.push(Instant::ZERO, message(2, 1500)).unwrap();
+    let rest = [(1, 4, 1, 1000), (2, 2, 2, 1000), (2, 2, 1, 500), (1, 5, 2, 1000), (1, 5, 1, 500)];
+    assert_eq!(cut_all(&mut q), rest);
+    assert!(q.is_empty());
+}
+
+#[test]
+fn the_size_of_pieces_can_be_forced() {
+    let flags = |pieces, others: bool| -> Vec<u16> {
+        let mut q = queue(|c| c.pieces = pieces);
+        q.push(Instant::ZERO, divisible(1, 2500)).unwrap();
+        if others {
+            q.push(Instant::ZERO, message(2, 1)).unwrap();
+        }
+        cut_all(&mut q).into_iter().filter(|f| f.0 == 1).map(|f| f.2).collect()
+    };
+    for (pieces, alone, among) in [
+        (Pieces::Auto, [2, 0, 1], [3, 3, 3]),
+        (Pieces::Packet, [3, 3, 3], [3, 3, 3]),
+        (Pieces::Long, [2, 0, 1], [2, 0, 1]),
+    ] {
+        assert_eq!((flags(pieces, false), flags(pieces, true)), (alone.into(), among.into()));
+    }
+}
+
+#[test]
+fn what_a_reader_does_not_want_is_given_up() {
+    for scheduler in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
+        let mut q = queue(|c| c.scheduler = scheduler);
+        for message in [divisible(1, 3000), divisible(1, 4000), message(1, 70), divisible(2, 50)] {
+            q.push(Instant::ZERO, message).unwrap();
+        }
+        // As long as nothing of it was sent, all goes but what has boundaries.
+        assert_eq!(q.discard(3), 0);
+        assert_eq!(q.discard(1), 7000);
+        assert_eq!(q.unsent(), 120);
+        let left = cut_all(&mut q);
+        assert_eq!(left.len(), 2, "{left:?}");
+        // A byte stays of what was begun, with which it ends.
+        q.push(Instant::ZERO, divisible(1, 3000)).unwrap();
+        q.push(Instant::ZERO, divisible(1, 3000)).unwrap();
+        assert_eq!(q.cut(1000).unwrap().flags.0, 2);
+        assert_eq!(q.discard(1), 4999);
+        assert_eq!(q.discard(1), 0);
+        let left = cut_all(&mut q);
+        assert_eq!(left.iter().map(|f| (f.2, f.3)).collect::<Vec<_>>(), [(1, 1)]);
+        assert!(q.is_empty());
+        for length in [70, 50, 1000, 1] {
+            q.release(length);
+        }
+        assert_eq!(q.buffered, 0, "{scheduler:?}");
+    }
+}
+
+#[test]
+fn a_byte_stream_has_its_share_of_the_buffer() {
+    for scheduler in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
+        let mut q = queue(|c| c.scheduler = scheduler);
+        let mut taken = 0;
+        while q.has_room_for_bytes(1) {
+            q.push(Instant::ZERO, divisible(1, 1000)).unwrap();
+            taken += 1000;
+        }
+        assert_eq!(taken, (BYTE_STREAM_BUFFER).next_multiple_of(1000));
+        assert!(q.push(Instant::ZERO, divisible(1, 1)).is_err());
+        q.push(Instant::ZERO, divisible(2, 1)).unwrap();
+        q.push(Instant::ZERO, message(1, 1)).unwrap();
+        assert!(!q.take_writable());
+        q.cut(1000).unwrap();
+        assert!(q.take_writable(), "what leaves makes room at once");
+        q.push(Instant::ZERO, divisible(1, 1)).unwrap();
+        let mut limited = queue(|c| (c.scheduler, c.stream_send_buffer) = (scheduler, 10));
+        limited.push(Instant::ZERO, divisible(1, 10)).unwrap();
+        assert!(!limited.has_room_for_bytes(1) && limited.has_room_for_bytes(2));
+    }
+}
+
+#[test]
+fn what_goes_ahead_waits_for_what_has_begun_only() {
+    for scheduler in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
+        let mut q = queue(|c| c.scheduler = scheduler);
+        q.push(Instant::ZERO, message(1, 1500)).unwrap();
+        q.push(Instant::ZERO, message(2, 10)).unwrap();
+        q.cut(1000).unwrap();
+        q.push(Instant::ZERO, message(2, 1).with_ahead()).unwrap();
+        q.push(Instant::ZERO, message(9, 2).with_ahead()).unwrap();
+        // One that is ordered has its place in its stream.
+        q.push(Instant::ZERO, OutgoingMessage { ahead: true, ..message(1, 3) }).unwrap();
+        let order: Vec<_> = cut_all(&mut q).into_iter().map(|f| (f.0, f.3)).collect();
+        assert_eq!(order, [(1, 500), (2, 1), (9, 2), (2, 10), (1, 3)], "{scheduler:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn every_byte_is_cut_once_and_memory_returns(
-        messages in prop::collection::vec((0u16..4, 1usize..5000), 1..20),
+        messages in prop::collection::vec((0u16..4, 1usize..5000, any::<bool>()), 1..20),
         rooms in prop::collection::vec(20usize..2000, 1..10),
         scheduler in prop::sample::select(vec![
             SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority,
@@ -142,8 +259,9 @@ proptest! {
     ) {
         let mut q = queue(|c| c.scheduler = scheduler);
         let mut given = 0;
-        for (stream, len) in messages {
-            q.push(Instant::ZERO, message(stream, len)).unwrap();
+        for (stream, len, divisible) in messages {
+            let message = OutgoingMessage { divisible, ..message(stream, len) };
+            q.push(Instant::ZERO, message).unwrap();
             given += len;
         }
         let mut cut = 0;
@@ -165,5 +283,9 @@ proptest! {
         }
         prop_assert_eq!(cut, given);
         prop_assert_eq!(q.buffered, 0);
+        for stream in 0..4 {
+            prop_assert_eq!(q.scheduler.divisible_bytes(stream), 0);
+        }
+        prop_assert!(!q.scheduler.has_others());
     }
 }

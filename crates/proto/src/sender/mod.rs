@@ -46,7 +46,9 @@ use crate::path::{Path, Paths, Setup};
 use crate::per_path::{PathId, PerPath};
 use crate::recovery::Reordering;
 use crate::recovery::ack::{AckSummary, Acknowledged};
-use crate::send::{Blocking, Bundle, Cause, Occupancy, Outstanding, Queued, SendQueue};
+use crate::send::{
+    Blocking, Bundle, Cause, Occupancy, Outstanding, Queued, SendQueue, StreamPriority,
+};
 use crate::stats::{Counters, Statistics};
 use crate::time::Instant;
 use crate::tsn;
@@ -238,8 +240,18 @@ impl Sender {
         self.queue.unsent() + self.outstanding.payload()
     }
 
-    /// Priority of a stream: 0 goes first.
-    pub(crate) fn set_priority(&mut self, stream: u16, priority: u16) {
+    /// Whether a byte stream may have more waiting; if not, its user waits for room.
+    pub(crate) fn has_room_for_bytes(&mut self, stream: u16) -> bool {
+        self.queue.has_room_for_bytes(stream)
+    }
+
+    /// Gives up what waits of a byte stream.
+    pub(crate) fn discard(&mut self, stream: u16) -> usize {
+        self.queue.discard(stream)
+    }
+
+    /// When a stream's turn comes.
+    pub(crate) fn set_priority(&mut self, stream: u16, priority: StreamPriority) {
         self.queue.set_priority(stream, priority);
     }
 

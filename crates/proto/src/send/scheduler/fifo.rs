@@ -1,6 +1,6 @@
 //! First come, first served, whatever the stream.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::Queued;
 
@@ -8,10 +8,28 @@ use super::Queued;
 #[derive(Debug, Default)]
 pub(crate) struct Fifo {
     queue: VecDeque<Queued>,
+    /// How often a message is followed by one of another stream.
+    changes: usize,
+    /// Bytes of divisible messages by stream, as long as there are any.
+    #[expect(clippy::box_collection, reason = "an idle association pays for a pointer only")]
+    divisible: Option<Box<BTreeMap<u16, usize>>>,
 }
 
 impl Fifo {
     pub(super) fn push(&mut self, message: Queued) {
+        if message.divisible {
+            let bytes = self.divisible.get_or_insert_default();
+            *bytes.entry(message.stream).or_default() += message.rest.len();
+        }
+        if message.ahead {
+            let stays = |queued: &&Queued| queued.begun || queued.ahead;
+            let at = self.queue.iter().take_while(stays).count();
+            self.insert(at, message);
+            return;
+        }
+        if self.queue.back().is_some_and(|last| last.stream != message.stream) {
+            self.changes += 1;
+        }
         self.queue.push_back(message);
     }
 
@@ -24,7 +42,14 @@ impl Fifo {
     }
 
     pub(super) fn pop(&mut self) -> Option<Queued> {
-        self.queue.pop_front()
+        let message = self.queue.pop_front()?;
+        if self.queue.front().is_some_and(|next| next.stream != message.stream) {
+            self.changes -= 1;
+        }
+        if message.divisible {
+            self.forget(message.stream, message.rest.len());
+        }
+        Some(message)
     }
 
     pub(super) fn take_out(
@@ -32,16 +57,70 @@ impl Fifo {
         which: &mut dyn FnMut(&Queued) -> bool,
         gone: &mut Vec<Queued>,
     ) {
+        let before = gone.len();
         super::take_out(&mut self.queue, which, gone);
+        for message in gone.iter().skip(before).filter(|message| message.divisible) {
+            self.forget(message.stream, message.rest.len());
+        }
+        if gone.len() > before {
+            self.changes = self.count_changes();
+        }
     }
 
     pub(super) fn queued_bytes(&self, stream: u16) -> usize {
         self.queue.iter().filter(|m| m.stream == stream).map(|m| m.rest.len()).sum()
     }
 
+    pub(super) fn divisible_bytes(&self, stream: u16) -> usize {
+        self.divisible.as_ref().and_then(|bytes| bytes.get(&stream)).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    pub(super) fn has_others(&self) -> bool {
+        self.changes > 0
+    }
+
+    pub(super) fn on_cut(&mut self, length: usize) {
+        if let Some(stream) = self.queue.front().map(|message| message.stream) {
+            self.forget(stream, length);
+        }
+    }
+
+    /// It is its turn again.
+    pub(super) fn end_turn(&mut self) {}
+
     pub(super) fn shrink(&mut self) {
         if self.queue.is_empty() {
             self.queue.shrink_to(1);
+        }
+    }
+
+    fn insert(&mut self, at: usize, message: Queued) {
+        let before = at.checked_sub(1).and_then(|at| self.queue.get(at)).map(|m| m.stream);
+        let behind = self.queue.get(at).map(|m| m.stream);
+        let differs = |other: Option<u16>| usize::from(other.is_some_and(|o| o != message.stream));
+        self.changes += differs(before) + differs(behind);
+        if before.is_some() && behind.is_some() && before != behind {
+            self.changes -= 1;
+        }
+        self.queue.insert(at, message);
+    }
+
+    fn count_changes(&self) -> usize {
+        let next = self.queue.iter().skip(1);
+        self.queue.iter().zip(next).filter(|(one, other)| one.stream != other.stream).count()
+    }
+
+    fn forget(&mut self, stream: u16, length: usize) {
+        let Some(bytes) = &mut self.divisible else { return };
+        if let Some(of_stream) = bytes.get_mut(&stream) {
+            *of_stream = of_stream.saturating_sub(length);
+            if *of_stream == 0 {
+                bytes.remove(&stream);
+            }
+        }
+        if bytes.is_empty() {
+            self.divisible = None;
         }
     }
 }

@@ -26,6 +26,10 @@ pub(crate) struct Queued {
     pub(crate) sack_immediately: bool,
     /// It does not wait to share a packet.
     pub(crate) now: bool,
+    /// It may leave as several messages.
+    pub(crate) divisible: bool,
+    /// It leaves before what other streams have.
+    pub(crate) ahead: bool,
     /// A part of it was sent.
     pub(crate) begun: bool,
     pub(crate) expires: Option<Instant>,
@@ -50,10 +54,51 @@ pub enum SchedulerKind {
     Fifo,
     /// Streams with messages take turns, message by message.
     RoundRobin,
-    /// The stream with the smallest priority value sends first; streams of equal priority take
-    /// turns.
+    /// The stream with the smallest priority value sends first. Streams of equal priority take
+    /// turns, unless they want to be served one by one
+    /// ([`StreamPriority`](crate::StreamPriority)).
     Priority,
 }
+
+/// When a stream's turn comes under [`SchedulerKind::Priority`] (RFC 9218 section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamPriority {
+    /// Smaller goes first. HTTP has 0 to 7 and 3 unless told otherwise.
+    pub urgency: u16,
+    /// It takes turns with others of its urgency. Those that do not are served one by one, in the order
+    /// of their numbers; all of them together have one turn among those that do, so that nobody starves.
+    pub incremental: bool,
+}
+
+impl Default for StreamPriority {
+    /// What a stream has that was told nothing.
+    fn default() -> Self {
+        Self { urgency: 0, incremental: true }
+    }
+}
+
+impl From<u16> for StreamPriority {
+    /// Takes turns with others of this urgency.
+    fn from(urgency: u16) -> Self {
+        Self { urgency, incremental: true }
+    }
+}
+
+/// Into how long messages byte streams are cut; a divisible message leaves as one or as several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Pieces {
+    /// As `Packet` while other streams have something waiting, else as `Long`.
+    #[default]
+    Auto,
+    /// Each fills a packet.
+    Packet,
+    /// As long as they are given.
+    Long,
+}
+
+named!(Pieces { Auto = "auto", Packet = "packet", Long = "long", });
+words!(Pieces);
 
 named!(SchedulerKind { Fifo = "fifo", RoundRobin = "round-robin", Priority = "priority", });
 words!(SchedulerKind);
@@ -147,7 +192,32 @@ impl Scheduler {
         each!(self, s => s.queued_bytes(stream))
     }
 
-    pub(crate) fn set_priority(&mut self, stream: u16, priority: u16) {
+    /// Bytes of divisible messages queued on a stream; costs no walk.
+    pub(crate) fn divisible_bytes(&self, stream: u16) -> usize {
+        each!(self, s => s.divisible_bytes(stream))
+    }
+
+    /// Whether more than one stream has something waiting.
+    #[inline]
+    pub(crate) fn has_others(&self) -> bool {
+        each!(self, s => s.has_others())
+    }
+
+    /// So many bytes of the divisible message that [`peek_mut`](Self::peek_mut) shows are gone.
+    pub(crate) fn on_cut(&mut self, length: usize) {
+        each!(self, s => s.on_cut(length));
+    }
+
+    /// The message that [`peek_mut`](Self::peek_mut) shows goes on as a new message when its turn
+    /// comes again.
+    pub(crate) fn end_turn(&mut self) {
+        if let Some(message) = self.peek_mut() {
+            message.begun = false;
+        }
+        each!(self, s => s.end_turn());
+    }
+
+    pub(crate) fn set_priority(&mut self, stream: u16, priority: StreamPriority) {
         if let Self::Priority(s) = self {
             s.set_priority(stream, priority);
         }
@@ -171,6 +241,8 @@ mod tests {
             unordered: false,
             sack_immediately: false,
             now: false,
+            divisible: false,
+            ahead: false,
             begun: false,
             expires: None,
             context: 0,
@@ -181,7 +253,7 @@ mod tests {
     fn order(kind: SchedulerKind, priorities: &[(u16, u16)]) -> String {
         let mut scheduler = Scheduler::new(kind);
         for (stream, priority) in priorities {
-            scheduler.set_priority(*stream, *priority);
+            scheduler.set_priority(*stream, (*priority).into());
         }
         for (stream, text) in [(1, "a"), (1, "b"), (2, "c"), (3, "d"), (1, "e"), (2, "f")] {
             scheduler.push(message(stream, text));
@@ -205,6 +277,29 @@ mod tests {
         assert_eq!(order(SchedulerKind::Priority, &[]), "acdbfe");
         assert_eq!(order(SchedulerKind::Priority, &[(1, 9), (2, 1), (3, 5)]), "cfdabe");
         assert_eq!(order(SchedulerKind::Priority, &[(1, 9), (2, 1), (3, 1)]), "cdfabe");
+    }
+
+    #[test]
+    fn some_streams_share_and_others_are_served_one_by_one() {
+        let mut scheduler = Scheduler::new(SchedulerKind::Priority);
+        for (stream, urgency, incremental) in
+            [(4, 3, false), (2, 3, false), (5, 3, true), (6, 3, true), (9, 1, false)]
+        {
+            scheduler.set_priority(stream, StreamPriority { urgency, incremental });
+        }
+        for (stream, text) in [(4, "aa"), (2, "bb"), (5, "cc"), (6, "dd"), (9, "ee")] {
+            for index in 0..2 {
+                scheduler.push(message(stream, &text[index..=index]));
+            }
+        }
+        let mut out = String::new();
+        while let Some(next) = scheduler.peek_mut() {
+            // As it is when it is sent.
+            next.begun = true;
+            out.push_str(std::str::from_utf8(&next.rest).unwrap());
+            scheduler.pop();
+        }
+        assert_eq!(out, "eebcbdacad");
     }
 
     #[test]
@@ -233,8 +328,8 @@ mod tests {
     fn a_begun_message_is_finished_first() {
         for kind in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
             let mut scheduler = Scheduler::new(kind);
-            scheduler.set_priority(2, 7);
-            scheduler.set_priority(1, 0);
+            scheduler.set_priority(2, 7.into());
+            scheduler.set_priority(1, 0.into());
             scheduler.push(message(2, "begun"));
             scheduler.peek_mut().unwrap().begun = true;
             scheduler.push(message(1, "more urgent"));

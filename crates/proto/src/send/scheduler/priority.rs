@@ -1,43 +1,73 @@
-//! The most important stream first; equals take turns (RFC 8260 section 3.4).
+//! The most important stream first (RFC 8260 section 3.4, RFC 9218 section 10).
 
 use std::collections::BTreeMap;
 
-use super::Queued;
 use super::round_robin::RoundRobin;
+use super::{Queued, StreamPriority};
 
-/// A round of streams for each priority value in use.
+/// Streams that take turns with each other, by what comes first: messages that leave before all
+/// others, then by urgency those that are served one by one, then those that share.
+type Rank = u64;
+
+/// No rank: nothing was begun yet.
+const NONE: Rank = 0;
+/// Messages that leave before those of all streams.
+const AHEAD: Rank = 1;
+/// This bit of a rank tells streams that take turns from one that does not, whose number follows.
+const SHARED: Rank = 1 << 16;
+/// The urgency stands above this bit, plus one.
+const URGENCY: u32 = 17;
+
+fn rank(stream: u16, priority: StreamPriority) -> Rank {
+    let class = if priority.incremental { SHARED } else { Rank::from(stream) };
+    ((Rank::from(priority.urgency) + 1) << URGENCY) | class
+}
+
+/// A round of streams for each rank in use.
 #[derive(Debug, Default)]
 pub(crate) struct Priority {
-    priorities: BTreeMap<u16, u16>,
-    rounds: BTreeMap<u16, RoundRobin>,
-    /// Priority of the message that may have been begun last.
-    current: Option<u16>,
+    priorities: BTreeMap<u16, StreamPriority>,
+    rounds: BTreeMap<Rank, RoundRobin>,
+    /// Rank of the message that was begun last.
+    current: Rank,
 }
 
 impl Priority {
     /// Takes effect once the stream's queued messages are gone, since they must keep their order.
-    pub(super) fn set_priority(&mut self, stream: u16, priority: u16) {
-        self.priorities.insert(stream, priority);
+    pub(super) fn set_priority(&mut self, stream: u16, priority: StreamPriority) {
+        if priority == StreamPriority::default() {
+            self.priorities.remove(&stream);
+        } else {
+            self.priorities.insert(stream, priority);
+        }
     }
 
     pub(super) fn push(&mut self, message: Queued) {
         let stream = message.stream;
-        let priority = self
-            .rounds
-            .iter()
-            .find_map(|(priority, round)| round.has(stream).then_some(*priority))
-            .or_else(|| self.priorities.get(&stream).copied())
-            .unwrap_or(0);
-        self.rounds.entry(priority).or_default().push(message);
+        let of_stream = || {
+            let waiting = self.rounds.iter().find(|(_, round)| round.has(stream));
+            let told = || self.priorities.get(&stream).copied().unwrap_or_default();
+            waiting.map_or_else(|| rank(stream, told()), |(rank, _)| *rank)
+        };
+        let rank = if message.ahead { AHEAD } else { of_stream() };
+        self.rounds.entry(rank).or_default().push(message);
     }
 
-    /// The priority whose turn it is: of a message that was begun, or else the first one.
-    fn choose(&self) -> Option<u16> {
-        let begun = self.current.filter(|priority| {
-            let round = self.rounds.get(priority);
-            round.and_then(RoundRobin::peek).is_some_and(|message| message.begun)
-        });
-        begun.or_else(|| self.rounds.keys().next().copied())
+    /// The rank whose turn it is: of a message that was begun, or else the first one. The streams that
+    /// share have the next turn after the one that does not.
+    fn choose(&self) -> Option<Rank> {
+        let begun = self.rounds.get(&self.current).and_then(RoundRobin::peek);
+        if begun.is_some_and(|message| message.begun) {
+            return Some(self.current);
+        }
+        let first = *self.rounds.keys().next()?;
+        let shared = (first >> URGENCY << URGENCY) | SHARED;
+        let alone_before = self.current >> URGENCY == first >> URGENCY && self.current < shared;
+        let is_alone = first != AHEAD && first < shared;
+        if is_alone && alone_before && self.rounds.contains_key(&shared) {
+            return Some(shared);
+        }
+        Some(first)
     }
 
     pub(super) fn peek(&self) -> Option<&Queued> {
@@ -45,16 +75,18 @@ impl Priority {
     }
 
     pub(super) fn peek_mut(&mut self) -> Option<&mut Queued> {
-        self.current = self.choose();
-        self.rounds.get_mut(&self.current?)?.peek_mut()
+        let rank = self.choose()?;
+        let message = self.rounds.get_mut(&rank)?.peek_mut();
+        self.current = rank;
+        message
     }
 
     pub(super) fn pop(&mut self) -> Option<Queued> {
-        let priority = self.choose()?;
-        let round = self.rounds.get_mut(&priority)?;
+        let rank = self.choose()?;
+        let round = self.rounds.get_mut(&rank)?;
         let message = round.pop();
         if round.is_empty() {
-            self.rounds.remove(&priority);
+            self.rounds.remove(&rank);
         }
         message
     }
@@ -72,5 +104,29 @@ impl Priority {
         self.rounds.values().map(|round| round.queued_bytes(stream)).sum()
     }
 
-    pub(super) fn shrink(&mut self) {}
+    pub(super) fn divisible_bytes(&self, stream: u16) -> usize {
+        self.rounds.values().map(|round| round.divisible_bytes(stream)).sum()
+    }
+
+    pub(super) fn has_others(&self) -> bool {
+        self.rounds.len() > 1 || self.rounds.values().any(RoundRobin::has_others)
+    }
+
+    pub(super) fn on_cut(&mut self, length: usize) {
+        if let Some(round) = self.rounds.get_mut(&self.current) {
+            round.on_cut(length);
+        }
+    }
+
+    pub(super) fn end_turn(&mut self) {
+        if let Some(round) = self.rounds.get_mut(&self.current) {
+            round.end_turn();
+        }
+    }
+
+    pub(super) fn shrink(&mut self) {
+        if self.rounds.is_empty() {
+            self.current = NONE;
+        }
+    }
 }

@@ -1,0 +1,285 @@
+//! The account of an association's byte streams: what may be sent, and what is to be told.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{FIRST_CREDIT, Signal};
+use crate::message::OutgoingMessage;
+
+/// A reader that has so much unread tells its peer of credit although none is used up: the peer
+/// may be the first to speak, and does not know that this side keeps an account.
+const SPEAK_UP: u64 = FIRST_CREDIT / 4;
+
+/// The reader of a byte stream wants no more of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+
+/// The account of one association.
+///
+/// Streams are numbered as in SCTP. A number may carry one byte stream after the other in each
+/// direction; offsets go on counting, so that what is told late of one is not taken for the next.
+#[derive(Debug)]
+pub struct Ledger {
+    /// The peer keeps an account: it has sent something that only version 2 has.
+    peer_speaks: bool,
+    /// This side has.
+    spoken: bool,
+    streams: BTreeMap<u16, Stream>,
+    /// Streams of which something is to be told, each once.
+    owing: VecDeque<u16>,
+    /// Credit that the peer has and has not used, beyond the first one of each stream.
+    extended: u64,
+    /// The most of it.
+    most: u64,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    out: Outgoing,
+    inc: Incoming,
+    owing: bool,
+}
+
+/// What this side sends. Offsets count bytes and marks.
+#[derive(Debug, Default)]
+struct Outgoing {
+    sent: u64,
+    limit: u64,
+    /// Where the byte stream began that is being written, or will be next.
+    began: u64,
+    /// Where the one before it did.
+    before: u64,
+    stop: Option<u64>,
+}
+
+/// What the peer sends.
+#[derive(Debug)]
+struct Incoming {
+    received: u64,
+    consumed: u64,
+    granted: u64,
+    /// How far the credit goes beyond what is consumed.
+    window: u64,
+    owes_credit: bool,
+    stop: Stop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// It is read.
+    No,
+    /// The peer is to be told, once it is known to understand.
+    Wanted,
+    Told,
+}
+
+impl Default for Incoming {
+    fn default() -> Self {
+        Self {
+            received: 0,
+            consumed: 0,
+            granted: FIRST_CREDIT,
+            window: FIRST_CREDIT,
+            owes_credit: false,
+            stop: Stop::No,
+        }
+    }
+}
+
+impl Incoming {
+    /// Credit that the peer has and has not used, beyond the first.
+    fn extended(&self) -> u64 {
+        self.granted.saturating_sub(self.consumed).saturating_sub(FIRST_CREDIT)
+    }
+}
+
+impl Ledger {
+    /// The account of an association with so large a receive buffer. A quarter of it is left to
+    /// streams that nobody has read yet.
+    pub fn new(receive_buffer: usize) -> Self {
+        Self {
+            peer_speaks: false,
+            spoken: false,
+            streams: BTreeMap::new(),
+            owing: VecDeque::new(),
+            extended: 0,
+            most: (receive_buffer as u64 / 4 * 3).saturating_sub(FIRST_CREDIT),
+        }
+    }
+
+    /// How many bytes may be sent on a stream now.
+    ///
+    /// # Errors
+    /// The peer wants no more of this byte stream.
+    pub fn credit(&self, stream: u16) -> Result<u64, Stopped> {
+        let Some(Stream { out, .. }) = self.streams.get(&stream) else {
+            return Ok(if self.peer_speaks { FIRST_CREDIT } else { u64::MAX });
+        };
+        if out.stop.is_some_and(|at| at >= out.began) {
+            return Err(Stopped);
+        }
+        let limit = if self.peer_speaks { out.limit.max(FIRST_CREDIT) } else { u64::MAX };
+        Ok(limit.saturating_sub(out.sent))
+    }
+
+    /// Bytes were handed over for sending.
+    pub fn on_written(&mut self, stream: u16, length: usize) {
+        self.spoken = true;
+        self.streams.entry(stream).or_default().out.sent += length as u64;
+    }
+
+    /// A mark was handed over for sending: the byte stream is over.
+    pub fn on_ended(&mut self, stream: u16) {
+        let out = &mut self.streams.entry(stream).or_default().out;
+        out.sent += 1;
+        out.before = out.began;
+        out.began = out.sent;
+        out.stop = None;
+    }
+
+    /// So much of what was handed over will not be sent after all.
+    pub fn on_discarded(&mut self, stream: u16, length: usize) {
+        let out = &mut self.streams.entry(stream).or_default().out;
+        let is_over = out.began == out.sent;
+        out.sent -= (length as u64).min(out.sent);
+        if is_over {
+            out.began = out.sent;
+        }
+    }
+
+    /// A signal came. `true` if what waits of the stream is to be given up: the peer wants no more of
+    /// the byte stream that is being written, or of the one before it.
+    pub fn on_signal(&mut self, stream: u16, signal: Signal) -> bool {
+        self.hear();
+        let out = &mut self.streams.entry(stream).or_default().out;
+        match signal {
+            // One that was overtaken by a later one says less.
+            Signal::Credit(limit) => {
+                out.limit = out.limit.max(limit);
+                false
+            }
+            // Nobody can have received what was not sent.
+            Signal::Stop(at) if at > out.sent => false,
+            Signal::Stop(at) if at >= out.began => {
+                let first = out.stop.is_none();
+                out.stop = Some(at);
+                first
+            }
+            Signal::Stop(at) => at >= out.before && out.sent == out.began,
+        }
+    }
+
+    /// Bytes of a byte stream came from the peer.
+    pub fn on_bytes(&mut self, stream: u16, length: usize) {
+        self.hear();
+        let spoken = self.spoken;
+        let Stream { inc, .. } = self.streams.entry(stream).or_default();
+        inc.received += length as u64;
+        if !spoken && inc.stop == Stop::No && inc.received - inc.consumed >= SPEAK_UP {
+            inc.owes_credit = true;
+            self.owe(stream);
+        }
+    }
+
+    /// A mark came from the peer.
+    pub fn on_mark(&mut self, stream: u16) {
+        let inc = &mut self.streams.entry(stream).or_default().inc;
+        inc.received += 1;
+        inc.stop = Stop::No;
+        inc.window = FIRST_CREDIT;
+        self.on_read(stream, 1);
+    }
+
+    /// So many bytes of what came were read, or thrown away.
+    pub fn on_read(&mut self, stream: u16, length: usize) {
+        let Some(Stream { inc, .. }) = self.streams.get_mut(&stream) else { return };
+        self.extended -= inc.extended();
+        inc.consumed = (inc.consumed + length as u64).min(inc.received);
+        self.extended += inc.extended();
+        let left = inc.granted.saturating_sub(inc.consumed);
+        if inc.stop != Stop::No || left > inc.window / 2 {
+            return;
+        }
+        // A writer that has used up nearly all could do with more.
+        if inc.granted.saturating_sub(inc.received) < inc.window / 4 {
+            inc.window = (inc.window * 2).min(FIRST_CREDIT + self.most);
+        }
+        inc.owes_credit = true;
+        self.owe(stream);
+    }
+
+    /// What comes of a byte stream up to the next mark is thrown away from now on.
+    pub fn stop(&mut self, stream: u16) {
+        let Stream { inc, .. } = self.streams.entry(stream).or_default();
+        if inc.stop == Stop::No {
+            inc.stop = Stop::Wanted;
+            inc.owes_credit = false;
+        }
+        self.owe(stream);
+    }
+
+    /// Tells the peer what there is to tell: `send` takes a message, or says that there is no room.
+    pub fn tell(&mut self, mut send: impl FnMut(OutgoingMessage) -> bool) {
+        while let Some(&number) = self.owing.front() {
+            if let Some(stream) = self.streams.get_mut(&number) {
+                let inc = &mut stream.inc;
+                // What others have is not there twice.
+                let room = self.most.saturating_sub(self.extended - inc.extended());
+                inc.window = inc.window.min(FIRST_CREDIT + room);
+                let limit = inc.granted.max(inc.consumed + inc.window);
+                let signal = match inc.stop {
+                    Stop::Wanted => Some(Signal::Stop(inc.received)),
+                    Stop::No if inc.owes_credit && (limit > inc.granted || !self.spoken) => {
+                        Some(Signal::Credit(limit))
+                    }
+                    Stop::No | Stop::Told => None,
+                };
+                if let Some(signal) = signal
+                    && !send(signal.message(number))
+                {
+                    return;
+                }
+                match signal {
+                    Some(Signal::Stop(_)) => inc.stop = Stop::Told,
+                    Some(Signal::Credit(limit)) => {
+                        self.extended -= inc.extended();
+                        inc.granted = limit;
+                        self.extended += inc.extended();
+                    }
+                    None => {}
+                }
+                inc.owes_credit = false;
+                self.spoken |= signal.is_some();
+                stream.owing = false;
+            }
+            self.owing.pop_front();
+        }
+    }
+
+    /// Whether there is something to tell.
+    pub fn owes(&self) -> bool {
+        !self.owing.is_empty()
+    }
+
+    /// The peer keeps an account.
+    fn hear(&mut self) {
+        if !self.peer_speaks {
+            self.peer_speaks = true;
+            let wanted = self.streams.iter().filter(|(_, s)| s.inc.stop == Stop::Wanted);
+            let wanted: Vec<u16> = wanted.map(|(number, _)| *number).collect();
+            wanted.into_iter().for_each(|stream| self.owe(stream));
+        }
+    }
+
+    fn owe(&mut self, number: u16) {
+        if let Some(stream) = self.streams.get_mut(&number)
+            && self.peer_speaks
+            && !stream.owing
+        {
+            stream.owing = true;
+            self.owing.push_back(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

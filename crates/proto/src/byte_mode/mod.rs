@@ -1,0 +1,72 @@
+//! How byte streams are carried by messages: the rules of `docs/byte-mode.md`, version 2.
+//!
+//! SCTP streams have neither an end nor empty messages, so a direction of a byte stream ends
+//! with a message of one byte under a payload protocol identifier of its own, [`MARK`]: 0 when
+//! all was written, 1 when the writer gave up before. Bytes travel in ordered messages under
+//! [`BYTES`]. What its reader has room for, and that it wants no more, is told in unordered messages
+//! under [`SIGNAL`], which go the other way.
+//!
+//! [`Ledger`] keeps the account of one association. It sends nothing and keeps no data: whoever has
+//! the streams does, and asks it.
+
+mod ledger;
+mod signal;
+
+use anabranch_wire::Ppid;
+use bytes::{Buf, Bytes};
+
+pub use self::ledger::{Ledger, Stopped};
+pub use self::signal::Signal;
+use crate::message::{Message, OutgoingMessage};
+
+/// Payload protocol identifier of the bytes of a byte stream ("anbf").
+pub const BYTES: Ppid = Ppid(0x616e_6266);
+
+/// The same of peers of version 1, which tell nothing of what they have room for ("anbd").
+pub const BYTES_1: Ppid = Ppid(0x616e_6264);
+
+/// Payload protocol identifier of the one-byte message that ends a byte stream ("anbe").
+pub const MARK: Ppid = Ppid(0x616e_6265);
+
+/// Payload protocol identifier of signals ("anbs").
+pub const SIGNAL: Ppid = Ppid(0x616e_6273);
+
+/// What a writer may send on a stream number before its reader has told anything, in bytes.
+pub const FIRST_CREDIT: u64 = 64 << 10;
+
+/// How a direction of a byte stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// All was written.
+    End,
+    /// The writer gave up.
+    Abandoned,
+}
+
+impl Mark {
+    /// The mark that a message is, if it is one.
+    pub fn of(message: &Message) -> Option<Self> {
+        if message.ppid != MARK || !message.is_whole() || message.payload.len() != 1 {
+            return None;
+        }
+        match message.payload.chunk() {
+            [0] => Some(Self::End),
+            [1] => Some(Self::Abandoned),
+            _ => None,
+        }
+    }
+
+    /// The message that carries this mark.
+    pub fn message(self, stream: u16) -> OutgoingMessage {
+        let byte: &'static [u8] = match self {
+            Self::End => &[0],
+            Self::Abandoned => &[1],
+        };
+        OutgoingMessage::new(stream, MARK, Bytes::from_static(byte))
+    }
+}
+
+/// The message that carries bytes.
+pub fn bytes(stream: u16, data: impl Into<Bytes>) -> OutgoingMessage {
+    OutgoingMessage::new(stream, BYTES, data).with_divisible()
+}
