@@ -4,10 +4,12 @@
 //! A function returns for every input; a panic is a finding.
 #![forbid(unsafe_code)]
 
+mod bytes;
 mod decoder;
 mod endpoint;
 mod scenario;
 
+pub use bytes::bytes;
 pub use decoder::decoder;
 pub use endpoint::endpoint;
 pub use scenario::scenario;

@@ -14,6 +14,11 @@ fn replay(target: &str, run: fn(&[u8])) {
 }
 
 #[test]
+fn bytes_inputs_pass() {
+    replay("bytes", anabranch_fuzzing::bytes);
+}
+
+#[test]
 fn decoder_inputs_pass() {
     replay("decoder", anabranch_fuzzing::decoder);
 }

@@ -102,6 +102,8 @@ faults! {
     ShortCookies = "short-cookies",
     /// Packets out of the blue are not answered.
     Silent = "silent",
+    /// Users have byte streams beside messages.
+    ByteStreams = "byte-streams",
     /// Messages have lifetimes.
     Lifetimes = "lifetimes",
     /// Packets that arrive together are handled together.
@@ -248,6 +250,7 @@ impl Options {
                 traffic.mortal = Probability::ZERO;
             }
         }
+        self.byte_streams = self.byte_streams.take().filter(|_| keep(Fault::ByteStreams, 0));
         retain(&mut self.whims, |number| keep(Fault::Whim, number));
         retain(&mut self.vanishing, |number| keep(Fault::Vanish, number));
         retain(&mut self.forged, |number| keep(Fault::Forged, number));

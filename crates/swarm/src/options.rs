@@ -71,6 +71,26 @@ pub struct Traffic {
     pub pause: Duration,
 }
 
+/// What the users of both ends do with byte streams.
+#[derive(Clone, Debug)]
+pub struct ByteTraffic {
+    /// Numbers in use, from 0.
+    pub streams: u16,
+    /// How many of them nobody reads as long as others have something to deliver.
+    pub unread: u16,
+    /// Longest write.
+    pub longest: usize,
+    /// Bytes in all of one user, at the most.
+    pub bytes: usize,
+    /// What a user does at a time.
+    pub burst: u32,
+    /// Time between.
+    pub pause: Duration,
+    /// Of what is done, by weight: to end a byte stream, to want no more of one, to set a priority. To
+    /// write and to read have ten each.
+    pub weights: [u32; 3],
+}
+
 /// What a user asks of an association besides sending and reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whim {
@@ -101,6 +121,8 @@ pub struct Options {
     pub readers: [Reader; 2],
     /// Users.
     pub traffic: [Traffic; 2],
+    /// Byte streams beside the messages.
+    pub byte_streams: Option<ByteTraffic>,
     /// Length of the first phase.
     pub faults: Duration,
     /// Node and time of a loss of state, and how long it takes to come back.
@@ -319,16 +341,24 @@ impl Options {
             }
         }
         let few_streams = reboot.is_some() && e.one_in(3);
+        let late_address = several && reboot.is_some() && r.one_in(2);
+        let other_host = r.one_in(10).then(|| r.0.below(addresses_per_node) as usize);
+        let b = &mut Draw(Rng::stream(seed, 81));
+        let twice = several && kind == Kind::Client && reconnect.is_none() && r.one_in(6);
+        // Which association of several is the other end of one is not for the users to say.
+        let one = reboot.is_none() && reconnect.is_none() && !twice && kind == Kind::Client;
+        let byte_streams = (one && b.one_in(2)).then(|| byte_traffic(b));
         Self {
             seed,
+            byte_streams,
             whims,
             vanishing,
             forged,
-            late_address: several && reboot.is_some() && r.one_in(2),
+            late_address,
             addresses_after,
             few_streams,
-            other_host: r.one_in(10).then(|| r.0.below(addresses_per_node) as usize),
-            twice: several && kind == Kind::Client && reconnect.is_none() && r.one_in(6),
+            other_host,
+            twice,
             straggler,
             rude: (0..count(r, 10, 3)).map(|_| moment(r)).collect(),
             kind,
@@ -474,6 +504,19 @@ fn link(d: &mut Draw, harsh: u64, faults: Duration) -> LinkSpec {
         mtu_change: d
             .one_in(4)
             .then(|| (Duration::from_micros(d.0.below(faults.as_micros() as u64)), mtu(d))),
+    }
+}
+
+fn byte_traffic(d: &mut Draw) -> ByteTraffic {
+    let streams = d.of(&[1, 2, 4, 10, 40]);
+    ByteTraffic {
+        streams,
+        unread: d.of(&[0, 1, 3]).min(streams / 2),
+        longest: d.of(&[1, 100, 1452, 5000, 40_000]),
+        bytes: d.scale(1000, 3_000_000) as usize,
+        burst: d.scale(1, 30) as u32,
+        pause: d.millis(1, 500),
+        weights: [d.of(&[0, 1, 5]), d.of(&[0, 1, 5]), d.of(&[0, 1])],
     }
 }
 

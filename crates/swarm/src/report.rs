@@ -55,6 +55,12 @@ pub struct Report {
     pub delivered: u64,
     /// Bytes delivered.
     pub bytes: u64,
+    /// Byte streams that came to their end, by whichever side's wish.
+    pub byte_streams: u64,
+    /// Of them, those that their reader did not want to the end.
+    pub stopped: u64,
+    /// Bytes of byte streams delivered.
+    pub streamed: u64,
     /// Messages delivered in parts.
     pub in_parts: u64,
     /// Messages that came back to their sender.
@@ -101,6 +107,9 @@ impl Report {
             messages,
             delivered,
             bytes,
+            byte_streams,
+            stopped,
+            streamed,
             in_parts,
             failed,
             timeouts,
@@ -113,7 +122,7 @@ impl Report {
 
 impl Report {
     /// Every total with its name; the parts of one are indented below it.
-    pub fn totals(&self) -> [(&'static str, u64); 30] {
+    pub fn totals(&self) -> [(&'static str, u64); 33] {
         [
             ("runs", self.runs),
             ("virtual seconds", self.seconds),
@@ -141,6 +150,9 @@ impl Report {
             ("  delivered in parts", self.in_parts),
             ("  returned to the sender", self.failed),
             ("bytes delivered", self.bytes),
+            ("byte streams", self.byte_streams),
+            ("  not wanted to the end", self.stopped),
+            ("  bytes delivered", self.streamed),
             ("T3-rtx expiries", self.timeouts),
             ("fast recoveries", self.fast_recoveries),
             ("window probes", self.window_probes),

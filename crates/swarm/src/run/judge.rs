@@ -125,7 +125,7 @@ impl Run {
                 );
             }
         }
-        text
+        text + &self.where_byte_streams_are()
     }
 
     pub(super) fn sum_up(mut self) -> Report {

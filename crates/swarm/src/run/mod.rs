@@ -1,6 +1,7 @@
 //! One run.
 
 mod actions;
+mod byte_streams;
 mod judge;
 mod rude;
 mod setup;
@@ -12,10 +13,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_proto::byte_mode::{BYTES, MARK, SIGNAL};
 use anabranch_proto::{AssociationId, CloseReason, Event, Instant};
 use anabranch_testnet::Network;
 
 use self::actions::Action;
+use self::byte_streams::ByteUser;
 use crate::Report;
 use crate::options::{Draw, Options, Reader, Traffic};
 use crate::oracle::Oracle;
@@ -71,6 +74,7 @@ struct Run {
     net: Network,
     oracle: Oracle,
     users: [User; 2],
+    byte_users: Option<[ByteUser; 2]>,
     report: Report,
     actions: VecDeque<(Instant, Action)>,
     rebooted: bool,
@@ -133,12 +137,19 @@ impl Run {
         for node in 0..2 {
             self.read(node, u32::MAX);
         }
+        self.end_byte_streams(false);
         let limit = now + PATIENCE;
-        let done = self.advance(limit, |run| run.is_delivered());
+        let apart = self.byte_users.is_some() && self.unread_is_little();
+        if apart && !self.advance(limit, |run| run.is_delivered() && run.byte_streams_are_done()) {
+            judge::lost(format_args!("held up by what is not read: {}", self.what_is_left()));
+        }
+        self.end_byte_streams(true);
+        let done = self.advance(limit, |run| run.is_delivered() && run.byte_streams_are_done());
         if !done {
             judge::lost(format_args!("not everything was delivered: {}", self.what_is_left()));
         }
         self.nobody_waits();
+        self.count_byte_streams();
     }
 
     /// With everything delivered, who was refused room has been told that there is some.
@@ -232,6 +243,7 @@ impl Run {
             }
             let user = |user: &User| [user.next_send, user.next_read].into_iter().flatten().min();
             let wakes = self.users.iter().filter_map(user);
+            let wakes = wakes.chain(self.byte_users.iter().flatten().filter_map(|user| user.next));
             let action = self.actions.front().map(|(at, _)| *at);
             let wake = wakes.chain(action).min().unwrap_or(limit).min(limit);
             let more = self.step(wake);
@@ -264,6 +276,7 @@ impl Run {
                 self.send(node);
             }
         }
+        self.byte_turns();
         self.net.settle();
         self.events();
     }
@@ -321,6 +334,8 @@ impl Run {
             Event::Readable if self.users[node].reader == Reader::Eager => {
                 self.read(node, u32::MAX);
             }
+            // What becomes of bytes their accounts tell.
+            Event::SendFailed { message, .. } if matches!(message.ppid, BYTES | MARK | SIGNAL) => {}
             Event::SendFailed { message, sent } => {
                 let judged = self.oracle.failed(&message, sent);
                 judged.unwrap_or_else(|what| panic!("node {node}: {what}"));

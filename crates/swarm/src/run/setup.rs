@@ -8,6 +8,7 @@ use anabranch_proto::EndpointConfig;
 use anabranch_proto::config::Routes;
 use anabranch_testnet::{Network, Verdict};
 
+use super::byte_streams::ByteUser;
 use super::{Action, Run, User, elsewhere};
 use crate::Report;
 use crate::options::{Draw, Kind, Options, Reader};
@@ -118,6 +119,12 @@ impl Run {
         }
         actions.extend(options.rude.iter().map(|at| (start + *at, Action::Rude)));
         actions.sort_by_key(|(at, _)| *at);
+        let byte_users = options.byte_streams.as_ref().map(|traffic| {
+            [0, 1].map(|node| {
+                let buffer = options.configs[node].receiving.receive_buffer;
+                ByteUser::new(options.seed, node, traffic.clone(), buffer, start)
+            })
+        });
         let stranger = Draw(Rng::stream(options.seed, STRANGER));
         let mut run = Self {
             stranger,
@@ -125,6 +132,7 @@ impl Run {
             net,
             oracle: Oracle::default(),
             users,
+            byte_users,
             report: Report { runs: 1, ..Report::default() },
             actions: actions.into(),
             rebooted: false,

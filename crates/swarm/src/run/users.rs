@@ -3,6 +3,7 @@
 use anabranch_proto::SendErrorReason;
 
 use super::Run;
+use super::byte_streams::is_of_bytes;
 use crate::options::{Reader, Whim};
 use crate::oracle::Shape;
 
@@ -12,13 +13,16 @@ impl Run {
         let now = self.net.now();
         let ids: Vec<_> = self.users[node].ends.iter().map(|end| end.id).collect();
         for id in ids {
-            let Some(mut association) = self.net.node_mut(node).endpoint.association_mut(now, id)
-            else {
-                continue;
-            };
             let slow = matches!(self.users[node].reader, Reader::Slow { .. });
             for _ in 0..count {
+                let endpoint = &mut self.net.node_mut(node).endpoint;
+                let Some(mut association) = endpoint.association_mut(now, id) else { break };
                 let Some(message) = association.receive() else { break };
+                if is_of_bytes(&message) {
+                    drop(association);
+                    self.byte_message(node, id, message);
+                    continue;
+                }
                 let judged = self.oracle.received(1 - node, id, &message);
                 judged.unwrap_or_else(|what| panic!("node {node} at {now:?}: {what}"));
                 if slow && count != u32::MAX {
