@@ -53,7 +53,11 @@ fn shape_one(command: Command, all: bool) -> Command {
             true => argument.allow_negative_numbers(true),
             false => argument,
         };
-        argument.hide_short_help(advanced && !all).hide_long_help(advanced && !all && !common)
+        // Some are of use to few.
+        let rare = argument.is_hide_short_help_set();
+        argument
+            .hide_short_help(rare || (advanced && !all))
+            .hide_long_help(advanced && !all && !common)
     });
     // Examples are for --help.
     let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();

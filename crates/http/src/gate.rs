@@ -27,12 +27,12 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::stream::Pending;
 
 /// Requests at work unless told otherwise.
-pub(crate) const MOST_REQUESTS: usize = 256;
+const MOST_REQUESTS: usize = 256;
 
 /// The part of all places that one connection may have.
 const SHARE: usize = 4;
 
-/// Bytes of a request's head at the most.
+/// Bytes of a request's head at the most, unless told otherwise.
 const LONGEST_HEAD: usize = 16 << 10;
 
 /// Bytes of a head that is not complete which nobody is begrudged.
@@ -41,7 +41,7 @@ const SHORT_HEAD: usize = 2 << 10;
 /// Bytes of heads that are not complete, for each request that may be at work.
 const HEADS: usize = 32 << 10;
 
-/// How long nothing may move on a connection that has an answer coming.
+/// How long nothing may move on a connection that has an answer coming, unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The same when others wait.
@@ -50,6 +50,26 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// What a server bounds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Requests at work.
+    pub(crate) requests: usize,
+    /// Bytes of a request's head.
+    pub(crate) head: usize,
+    /// How long nothing may move on a connection that has an answer coming.
+    pub(crate) patience: Duration,
+    /// A connection has one request at work at a time.
+    pub(crate) one_by_one: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let (requests, head, patience) = (MOST_REQUESTS, LONGEST_HEAD, PATIENCE);
+        Self { requests, head, patience, one_by_one: false }
+    }
+}
+
 /// The places of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate(Arc<Places>);
@@ -57,6 +77,7 @@ pub(crate) struct Gate(Arc<Places>);
 #[derive(Debug)]
 struct Places {
     most: usize,
+    limits: Limits,
     line: Mutex<Line>,
     /// Requests that wait for a place that others have.
     waiting: AtomicUsize,
@@ -114,10 +135,11 @@ impl Drop for Place {
 
 impl Gate {
     /// So many requests at work at once, and a quarter more for connections that have none.
-    pub(crate) fn new(most: usize) -> Self {
-        let most = most.clamp(1, Semaphore::MAX_PERMITS / 2);
+    pub(crate) fn new(limits: Limits) -> Self {
+        let most = limits.requests.clamp(1, Semaphore::MAX_PERMITS / 2);
         Self(Arc::new(Places {
             most,
+            limits,
             line: Mutex::new(Line { free: [most, most.div_ceil(SHARE)], waiting: Vec::new() }),
             waiting: AtomicUsize::new(0),
             heads: AtomicUsize::new(0),
@@ -128,7 +150,7 @@ impl Gate {
     pub(crate) fn connection(&self, pending: Option<Pending>) -> Arc<Connection> {
         Arc::new(Connection {
             places: Arc::clone(&self.0),
-            own: Arc::new(Semaphore::new(self.0.most.div_ceil(SHARE))),
+            own: Arc::new(Semaphore::new(self.0.share())),
             moved: Mutex::new((Instant::now(), 0)),
             pending,
         })
@@ -152,6 +174,11 @@ impl Drop for Waiting<'_> {
 }
 
 impl Places {
+    /// Requests that one connection may have at work.
+    fn share(&self) -> usize {
+        if self.limits.one_by_one { 1 } else { self.most.div_ceil(SHARE) }
+    }
+
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -256,7 +283,7 @@ impl Stream {
         }
         let Ok(own) = Arc::clone(&self.connection.own).acquire_owned().await else { return };
         let places = &self.connection.places;
-        let first = self.connection.own.available_permits() + 1 == places.most.div_ceil(SHARE);
+        let first = self.connection.own.available_permits() + 1 == places.share();
         let Some(place) = places.enter(first).await else { return };
         self.state().places = Some((own, place));
     }
@@ -271,7 +298,7 @@ impl Stream {
         let places = &self.connection.places;
         let heads = places.heads.fetch_add(count, Relaxed) + count;
         let crowded = heads > HEADS * places.most && state.head > SHORT_HEAD;
-        if state.head > LONGEST_HEAD || crowded {
+        if state.head > places.limits.head || crowded {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "too long a request"));
         }
         Ok(())
@@ -368,7 +395,8 @@ impl<S> Watched<S> {
         let (since, look) = self.stalled.get_or_insert_with(begin);
         while look.as_mut().poll(cx).is_ready() {
             let crowded = connection.places.waiting.load(Relaxed) > 0;
-            let patience = if crowded { LEAST_PATIENCE } else { PATIENCE };
+            let patience = connection.places.limits.patience;
+            let patience = if crowded { patience.min(LEAST_PATIENCE) } else { patience };
             let since = (*since).max(connection.last_moved());
             if since.elapsed() >= patience {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));

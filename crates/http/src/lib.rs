@@ -18,6 +18,7 @@ mod error;
 mod files;
 mod gate;
 mod page;
+mod priority;
 mod sctp;
 mod server;
 mod stream;
@@ -26,12 +27,14 @@ mod url;
 
 pub use access::{Access, Logged, LoggedBody};
 pub use client::{
-    FetchReport, Fetched, Observer, Output, Part, Silent, Transaction, fetch, fetch_within, part_of,
+    FetchOptions, FetchReport, Fetched, Observer, Output, Part, Placement, Silent, Transaction,
+    fetch, fetch_with, fetch_within, part_of,
 };
 pub use error::FetchError;
 pub use files::{FileBody, Files};
 pub use page::{ObjectLoad, PageLoad, PageRequest, load_page};
+pub use priority::Priority;
 pub use sctp::SctpStream;
 pub use server::{Served, ServerOptions, serve_connection};
-pub use stream::{AcceptStreams, ByteStream, OpenStreams, Pending, StreamTotals};
+pub use stream::{AcceptStreams, ByteStream, OpenStreams, Pending, Prioritise, StreamTotals};
 pub use url::{Authority, Host, Scheme, Url, UrlError, split_udp_port};

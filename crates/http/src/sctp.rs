@@ -3,10 +3,12 @@
 use std::io;
 use std::sync::Arc;
 
-use anabranch::{Association, RecvStream, SendStream};
+use anabranch::config::SchedulerKind;
+use anabranch::{Association, RecvStream, SendStream, StreamPriority};
 use tokio::io::Join;
 
-use crate::stream::{AcceptStreams, ByteStream, OpenStreams, Pending};
+use crate::priority::Priority;
+use crate::stream::{AcceptStreams, ByteStream, OpenStreams, Pending, Prioritise};
 
 /// Both directions of an SCTP stream as one byte stream.
 pub type SctpStream = Join<RecvStream, SendStream>;
@@ -24,7 +26,12 @@ impl AcceptStreams for Association {
     type Stream = SctpStream;
 
     async fn accept(&mut self) -> io::Result<Option<ByteStream<SctpStream>>> {
-        Ok(self.accept_stream().await?.map(byte_stream))
+        let accepted = self.accept_stream().await?;
+        Ok(accepted.map(|(mut sender, receiver)| {
+            // Who asks waits for an answer, or to be told that there is none.
+            sender.begin_bytes();
+            byte_stream((sender, receiver))
+        }))
     }
 
     fn pending(&self) -> Option<Pending> {
@@ -32,6 +39,19 @@ impl AcceptStreams for Association {
         Some(Arc::new(move || {
             let statistics = association.statistics();
             (statistics.send_queue_bytes + statistics.outstanding_bytes) as u64
+        }))
+    }
+
+    /// What is said has an effect if the association's option `scheduler` is `priority`.
+    fn prioritise(&self) -> Option<Prioritise> {
+        if self.config().sending.scheduler != SchedulerKind::Priority {
+            return None;
+        }
+        let association = self.clone();
+        Some(Arc::new(move |stream, priority: Priority| {
+            let Priority { urgency, incremental } = priority;
+            let urgency = urgency.into();
+            association.set_stream_priority(stream, StreamPriority { urgency, incremental });
         }))
     }
 }

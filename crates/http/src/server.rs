@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -15,17 +17,24 @@ use hyper::rt::Timer;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
+use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use crate::error::root_cause;
-use crate::gate::{Answer, Gate, MOST_REQUESTS, Stream, Watched};
-use crate::stream::{AcceptStreams, ByteStream, Counted, Counters, StreamTotals};
+use crate::gate::{Answer, Gate, Limits, Stream, Watched};
+use crate::priority::Priority;
+use crate::stream::{AcceptStreams, ByteStream, Counted, Counters, Prioritise, StreamTotals};
+
+/// How long a connection may have no stream unless told otherwise.
+const IDLE: Duration = Duration::from_secs(120);
 
 /// How HTTP is served on streams.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     http: http1::Builder,
+    limits: Limits,
     gate: Gate,
+    idle: Option<Duration>,
 }
 
 impl Default for ServerOptions {
@@ -33,17 +42,46 @@ impl Default for ServerOptions {
         let mut http = http1::Builder::new();
         // Bounds what one slow stream holds of a body beside the transport's send buffer.
         http.max_buf_size(256 << 10);
-        Self { http, gate: Gate::new(MOST_REQUESTS) }
+        let limits = Limits::default();
+        Self { http, limits, gate: Gate::new(limits), idle: Some(IDLE) }
     }
 }
 
+/// Options with a bound hold for all connections that are served with clones of them.
 impl ServerOptions {
     /// Works on so many requests at once, of all connections that are served with clones of these
     /// options; 256 unless told otherwise. A connection has a quarter of them at the most, and a
     /// quarter more is there for connections that have nothing at work; others wait.
     #[must_use]
-    pub fn with_requests(mut self, most: usize) -> Self {
-        self.gate = Gate::new(most);
+    pub fn with_requests(self, most: usize) -> Self {
+        self.with_limits(|limits| limits.requests = most)
+    }
+
+    /// Answers the requests of one connection one after the other, in the order in which they are
+    /// complete, and not several at a time.
+    #[must_use]
+    pub fn with_one_by_one(self, one_by_one: bool) -> Self {
+        self.with_limits(|limits| limits.one_by_one = one_by_one)
+    }
+
+    /// The longest head of a request, in bytes; 16 KiB unless told otherwise.
+    #[must_use]
+    pub fn with_longest_head(self, bytes: usize) -> Self {
+        self.with_limits(|limits| limits.head = bytes)
+    }
+
+    /// How long a peer may take nothing of an answer, on no stream of its connection; two minutes
+    /// unless told otherwise.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        self.with_limits(|limits| limits.patience = patience)
+    }
+
+    /// Ends connections on which no stream has been open for so long; two minutes unless told otherwise,
+    /// and never with `None`.
+    #[must_use]
+    pub fn with_idle_timeout(mut self, idle: Option<Duration>) -> Self {
+        self.idle = idle;
         self
     }
 
@@ -51,6 +89,20 @@ impl ServerOptions {
     #[must_use]
     pub fn with_timer(mut self, timer: impl Timer + Send + Sync + 'static) -> Self {
         self.http.timer(timer);
+        self
+    }
+
+    /// Closes streams whose next request has not come within this time, where a timer is given; 30 s
+    /// unless told otherwise.
+    #[must_use]
+    pub fn with_header_timeout(mut self, time: Duration) -> Self {
+        self.http.header_read_timeout(time);
+        self
+    }
+
+    fn with_limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.limits);
+        self.gate = Gate::new(self.limits);
         self
     }
 }
@@ -70,7 +122,8 @@ pub struct Served {
 /// A stream that breaks takes no other with it. The number of streams is bounded by the
 /// connection, and the requests at work by the options. A stream breaks when its peer takes nothing
 /// of an answer, on no stream of its connection, for two minutes, or for 5 s when other requests
-/// wait. Dropping the future ends all streams. To be called within a tokio runtime with a timer.
+/// wait. A connection without streams comes to its end after a while
+/// ([`with_idle_timeout`](ServerOptions::with_idle_timeout)). Dropping the future ends all streams. To be called within a tokio runtime with a timer.
 pub async fn serve_connection<C, S, B>(
     mut connection: C,
     service: S,
@@ -84,8 +137,10 @@ where
 {
     let mut counters = BTreeMap::<_, Arc<Counters>>::new();
     let gate = options.gate.connection(connection.pending());
+    let prioritise = connection.prioritise();
     let mut open = true;
     let mut end = Ok(());
+    let mut idle = pin!(sleep(options.idle.unwrap_or_default()));
     // All streams share the connection's task: they wait for the same association anyhow, and
     // nothing has to be spawned, so that any executor will do.
     let mut streams = FuturesUnordered::new();
@@ -98,7 +153,8 @@ where
                     // A number comes again when a stream is used anew after its end.
                     let counter = Arc::clone(counters.entry(id).or_default());
                     let stream = gate.stream();
-                    streams.push(serve_stream(id, io, service.clone(), options, counter, stream));
+                    let served = Serving { id, counter, stream, prioritise: prioritise.clone() };
+                    streams.push(served.serve(io, service.clone(), options));
                 }
                 Ok(None) => open = false,
                 Err(error) => {
@@ -106,7 +162,15 @@ where
                     break;
                 }
             },
-            Some(()) = streams.next() => {}
+            Some(()) = streams.next() => {
+                if let Some(time) = options.idle.filter(|_| streams.is_empty()) {
+                    idle.as_mut().reset(Instant::now() + time);
+                }
+            }
+            () = &mut idle, if streams.is_empty() && options.idle.is_some() => {
+                debug!("no stream for too long");
+                break;
+            }
         }
     }
     drop(streams);
@@ -114,33 +178,41 @@ where
     Served { streams, end }
 }
 
-async fn serve_stream<IO, S, B>(
+/// A stream that is being served.
+struct Serving {
     id: u16,
-    io: IO,
-    service: S,
-    options: &ServerOptions,
-    counters: Arc<Counters>,
+    counter: Arc<Counters>,
     stream: Arc<Stream>,
-) where
-    IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone,
-    B: Body + 'static,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
-    let counted = Arc::clone(&counters);
-    let watched = Arc::clone(&stream);
-    let service = hyper::service::service_fn(move |request| {
-        counted.transaction();
-        let (service, stream) = (service.clone(), Arc::clone(&watched));
-        async move {
-            stream.enter().await;
-            let response = service.call(request).await?;
-            Ok::<_, Infallible>(response.map(|body| Answer::new(body, stream)))
+    prioritise: Option<Prioritise>,
+}
+
+impl Serving {
+    async fn serve<IO, S, B>(self, io: IO, service: S, options: &ServerOptions)
+    where
+        IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send,
+        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone,
+        B: Body + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let Self { id, counter, stream, prioritise } = self;
+        let counted = Arc::clone(&counter);
+        let watched = Arc::clone(&stream);
+        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+            counted.transaction();
+            if let Some(prioritise) = &prioritise {
+                prioritise(id, Priority::of(request.headers()));
+            }
+            let (service, stream) = (service.clone(), Arc::clone(&watched));
+            async move {
+                stream.enter().await;
+                let response = service.call(request).await?;
+                Ok::<_, Infallible>(response.map(|body| Answer::new(body, stream)))
+            }
+        });
+        let io = TokioIo::new(Watched::new(Counted::new(io, counter), stream));
+        match options.http.serve_connection(io, service).await {
+            Ok(()) => debug!(stream = id, "stream ended"),
+            Err(error) => debug!(stream = id, reason = root_cause(&error), "stream broke"),
         }
-    });
-    let io = TokioIo::new(Watched::new(Counted::new(io, counters), stream));
-    match options.http.serve_connection(io, service).await {
-        Ok(()) => debug!(stream = id, "stream ended"),
-        Err(error) => debug!(stream = id, reason = root_cause(&error), "stream broke"),
     }
 }

@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::priority::Priority;
+
 /// A bidirectional byte stream and its number within its connection.
 #[derive(Debug)]
 pub struct ByteStream<S> {
@@ -49,7 +51,15 @@ pub trait AcceptStreams: Send {
     fn pending(&self) -> Option<Pending> {
         None
     }
+
+    /// Tells the transport which stream's turn comes when; `None` if it cannot be told.
+    fn prioritise(&self) -> Option<Prioritise> {
+        None
+    }
 }
+
+/// Sets when the stream of this number sends, from its next answer on.
+pub type Prioritise = Arc<dyn Fn(u16, Priority) + Send + Sync>;
 
 /// Bytes that a transport has taken and the peer has not.
 pub type Pending = Arc<dyn Fn() -> u64 + Send + Sync>;

@@ -2,15 +2,17 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anabranch_http::Files;
+use anabranch_http::{Files, ServerOptions};
 use clap::Args;
+use hyper_util::rt::TokioTimer;
 
 use crate::address::ListenAddress;
 use crate::endpoint::one_udp_port;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::options::{SctpOptions, Transport, refuse};
+use crate::options::{SctpOptions, Transport, duration, refuse, size};
 use crate::transport::{self, Service};
 
 /// Serve the files below a directory over HTTP, on SCTP streams or TCP
@@ -40,6 +42,18 @@ pub(crate) struct Serve {
     /// or fewer if the system lets fewer files be open]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_requests: Option<u32>,
+    /// Answer the requests of a client one after the other
+    #[arg(long, hide_short_help = true)]
+    one_by_one: bool,
+    /// End a stream whose request is not complete after so long
+    #[arg(long, value_name = "TIME", default_value = "30s", hide_short_help = true, value_parser = duration)]
+    header_timeout: Duration,
+    /// End a connection without requests after so long; 0s never does
+    #[arg(long, value_name = "TIME", default_value = "2m", hide_short_help = true, value_parser = duration)]
+    idle_timeout: Duration,
+    /// Longest head of a request
+    #[arg(long, value_name = "SIZE", default_value = "16Ki", hide_short_help = true, value_parser = size)]
+    max_head: usize,
     /// Print JSON, one document a line
     #[arg(long)]
     json: bool,
@@ -72,6 +86,7 @@ impl Serve {
                 _ => format!("the directory {name} cannot be opened: {error}"),
             })
         })?;
+        let requests = self.max_requests.map_or_else(most_requests, |most| most as usize);
         let service = Service {
             files,
             directory: self.directory,
@@ -79,7 +94,13 @@ impl Serve {
             json: self.json,
             paths: self.paths,
             interrupt: Interrupt::install()?,
-            requests: self.max_requests.map_or_else(most_requests, |most| most as usize),
+            http: ServerOptions::default()
+                .with_timer(TokioTimer::new())
+                .with_requests(requests)
+                .with_one_by_one(self.one_by_one)
+                .with_longest_head(self.max_head)
+                .with_header_timeout(self.header_timeout)
+                .with_idle_timeout((!self.idle_timeout.is_zero()).then_some(self.idle_timeout)),
         };
         match self.transport {
             Transport::Tcp => transport::tcp::serve(service).await,

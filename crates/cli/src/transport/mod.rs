@@ -9,9 +9,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anabranch::SCTP_UDP_PORT;
 use anabranch_http::{
-    Access, Authority, FetchError, Fetched, Files, Logged, Observer, ServerOptions, Transaction,
+    Access, Authority, FetchError, FetchOptions, Fetched, Files, Logged, Observer, ServerOptions,
+    Transaction,
 };
-use hyper_util::rt::TokioTimer;
 use serde::Serialize;
 
 use crate::address::{Address, ListenAddress};
@@ -32,8 +32,8 @@ pub(crate) struct Service {
     /// Tell which path and stream carried what.
     pub(crate) paths: bool,
     pub(crate) interrupt: Interrupt,
-    /// Requests at work at once.
-    pub(crate) requests: usize,
+    /// How requests are served; their bounds are for all connections together.
+    pub(crate) http: ServerOptions,
 }
 
 #[derive(Serialize)]
@@ -68,11 +68,6 @@ enum ServerEvent<'a> {
 }
 
 impl Service {
-    /// How requests are served; their bounds are for all connections together.
-    pub(crate) fn options(&self) -> ServerOptions {
-        ServerOptions::default().with_timer(TokioTimer::new()).with_requests(self.requests)
-    }
-
     /// Tells that requests are answered from now on, and where.
     pub(crate) fn listening(
         &self,
@@ -169,10 +164,8 @@ pub(crate) struct Order<'a> {
     /// Addresses to connect from; none leaves it to the system.
     pub(crate) locals: &'a [Address],
     pub(crate) transactions: &'a [Transaction],
-    pub(crate) streams: u16,
+    pub(crate) fetch: FetchOptions,
     pub(crate) connect_timeout: Duration,
-    /// How long nothing may come from the server.
-    pub(crate) silence: Option<Duration>,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) interrupt: &'a Interrupt,
 }

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
+use anabranch::config::SchedulerKind;
 use anabranch::{Association, ConnectOptions, Endpoint};
-use anabranch_http::{
-    FetchError, Host, ServerOptions, StreamTotals, fetch_within, serve_connection,
-};
+use anabranch_http::{FetchError, Host, ServerOptions, StreamTotals, fetch_with, serve_connection};
 
 use super::{Delivery, Order, Service};
 use crate::client::ClientOptions;
@@ -28,12 +27,16 @@ pub(crate) async fn serve(
     let mut config = association_config(options)?;
     config.sending.outbound_streams = SERVED_STREAMS;
     config.receiving.inbound_streams = SERVED_STREAMS;
+    // Answers of one association share the way to their client, unless somebody knows better.
+    if options.profile.is_none() && !options.policies.given().any(|name| name == "--scheduler") {
+        config.sending.scheduler = SchedulerKind::RoundRobin;
+    }
     let addresses = &service.listen.addresses;
     let port = service.listen.port;
     let binding = Binding { transport, addresses, udp_port, remote_udp_port: None, options };
     let (endpoint, listener) = binding.server(port, config)?;
     service.listening(transport, port, transport.udp_port(&endpoint))?;
-    let http = service.options();
+    let http = service.http.clone();
     let handle = |association| answer(service.clone(), http.clone(), association);
     accept_all(&endpoint, listener, &service.interrupt, handle).await;
     Ok(())
@@ -94,9 +97,8 @@ impl Client {
             () = order.interrupt.wait() => return Err(Failure::Interrupted),
         };
         let watch = Watch::start(&association);
-        let streams = usize::from(order.streams);
-        let Order { transactions, observer, silence, .. } = order;
-        let fetching = fetch_within(&association, transactions, streams, observer, silence);
+        let Order { transactions, observer, .. } = order;
+        let fetching = fetch_with(&association, transactions, &order.fetch, observer);
         let report = tokio::select! {
             report = fetching => report,
             () = order.interrupt.wait() => {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anabranch_http::tcp::{TcpClient, TcpServerConnection};
-use anabranch_http::{ServerOptions, StreamTotals, fetch_within, serve_connection};
+use anabranch_http::{ServerOptions, StreamTotals, fetch_with, serve_connection};
 use futures_util::future::select_all;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -21,7 +21,7 @@ use crate::report::{Figures, PathReport, Traffic};
 pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
     let (listeners, port) = bind(&service).await?;
     service.listening(Transport::Tcp, port, None)?;
-    let options = service.options();
+    let options = service.http.clone();
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -111,9 +111,8 @@ pub(crate) async fn fetch_all(order: Order<'_>) -> Result<Delivery, Failure> {
             TcpClient::connect(remotes, locals, order.connect_timeout).await.map_err(|error| {
                 Failure::failed(format!("cannot connect to {}: {error}", order.authority))
             })?;
-        let streams = usize::from(order.streams);
-        let Order { transactions, observer, silence, .. } = order;
-        let report = fetch_within(&client, transactions, streams, observer, silence).await;
+        let Order { transactions, observer, .. } = order;
+        let report = fetch_with(&client, transactions, &order.fetch, observer).await;
         let done = Instant::now();
         let paths = client.paths();
         let addresses = |id| paths.iter().find(|p| p.id == id).map(|p| (p.local, p.remote));

@@ -1,9 +1,11 @@
 //! Fetches a list of files over a pool of streams.
 
 mod sink;
+mod table;
+mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::error::Error as _;
+use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -11,18 +13,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::join_all;
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HOST, IF_RANGE, RANGE, USER_AGENT};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderValue};
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Empty};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use tokio::time::{Instant, timeout_at};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use self::sink::Sink;
 pub use self::sink::{Part, part_of};
-use crate::error::{FetchError, root_cause};
+pub use self::table::Placement;
+use self::table::{Attempt, Table};
+use self::wire::{Answers, Head, WireError};
+use crate::error::FetchError;
+use crate::priority::Priority;
 use crate::stream::{Counted, Counters, OpenStreams, StreamTotals};
 
 /// What the server learns about the client.
@@ -110,6 +113,62 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
+/// How transactions are carried out.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FetchOptions {
+    /// Streams at the most.
+    pub streams: usize,
+    /// Requests on a stream that are not answered yet, at the most; 1 does not pipeline.
+    pub depth: usize,
+    /// Which stream a transaction goes on.
+    pub placement: Placement,
+    /// Gives up when nothing has come on any stream for so long.
+    pub silence: Option<Duration>,
+    /// What is asked of a server that tells requests apart by it.
+    pub priority: Option<Priority>,
+}
+
+impl FetchOptions {
+    /// So many streams, with one request at a time each, on whichever is free.
+    pub fn new(streams: usize) -> Self {
+        let placement = Placement::NextFree;
+        Self { streams, depth: 1, placement, silence: None, priority: None }
+    }
+
+    /// Sends up to so many requests on a stream before the first of them is answered, and takes
+    /// streams in turn.
+    #[must_use]
+    pub fn with_depth(mut self, depth: usize) -> Self {
+        self.depth = depth;
+        if depth > 1 && self.placement == Placement::NextFree {
+            self.placement = Placement::RoundRobin;
+        }
+        self
+    }
+
+    /// Chooses streams in this way.
+    #[must_use]
+    pub fn with_placement(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// Gives up when nothing has come on any stream for so long.
+    #[must_use]
+    pub fn with_silence(mut self, silence: Option<Duration>) -> Self {
+        self.silence = silence;
+        self
+    }
+
+    /// Asks for this priority (RFC 9218).
+    #[must_use]
+    pub fn with_priority(mut self, priority: Option<Priority>) -> Self {
+        self.priority = priority;
+        self
+    }
+}
+
 /// Carries out `transactions` over at most `streams` streams of `connection`. They begin in the
 /// order given, each on the next stream that is free.
 ///
@@ -121,7 +180,7 @@ pub async fn fetch<C: OpenStreams>(
     streams: usize,
     observer: &dyn Observer,
 ) -> FetchReport {
-    fetch_within(connection, transactions, streams, observer, None).await
+    fetch_with(connection, transactions, &FetchOptions::new(streams), observer).await
 }
 
 /// The same, and gives up when nothing has come on any stream for `silence`: neither what is under
@@ -133,21 +192,34 @@ pub async fn fetch_within<C: OpenStreams>(
     observer: &dyn Observer,
     silence: Option<Duration>,
 ) -> FetchReport {
+    let options = FetchOptions::new(streams).with_silence(silence);
+    fetch_with(connection, transactions, &options, observer).await
+}
+
+/// The same as `options` say.
+pub async fn fetch_with<C: OpenStreams>(
+    connection: &C,
+    transactions: &[Transaction],
+    options: &FetchOptions,
+    observer: &dyn Observer,
+) -> FetchReport {
+    let workers = options.streams.clamp(1, transactions.len().max(1));
+    let depth = options.depth.clamp(1, MOST_ASKED);
     let pool = Pool {
         connection,
         transactions,
         observer,
-        silence,
+        silence: options.silence,
+        priority: options.priority,
         heard: Mutex::new(Instant::now()),
         silent: AtomicBool::new(false),
         state: Mutex::new(State {
-            queue: (0..transactions.len()).map(|index| Attempt { index, again: false }).collect(),
+            table: Table::new(options.placement, workers, depth, transactions.len()),
             results: transactions.iter().map(|_| None).collect(),
             counters: BTreeMap::new(),
         }),
     };
-    let workers = streams.clamp(1, transactions.len().max(1));
-    join_all((0..workers).map(|_| pool.work())).await;
+    join_all((0..workers).map(|row| pool.work(row))).await;
 
     let state = pool.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     let unanswered = || FetchError::Stream(io::ErrorKind::NotConnected.into());
@@ -162,12 +234,20 @@ pub async fn fetch_within<C: OpenStreams>(
     }
 }
 
+/// Requests on a stream that wait for their answers. A server need not read a request before it has
+/// answered the one before, so that more might find no room, and both would wait for each other.
+const MOST_ASKED: usize = 32;
+
+/// How long the end of a stream is waited for that is of no more use.
+const LEAVE: Duration = Duration::from_secs(1);
+
 struct Pool<'a, C> {
     connection: &'a C,
     transactions: &'a [Transaction],
     observer: &'a dyn Observer,
     /// How long nothing may come.
     silence: Option<Duration>,
+    priority: Option<Priority>,
     /// When something last came on any stream, or was last asked for.
     heard: Mutex<Instant>,
     /// Nothing came for too long.
@@ -176,21 +256,20 @@ struct Pool<'a, C> {
 }
 
 struct State {
-    queue: VecDeque<Attempt>,
+    table: Table,
     results: Vec<Option<Result<Fetched, FetchError>>>,
     /// By stream; a number comes again when a stream is used anew after its end.
     counters: BTreeMap<u16, Arc<Counters>>,
 }
 
-/// A transaction in the queue.
-#[derive(Clone, Copy)]
-struct Attempt {
-    index: usize,
-    /// It was begun before on a stream that ended without taking the request.
-    again: bool,
+/// A request that was sent.
+struct Asked {
+    attempt: Attempt,
+    part: Option<Part>,
 }
 
 /// How the stream goes on after a transaction.
+#[derive(PartialEq)]
 enum Next {
     /// It is free.
     Free,
@@ -198,13 +277,25 @@ enum Next {
     Over,
 }
 
+/// A stream of the pool: its row in the table, its number, and what was asked on it.
+struct Line<R, W> {
+    row: usize,
+    id: u16,
+    answers: Answers<R>,
+    writer: W,
+    asked: VecDeque<Asked>,
+    counters: Arc<Counters>,
+    /// Something was answered here.
+    answered: bool,
+}
+
 impl<C: OpenStreams> Pool<'_, C> {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> Option<Attempt> {
-        self.state().queue.pop_front()
+    fn take(&self, row: usize) -> Option<Attempt> {
+        self.state().table.take(row)
     }
 
     fn settle(&self, index: usize, result: Result<Fetched, FetchError>) {
@@ -215,12 +306,13 @@ impl<C: OpenStreams> Pool<'_, C> {
     }
 
     /// One stream of the pool; a stream that ends is replaced while there is something to do.
-    async fn work(&self) {
-        while let Some(attempt) = self.take() {
+    async fn work(&self, row: usize) {
+        while let Some(attempt) = self.take(row) {
             match self.silence.filter(|_| self.silent.load(Relaxed)) {
                 Some(silence) => self.settle(attempt.index, Err(FetchError::Silent(silence))),
-                None => self.run_stream(attempt).await,
+                None => self.run_stream(row, attempt).await,
             }
+            self.state().table.forget(row);
         }
     }
 
@@ -250,7 +342,7 @@ impl<C: OpenStreams> Pool<'_, C> {
     }
 
     /// Opens a stream and carries out transactions on it, beginning with `first`.
-    async fn run_stream(&self, first: Attempt) {
+    async fn run_stream(&self, row: usize, first: Attempt) {
         let opened = self.hear(self.connection.open()).await;
         let stream = match opened.and_then(|opened| opened.map_err(FetchError::Stream)) {
             Ok(stream) => stream,
@@ -258,113 +350,153 @@ impl<C: OpenStreams> Pool<'_, C> {
         };
         let id = stream.id;
         let counters = Arc::clone(self.state().counters.entry(id).or_default());
-        let io = TokioIo::new(Counted::new(stream.io, Arc::clone(&counters)));
-        let (mut sender, driver) = match http1::handshake(io).await {
-            Ok(halves) => halves,
-            Err(error) => {
-                let reason = root_cause(&error);
-                let broken = FetchError::Broken { received: 0, expected: None, reason };
-                return self.settle(first.index, Err(broken));
+        let (reader, writer) = tokio::io::split(Counted::new(stream.io, Arc::clone(&counters)));
+        let (answers, asked) = (Answers::new(reader), VecDeque::new());
+        let mut line = Line { row, id, answers, writer, asked, counters, answered: false };
+        let mut next = Some(first);
+        let mut takes = true;
+        loop {
+            while takes && let Some(attempt) = next.take().or_else(|| self.take(row)) {
+                takes = self.ask(&mut line, attempt).await;
             }
-        };
-        let transactions = async {
-            let mut next = Some(first);
-            while let Some(attempt) = next {
-                match self.transact(&mut sender, attempt, id, &counters).await {
-                    Next::Free if !sender.is_closed() => next = self.take(),
-                    Next::Free | Next::Over => break,
-                }
+            // What was asked before the stream broke may be answered all the same.
+            let Some(asked) = line.asked.pop_front() else { break };
+            let next = self.answer(&mut line, asked).await;
+            self.state().table.answered(row);
+            if next == Next::Over {
+                break;
             }
-            // The driver ends the stream once nobody can send requests any more.
-            drop(sender);
-        };
-        // What breaks the driver has been told to the transaction that was under way.
-        let ((), _) = futures_util::future::join(transactions, driver).await;
+        }
+        // Nobody will answer these here.
+        for Asked { attempt, .. } in line.asked.drain(..).rev() {
+            self.again(row, attempt, &WireError::Ended);
+        }
+        // To be gone before the peer has ended its side would tell it that something is not wanted.
+        if line.writer.shutdown().await.is_ok() && line.answers.goes_on() {
+            let _late = timeout(LEAVE, line.answers.end()).await;
+        }
     }
 
-    async fn transact(
-        &self,
-        sender: &mut SendRequest<Empty<Bytes>>,
-        attempt: Attempt,
-        stream: u16,
-        counters: &Counters,
-    ) -> Next {
-        let Attempt { index, again } = attempt;
-        let Some(transaction) = self.transactions.get(index) else {
-            return Next::Free;
-        };
+    /// Puts a transaction back that was not answered, if it was not before.
+    fn again(&self, row: usize, attempt: Attempt, error: &WireError) {
+        if attempt.again {
+            let reason = error.reason();
+            let broken = FetchError::Broken { received: 0, expected: None, reason };
+            return self.settle(attempt.index, Err(broken));
+        }
+        self.state().table.put_back(row, Attempt { again: true, ..attempt });
+    }
+
+    /// Sends a request. `false` if the stream takes nothing.
+    async fn ask<R, W: AsyncWrite + Unpin>(&self, line: &mut Line<R, W>, attempt: Attempt) -> bool {
+        let Some(transaction) = self.transactions.get(attempt.index) else { return true };
         let part = match &transaction.output {
             Output::File { path, resume: true } => sink::look_for_part(path).await,
             Output::File { .. } | Output::Device(_) | Output::Stdout => None,
         };
-        let mut request = Request::get(transaction.target.as_str())
-            .header(HOST, transaction.host.as_str())
-            .header(USER_AGENT, AGENT);
-        if let Some(part) = &part {
-            request = request
-                .header(RANGE, format!("bytes={}-", part.bytes))
-                .header(IF_RANGE, format!("\"{}\"", part.tag));
-        }
-        let request = match request.body(Empty::new()) {
+        let request = match self.request(transaction, part.as_ref()) {
             Ok(request) => request,
             Err(error) => {
-                self.settle(index, Err(FetchError::Request(error)));
-                return Next::Free;
+                self.settle(attempt.index, Err(FetchError::Request(error)));
+                return true;
             }
         };
-        let response = match self.hear(sender.send_request(request)).await {
-            Ok(response) => response,
+        let sent = async {
+            line.writer.write_all(request.as_bytes()).await?;
+            line.writer.flush().await
+        };
+        match self.hear(sent).await {
+            Ok(Ok(())) => {
+                line.asked.push_back(Asked { attempt, part });
+                self.state().table.asked(line.row);
+                true
+            }
+            Ok(Err(error)) => {
+                self.again(line.row, attempt, &WireError::Io(error));
+                false
+            }
+            Err(silent) => {
+                self.settle(attempt.index, Err(silent));
+                false
+            }
+        }
+    }
+
+    /// The text of a request.
+    fn request(&self, of: &Transaction, part: Option<&Part>) -> Result<String, http::Error> {
+        // What does not go into a request line or a field is refused here.
+        let host = HeaderValue::from_str(&of.host)?;
+        let checked = Request::get(of.target.as_str()).header("host", host).body(())?;
+        let target = checked.uri().path_and_query().map_or("/", |target| target.as_str());
+        let mut text =
+            format!("GET {target} HTTP/1.1\r\nhost: {}\r\nuser-agent: {AGENT}\r\n", of.host);
+        if let Some(priority) = self.priority {
+            let Priority { urgency, incremental } = priority;
+            let also = if incremental { ", i" } else { "" };
+            let _ = write!(text, "priority: u={urgency}{also}\r\n");
+        }
+        if let Some(part) = part {
+            let _ = write!(text, "range: bytes={}-\r\n", part.bytes);
+            let _ = write!(text, "if-range: \"{}\"\r\n", part.tag);
+        }
+        text.push_str("\r\n");
+        Ok(text)
+    }
+
+    /// Reads the answer to what was asked.
+    async fn answer<R: AsyncRead + Unpin, W>(&self, line: &mut Line<R, W>, asked: Asked) -> Next {
+        let Asked { attempt, part } = asked;
+        let index = attempt.index;
+        let Some(transaction) = self.transactions.get(index) else { return Next::Free };
+        let head = match self.hear(line.answers.head()).await {
+            Ok(head) => head,
             Err(silent) => {
                 self.settle(index, Err(silent));
                 return Next::Over;
             }
         };
-        let response = match response {
-            Ok(response) => response,
+        let head = match head {
+            Ok(head) => head,
             // The server ended the idle stream before the request was on it.
-            Err(error) if error.is_canceled() && !again => {
-                self.state().queue.push_front(Attempt { index, again: true });
+            Err(error @ (WireError::Ended | WireError::Io(_))) if line.answered => {
+                self.again(line.row, attempt, &error);
                 return Next::Over;
             }
             Err(error) => {
-                let broken = broken(&error, 0, None);
-                self.settle(index, Err(broken));
+                self.settle(index, Err(broken(&error, 0, None)));
                 return Next::Over;
             }
         };
-        let result = self.receive(transaction, part, index, stream, response).await;
-        let next = if result.is_ok() { Next::Free } else { Next::Over };
+        line.answered = true;
+        let result = self.receive(transaction, part, index, line, head).await;
         // An answer that is not wanted, but whole, leaves the stream as good as before.
-        let next = if matches!(result, Err(FetchError::Status(_))) { Next::Free } else { next };
-        if matches!(next, Next::Free) {
-            counters.transaction();
+        let whole = result.is_ok() || matches!(result, Err(FetchError::Status(_)));
+        if whole {
+            line.counters.transaction();
         }
         self.settle(index, result);
-        next
+        if whole && line.answers.goes_on() { Next::Free } else { Next::Over }
     }
 
-    async fn receive(
+    async fn receive<R: AsyncRead + Unpin, W>(
         &self,
         transaction: &Transaction,
         part: Option<Part>,
         index: usize,
-        stream: u16,
-        response: http::Response<hyper::body::Incoming>,
+        line: &mut Line<R, W>,
+        head: Head,
     ) -> Result<Fetched, FetchError> {
-        let (head, mut body) = response.into_parts();
+        let stream = line.id;
         let field = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
         let expected = field(CONTENT_LENGTH).and_then(|value| value.parse::<u64>().ok());
         let kept = part.as_ref().filter(|part| goes_on(head.status, field(CONTENT_RANGE), part));
         if head.status != StatusCode::OK && kept.is_none() {
             // Read to the end, so that the stream can be used again.
-            while let Some(frame) = self.hear(body.frame()).await? {
-                if let Err(error) = frame {
-                    return Err(broken(&error, 0, expected));
-                }
-            }
+            self.skip(line, expected).await?;
             return Err(FetchError::Status(head.status));
         }
         self.observer.started(index, stream, expected);
+        self.state().table.expects(line.row, expected);
         let mut sink = match (&transaction.output, kept) {
             (Output::Stdout, _) => Sink::stdout(),
             (Output::Device(path), _) => Sink::device(path).await?,
@@ -381,11 +513,11 @@ impl<C: OpenStreams> Pool<'_, C> {
         let resumed = kept.map_or(0, |part| part.bytes);
         if head.status == StatusCode::RANGE_NOT_SATISFIABLE {
             // All of it was there, so that this body is no part of the file.
-            while self.hear(body.frame()).await?.is_some() {}
+            self.skip(line, expected).await?;
             sink.finish().await?;
             return Ok(Fetched { stream, bytes: 0, resumed });
         }
-        let bytes = match self.fill(index, &mut sink, &mut body, expected).await {
+        let bytes = match self.fill(index, &mut sink, line, expected).await {
             Ok(bytes) => bytes,
             Err(error) => {
                 sink.keep().await;
@@ -399,25 +531,39 @@ impl<C: OpenStreams> Pool<'_, C> {
         Ok(Fetched { stream, bytes, resumed })
     }
 
+    /// Reads a body that is not wanted.
+    async fn skip<R: AsyncRead + Unpin, W>(
+        &self,
+        line: &mut Line<R, W>,
+        expected: Option<u64>,
+    ) -> Result<(), FetchError> {
+        loop {
+            let piece = self.hear(line.answers.piece()).await?;
+            if piece.map_err(|error| broken(&error, 0, expected))?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
     /// Writes a body as it comes; returns its bytes.
-    async fn fill(
+    async fn fill<R: AsyncRead + Unpin, W>(
         &self,
         index: usize,
         sink: &mut Sink,
-        body: &mut hyper::body::Incoming,
+        line: &mut Line<R, W>,
         expected: Option<u64>,
     ) -> Result<u64, FetchError> {
         let mut bytes = 0;
-        while let Some(frame) = self.hear(body.frame()).await? {
-            let frame = frame.map_err(|error| broken(&error, bytes, expected))?;
-            if let Ok(piece) = frame.into_data() {
-                let len = piece.len() as u64;
-                bytes += len;
-                sink.write(piece).await?;
-                self.observer.progress(index, len);
-            }
+        loop {
+            let piece = self.hear(line.answers.piece()).await?;
+            let piece = piece.map_err(|error| broken(&error, bytes, expected))?;
+            let Some(piece) = piece else { return Ok(bytes) };
+            let len = piece.len() as u64;
+            bytes += len;
+            sink.write(piece).await?;
+            self.state().table.received(line.row, len);
+            self.observer.progress(index, len);
         }
-        Ok(bytes)
     }
 }
 
@@ -431,15 +577,8 @@ fn goes_on(status: StatusCode, range: Option<&str>, part: &Part) -> bool {
     }
 }
 
-fn broken(error: &hyper::Error, received: u64, expected: Option<u64>) -> FetchError {
-    // hyper's own words for an early end name its state rather than what happened.
-    let early_end = error
-        .source()
-        .and_then(|source| source.downcast_ref::<io::Error>())
-        .is_none_or(|source| source.kind() == io::ErrorKind::UnexpectedEof);
-    let closed = error.is_incomplete_message() || (early_end && !error.is_parse());
-    let reason = if closed { "the server closed it".to_owned() } else { root_cause(error) };
-    FetchError::Broken { received, expected, reason }
+fn broken(error: &WireError, received: u64, expected: Option<u64>) -> FetchError {
+    FetchError::Broken { received, expected, reason: error.reason() }
 }
 
 #[cfg(test)]

@@ -170,9 +170,8 @@ impl Get {
             remotes: resolve(&group.authority).await?,
             locals: &self.client.local,
             transactions,
-            streams: self.streams,
+            fetch: self.fetch_options(),
             connect_timeout: self.client.connect_timeout,
-            silence: self.client.silence(),
             observer: follower,
             interrupt: tools.interrupt,
         };

@@ -5,8 +5,10 @@ mod attempts;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use anabranch_http::{Authority, Output, Scheme, Transaction, Url, part_of};
-use clap::Args;
+use anabranch_http::{
+    Authority, FetchOptions, Output, Placement, Priority, Scheme, Transaction, Url, part_of,
+};
+use clap::{Args, ValueEnum};
 use futures_util::future::join_all;
 
 use self::attempts::{Item, Tools};
@@ -44,6 +46,19 @@ pub(crate) struct Get {
     /// Files fetched at the same time over a connection
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     streams: u16,
+    /// Requests on a stream that are sent before the first of them is answered
+    #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pipeline: u8,
+    /// Which stream a file comes on: the next one that is free, streams in turn, or the one with the
+    /// fewest bytes still to come [default: next-free, round-robin with --pipeline]
+    #[arg(long, value_enum, hide_short_help = true)]
+    placement: Option<PlacementName>,
+    /// Urgency that the server is asked for, 0 (first) to 7, for servers that tell files apart by it
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u8).range(0..=7))]
+    urgency: Option<u8>,
+    /// Tell the server that files of the same urgency may come at the same time
+    #[arg(long, hide_short_help = true)]
+    incremental: bool,
     /// Directory for the files, made if there is none
     #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "output")]
     out: PathBuf,
@@ -67,6 +82,24 @@ pub(crate) struct Get {
     quiet: bool,
     #[command(flatten)]
     client: ClientOptions,
+}
+
+/// The names of the ways to choose a stream.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PlacementName {
+    NextFree,
+    RoundRobin,
+    SmallestPending,
+}
+
+impl From<PlacementName> for Placement {
+    fn from(name: PlacementName) -> Self {
+        match name {
+            PlacementName::NextFree => Self::NextFree,
+            PlacementName::RoundRobin => Self::RoundRobin,
+            PlacementName::SmallestPending => Self::SmallestPending,
+        }
+    }
 }
 
 /// The files of one authority.
@@ -101,6 +134,22 @@ impl Get {
             Ok(fetched) => self.finish(fetched),
             Err(Failure::Interrupted) => Err(interrupted(&files)),
             Err(failure) => Err(failure),
+        }
+    }
+
+    /// How the files of one authority are asked for.
+    fn fetch_options(&self) -> FetchOptions {
+        let options = FetchOptions::new(usize::from(self.streams))
+            .with_depth(usize::from(self.pipeline))
+            .with_silence(self.client.silence());
+        let default = Priority::default();
+        let incremental = self.incremental;
+        let urgency = self.urgency.or(incremental.then_some(default.urgency));
+        let options =
+            options.with_priority(urgency.map(|urgency| Priority { urgency, incremental }));
+        match self.placement {
+            Some(placement) => options.with_placement(placement.into()),
+            None => options,
         }
     }
 
