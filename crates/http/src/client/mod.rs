@@ -367,9 +367,9 @@ impl<C: OpenStreams> Pool<'_, C> {
                 break;
             }
         }
-        // Nobody will answer these here.
+        // Nobody will answer these here, which is no fault of theirs; the first of all was settled.
         for Asked { attempt, .. } in line.asked.drain(..).rev() {
-            self.again(row, attempt, &WireError::Ended);
+            self.state().table.put_back(row, attempt);
         }
         // To be gone before the peer has ended its side would tell it that something is not wanted.
         if line.writer.shutdown().await.is_ok() && line.answers.goes_on() {

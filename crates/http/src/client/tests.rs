@@ -263,3 +263,55 @@ async fn what_changed_meanwhile_is_fetched_anew() {
     assert!(matches!(wrong, Err(FetchError::Status(_))), "{wrong:?}");
     only("x.part-v1");
 }
+
+#[tokio::test]
+async fn requests_are_sent_before_the_first_is_answered() {
+    let out = tempfile::tempdir().unwrap();
+    let (near, mut far) = connection(9);
+    let list: Vec<_> = (0..6).map(|n| transaction("/x", out.path().join(n.to_string()))).collect();
+    let options = FetchOptions::new(2).with_depth(3);
+    let client = async move {
+        let report = fetch_with(&near, &list, &options, &Silent).await;
+        drop(near);
+        report
+    };
+    let server = async move {
+        let mut streams = Vec::new();
+        while let Ok(Some(mut stream)) = far.accept().await {
+            streams.push(tokio::spawn(async move {
+                let (mut seen, mut bytes) = (Vec::new(), [0; 1024]);
+                while seen.windows(4).filter(|end| end == b"\r\n\r\n").count() < 3 {
+                    let count = stream.io.read(&mut bytes).await.unwrap();
+                    assert!(count > 0, "three requests at once");
+                    seen.extend_from_slice(&bytes[..count]);
+                }
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+                stream.io.write_all(&answer.repeat(3)).await.unwrap();
+            }));
+        }
+        for stream in streams {
+            stream.await.unwrap();
+        }
+    };
+    let (report, ()) = tokio::join!(client, server);
+    assert!(report.results.iter().all(Result::is_ok), "{:?}", report.results);
+    assert_eq!(report.streams.iter().map(|s| s.transactions).collect::<Vec<_>>(), [3, 3]);
+}
+
+#[tokio::test]
+async fn what_was_asked_on_a_stream_that_ends_is_asked_again() {
+    let out = tempfile::tempdir().unwrap();
+    let (near, far) = connection(9);
+    let list: Vec<_> = (0..4).map(|n| transaction("/x", out.path().join(n.to_string()))).collect();
+    let options = FetchOptions::new(1).with_depth(4).with_placement(Placement::SmallestPending);
+    let client = async move {
+        let report = fetch_with(&near, &list, &options, &Silent).await;
+        drop(near);
+        report
+    };
+    // One answer on each stream, whatever was asked.
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+    let report = tokio::join!(client, answer_with(far, answer)).0;
+    assert!(report.results.iter().all(Result::is_ok), "{:?}", report.results);
+    assert_eq!(report.streams.len(), 4);
+}
