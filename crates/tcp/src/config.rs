@@ -24,6 +24,9 @@ pub struct Config {
     /// before bytes were counted (RFC 3465 section 1); off counts bytes, a segment an acknowledgement
     /// at the most in slow start.
     pub packet_counting: bool,
+    /// Segments by which reading must have widened the window for that to be told at once; at least 1,
+    /// with which every segment that is read at once is acknowledged at once. Kernels wait for 2 or more.
+    pub window_update: u32,
     /// How long an acknowledgement may wait for a second segment (RFC 5681 section 4.2: at most
     /// 500 ms); zero acknowledges each segment.
     pub ack_delay: Duration,
@@ -83,6 +86,7 @@ impl Default for Config {
             send_buffer: 1 << 20,
             initial_window: 0,
             packet_counting: false,
+            window_update: 1,
             ack_delay: Duration::from_millis(200),
             limited_transmit: true,
             rto_initial: Duration::from_secs(1),

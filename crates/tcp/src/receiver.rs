@@ -22,7 +22,8 @@ pub(crate) struct Receiver {
     ready: VecDeque<Bytes>,
     readable: u64,
     buffer: u64,
-    mss: u64,
+    /// Bytes by which the window must have grown for an acknowledgement of its own.
+    update: u64,
     /// End of the window that was announced: it never moves back.
     edge: u64,
     fin: Option<u64>,
@@ -48,7 +49,7 @@ impl Receiver {
             ready: VecDeque::new(),
             readable: 0,
             buffer,
-            mss: u64::from(config.mss.max(1)),
+            update: u64::from(config.mss.max(1)) * u64::from(config.window_update.max(1)),
             edge: first + buffer,
             fin: None,
             ended: false,
@@ -91,7 +92,7 @@ impl Receiver {
         self.readable -= data.len() as u64;
         // RFC 9293 section 3.8.6.2.2: the window is announced when it has grown by enough.
         let gained = (self.next + self.room()).saturating_sub(self.edge);
-        self.ack_now |= gained >= self.mss.min(self.buffer / 2).max(1);
+        self.ack_now |= gained >= self.update.min(self.buffer / 2).max(1);
         Some(data)
     }
 
@@ -298,6 +299,19 @@ mod tests {
         assert_eq!(receiver.announce(), 1000);
         receiver.receive(now, 1050, Bytes::new(), true);
         assert!(receiver.is_at_end());
+    }
+
+    #[test]
+    fn a_reader_that_is_there_leaves_acknowledgements_to_their_delay() {
+        for (window_update, due) in [(1, true), (2, false)] {
+            let config = Config { mss: 100, window_update, ..Config::default() };
+            let mut receiver = Receiver::new(&config, 50);
+            receiver.receive(Instant::ZERO, 50, vec![1; 100].into(), false);
+            assert!(receiver.read().is_some());
+            assert_eq!(receiver.ack_is_due(Instant::ZERO), due, "{window_update}");
+            receiver.receive(Instant::ZERO, 150, vec![1; 100].into(), false);
+            assert!(receiver.read().is_some() && receiver.ack_is_due(Instant::ZERO));
+        }
     }
 
     proptest! {

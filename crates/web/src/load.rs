@@ -130,7 +130,7 @@ impl Load {
     /// A page over 1 Mb/s with a round trip of 350 ms, 50 packets of queue and no losses. The
     /// association is RFC 9260's with packets of 1,500 bytes, takes streams in turn and has messages
     /// that fit into a packet. TCP has selective acknowledgements, timestamps, F-RTO and undoes what
-    /// was for nothing, as hosts have it.
+    /// was for nothing, and acknowledges every second segment, as hosts have it.
     pub fn new(site: Site, carriage: Carriage) -> Self {
         let link = LinkConfig::new()
             .rate(1_000_000)
@@ -141,6 +141,7 @@ impl Load {
         sctp.mtu = MtuConfig::fixed(1500);
         let mut tcp = TcpConfig::default();
         (tcp.timestamps, tcp.f_rto, tcp.undo) = (true, ForwardRto::Sack, Undo::Timestamps);
+        tcp.window_update = 2;
         Self {
             site,
             carriage,

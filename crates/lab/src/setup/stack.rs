@@ -55,8 +55,9 @@ pub struct Tcp {
 
 impl Tcp {
     /// Options that only the TCP of the simulator has by these names.
-    pub const OF_SIMULATIONS: [&'static str; 11] = [
+    pub const OF_SIMULATIONS: [&'static str; 12] = [
         "packet_counting",
+        "window_update",
         "loss_detection",
         "reordering",
         "early_retransmit",
@@ -123,6 +124,9 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
     config.rto_max = time("rto_max", 1e6)?.unwrap_or(config.rto_max);
     if config.rto_min > config.rto_max {
         return problem(fields.line(), "tcp.rto_min is above rto_max");
+    }
+    if let Some(segments) = fields.count("window_update", 1, 100)? {
+        config.window_update = segments as u32;
     }
     config.packet_counting = fields.flag("packet_counting")?.unwrap_or(config.packet_counting);
     recovery(&fields, config)?;
