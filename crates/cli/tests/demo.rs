@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// A page that comes to the end of its replay, and what is to be seen of it then.
 const DONE: &str = "new Promise(resolve => {
   const look = () => {
-    const data = document.body.dataset;
+    const data = document.body?.dataset ?? {};
     if (data.state !== 'done' && data.state !== 'failed') { setTimeout(look, 20); return; }
     const panes = [...document.querySelectorAll('#panes section')];
     resolve(JSON.stringify({
@@ -53,6 +53,8 @@ struct Browser {
     answers: BufReader<ChildStdout>,
     last: u64,
     session: Option<String>,
+    /// Pages that were loaded.
+    loads: u64,
     /// What went wrong in the page, as its console tells.
     errors: Vec<String>,
     _profile: tempfile::TempDir,
@@ -77,9 +79,9 @@ impl Browser {
             .unwrap();
         let commands = child.stdin.take().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
-        let (last, session, errors) = (0, None, Vec::new());
+        let (last, session, loads, errors) = (0, None, 0, Vec::new());
         let mut browser =
-            Self { child, commands, answers, last, session, errors, _profile: profile };
+            Self { child, commands, answers, last, session, loads, errors, _profile: profile };
         let page = browser.ask("Target.createTarget", &json!({"url": "about:blank"}));
         let target = json!({"targetId": page["targetId"], "flatten": true});
         let attached = browser.ask("Target.attachToTarget", &target);
@@ -99,23 +101,39 @@ impl Browser {
         }
         self.commands.write_all(format!("{command}\0").as_bytes()).unwrap();
         loop {
-            let mut text = Vec::new();
-            self.answers.read_until(0, &mut text).unwrap();
-            let text = text.strip_suffix(&[0]).expect("the browser ended");
-            let message: Value = serde_json::from_slice(text).unwrap();
-            let is_error = match message["method"].as_str() {
-                Some("Runtime.exceptionThrown") => true,
-                Some("Runtime.consoleAPICalled") => message["params"]["type"] == "error",
-                Some("Log.entryAdded") => message["params"]["entry"]["level"] == "error",
-                _ => false,
-            };
-            if is_error {
-                self.errors.push(message.to_string());
-            }
+            let message = self.message();
             if message["id"] == self.last {
                 assert!(message["error"].is_null(), "{method}: {message}");
                 return message["result"].clone();
             }
+        }
+    }
+
+    /// The next thing that the browser says.
+    fn message(&mut self) -> Value {
+        let mut text = Vec::new();
+        self.answers.read_until(0, &mut text).unwrap();
+        let text = text.strip_suffix(&[0]).expect("the browser ended");
+        let message: Value = serde_json::from_slice(text).unwrap();
+        let is_error = match message["method"].as_str() {
+            Some("Runtime.exceptionThrown") => true,
+            Some("Runtime.consoleAPICalled") => message["params"]["type"] == "error",
+            Some("Log.entryAdded") => message["params"]["entry"]["level"] == "error",
+            _ => false,
+        };
+        if is_error {
+            self.errors.push(message.to_string());
+        }
+        self.loads += u64::from(message["method"] == "Page.loadEventFired");
+        message
+    }
+
+    /// Goes to a page, and waits until it is loaded.
+    fn open(&mut self, address: &str) {
+        let before = self.loads;
+        self.ask("Page.navigate", &json!({"url": address}));
+        while self.loads == before {
+            self.message();
         }
     }
 
@@ -189,7 +207,7 @@ fn the_page_replays_in_a_browser_what_was_computed() {
     let address = line.split(' ').find(|word| word.starts_with("http://")).unwrap();
 
     let mut browser = Browser::start(program);
-    browser.ask("Page.navigate", &json!({"url": format!("{address}?loss=4.3&speed=20")}));
+    browser.open(&format!("{address}?loss=4.3&speed=20"));
     let lossy = browser.look(DONE);
     assert_eq!(lossy["state"], "done", "{lossy}");
     assert_eq!(lossy["panes"], json!([["sctp", 10], ["tcp1", 10]]), "{lossy}");
@@ -216,7 +234,7 @@ fn the_page_replays_in_a_browser_what_was_computed() {
     let phone = json!({"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": true});
     browser.ask("Emulation.setDeviceMetricsOverride", &phone);
     // The link gives the same again.
-    browser.ask("Page.navigate", &json!({"url": lossless["link"]}));
+    browser.open(lossless["link"].as_str().unwrap());
     let again = browser.look(DONE);
     assert_eq!((&again["times"], &again["wide"]), (&lossless["times"], &json!(true)), "{again}");
     assert_eq!(browser.errors, Vec::<String>::new());
