@@ -199,8 +199,10 @@ impl Ledger {
         if inc.stop != Stop::No || left > inc.window / 2 {
             return;
         }
-        // A writer that has used up nearly all could do with more.
-        if inc.granted.saturating_sub(inc.received) < inc.window / 4 {
+        // A writer whose reader keeps up could do with more: how long the path is, only a window that is
+        // not used up would tell. So could one that has used up nearly all.
+        let keeps_up = inc.consumed == inc.received;
+        if keeps_up || inc.granted.saturating_sub(inc.received) < inc.window / 4 {
             inc.window = (inc.window * 2).min(FIRST_CREDIT + self.most);
         }
         inc.owes_credit = true;

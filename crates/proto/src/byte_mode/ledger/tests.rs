@@ -50,11 +50,29 @@ fn credit_follows_the_reader() {
     ledger.on_read(1, 1);
     let half = FIRST_CREDIT / 2;
     assert_eq!(told(&mut ledger), [(1, Signal::Credit(half + 2 * FIRST_CREDIT))]);
-    // A writer that is slow gets the same again.
-    ledger.on_read(1, first / 2);
-    ledger.on_bytes(1, first / 2);
-    ledger.on_read(1, first / 2);
+    // A reader that is behind lets the writer have the same again.
+    ledger.on_bytes(1, first / 2 + 1);
+    ledger.on_read(1, first);
     assert_eq!(told(&mut ledger), [(1, Signal::Credit(3 * half + 2 * FIRST_CREDIT))]);
+}
+
+#[test]
+fn a_reader_that_keeps_up_is_sent_more_at_a_time() {
+    let mut ledger = Ledger::new(BUFFER);
+    ledger.on_written(0, 1);
+    // Packet by packet, and each is read at once: so it is on a long path, however little is used up.
+    let (mut granted, mut received, mut most) = (FIRST_CREDIT, 0, 0);
+    while received + 1000 <= granted && received < 8 << 20 {
+        ledger.on_bytes(1, 1000);
+        ledger.on_read(1, 1000);
+        received += 1000;
+        for (_, signal) in told(&mut ledger) {
+            let Signal::Credit(limit) = signal else { panic!("{signal:?}") };
+            granted = limit;
+        }
+        most = most.max(granted - received);
+    }
+    assert_eq!(most, BUFFER as u64 / 4 * 3, "half of the first credit at a time would be all else");
 }
 
 #[test]
