@@ -38,6 +38,10 @@ pub struct Config {
     pub rto_min: Duration,
     /// Greatest RTO (RFC 6298 section 2.5: at least a minute).
     pub rto_max: Duration,
+    /// Whether the timer stays as long as timeouts have made it until a round-trip time was measured, which
+    /// retransmissions without timestamps do not (RFC 6298 section 5, Karn); otherwise any new acknowledgement ends
+    /// that. Where packets wait in a queue for longer than the timer runs, nothing else ends needless timeouts.
+    pub keep_back_off: bool,
     /// Timeouts in a row after which the connection is given up (RFC 9293 section 3.8.3, R2).
     pub max_timeouts: u32,
     /// What makes a segment lost before the timer expires.
@@ -92,6 +96,7 @@ impl Default for Config {
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_secs(1),
             rto_max: Duration::from_secs(60),
+            keep_back_off: false,
             max_timeouts: 15,
             loss_detection: LossDetection::MissingReports,
             reordering: Reordering::Fixed,

@@ -9,8 +9,12 @@ use crate::config::Config;
 pub(crate) struct Rto {
     smoothed: Option<(Duration, Duration)>,
     base: Duration,
-    /// Timeouts since the last acknowledgement of new data.
+    /// Timeouts by which the timer is longer.
     backoff: u32,
+    /// Timeouts since the last acknowledgement of new data.
+    in_a_row: u32,
+    /// Only a measurement ends the back-off.
+    keeps: bool,
     min: Duration,
     max: Duration,
 }
@@ -21,6 +25,8 @@ impl Rto {
             smoothed: None,
             base: config.rto_initial,
             backoff: 0,
+            in_a_row: 0,
+            keeps: config.keep_back_off,
             min: config.rto_min,
             max: config.rto_max,
         }
@@ -34,6 +40,9 @@ impl Rto {
         };
         self.smoothed = Some((srtt, var));
         self.base = (srtt + var * 4).max(self.min);
+        if self.keeps {
+            self.backoff = 0;
+        }
     }
 
     /// Nothing was measured yet, and this is the better guess.
@@ -55,16 +64,21 @@ impl Rto {
     /// The timer has expired (section 5.5).
     pub(crate) fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
+        self.in_a_row = self.in_a_row.saturating_add(1);
     }
 
-    /// New data was acknowledged: the next timer runs without the delays of earlier timeouts.
+    /// New data was acknowledged: the next timer runs without the delays of earlier timeouts, unless what was
+    /// acknowledged had been sent again, so that nothing was measured (section 5, below rule 5.7).
     pub(crate) fn acknowledged(&mut self) {
-        self.backoff = 0;
+        self.in_a_row = 0;
+        if !self.keeps {
+            self.backoff = 0;
+        }
     }
 
     /// Timeouts in a row.
     pub(crate) fn timeouts(&self) -> u32 {
-        self.backoff
+        self.in_a_row
     }
 
     /// How long to wait now.
@@ -105,5 +119,23 @@ mod tests {
             rto.sample(ms(1));
         }
         assert_eq!(rto.current(), ms(100));
+    }
+
+    #[test]
+    fn a_back_off_may_last_until_something_was_measured() {
+        let ms = Duration::from_millis;
+        for keep_back_off in [false, true] {
+            let mut rto =
+                Rto::new(&Config { rto_min: ms(100), keep_back_off, ..Config::default() });
+            rto.sample(ms(200));
+            rto.back_off();
+            rto.back_off();
+            rto.acknowledged();
+            let factor = if keep_back_off { 4 } else { 1 };
+            assert_eq!((rto.current(), rto.timeouts()), (ms(600) * factor, 0));
+            rto.sample(ms(200));
+            rto.acknowledged();
+            assert_eq!(rto.current(), ms(500));
+        }
     }
 }

@@ -55,7 +55,8 @@ pub struct Tcp {
 
 impl Tcp {
     /// Options that only the TCP of the simulator has by these names.
-    pub const OF_SIMULATIONS: [&'static str; 12] = [
+    pub const OF_SIMULATIONS: [&'static str; 13] = [
+        "keep_back_off",
         "packet_counting",
         "window_update",
         "loss_detection",
@@ -128,6 +129,7 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
     if let Some(segments) = fields.count("window_update", 1, 100)? {
         config.window_update = segments as u32;
     }
+    config.keep_back_off = fields.flag("keep_back_off")?.unwrap_or(config.keep_back_off);
     config.packet_counting = fields.flag("packet_counting")?.unwrap_or(config.packet_counting);
     recovery(&fields, config)?;
     let cache = fields.choice("metric_cache", MetricCache::NAMES)?;

@@ -4,7 +4,7 @@ use anabranch_impair::{Probability, QueueLimit};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{ForwardRto, LossDetection, Reordering, Stats, Undo};
+use crate::{ForwardRto, LossDetection, Metrics, Reordering, Stats, Undo};
 
 /// Whatever the options are.
 pub(super) fn any_config() -> impl Strategy<Value = Config> {
@@ -19,9 +19,9 @@ pub(super) fn any_config() -> impl Strategy<Value = Config> {
         word(Undo::NAMES),
         word(ForwardRto::NAMES),
     );
-    (words, any::<[bool; 5]>()).prop_map(|(words, flags)| {
+    (words, any::<[bool; 6]>()).prop_map(|(words, flags)| {
         let (loss_detection, reordering, undo, f_rto) = words;
-        let [early_retransmit, rto_restart, tail_probe, dsack, timestamps] = flags;
+        let [early_retransmit, rto_restart, tail_probe, dsack, timestamps, keep_back_off] = flags;
         Config {
             loss_detection,
             reordering,
@@ -32,6 +32,7 @@ pub(super) fn any_config() -> impl Strategy<Value = Config> {
             tail_probe,
             dsack,
             timestamps,
+            keep_back_off,
             ..Config::default()
         }
     })
@@ -230,6 +231,31 @@ fn a_timeout_that_was_right_stays() {
         assert!(standard.timeouts >= 1 && stats.recoveries_undone == 0, "{stats:?}");
         assert!(seconds < slow + 0.5, "{f_rto:?}: {seconds} and {slow}");
     }
+}
+
+/// A queue in which packets wait for longer than the timer runs: all that is sent is sent again, nothing of that tells a
+/// round-trip time, and so the timer never learns better.
+#[test]
+fn a_back_off_that_lasts_ends_needless_timeouts() {
+    let slow = || {
+        let link = LinkConfig::new().overhead(20).rate(56_000);
+        link.delay(Duration::from_millis(540)).queue(QueueLimit::Packets(50))
+    };
+    let run = |keep_back_off| {
+        let rto_initial = Duration::from_secs(3);
+        let config = Config { keep_back_off, rto_initial, ..Config::default() };
+        let mut pair = Pair::new(&config, 120_000, slow(), slow());
+        // Earlier, while the line was idle, the round trip took little longer than the path.
+        let rtt = Some((Duration::from_millis(1100), Duration::from_millis(20)));
+        pair.ends[0].start_with(&Metrics { rtt, ..Metrics::default() });
+        let seconds = pair.run();
+        (pair.ends[0].stats(), seconds)
+    };
+    let (ended, forgets) = run(false);
+    let (kept, remembers) = run(true);
+    assert!(2 * kept.timeouts < ended.timeouts, "{kept:?} {ended:?}");
+    assert!(2 * kept.retransmissions < ended.retransmissions, "{kept:?} {ended:?}");
+    assert!(remembers < forgets, "{remembers} {forgets}");
 }
 
 #[test]
