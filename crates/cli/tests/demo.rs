@@ -169,7 +169,7 @@ fn a_quarter_of_all_pictures_comes_much_sooner_over_streams() {
     let done = run(&arguments, here.path());
     let report = done.json();
     let rows = report["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 6);
+    assert_eq!(rows.len(), 8);
     for loss in [0.0, 4.3] {
         let of = |carriage: &str, key: &str| {
             let this = |row: &&Value| {
@@ -190,7 +190,7 @@ fn a_quarter_of_all_pictures_comes_much_sooner_over_streams() {
         .flat_map(|row| row["runs"].as_array().unwrap())
         .map(|run| run["bytes"].as_u64().unwrap())
         .collect();
-    assert_eq!(bytes.len(), 6 * 20);
+    assert_eq!(bytes.len(), 8 * 20);
     assert!(bytes.iter().all(|count| *count == bytes[0] && *count > 90_000), "{bytes:?}");
     // And again the same packets, on however many threads.
     let one = run(&[&arguments[..], &["--jobs", "1"]].concat(), here.path());
@@ -215,8 +215,8 @@ fn the_page_replays_in_a_browser_what_was_computed() {
     browser.open(&format!("{address}?loss=4.3&speed=20"));
     let lossy = browser.look(DONE);
     assert_eq!(lossy["state"], "done", "{lossy}");
-    assert_eq!(lossy["panes"], json!([["sctp", 10], ["tcp1", 10]]), "{lossy}");
-    assert_eq!((&lossy["drawn"], &lossy["named"]), (&json!(20), &json!(true)), "{lossy}");
+    assert_eq!(lossy["panes"], json!([["sctp", 10], ["tcp1", 10], ["http3", 10]]), "{lossy}");
+    assert_eq!((&lossy["drawn"], &lossy["named"]), (&json!(30), &json!(true)), "{lossy}");
     assert!(lossy["summary"].as_str().unwrap().contains("A quarter of every picture"), "{lossy}");
 
     // When the sequential side has nearly nothing, the other one has a part of every picture.

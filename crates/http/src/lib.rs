@@ -10,6 +10,9 @@
 //! - [`fetch`] puts a list of transactions on a pool of streams, each on the next free one, and
 //!   writes the answers to files.
 //! - [`load_page`] loads a page, the index first and then what it embeds, and notes when each part came.
+//!
+//! With the feature `http3`, `load_page_http3` loads the same page over HTTP/3, to compare with; what
+//! carries QUIC is the caller's affair.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -32,6 +35,8 @@ pub use client::{
 };
 pub use error::FetchError;
 pub use files::{FileBody, Files};
+#[cfg(feature = "http3")]
+pub use page::load_page_http3;
 pub use page::{ObjectLoad, PageLoad, PageRequest, load_page};
 pub use priority::Priority;
 pub use sctp::SctpStream;

@@ -3,11 +3,13 @@
 //! A client and a server stand at the two ends of one path, whose directions are links of
 //! [`anabranch_impair`]. The server is [`anabranch_http::serve_connection`], the client
 //! [`anabranch_http::load_page`]; between them is SCTP as the library [`anabranch`] has it, or a
-//! number of TCP connections of [`anabranch_tcp`]. Nothing waits: an executor ([`World`]) polls what
-//! can go on, and when nothing can, its clock leaps to the next deadline.
+//! number of TCP connections of [`anabranch_tcp`]. The same page goes over HTTP/3, too, by quinn and h3
+//! ([`Carriage::Http3`]). Nothing waits: an executor ([`World`]) polls what can go on, and when nothing
+//! can, its clock leaps to the next deadline.
 //!
-//! Deadlines of the library, of TCP and of the links are exact to the nanosecond. What HTTP does by
-//! tokio's timers, guards against peers that stand still, happens within a millisecond of its time.
+//! Deadlines of the library, of TCP, of QUIC and of the links are exact to the nanosecond. What HTTP/1.1
+//! does by tokio's timers, guards against peers that stand still, happens within a millisecond of its
+//! time.
 //!
 //! ```
 //! use anabranch_web::{Carriage, Load, Site};
@@ -24,8 +26,10 @@ mod executor;
 mod load;
 mod network;
 mod pieces;
+mod quic;
 mod sctp;
 mod site;
+mod sockets;
 mod tcp;
 mod timers;
 
@@ -35,6 +39,7 @@ pub use anabranch_impair::{GilbertElliott, LinkConfig, LinkStats, Loss, Probabil
 pub use anabranch_tcp::Config as TcpConfig;
 pub use executor::World;
 pub use load::{Carriage, Load, LoadError, Loaded, Transport};
+pub use quic::QuicCongestion;
 pub use site::Site;
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use anabranch_tcp::{Config as TcpConfig, ForwardRto, Undo};
 use crate::executor::World;
 use crate::network::{Host, Network};
 use crate::pieces::InPieces;
+use crate::quic::QuicCongestion;
 use crate::sctp::VirtualRuntime;
 use crate::site::Site;
 use crate::tcp::{TcpClient, TcpStreams, accept};
@@ -24,7 +25,7 @@ use crate::tcp::{TcpClient, TcpStreams, accept};
 const PORT: u16 = 80;
 
 /// The server's name in requests.
-const HOST: &str = "server";
+pub(crate) const HOST: &str = "server";
 
 /// What carries a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,11 @@ pub enum Carriage {
         connections: u16,
         /// Whether requests are written without waiting for the answers to those before.
         pipelined: bool,
+    },
+    /// HTTP/3 over one connection of QUIC, by quinn: a stream for each object, all asked for at once.
+    Http3 {
+        /// How it answers losses.
+        congestion: QuicCongestion,
     },
 }
 
@@ -87,15 +93,29 @@ pub struct Loaded {
     pub trace: u64,
 }
 
+impl Loaded {
+    /// All that is known when the connection is there.
+    pub(crate) fn begin(world: &World) -> Self {
+        Self {
+            page: PageLoad::default(),
+            connecting: world.now(),
+            transport: Default::default(),
+            links: Default::default(),
+            trace: 0,
+        }
+    }
+}
+
 /// What one end of all connections of a load did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transport {
-    /// Expiries of retransmission timers on data.
-    pub timeouts: u64,
-    /// Chunks or segments that were sent again before a timer expired.
+    /// Expiries of retransmission timers on data; `None` if they are not told, as by QUIC.
+    pub timeouts: Option<u64>,
+    /// Chunks or segments that were sent again before a timer expired; packets that QUIC took for lost.
     pub fast_retransmits: u64,
-    /// Packets of handshakes that were sent again.
+    /// Packets of handshakes that were sent again; of QUIC CRYPTO frames beyond those that a handshake
+    /// without losses has.
     pub handshake_retransmissions: u64,
 }
 
@@ -115,7 +135,7 @@ pub enum LoadError {
     /// The server was not reached over SCTP.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The server was not reached over TCP, or there is no virtual time.
+    /// The server was not reached over TCP or QUIC, or there is no virtual time.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The index did not come.
@@ -168,6 +188,9 @@ impl Load {
             Carriage::Tcp { connections, pipelined } => {
                 world.run(self.over_tcp(&world, connections, pipelined), self.limit)
             }
+            Carriage::Http3 { congestion } => {
+                world.run(self.over_http3(&world, congestion), self.limit)
+            }
         };
         let mut loaded = done?.ok_or(LoadError::Limit(self.limit))??;
         let network = &world.state().network;
@@ -176,7 +199,7 @@ impl Load {
         Ok(loaded)
     }
 
-    fn request(&self, streams: u16, pipelined: bool) -> PageRequest {
+    pub(crate) fn request(&self, streams: u16, pipelined: bool) -> PageRequest {
         let mut request = PageRequest::new(HOST, Site::INDEX, usize::from(streams));
         (request.pipelined, request.keep) = (pipelined, self.keep);
         request
@@ -188,16 +211,10 @@ impl Load {
         connection: &C,
         request: &PageRequest,
     ) -> Result<Loaded, LoadError> {
-        let connecting = world.now();
+        let mut loaded = Loaded::begin(world);
         let clock = world.clone();
-        let page = load_page(connection, request, &move || clock.now()).await?;
-        Ok(Loaded {
-            page,
-            connecting,
-            transport: Default::default(),
-            links: Default::default(),
-            trace: 0,
-        })
+        loaded.page = load_page(connection, request, &move || clock.now()).await?;
+        Ok(loaded)
     }
 
     async fn over_sctp(&self, world: &World, streams: u16) -> Result<Loaded, LoadError> {
@@ -263,7 +280,7 @@ impl Load {
         let state = world.state();
         loaded.transport = Host::BOTH.map(|host| {
             state.network.tcp.stats(host).fold(Transport::default(), |sum, stats| Transport {
-                timeouts: sum.timeouts + stats.timeouts,
+                timeouts: Some(sum.timeouts.unwrap_or_default() + stats.timeouts),
                 fast_retransmits: sum.fast_retransmits + stats.fast_retransmissions,
                 handshake_retransmissions: sum.handshake_retransmissions
                     + stats.handshake_retransmissions,
@@ -293,12 +310,12 @@ where
 fn of_association(association: &Association, handshake_retransmissions: u64) -> Transport {
     let counters = association.statistics().counters;
     Transport {
-        timeouts: counters.t3_timeouts,
+        timeouts: Some(counters.t3_timeouts),
         fast_retransmits: counters.fast_retransmitted_chunks,
         handshake_retransmissions,
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,11 +7,14 @@ use anabranch_impair::pattern::Facts;
 use anabranch_impair::{ConfigError, Link, LinkConfig, LinkStats, Packet, Rng};
 use bytes::Bytes;
 
-use crate::sctp::Sockets;
+use crate::sockets::Sockets;
 use crate::tcp::Connections;
 
 /// Bytes of an IPv4 header.
 const IP_HEADER: usize = 20;
+
+/// Bytes of a UDP header.
+const UDP_HEADER: usize = 8;
 
 /// An end of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub(crate) enum Payload {
     Sctp(Bytes),
     /// A segment for the end of this number of a TCP connection.
     Tcp { end: usize, segment: Bytes },
+    /// A datagram of QUIC, and whether its checksum still fits.
+    Udp { datagram: Bytes, is_whole: bool },
 }
 
 /// A packet on its way.
@@ -55,13 +60,32 @@ pub(crate) struct Frame(Payload);
 impl Frame {
     fn bytes(&self) -> &Bytes {
         match &self.0 {
-            Payload::Sctp(bytes) | Payload::Tcp { segment: bytes, .. } => bytes,
+            Payload::Sctp(bytes)
+            | Payload::Tcp { segment: bytes, .. }
+            | Payload::Udp { datagram: bytes, .. } => bytes,
         }
     }
 
-    fn bytes_mut(&mut self) -> &mut Bytes {
+    /// Changes what a receiver sees. What is encrypted differs from run to run: all that matters of a
+    /// changed datagram is that UDP's checksum does not fit.
+    fn spoil(&mut self, change: impl FnOnce(&mut Bytes) -> bool) -> bool {
         match &mut self.0 {
-            Payload::Sctp(bytes) | Payload::Tcp { segment: bytes, .. } => bytes,
+            Payload::Sctp(bytes) | Payload::Tcp { segment: bytes, .. } => change(bytes),
+            Payload::Udp { datagram, is_whole } => {
+                let is_changed = change(&mut datagram.clone());
+                *is_whole &= !is_changed;
+                is_changed
+            }
+        }
+    }
+
+    /// What tells it from others in the same way in each run.
+    fn identity(&self) -> Bytes {
+        match &self.0 {
+            Payload::Sctp(bytes) | Payload::Tcp { segment: bytes, .. } => bytes.clone(),
+            Payload::Udp { datagram, .. } => {
+                Bytes::copy_from_slice(&(datagram.len() as u64).to_be_bytes())
+            }
         }
     }
 }
@@ -72,20 +96,21 @@ impl Packet for Frame {
     fn facts(&self) -> Option<Facts> {
         match &self.0 {
             Payload::Sctp(bytes) => Some(Facts::of_sctp(bytes)),
-            Payload::Tcp { .. } => None,
+            Payload::Tcp { .. } | Payload::Udp { .. } => None,
         }
     }
 
     fn flip(&mut self, bit: i64) -> bool {
-        self.bytes_mut().flip(bit)
+        self.spoil(|bytes| bytes.flip(bit))
     }
 
     fn size(&self) -> usize {
-        self.bytes().len() + IP_HEADER
+        let is_udp = matches!(self.0, Payload::Udp { .. });
+        self.bytes().len() + IP_HEADER + if is_udp { UDP_HEADER } else { 0 }
     }
 
     fn corrupt(&mut self, rng: &mut Rng) -> bool {
-        self.bytes_mut().corrupt(rng)
+        self.spoil(|bytes| bytes.corrupt(rng))
     }
 
     fn duplicate(&self) -> Option<Self> {
@@ -97,7 +122,8 @@ impl Packet for Frame {
 #[derive(Debug)]
 pub(crate) struct Network {
     wires: Wires,
-    pub(crate) sockets: Sockets,
+    pub(crate) sctp: Sockets,
+    pub(crate) udp: Sockets,
     pub(crate) tcp: Connections,
 }
 
@@ -105,7 +131,7 @@ pub(crate) struct Network {
 #[derive(Debug)]
 pub(crate) struct Wires {
     links: [Link<Frame>; 2],
-    /// Of all packets that were offered, with their times.
+    /// Of all packets that were offered, with their times; of what is encrypted only how long it is.
     trace: u64,
     /// Packets that were sent with INIT and COOKIE ECHO, and with INIT ACK and COOKIE ACK.
     handshakes: [[u64; 2]; 2],
@@ -120,7 +146,7 @@ impl Wires {
     pub(crate) fn send(&mut self, now: u64, from: Host, payload: Payload) {
         let frame = Frame(payload);
         let head = now.to_be_bytes().into_iter().chain([from as u8]);
-        for byte in head.chain(frame.bytes().iter().copied()) {
+        for byte in head.chain(frame.identity()) {
             self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(FNV_PRIME);
         }
         if let Payload::Sctp(packet) = &frame.0 {
@@ -145,11 +171,16 @@ impl Network {
         let seeds = [1, 2].map(|stream| Rng::stream(seed, stream).next_u64());
         let links = [Link::new(up, seeds[0])?, Link::new(down, seeds[1])?];
         let wires = Wires { links, trace: FNV_OFFSET, handshakes: [[0; 2]; 2] };
-        Ok(Self { wires, sockets: Sockets::default(), tcp: Connections::new(seed) })
+        let (sctp, udp) = (Sockets::default(), Sockets::default());
+        Ok(Self { wires, sctp, udp, tcp: Connections::new(seed) })
     }
 
     pub(crate) fn send_sctp(&mut self, now: u64, from: Host, packet: Bytes) {
         self.wires.send(now, from, Payload::Sctp(packet));
+    }
+
+    pub(crate) fn send_udp(&mut self, now: u64, from: Host, datagram: Bytes) {
+        self.wires.send(now, from, Payload::Udp { datagram, is_whole: true });
     }
 
     /// Both at once, for what TCP does.
@@ -167,7 +198,11 @@ impl Network {
         for from in Host::BOTH {
             while let Some(Frame(payload)) = self.wires.links[from as usize].poll(now) {
                 match payload {
-                    Payload::Sctp(packet) => self.sockets.deliver(from.other(), packet, woken),
+                    Payload::Sctp(packet) => self.sctp.deliver(from.other(), packet, woken),
+                    Payload::Udp { datagram, is_whole: true } => {
+                        self.udp.deliver(from.other(), datagram, woken);
+                    }
+                    Payload::Udp { is_whole: false, .. } => {}
                     Payload::Tcp { end, segment } => {
                         self.tcp.deliver(now, &mut self.wires, end, segment, woken);
                     }

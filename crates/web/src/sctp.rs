@@ -1,12 +1,11 @@
 //! The runtime under the library: sockets without a system, timers and tasks in virtual time.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anabranch::runtime::{
@@ -18,30 +17,6 @@ use bytes::Bytes;
 use crate::executor::World;
 use crate::network::Host;
 use crate::timers::VirtualTimer;
-
-/// The sockets of both hosts, at most one each.
-#[derive(Debug, Default)]
-pub(crate) struct Sockets {
-    inboxes: [Inbox; 2],
-}
-
-#[derive(Debug, Default)]
-struct Inbox {
-    is_open: bool,
-    packets: VecDeque<Bytes>,
-    reader: Option<Waker>,
-}
-
-impl Sockets {
-    /// A packet has come to a host.
-    pub(crate) fn deliver(&mut self, to: Host, packet: Bytes, woken: &mut Vec<Waker>) {
-        let inbox = &mut self.inboxes[to as usize];
-        if inbox.is_open {
-            inbox.packets.push_back(packet);
-            woken.extend(inbox.reader.take());
-        }
-    }
-}
 
 /// One of the two hosts, as the library sees it.
 #[derive(Debug)]
@@ -83,9 +58,7 @@ impl Runtime for VirtualRuntime {
         {
             return Err(io::ErrorKind::AddrNotAvailable.into());
         }
-        let mut state = self.world.state();
-        let inbox = &mut state.network.sockets.inboxes[self.host as usize];
-        if std::mem::replace(&mut inbox.is_open, true) {
+        if !self.world.state().network.sctp.open(self.host) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         Ok(Box::new(VirtualSocket { world: self.world.clone(), host: self.host }))
@@ -130,11 +103,11 @@ impl PacketSocket for VirtualSocket {
         buffers: &mut [IoSliceMut<'_>],
         batches: &mut [Batch],
     ) -> Poll<io::Result<usize>> {
+        let mut places = buffers.iter_mut().zip(batches);
+        let most = places.len();
         let mut state = self.world.state();
-        let inbox = &mut state.network.sockets.inboxes[self.host as usize];
-        let mut count = 0;
-        for (buffer, batch) in buffers.iter_mut().zip(batches) {
-            let Some(packet) = inbox.packets.pop_front() else { break };
+        let received = state.network.sctp.poll_receive(cx, self.host, most, |packet| {
+            let Some((buffer, batch)) = places.next() else { return };
             let len = packet.len().min(buffer.len());
             buffer[..len].copy_from_slice(&packet[..len]);
             *batch = Batch {
@@ -144,21 +117,14 @@ impl PacketSocket for VirtualSocket {
                 segment_size: len,
                 len,
             };
-            count += 1;
-        }
-        if count > 0 {
-            return Poll::Ready(Ok(count));
-        }
-        inbox.reader = Some(cx.waker().clone());
-        Poll::Pending
+        });
+        received.map(Ok)
     }
 }
 
 impl Drop for VirtualSocket {
     fn drop(&mut self) {
-        let mut state = self.world.state();
-        let inbox = std::mem::take(&mut state.network.sockets.inboxes[self.host as usize]);
-        drop(state);
-        drop(inbox);
+        let closed = self.world.state().network.sctp.close(self.host);
+        drop(closed);
     }
 }

@@ -18,11 +18,13 @@ fn slow(site: Site, carriage: Carriage, per_mille: u32, seed: u64) -> Load {
     load
 }
 
-const CARRIAGES: [Carriage; 4] = [
+const CARRIAGES: [Carriage; 6] = [
     Carriage::Sctp { streams: 10 },
     Carriage::Sctp { streams: 3 },
     Carriage::Tcp { connections: 1, pipelined: true },
     Carriage::Tcp { connections: 6, pipelined: false },
+    Carriage::Http3 { congestion: QuicCongestion::Cubic },
+    Carriage::Http3 { congestion: QuicCongestion::NewReno },
 ];
 
 #[test]
@@ -76,11 +78,16 @@ fn times_are_those_of_the_links_to_the_nanosecond() {
     let loaded = load.run().unwrap();
     assert_eq!(loaded.connecting, Duration::from_nanos(4 * 123_456_789));
     assert_eq!(loaded.page.page_time(), Some(Duration::from_nanos(2 * 123_456_789)));
+    // A handshake of TLS within that of QUIC.
+    load.carriage = Carriage::Http3 { congestion: QuicCongestion::default() };
+    let loaded = load.run().unwrap();
+    assert_eq!(loaded.connecting, Duration::from_nanos(2 * 123_456_789));
+    assert_eq!(loaded.page.page_time(), Some(Duration::from_nanos(2 * 123_456_789)));
 }
 
 #[test]
 fn a_path_that_carries_nothing_is_given_up() {
-    for carriage in [CARRIAGES[0], CARRIAGES[2]] {
+    for carriage in [CARRIAGES[0], CARRIAGES[2], CARRIAGES[4]] {
         let mut load = slow(Site::uniform(1, 100, 100), carriage, 1000, 1);
         load.limit = Duration::from_secs(10);
         assert!(matches!(load.run(), Err(LoadError::Limit(_))), "{carriage:?}");
@@ -105,4 +112,72 @@ fn messages_longer_than_a_packet_hold_up_other_streams() {
     // Unless told otherwise, the library cuts bytes where packets end as long as others wait.
     let (early, _) = parts(16 * 1024, Pieces::Auto);
     assert!(early < 0.5 * late, "{early} {late}");
+}
+
+/// A page over QUIC, on links of 1 Mb/s with a round trip of 350 ms.
+fn over_quic(congestion: QuicCongestion) -> Load {
+    Load::new(Site::uniform(10, 10_000, 1000), Carriage::Http3 { congestion })
+}
+
+#[test]
+fn quic_takes_turns_among_streams_and_counts_headers() {
+    let loaded = over_quic(QuicCongestion::default()).run().unwrap();
+    let seconds = |time: Option<Duration>| time.unwrap().as_secs_f64();
+    let (quarter, all) = (seconds(loaded.page.ppage(25)), seconds(loaded.page.page_time()));
+    assert!(quarter < 0.7 * all, "{quarter} {all}");
+    for end in loaded.transport {
+        let none = Transport { timeouts: None, ..Transport::default() };
+        assert_eq!(end, none);
+    }
+    // ClientHello and the server's answer to it up to Finished are a datagram of 1,200 bytes each.
+    let initial = Duration::from_micros((1200 + 8 + 20) * 8);
+    assert_eq!(loaded.connecting, Duration::from_millis(350) + 2 * initial);
+    // No packet is longer than those of the others.
+    let [_, down] = loaded.links;
+    assert!(down.offered_bytes <= 1500 * down.offered && down.offered_bytes > 101_000);
+}
+
+#[test]
+fn the_congestion_control_of_quic_is_chosen() {
+    let run = |congestion| {
+        let mut load = over_quic(congestion);
+        load.down = load.down.clone().loss(Loss::Uniform(Probability::per_million(30_000)));
+        load.run().unwrap()
+    };
+    let [cubic, reno] = [QuicCongestion::Cubic, QuicCongestion::NewReno].map(run);
+    assert_ne!(cubic.trace, reno.trace);
+    assert!(cubic.transport[1].fast_retransmits > 0 && reno.transport[1].fast_retransmits > 0);
+}
+
+#[test]
+fn a_spoiled_datagram_of_quic_is_dropped() {
+    let run = || {
+        let mut load = over_quic(QuicCongestion::default());
+        load.down = load.down.clone().corrupt(Probability::per_million(30_000));
+        load.run().unwrap()
+    };
+    let loaded = run();
+    assert!(loaded.links[1].corrupted > 0 && loaded.page.is_complete(), "{loaded:?}");
+    assert!(loaded.transport[1].fast_retransmits > 0, "{loaded:?}");
+    assert_eq!(run(), loaded);
+}
+
+#[test]
+fn an_object_that_is_not_there_takes_no_other_with_it() {
+    let index = "<img src=1.jpg><img src=2.jpg><img src=3.jpg>";
+    let files = [("/index.html", index.as_bytes()), ("/1.jpg", b"one"), ("/3.jpg", b"three")];
+    let site = |files: &[(&str, &'static [u8])]| {
+        Site::new(files.iter().map(|(path, body)| ((*path).to_owned(), (*body).into())))
+    };
+    for carriage in [CARRIAGES[0], CARRIAGES[4]] {
+        let loaded = Load::new(site(&files), carriage).run().unwrap();
+        let objects = &loaded.page.objects;
+        let bytes: Vec<_> = objects.iter().map(|o| o.completed.map(|_| o.bytes())).collect();
+        assert_eq!(bytes, [Some(3), None, Some(5)], "{carriage:?}");
+        assert_eq!(objects[1].status, Some(404));
+        assert!(objects[1].error.as_ref().unwrap().contains("404"), "{objects:?}");
+        assert!(!loaded.page.is_complete());
+        let none = Load::new(site(&files[1..]), carriage).run();
+        assert!(matches!(none, Err(LoadError::Fetch(_))), "{carriage:?}: {none:?}");
+    }
 }

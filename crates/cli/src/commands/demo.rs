@@ -10,7 +10,7 @@ use crate::demo::{Conditions, MOST_PICTURES, Way, headless, serve};
 use crate::failure::Failure;
 use crate::output::{print, with_schema};
 
-/// Show how a page of pictures comes over SCTP streams and over TCP
+/// Show how a page of pictures comes over SCTP streams, over TCP and over HTTP/3
 ///
 /// Serves a page for browsers on this host, in which the same page of ten progressive JPEGs is carried
 /// by the code that goes on the wire, over links that are as slow, distant and lossy as the sliders

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anabranch_web::{
     Carriage, GilbertElliott, LinkConfig, Load, LoadError, Loaded, Loss, Probability, QueueLimit,
+    QuicCongestion,
 };
 
 /// The last hop, the page, and chance.
@@ -30,16 +31,18 @@ pub(crate) struct Conditions {
 pub(crate) enum Way {
     Sctp,
     Tcp(u16),
+    Http3,
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 3] = [Self::Sctp, Self::Tcp(1), Self::Tcp(6)];
+    pub(crate) const ALL: [Self; 4] = [Self::Sctp, Self::Tcp(1), Self::Tcp(6), Self::Http3];
 
     /// Its name in links and documents.
     pub(crate) fn key(self) -> String {
         match self {
             Self::Sctp => "sctp".to_owned(),
             Self::Tcp(connections) => format!("tcp{connections}"),
+            Self::Http3 => "http3".to_owned(),
         }
     }
 
@@ -54,17 +57,19 @@ impl Way {
             Self::Sctp => format!("SCTP, {streams} streams"),
             Self::Tcp(1) => "One TCP connection".to_owned(),
             Self::Tcp(connections) => format!("{connections} TCP connections"),
+            Self::Http3 => "HTTP/3".to_owned(),
         }
     }
 }
 
 impl Conditions {
     /// The page of these conditions, carried in one way. TCP's requests are pipelined; its
-    /// handshake's timeout is a second, as SCTP's and as RFC 6298 has it.
+    /// handshake's timeout is a second, as SCTP's and as RFC 6298 has it. QUIC is as quinn has it.
     pub(crate) fn load(&self, way: Way) -> Result<Loaded, LoadError> {
         let carriage = match way {
             Way::Sctp => Carriage::Sctp { streams: self.streams },
             Way::Tcp(connections) => Carriage::Tcp { connections, pipelined: true },
+            Way::Http3 => Carriage::Http3 { congestion: QuicCongestion::default() },
         };
         let mut load = Load::new(super::site(self.pictures), carriage);
         let link = LinkConfig::new()

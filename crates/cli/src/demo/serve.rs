@@ -117,7 +117,8 @@ struct Pane {
     carriage: String,
     page_s: Option<f64>,
     ppage_s: BTreeMap<u64, f64>,
-    timeouts: u64,
+    /// Not told by QUIC.
+    timeouts: Option<u64>,
     fast_retransmits: u64,
     objects: Vec<Object>,
 }
@@ -145,15 +146,14 @@ fn pane(conditions: &Conditions, outcome: &Outcome) -> Pane {
         picture: object.target.trim_start_matches('/').to_owned(),
         arrivals: object.arrivals.iter().map(|(at, bytes)| (at.as_secs_f64(), *bytes)).collect(),
     });
-    let sum =
-        |of: fn(&anabranch_web::Transport) -> u64| outcome.loaded.transport.iter().map(of).sum();
+    let ends = &outcome.loaded.transport;
     Pane {
         name: outcome.way.name(conditions.streams),
         carriage: outcome.way.key(),
         page_s: page.page_time().map(|time| time.as_secs_f64()),
         ppage_s: [25, 50, 75, 100].iter().filter_map(|p| Some((*p, outcome.part(*p)?))).collect(),
-        timeouts: sum(|end| end.timeouts),
-        fast_retransmits: sum(|end| end.fast_retransmits),
+        timeouts: ends.iter().map(|end| end.timeouts).sum(),
+        fast_retransmits: ends.iter().map(|end| end.fast_retransmits).sum(),
         objects: objects.collect(),
     }
 }

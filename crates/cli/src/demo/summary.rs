@@ -30,30 +30,31 @@ impl Outcome {
     }
 }
 
-/// A sentence for a way beside the first one, and who is first when.
+/// A sentence for what a user sees first, and one for the whole page.
 pub(crate) fn summary(conditions: &Conditions, outcomes: &[Outcome]) -> String {
-    let name = |outcome: &Outcome| outcome.way.name(conditions.streams);
-    let mut lines = Vec::new();
-    for (percent, what) in
-        [(25, "A quarter of every picture is there"), (100, "The whole page is there")]
-    {
-        let mut times: Vec<_> = outcomes
-            .iter()
-            .filter_map(|outcome| Some((outcome.part(percent)?, name(outcome))))
-            .collect();
-        times.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let Some(((first, winner), others)) = times.split_first() else { continue };
-        let mut line = format!("{what} after {first:.1} s with {winner}");
-        for (time, other) in others {
-            let times = time / first;
-            // Nobody sees a difference of a twentieth.
-            let beside =
-                if times < 1.05 { "alike".to_owned() } else { format!("{times:.1} times as long") };
-            line.push_str(&format!("; with {other} after {time:.1} s ({beside})"));
-        }
-        lines.push(line + ".");
+    let times = |percent| {
+        let named = |outcome: &Outcome| {
+            Some((outcome.part(percent)?, outcome.way.name(conditions.streams)))
+        };
+        sentence(percent, outcomes.iter().filter_map(named).collect())
+    };
+    [25, 100].into_iter().filter_map(times).collect::<Vec<_>>().join("\n")
+}
+
+/// Who has so much of all pictures first, and how long the others take beside that.
+fn sentence(percent: u64, mut times: Vec<(f64, String)>) -> Option<String> {
+    let what = if percent == 100 { "The whole page" } else { "A quarter of every picture" };
+    times.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let ((first, winner), others) = times.split_first()?;
+    let mut line = format!("{what} is there after {first:.1} s with {winner}");
+    for (time, other) in others {
+        let times = time / first;
+        // Nobody sees a difference of a twentieth.
+        let beside =
+            if times < 1.05 { "alike".to_owned() } else { format!("{times:.1} times as long") };
+        line.push_str(&format!("; with {other} after {time:.1} s ({beside})"));
     }
-    lines.join("\n")
+    Some(line + ".")
 }
 
 /// Means over all seeds of what a way did with one loss.
@@ -69,7 +70,8 @@ struct Row {
     p75_s: f64,
     p100_s: f64,
     speed_index_ms: f64,
-    timeouts: f64,
+    /// Not told by QUIC.
+    timeouts: Option<f64>,
     fast_retransmits: f64,
     handshake_retransmissions: f64,
     runs: Vec<Run>,
@@ -190,6 +192,8 @@ fn row(conditions: &Conditions, way: Way, runs: &[(u64, Outcome)]) -> Result<Row
     let transport = |of: fn(&anabranch_web::Transport) -> u64| {
         mean(&|run| run.loaded.transport.iter().map(of).sum::<u64>() as f64)
     };
+    let ends = runs.iter().flat_map(|(_, run)| &run.loaded.transport);
+    let timeouts: Option<u64> = ends.map(|end| end.timeouts).sum();
     Ok(Row {
         loss_percent: conditions.loss * 100.0,
         carriage: way.key(),
@@ -203,7 +207,7 @@ fn row(conditions: &Conditions, way: Way, runs: &[(u64, Outcome)]) -> Result<Row
         speed_index_ms: mean(&|run| {
             run.loaded.page.speed_index().unwrap_or_default().as_secs_f64() * 1e3
         }),
-        timeouts: transport(|end| end.timeouts),
+        timeouts: timeouts.map(|sum| sum as f64 / count),
         fast_retransmits: transport(|end| end.fast_retransmits),
         handshake_retransmissions: transport(|end| end.handshake_retransmissions),
         runs: told,
@@ -211,24 +215,53 @@ fn row(conditions: &Conditions, way: Way, runs: &[(u64, Outcome)]) -> Result<Row
 }
 
 impl Headless {
-    /// A table for people.
+    /// A table for people, and what it says of each loss in sentences.
     pub(crate) fn text(&self) -> String {
         let head = ["loss", "carried by", "25 %", "50 %", "75 %", "all", "timeouts", "fast"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for row in &self.rows {
             let times =
                 [row.p25_s, row.p50_s, row.p75_s, row.page_s].map(|time| format!("{time:.1} s"));
-            let counts = [row.timeouts, row.fast_retransmits].map(|count| format!("{count:.1}"));
-            let name =
-                Way::from_key(&row.carriage).map_or_else(String::new, |w| w.name(self.streams));
+            let timeouts = row.timeouts.map_or("-".to_owned(), |count| format!("{count:.1}"));
+            let counts = [timeouts, format!("{:.1}", row.fast_retransmits)];
             rows.push(
-                [format!("{:.1} %", row.loss_percent), name]
+                [format!("{:.1} %", row.loss_percent), self.name(row)]
                     .into_iter()
                     .chain(times)
                     .chain(counts)
                     .collect(),
             );
         }
-        crate::output::table(&rows)
+        let mut text = crate::output::table(&rows);
+        for of_one_loss in self.rows.chunk_by(|one, next| one.loss_percent == next.loss_percent) {
+            let Some(loss) = of_one_loss.first().map(|row| row.loss_percent) else { continue };
+            let times = |of: fn(&Row) -> f64| {
+                of_one_loss.iter().map(|row| (of(row), self.name(row))).collect()
+            };
+            let told = [(25, times(|row| row.p25_s)), (100, times(|row| row.page_s))];
+            let told = told.into_iter().filter_map(|(percent, times)| sentence(percent, times));
+            text.push_str(&format!("\n{loss:.1} % of loss:\n"));
+            told.for_each(|line| text.push_str(&(line + "\n")));
+        }
+        text
+    }
+
+    fn name(&self, row: &Row) -> String {
+        Way::from_key(&row.carriage).map_or_else(String::new, |way| way.name(self.streams))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_wins_or_is_alike_is_said_to() {
+        let times = [(10.0, "SCTP"), (9.9, "HTTP/3"), (20.0, "one")];
+        let times = times.map(|(time, name)| (time, name.to_owned())).to_vec();
+        let expected = "The whole page is there after 9.9 s with HTTP/3; with SCTP after 10.0 s (alike); \
+                        with one after 20.0 s (2.0 times as long).";
+        assert_eq!(sentence(100, times).unwrap(), expected);
+        assert_eq!(sentence(25, Vec::new()), None);
     }
 }

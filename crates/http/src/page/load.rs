@@ -8,21 +8,16 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::{join, join_all};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
+use super::AGENT;
 use super::embedded::embedded;
-use super::measures::{ObjectLoad, PageLoad};
+use super::measures::PageLoad;
+use super::notes::{Kept, MOST_OBJECTS, Notes};
 use super::pipeline::Answers;
 use crate::error::FetchError;
 use crate::stream::{ByteStream, OpenStreams};
 
-/// Objects of a page at the most, and bytes of its index.
-const MOST_OBJECTS: usize = 1000;
-const LONGEST_INDEX: usize = 8 << 20;
-
 /// Times that an object is asked for when streams end without an answer.
 const MOST_ATTEMPTS: u32 = 3;
-
-/// What the server learns about the client.
-const AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
 
 /// A page, and how it is to be loaded.
 #[derive(Clone, Debug)]
@@ -66,89 +61,62 @@ pub async fn load_page<C: OpenStreams>(
 ) -> Result<PageLoad, FetchError> {
     let opened = connection.open().await.map_err(FetchError::Stream)?;
     let mut stream = Stream::new(opened);
-    let origin = clock();
-    let page = Loading {
-        connection,
-        request,
-        now: &|| clock().saturating_sub(origin),
-        state: Mutex::default(),
-    };
+    let notes = Notes::new(clock, request.silence);
+    notes.expect([request.target.clone()]);
+    let page = Loading { connection, request, notes, queues: Mutex::default() };
     // The index is kept in any case, since it is read.
-    let index = ObjectLoad { target: request.target.clone(), ..ObjectLoad::default() };
-    page.state().objects.push(index);
     let index = async {
         stream.ask(&page, &[0]).await?;
         stream.receive(&page, 0, true).await
     };
-    let body = page.unless_silent(index).await.map_err(FetchError::Silent)??;
+    let body = page.notes.unless_silent(index).await.map_err(FetchError::Silent)??;
     let found = embedded(&request.host, &request.target, &body, MOST_OBJECTS);
-    let index = {
-        let mut state = page.state();
-        let index = state.objects.pop().unwrap_or_default();
-        state.plan(found.targets, if request.pipelined { request.streams.max(1) } else { 1 });
-        index
-    };
-    let body = request.keep.then_some(body);
-    let workers = request.streams.clamp(1, page.state().objects.len().max(1));
+    let index = page.notes.take_index(request.keep);
+    let count = found.targets.len();
+    page.queues().plan(count, if request.pipelined { request.streams.max(1) } else { 1 });
+    page.notes.expect(found.targets);
+    let workers = request.streams.clamp(1, count.max(1));
     let mut first = Some(stream).filter(|stream| stream.is_usable());
     let work = (0..workers).map(|number| page.work(number, first.take()));
-    if let Err(silence) = page.unless_silent(join_all(work)).await {
-        page.state().give_up(&FetchError::Silent(silence));
+    if let Err(silence) = page.notes.unless_silent(join_all(work)).await {
+        page.notes.give_up(&FetchError::Silent(silence));
     }
-    let state = page.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let index = ObjectLoad { body, ..index };
-    Ok(PageLoad { index, objects: state.objects, left_out: found.left_out })
+    Ok(PageLoad { index, objects: page.notes.into_objects(), left_out: found.left_out })
 }
 
 struct Loading<'a, C> {
     connection: &'a C,
     request: &'a PageRequest,
-    now: &'a (dyn Fn() -> Duration + Sync),
-    state: Mutex<State>,
+    notes: Notes<'a>,
+    queues: Mutex<Queues>,
 }
 
+/// Objects that are to be asked for.
 #[derive(Debug, Default)]
-struct State {
-    objects: Vec<ObjectLoad>,
-    /// Objects that are to be asked for: with pipelining a queue for each stream, else one for all.
+struct Queues {
+    /// With pipelining a queue for each stream, else one for all.
     queues: Vec<VecDeque<usize>>,
     attempts: Vec<u32>,
-    /// Times that something came.
-    heard: u64,
 }
 
-impl State {
-    fn plan(&mut self, targets: Vec<String>, queues: usize) {
+impl Queues {
+    fn plan(&mut self, objects: usize, queues: usize) {
         self.queues = vec![VecDeque::new(); queues];
-        for (index, target) in targets.into_iter().enumerate() {
-            self.objects.push(ObjectLoad { target, ..ObjectLoad::default() });
-            self.attempts.push(0);
+        self.attempts = vec![0; objects];
+        for index in 0..objects {
             self.queues[index % queues].push_back(index);
-        }
-    }
-
-    /// What has not come will not come.
-    fn give_up(&mut self, error: &FetchError) {
-        for object in self.objects.iter_mut().filter(|object| object.completed.is_none()) {
-            object.error.get_or_insert_with(|| error.to_string());
-        }
-    }
-
-    fn fail(&mut self, index: usize, error: &FetchError) {
-        if let Some(object) = self.objects.get_mut(index) {
-            object.error = Some(error.to_string());
         }
     }
 }
 
 impl<C: OpenStreams> Loading<'_, C> {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What stream `number` asks for next: all that waits for it, or with pipelining off one object.
     fn next(&self, number: usize) -> Vec<usize> {
-        let mut state = self.state();
+        let mut state = self.queues();
         let queues = state.queues.len().max(1);
         let Some(queue) = state.queues.get_mut(number % queues) else { return Vec::new() };
         let count = if self.request.pipelined { queue.len() } else { queue.len().min(1) };
@@ -163,7 +131,7 @@ impl<C: OpenStreams> Loading<'_, C> {
 
     /// Objects whose stream ended before their answers had begun are asked for again.
     fn again(&self, number: usize, indices: &[usize], error: &FetchError) {
-        let mut state = self.state();
+        let mut state = self.queues();
         for index in indices {
             if state.attempts.get(*index).is_some_and(|attempts| *attempts < MOST_ATTEMPTS) {
                 let queues = state.queues.len().max(1);
@@ -171,7 +139,7 @@ impl<C: OpenStreams> Loading<'_, C> {
                     queue.push_back(*index);
                 }
             } else {
-                state.fail(*index, error);
+                self.notes.fail(*index, error);
             }
         }
     }
@@ -190,7 +158,7 @@ impl<C: OpenStreams> Loading<'_, C> {
                     Ok(opened) => Stream::new(opened),
                     Err(error) => {
                         let error = FetchError::Stream(error);
-                        indices.iter().for_each(|index| self.state().fail(*index, &error));
+                        indices.iter().for_each(|index| self.notes.fail(*index, &error));
                         continue;
                     }
                 },
@@ -199,7 +167,7 @@ impl<C: OpenStreams> Loading<'_, C> {
                 Ok(()) => stream = Some(usable).filter(Stream::is_usable),
                 Err((broken, untouched, error)) => {
                     if let Some(broken) = broken {
-                        self.state().fail(broken, &error);
+                        self.notes.fail(broken, &error);
                     }
                     self.again(number, &untouched, &error);
                 }
@@ -231,13 +199,10 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
 
     /// The requests for some objects, one behind the other, and notes when they are written.
     fn requests<C: OpenStreams>(&self, page: &Loading<'_, C>, indices: &[usize]) -> Bytes {
-        let now = (page.now)();
-        let mut state = page.state();
         let mut requests = BytesMut::new();
         for index in indices {
-            let Some(object) = state.objects.get_mut(*index) else { continue };
-            (object.requested, object.stream) = (now, self.id);
-            let (target, host) = (&object.target, &page.request.host);
+            let Some(target) = page.notes.ask(*index, self.id) else { continue };
+            let host = &page.request.host;
             requests.extend_from_slice(
                 format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {AGENT}\r\n\r\n")
                     .as_bytes(),
@@ -278,9 +243,9 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
                 match result {
                     Ok(_) => {}
                     Err(FetchError::Status(status)) => {
-                        page.state().fail(*index, &FetchError::Status(status));
+                        page.notes.fail(*index, &FetchError::Status(status));
                     }
-                    Err(error) if page.has_begun(*index) => {
+                    Err(error) if page.notes.has_begun(*index) => {
                         return Err((Some(*index), later(), error));
                     }
                     Err(error) => {
@@ -305,35 +270,6 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
     }
 }
 
-impl<C: OpenStreams> Loading<'_, C> {
-    fn has_begun(&self, index: usize) -> bool {
-        self.state().objects.get(index).is_some_and(|object| object.status.is_some())
-    }
-
-    fn change(&self, index: usize, change: impl FnOnce(&mut ObjectLoad, Duration)) {
-        let now = (self.now)();
-        let mut state = self.state();
-        state.heard += 1;
-        if let Some(object) = state.objects.get_mut(index) {
-            change(object, now);
-        }
-    }
-
-    /// Does what waits for the server, as long as anything comes from it.
-    async fn unless_silent<T>(&self, what: impl Future<Output = T>) -> Result<T, Duration> {
-        let Some(silence) = self.request.silence else { return Ok(what.await) };
-        let mut what = std::pin::pin!(what);
-        loop {
-            let before = self.state().heard;
-            match tokio::time::timeout(silence, &mut what).await {
-                Ok(done) => return Ok(done),
-                Err(_) if self.state().heard > before => {}
-                Err(_) => return Err(silence),
-            }
-        }
-    }
-}
-
 /// Reads the answer to the request for an object; its body if it is kept.
 async fn receive<R, C>(
     answers: &mut Answers<R>,
@@ -348,15 +284,11 @@ where
 {
     let head = answers.head().await?;
     *closes |= head.closes;
-    page.change(index, |object, _| {
-        (object.status, object.announced) = (Some(head.status), head.length);
-    });
-    let mut kept = BytesMut::new();
+    page.notes.begin(index, head.status, head.length);
+    let mut kept = Kept::new(keep);
     let body = answers.body(head, |piece| {
-        page.change(index, |object, now| object.arrive(now, piece.len() as u64));
-        if keep && kept.len() + piece.len() <= LONGEST_INDEX {
-            kept.extend_from_slice(&piece);
-        }
+        page.notes.arrive(index, piece.len());
+        kept.push(&piece);
     });
     body.await?;
     if head.status != 200 {
@@ -364,12 +296,6 @@ where
         return Err(FetchError::Status(status.unwrap_or(http::StatusCode::IM_A_TEAPOT)));
     }
     let kept = kept.freeze();
-    page.change(index, |object, now| {
-        if object.arrivals.is_empty() {
-            object.arrive(now, 0);
-        }
-        object.completed = Some(now);
-        object.body = keep.then(|| kept.clone());
-    });
+    page.notes.complete(index, keep.then(|| kept.clone()));
     Ok(kept)
 }

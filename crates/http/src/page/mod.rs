@@ -4,10 +4,18 @@
 //! byte does: so all arrivals are noted ([`PageLoad`]), and what is said of a page follows from them.
 
 mod embedded;
+#[cfg(feature = "http3")]
+mod http3;
 mod load;
 mod measures;
+mod notes;
 mod pipeline;
 mod reference;
 
+#[cfg(feature = "http3")]
+pub use http3::load_page_http3;
 pub use load::{PageRequest, load_page};
 pub use measures::{ObjectLoad, PageLoad};
+
+/// What the server learns about the client.
+const AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));

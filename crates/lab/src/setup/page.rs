@@ -1,5 +1,7 @@
 //! A web page that is loaded in place of transfers.
 
+use anabranch_web::QuicCongestion;
+
 use super::network::Network;
 use super::stack::Platform;
 use crate::tree::{Checked, Fields, problem};
@@ -24,6 +26,8 @@ pub struct Page {
     pub streams: u16,
     /// Whether requests are written without waiting for the answers to those before.
     pub pipelined: bool,
+    /// How QUIC answers losses.
+    pub quic_congestion: QuicCongestion,
 }
 
 /// What a page is carried by.
@@ -34,12 +38,19 @@ pub enum Carriage {
     Sctp,
     /// TCP connections.
     Tcp,
+    /// HTTP/3 over one connection of QUIC.
+    Http3,
 }
 
 impl Carriage {
     /// The names in scenario files.
-    pub const NAMES: [(&'static str, Self); 2] = [("sctp", Self::Sctp), ("tcp", Self::Tcp)];
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("sctp", Self::Sctp), ("tcp", Self::Tcp), ("http3", Self::Http3)];
 }
+
+/// The names of QUIC's congestion controls in scenario files.
+const QUIC_CONGESTION: [(&str, QuicCongestion); 2] =
+    [("cubic", QuicCongestion::Cubic), ("new-reno", QuicCongestion::NewReno)];
 
 /// Reads `[page]`.
 pub(super) fn read(root: &Fields<'_>, network: &Network, on: Platform) -> Checked<Option<Page>> {
@@ -62,8 +73,11 @@ pub(super) fn read(root: &Fields<'_>, network: &Network, on: Platform) -> Checke
     let streams = match carriage {
         Carriage::Sctp => streams.unwrap_or(objects as u64),
         Carriage::Tcp => connections.unwrap_or(1),
+        // A stream for each object.
+        Carriage::Http3 => objects as u64,
     };
     let pipelined = fields.flag("pipelined")?.unwrap_or(true);
+    let quic_congestion = fields.choice("quic_congestion", &QUIC_CONGESTION)?.unwrap_or_default();
     fields.finish()?;
     if on == Platform::Emulator {
         return problem(line, "pages are loaded in the simulator only");
@@ -72,7 +86,8 @@ pub(super) fn read(root: &Fields<'_>, network: &Network, on: Platform) -> Checke
     if !one_link(&network.paths) {
         return problem(line, "a page has a network of one path with one link, from its server");
     }
-    Ok(Some(Page { index, objects: sizes, carriage, streams: streams as u16, pipelined }))
+    let streams = streams as u16;
+    Ok(Some(Page { index, objects: sizes, carriage, streams, pipelined, quic_congestion }))
 }
 
 #[cfg(test)]
@@ -109,16 +124,22 @@ object = "10 kB"
             carriage: Carriage::Sctp,
             streams: 10,
             pipelined: true,
+            quic_congestion: QuicCongestion::Cubic,
         };
         assert_eq!(page, expected);
         let more = "first = \"1 kB\"\ncarriage = \"tcp\"\nconnections = 6\npipelined = false\n";
         let page = read(&format!("{PAGE}{more}")).unwrap().page.unwrap();
         assert_eq!((page.objects[0], page.objects[1], page.streams), (1000, 10_000, 6));
         assert!(!page.pipelined && page.carriage == Carriage::Tcp);
+        let more = "carriage = \"http3\"\nquic_congestion = \"new-reno\"\n";
+        let page = read(&format!("{PAGE}{more}")).unwrap().page.unwrap();
+        assert_eq!(page.carriage, Carriage::Http3);
+        assert_eq!(page.quic_congestion, QuicCongestion::NewReno);
         for (from, to, line, reason) in [
             ("object = \"10 kB\"\n", "", 14, "page.object"),
             ("objects = 10", "objects = 0", 15, "page.objects is 0"),
             ("objects = 10", "carriage = \"pigeon\"", 15, "page.carriage"),
+            ("objects = 10", "quic_congestion = \"vegas\"", 15, "page.quic_congestion"),
             ("[page]", "[run]\non = \"emulator\"\n[page]", 16, "simulator only"),
             (
                 "[page]",

@@ -19,6 +19,7 @@ pub(super) fn run(setup: &Setup, page: &Page, seed: u64) -> Result<Metrics, Stri
         Carriage::Tcp => {
             web::Carriage::Tcp { connections: page.streams, pipelined: page.pipelined }
         }
+        Carriage::Http3 => web::Carriage::Http3 { congestion: page.quic_congestion },
     };
     let site = web::Site::of_sizes(&page.objects, page.index);
     let mut load = web::Load::new(site, carriage);
@@ -54,7 +55,9 @@ fn metrics(loaded: &web::Loaded) -> Metrics {
     }
     set("speed_index_s", page.speed_index());
     let [client, server] = &loaded.transport;
-    metrics.set("timeouts", server.timeouts as f64);
+    if let Some(timeouts) = server.timeouts {
+        metrics.set("timeouts", timeouts as f64);
+    }
     metrics.set("fast_retransmits", server.fast_retransmits as f64);
     let resent = client.handshake_retransmissions + server.handshake_retransmissions;
     metrics.set("handshake_retransmissions", resent as f64);
@@ -66,6 +69,7 @@ mod tests {
     use super::super::Simulation;
     use crate::runner::Experiment;
     use crate::scenario::tests::read;
+    use crate::setup::Carriage;
 
     const SCENARIO: &str = r#"
 title = "A page"
@@ -91,6 +95,7 @@ object = "5 kB"
 [axis.carriage.variants]
 SCTP = { page.carriage = "sctp" }
 TCP = { page.carriage = "tcp" }
+HTTP3 = { page.carriage = "http3" }
 [figure]
 x = "carriage"
 y = "page_s"
@@ -109,6 +114,9 @@ y = "page_s"
             // At least a round trip for the index.
             assert!(get("ppage25_s") - get("pren25_s") >= 1.08, "{metrics:?}");
             assert!(get("connect_s") >= 1.08 && get("speed_index_s") > 0.0, "{metrics:?}");
+            // What is not told is not made up.
+            let is_told = point.setup.page.as_ref().unwrap().carriage != Carriage::Http3;
+            assert_eq!(metrics.get("timeouts").is_some(), is_told, "{metrics:?}");
         }
     }
 

@@ -9,7 +9,7 @@ const PRESETS = [
   ['1Mbps.120ms', 1000, 120], ['1Mbps.200ms', 1000, 200], ['1Mbps.350ms', 1000, 350], ['1Mbps.850ms', 1000, 850],
   ['1Mbps.1100ms', 1000, 1100],
 ];
-const USUAL = { loss: '4.3', burst: '1', rtt: '1080', rate: '56', objects: '10', streams: '10', seed: '1', show: 'sctp,tcp1', speed: '5' };
+const USUAL = { loss: '4.3', burst: '1', rtt: '1080', rate: '56', objects: '10', streams: '10', seed: '1', show: 'sctp,tcp1,http3', speed: '5' };
 // A picture of one transparent point.
 const NOTHING = 'data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==';
 const pictures = new Map();
@@ -107,8 +107,10 @@ async function show(run) {
       rows.push(element('tr', {}, element('th', { scope: 'row', textContent: percent === 100 ? 'all of it' : percent + ' % of all pictures' }),
         element('td', { textContent: at.toFixed(1) + ' s' })));
     }
-    rows.push(element('tr', {}, element('th', { scope: 'row', textContent: 'timeouts, fast retransmits' }),
-      element('td', { textContent: pane.timeouts + ', ' + pane.fast_retransmits })));
+    // QUIC does not tell its timeouts.
+    const [what, counts] = pane.timeouts == null ? ['packets taken for lost', String(pane.fast_retransmits)]
+      : ['timeouts, fast retransmits', pane.timeouts + ', ' + pane.fast_retransmits];
+    rows.push(element('tr', {}, element('th', { scope: 'row', textContent: what }), element('td', { textContent: counts })));
     const title = element('h2', { id: 'pane' + number, textContent: pane.name });
     const section = element('section', { }, title, element('div', { className: 'pictures' }, ...images), lines,
       element('table', {}, element('tbody', {}, ...rows)));

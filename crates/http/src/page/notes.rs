@@ -1,0 +1,158 @@
+//! What is noted of a page while it comes.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+
+use super::measures::ObjectLoad;
+use crate::error::FetchError;
+
+/// Objects of a page at the most, and bytes of its index.
+pub(super) const MOST_OBJECTS: usize = 1000;
+const LONGEST_INDEX: usize = 8 << 20;
+
+/// The objects that were asked for, and what came of them. Times count from the beginning.
+pub(super) struct Notes<'a> {
+    clock: &'a (dyn Fn() -> Duration + Sync),
+    origin: Duration,
+    silence: Option<Duration>,
+    noted: Mutex<Noted>,
+}
+
+#[derive(Debug, Default)]
+struct Noted {
+    objects: Vec<ObjectLoad>,
+    /// Times that something came.
+    heard: u64,
+}
+
+impl<'a> Notes<'a> {
+    /// Time begins now.
+    pub(super) fn new(clock: &'a (dyn Fn() -> Duration + Sync), silence: Option<Duration>) -> Self {
+        Self { clock, origin: clock(), silence, noted: Mutex::default() }
+    }
+
+    fn now(&self) -> Duration {
+        (self.clock)().saturating_sub(self.origin)
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to come.
+    pub(super) fn expect(&self, targets: impl IntoIterator<Item = String>) {
+        let objects =
+            targets.into_iter().map(|target| ObjectLoad { target, ..ObjectLoad::default() });
+        self.noted().objects.extend(objects);
+    }
+
+    /// An object is asked for on this stream; its target.
+    pub(super) fn ask(&self, index: usize, stream: u16) -> Option<String> {
+        let now = self.now();
+        let mut noted = self.noted();
+        let object = noted.objects.get_mut(index)?;
+        (object.requested, object.stream) = (now, stream);
+        Some(object.target.clone())
+    }
+
+    /// Something of an object has come.
+    fn hear(&self, index: usize, note: impl FnOnce(&mut ObjectLoad, Duration)) {
+        let now = self.now();
+        let mut noted = self.noted();
+        noted.heard += 1;
+        if let Some(object) = noted.objects.get_mut(index) {
+            note(object, now);
+        }
+    }
+
+    /// Its answer begins.
+    pub(super) fn begin(&self, index: usize, status: u16, announced: Option<u64>) {
+        self.hear(index, |object, _| (object.status, object.announced) = (Some(status), announced));
+    }
+
+    /// A piece of its body has come.
+    pub(super) fn arrive(&self, index: usize, bytes: usize) {
+        self.hear(index, |object, now| object.arrive(now, bytes as u64));
+    }
+
+    /// All of it has come.
+    pub(super) fn complete(&self, index: usize, body: Option<Bytes>) {
+        self.hear(index, |object, now| {
+            if object.arrivals.is_empty() {
+                object.arrive(now, 0);
+            }
+            (object.completed, object.body) = (Some(now), body);
+        });
+    }
+
+    /// It does not come.
+    pub(super) fn fail(&self, index: usize, error: &FetchError) {
+        if let Some(object) = self.noted().objects.get_mut(index) {
+            object.error = Some(error.to_string());
+        }
+    }
+
+    /// What has not come will not come.
+    pub(super) fn give_up(&self, error: &FetchError) {
+        let mut noted = self.noted();
+        for object in noted.objects.iter_mut().filter(|object| object.completed.is_none()) {
+            object.error.get_or_insert_with(|| error.to_string());
+        }
+    }
+
+    pub(super) fn has_begun(&self, index: usize) -> bool {
+        self.noted().objects.get(index).is_some_and(|object| object.status.is_some())
+    }
+
+    /// Does what waits for the server, as long as anything comes from it.
+    pub(super) async fn unless_silent<T>(
+        &self,
+        what: impl Future<Output = T>,
+    ) -> Result<T, Duration> {
+        let Some(silence) = self.silence else { return Ok(what.await) };
+        let mut what = std::pin::pin!(what);
+        loop {
+            let before = self.noted().heard;
+            match tokio::time::timeout(silence, &mut what).await {
+                Ok(done) => return Ok(done),
+                Err(_) if self.noted().heard > before => {}
+                Err(_) => return Err(silence),
+            }
+        }
+    }
+
+    /// Takes out the index, which was the only object so far; its body only if it is to be kept.
+    pub(super) fn take_index(&self, keep: bool) -> ObjectLoad {
+        let mut index = self.noted().objects.pop().unwrap_or_default();
+        index.body = index.body.filter(|_| keep);
+        index
+    }
+
+    pub(super) fn into_objects(self) -> Vec<ObjectLoad> {
+        self.noted.into_inner().unwrap_or_else(PoisonError::into_inner).objects
+    }
+}
+
+/// The body of an object, if it is kept.
+pub(super) struct Kept {
+    keep: bool,
+    bytes: BytesMut,
+}
+
+impl Kept {
+    pub(super) fn new(keep: bool) -> Self {
+        Self { keep, bytes: BytesMut::new() }
+    }
+
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        if self.keep && self.bytes.len() + piece.len() <= LONGEST_INDEX {
+            self.bytes.extend_from_slice(piece);
+        }
+    }
+
+    pub(super) fn freeze(self) -> Bytes {
+        self.bytes.freeze()
+    }
+}
