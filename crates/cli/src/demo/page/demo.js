@@ -90,7 +90,7 @@ async function show(run) {
   panes = [];
   $('panes').replaceChildren();
   for (const [number, pane] of run.panes.entries()) {
-    const images = pane.objects.map(() => element('img', { alt: 'not there yet', src: NOTHING }));
+    const images = pane.objects.map(() => element('img', { alt: 'not there yet', src: NOTHING, onerror: blank }));
     const bars = pane.objects.map(() => element('i', {}));
     const lines = element('div', { className: 'lines' }, ...bars.map(bar => element('div', { className: 'row' }, bar)));
     lines.setAttribute('aria-hidden', 'true');
@@ -102,7 +102,7 @@ async function show(run) {
       mark.style.left = `min(${100 * at / end}%, 100% - 2px)`;
       // Of marks side by side the earlier label stays.
       if (at / end > 0.95) mark.classList.add('late');
-      if (labelled.some(other => Math.abs(other - at) < 0.08 * end)) mark.firstChild.hidden = true; else labelled.push(at);
+      if (labelled.some(other => Math.abs(other - at) < 0.12 * end)) mark.firstChild.hidden = true; else labelled.push(at);
       lines.append(mark);
       rows.push(element('tr', {}, element('th', { scope: 'row', textContent: percent === 100 ? 'all of it' : percent + ' % of all pictures' }),
         element('td', { textContent: at.toFixed(1) + ' s' })));
@@ -130,6 +130,13 @@ function bytesAt(arrivals, at) {
     if (arrivals[middle][0] <= at) low = middle + 1; else high = middle;
   }
   return low ? arrivals[low - 1][1] : 0;
+}
+
+// Of a few bytes nothing can be drawn. An error may be that of what the image had before.
+function blank({ target }) {
+  if (!target.complete || target.naturalWidth > 0 || !target.src.startsWith('blob:')) return;
+  URL.revokeObjectURL(target.src);
+  target.src = NOTHING;
 }
 
 // What had come of a picture, drawn as far as it goes.
