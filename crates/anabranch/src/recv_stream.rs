@@ -116,6 +116,14 @@ impl RecvStream {
         self.stops = true;
     }
 
+    /// Gives the window back what a message took that has been used up: whoever knows where its data ends may
+    /// not ask for more for a long time.
+    fn release_used(&mut self) {
+        if let Some(used) = self.current.take_if(|message| !message.payload.has_remaining()) {
+            self.of.association.with(|state| state.consumed += used.charge());
+        }
+    }
+
     /// Waits until `current` holds something. False at the end.
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, RecvError>> {
         if self.current.as_ref().is_some_and(|message| message.payload.has_remaining()) {
@@ -126,6 +134,7 @@ impl RecvStream {
             Some(End::Abandoned) => return Poll::Ready(Err(RecvError::Abandoned)),
             None => {}
         }
+        // Of one that came empty.
         let used_up = self.current.take().map_or(0, |message| message.charge());
         let (stream, incarnation) = (self.of.stream, self.of.incarnation);
         let next = self.of.association.with(|state| {
@@ -186,6 +195,7 @@ impl AsyncRead for RecvStream {
                 message.payload.advance(count);
             }
         }
+        this.release_used();
         Poll::Ready(Ok(()))
     }
 }
@@ -200,9 +210,11 @@ impl AsyncBufRead for RecvStream {
     }
 
     fn consume(self: Pin<&mut Self>, amount: usize) {
-        if let Some(message) = &mut self.get_mut().current {
+        let this = self.get_mut();
+        if let Some(message) = &mut this.current {
             message.payload.advance(amount);
         }
+        this.release_used();
     }
 }
 

@@ -71,6 +71,36 @@ async fn what_is_not_read_holds_up_no_other_stream() {
     .await;
 }
 
+/// As clients of HTTP/1.1 keep streams whose answers they have read to the end: what each of them held would close the
+/// window for all others in time.
+#[tokio::test]
+async fn what_was_read_takes_nothing_of_the_window() {
+    use tokio::io::AsyncBufReadExt;
+    soon(async {
+        let pair = Pair::new(&[V4]).await;
+        let mut idle = Vec::new();
+        for buffered in [false, true] {
+            let (mut send, other) = pair.near.open_stream().await.unwrap();
+            send.write_all(&pattern(5000, 1)).await.unwrap();
+            let (answer, mut recv) = pair.far.accept_stream().await.unwrap().unwrap();
+            let mut left = 5000;
+            while left > 0 {
+                let count = match buffered {
+                    true => recv.fill_buf().await.unwrap().len(),
+                    false => recv.read(&mut [0; 700]).await.unwrap(),
+                };
+                if buffered {
+                    recv.consume(count);
+                }
+                left -= count;
+            }
+            assert_eq!(pair.far.statistics().receive_buffer_used, 0, "buffered: {buffered}");
+            idle.push((send, other, answer, recv));
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_writer_whose_reader_is_dropped_is_told_and_stops() {
     soon(async {
