@@ -25,6 +25,8 @@ pub struct FileBody {
 enum Source {
     Done,
     Memory(Bytes),
+    /// A piece is there, and what comes behind it has not been asked for.
+    Ready(Bytes, File),
     /// The next piece has not been asked for.
     Idle(File),
     /// A piece is being read on a thread that may wait.
@@ -41,13 +43,26 @@ impl FileBody {
         Self { remaining: bytes.len() as u64, source: Source::Memory(bytes) }
     }
 
-    /// `len` bytes of `file` from offset `start`.
+    /// `len` bytes of `file` from offset `start`, of which the first piece is read at once: whoever opens files may wait,
+    /// and of a small one there is nothing left to wait for.
     pub(super) fn file(mut file: File, start: u64, len: u64) -> io::Result<Self> {
         if len == 0 {
             return Ok(Self::empty());
         }
         file.seek(SeekFrom::Start(start))?;
-        Ok(Self { remaining: len, source: Source::Idle(file) })
+        let (file, piece) = read(file, len)?;
+        Ok(Self { remaining: len, source: Source::Ready(piece, file) })
+    }
+}
+
+impl FileBody {
+    /// A piece goes on its way; more of the file is read if there is more to come.
+    fn hand_on(&mut self, piece: Bytes, file: File) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.remaining = self.remaining.saturating_sub(piece.len() as u64);
+        if self.remaining > 0 {
+            self.source = Source::Idle(file);
+        }
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 }
 
@@ -79,6 +94,7 @@ impl Body for FileBody {
                     this.remaining = 0;
                     return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
                 }
+                Source::Ready(piece, file) => return this.hand_on(piece, file),
                 Source::Idle(file) => {
                     let limit = this.remaining;
                     let task = tokio::task::spawn_blocking(move || read(file, limit));
@@ -96,11 +112,7 @@ impl Body for FileBody {
                         Ok(read) => read,
                         Err(error) => return Poll::Ready(Some(Err(error))),
                     };
-                    this.remaining = this.remaining.saturating_sub(piece.len() as u64);
-                    if this.remaining > 0 {
-                        this.source = Source::Idle(file);
-                    }
-                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                    return this.hand_on(piece, file);
                 }
             }
         }

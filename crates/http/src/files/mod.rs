@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, Metadata};
 use http::header::{
     ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
     LAST_MODIFIED, LOCATION, RETRY_AFTER,
@@ -78,25 +78,45 @@ impl Files {
         };
         let root = Arc::clone(&self.root);
         let directory = target.directory;
-        let title = path.clone();
         // What may become a listing. No other target ends with a slash.
         let _place = match directory {
             true => self.listing.acquire().await.ok(),
             false => None,
         };
-        // Opening and listing may wait for a disk.
-        let found =
-            tokio::task::spawn_blocking(move || find(&root, &target.path, directory, &title)).await;
+        // Opening, reading and listing may wait for a disk.
+        let asked = Asked { method, headers };
+        let answered = tokio::task::spawn_blocking(move || {
+            asked.answer(&path, find(&root, &target.path, directory, &path))
+        });
+        let mut response =
+            answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR));
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// What was asked of the file or directory that a path leads to.
+struct Asked {
+    method: Method,
+    headers: HeaderMap,
+}
+
+impl Asked {
+    /// The answer, of which the first piece has been read.
+    fn answer(&self, path: &str, found: io::Result<Found>) -> Response<FileBody> {
         let mut response = match found {
-            Ok(Ok(Found::File { file, len, validators, content_type })) => {
-                file_response(file, len, &validators, content_type, &method, &headers)
+            Ok(Found::File { file, len, validators, content_type }) => {
+                let (method, headers) = (&self.method, &self.headers);
+                file_response(file, len, &validators, content_type, method, headers)
             }
-            Ok(Ok(Found::Listing(html))) => {
+            Ok(Found::Listing(html)) => {
                 let html_type = HeaderValue::from_static("text/html; charset=utf-8");
                 text(StatusCode::OK, html_type, html)
             }
-            Ok(Ok(Found::Directory)) => redirect(&path),
-            Ok(Err(error)) => plain(match error.kind() {
+            Ok(Found::Directory) => redirect(path),
+            Err(error) => plain(match error.kind() {
                 // The sandbox reports a link that leads out as a denied permission as well.
                 io::ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StatusCode::NOT_FOUND,
@@ -106,12 +126,8 @@ impl Files {
                 _ if is_out_of_files(&error) => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
             }),
-            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR),
         };
-        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        if method == Method::HEAD {
+        if self.method == Method::HEAD {
             *response.body_mut() = FileBody::empty();
         }
         response
@@ -152,7 +168,7 @@ fn find(root: &Dir, path: &Path, directory: bool, title: &str) -> io::Result<Fou
             return Ok(Found::Directory);
         }
         let page = path.join("index.html");
-        return match open_file(root, &page) {
+        return match root.metadata(&page).and_then(|metadata| open_file(root, &page, &metadata)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Ok(Found::Listing(index::page(root, path, title)?))
             }
@@ -162,12 +178,12 @@ fn find(root: &Dir, path: &Path, directory: bool, title: &str) -> io::Result<Fou
     if directory {
         return Err(io::ErrorKind::NotADirectory.into());
     }
-    open_file(root, path)
+    open_file(root, path, &metadata)
 }
 
-fn open_file(root: &Dir, path: &Path) -> io::Result<Found> {
-    // Opening a pipe would wait for its other end, so look first.
-    if !root.metadata(path)?.is_file() {
+/// Opens what looked like this a moment ago: a pipe would wait for its other end.
+fn open_file(root: &Dir, path: &Path, metadata: &Metadata) -> io::Result<Found> {
+    if !metadata.is_file() {
         return Err(io::ErrorKind::NotFound.into());
     }
     let file = root.open(path)?.into_std();
@@ -217,7 +233,11 @@ fn file_response(
             return response;
         }
     };
-    let Ok(body) = FileBody::file(file, start, count) else {
+    let body = match *method {
+        Method::HEAD => Ok(FileBody::empty()),
+        _ => FileBody::file(file, start, count),
+    };
+    let Ok(body) = body else {
         return plain(StatusCode::INTERNAL_SERVER_ERROR);
     };
     let mut response = Response::new(body);

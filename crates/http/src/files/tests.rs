@@ -142,6 +142,22 @@ async fn links_are_followed_inside_only() {
     assert!(!page.contains("outside") && !page.contains("./up"), "{page}");
 }
 
+/// It was read where it was opened, so that nothing has to be waited for once more.
+#[tokio::test]
+async fn a_small_file_comes_with_its_answer() {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    let (_directory, files) = site();
+    let request = Request::get("/hello.txt").body(()).unwrap();
+    let mut body = files.call(request).await.unwrap().into_body();
+    let mut cx = Context::from_waker(Waker::noop());
+    let Poll::Ready(Some(Ok(frame))) = pin!(body.frame()).poll(&mut cx) else {
+        panic!("it is not there yet")
+    };
+    assert_eq!(frame.into_data().unwrap(), "hello, world");
+    assert!(http_body::Body::is_end_stream(&body));
+}
+
 #[tokio::test]
 async fn a_file_that_shrinks_ends_in_an_error() {
     let (directory, files) = site();
