@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod answers;
 mod client;
 mod error;
 mod files;

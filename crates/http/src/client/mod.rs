@@ -2,7 +2,6 @@
 
 mod sink;
 mod table;
-mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -23,7 +22,7 @@ use self::sink::Sink;
 pub use self::sink::{Part, part_of};
 pub use self::table::Placement;
 use self::table::{Attempt, Table};
-use self::wire::{Answers, Head, WireError};
+use crate::answers::{Answers, Head, WireError};
 use crate::error::FetchError;
 use crate::priority::Priority;
 use crate::stream::{Counted, Counters, OpenStreams, StreamTotals};

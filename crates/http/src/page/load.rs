@@ -12,7 +12,7 @@ use super::AGENT;
 use super::embedded::embedded;
 use super::measures::PageLoad;
 use super::notes::{Kept, MOST_OBJECTS, Notes};
-use super::pipeline::Answers;
+use crate::answers::{Answers, WireError};
 use crate::error::FetchError;
 use crate::stream::{ByteStream, OpenStreams};
 
@@ -282,18 +282,26 @@ where
     R: tokio::io::AsyncRead + Unpin,
     C: OpenStreams,
 {
-    let head = answers.head().await?;
-    *closes |= head.closes;
-    page.notes.begin(index, head.status, head.length);
+    let mut received = 0;
+    let broken = |received, expected, error: WireError| FetchError::Broken {
+        received,
+        expected,
+        reason: error.reason(),
+    };
+    let head = answers.head().await.map_err(|error| broken(0, None, error))?;
+    let announced = answers.announced();
+    page.notes.begin(index, head.status.as_u16(), announced);
     let mut kept = Kept::new(keep);
-    let body = answers.body(head, |piece| {
+    loop {
+        let piece = answers.piece().await.map_err(|error| broken(received, announced, error))?;
+        let Some(piece) = piece else { break };
+        received += piece.len() as u64;
         page.notes.arrive(index, piece.len());
         kept.push(&piece);
-    });
-    body.await?;
-    if head.status != 200 {
-        let status = http::StatusCode::from_u16(head.status);
-        return Err(FetchError::Status(status.unwrap_or(http::StatusCode::IM_A_TEAPOT)));
+    }
+    *closes |= !answers.goes_on();
+    if head.status != http::StatusCode::OK {
+        return Err(FetchError::Status(head.status));
     }
     let kept = kept.freeze();
     page.notes.complete(index, keep.then(|| kept.clone()));

@@ -9,7 +9,6 @@ mod http3;
 mod load;
 mod measures;
 mod notes;
-mod pipeline;
 mod reference;
 
 #[cfg(feature = "http3")]

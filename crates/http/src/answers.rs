@@ -1,4 +1,7 @@
-//! Answers of HTTP/1.1 as they come on a stream, one after the other (RFC 9112).
+//! The client's side of one stream: answers of HTTP/1.1 as they come, one after the other (RFC 9112).
+//!
+//! hyper's client waits for an answer before it sends the next request. The documents' clients
+//! write all requests at once (nat 2.8.2), which is what pipelining is for on a distant link.
 
 use std::io;
 
@@ -18,7 +21,7 @@ const READ: usize = 64 << 10;
 
 /// Why an answer, or the rest of one, does not come.
 #[derive(Debug)]
-pub(super) enum WireError {
+pub(crate) enum WireError {
     /// The stream ended before an answer began.
     Ended,
     /// The stream ended amid an answer.
@@ -31,7 +34,7 @@ pub(super) enum WireError {
 
 impl WireError {
     /// One sentence.
-    pub(super) fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         match self {
             Self::Ended | Self::Early => "the server closed it".to_owned(),
             Self::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -45,9 +48,9 @@ impl WireError {
 
 /// An answer up to its body.
 #[derive(Debug)]
-pub(super) struct Head {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
+pub(crate) struct Head {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
 }
 
 /// How much of a body is still to come.
@@ -66,7 +69,7 @@ enum Rest {
 
 /// What comes on a stream.
 #[derive(Debug)]
-pub(super) struct Answers<R> {
+pub(crate) struct Answers<R> {
     io: R,
     buffer: BytesMut,
     rest: Rest,
@@ -75,17 +78,26 @@ pub(super) struct Answers<R> {
 }
 
 impl<R: AsyncRead + Unpin> Answers<R> {
-    pub(super) fn new(io: R) -> Self {
+    pub(crate) fn new(io: R) -> Self {
         Self { io, buffer: BytesMut::new(), rest: Rest::Bytes(0), goes_on: true }
     }
 
     /// Whether another answer may come behind the one that was read.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         self.goes_on && self.rest == Rest::Bytes(0)
     }
 
+    /// Bytes of the body of the answer whose head was read last, as far as they have not come, if the
+    /// server says so.
+    pub(crate) fn announced(&self) -> Option<u64> {
+        match self.rest {
+            Rest::Bytes(length) => Some(length),
+            _ => None,
+        }
+    }
+
     /// The next answer, of a GET, once the body of the one before was read.
-    pub(super) async fn head(&mut self) -> Result<Head, WireError> {
+    pub(crate) async fn head(&mut self) -> Result<Head, WireError> {
         loop {
             if let Some((head, length, version)) = parse(&self.buffer)? {
                 self.buffer.advance(length);
@@ -95,8 +107,8 @@ impl<R: AsyncRead + Unpin> Answers<R> {
                 if head.status.is_informational() {
                     continue;
                 }
-                self.goes_on = is_kept(&head.headers, version);
                 self.rest = body_of(&head)?;
+                self.goes_on = is_kept(&head.headers, version) && self.rest != Rest::All;
                 return Ok(head);
             }
             if self.buffer.len() > LONGEST_HEAD {
@@ -113,7 +125,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
     }
 
     /// The next piece of the body; `None` at its end.
-    pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, WireError> {
+    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, WireError> {
         loop {
             match self.rest {
                 Rest::Bytes(0) => return Ok(None),
@@ -164,7 +176,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
     }
 
     /// Reads what comes up to the end of the stream, where nothing is to come.
-    pub(super) async fn end(&mut self) {
+    pub(crate) async fn end(&mut self) {
         // What a peer sends behind its last answer is of no use to anybody, nor without bounds.
         for _ in 0..16 {
             self.buffer.clear();
