@@ -25,7 +25,6 @@
 mod executor;
 mod load;
 mod network;
-mod pieces;
 mod quic;
 mod sctp;
 mod site;

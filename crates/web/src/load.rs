@@ -15,7 +15,6 @@ use anabranch_tcp::{Config as TcpConfig, ForwardRto, Undo};
 
 use crate::executor::World;
 use crate::network::{Host, Network};
-use crate::pieces::InPieces;
 use crate::quic::QuicCongestion;
 use crate::sctp::VirtualRuntime;
 use crate::site::Site;
@@ -64,9 +63,6 @@ pub struct Load {
     pub sctp_server: AssociationConfig,
     /// Options of the client's end.
     pub sctp_client: AssociationConfig,
-    /// Bytes that the server writes at a time on a stream of an association, each a message of its own:
-    /// streams take turns by messages, so that what is longer than a packet holds up others; at least 1.
-    pub piece: usize,
     /// Options of both ends of TCP connections.
     pub tcp: TcpConfig,
     /// Of all that is drawn.
@@ -148,8 +144,7 @@ pub enum LoadError {
 
 impl Load {
     /// A page over 1 Mb/s with a round trip of 350 ms, 50 packets of queue and no losses. The
-    /// association is RFC 9260's with packets of 1,500 bytes, takes streams in turn and has messages
-    /// that fit into a packet. TCP has selective acknowledgements, timestamps, F-RTO and undoes what
+    /// association is RFC 9260's with packets of 1,500 bytes and takes streams in turn. TCP has selective acknowledgements, timestamps, F-RTO and undoes what
     /// was for nothing, and acknowledges every second segment, as hosts have it.
     pub fn new(site: Site, carriage: Carriage) -> Self {
         let link = LinkConfig::new()
@@ -169,7 +164,6 @@ impl Load {
             down: link,
             sctp_server: sctp.clone(),
             sctp_client: sctp,
-            piece: 1400,
             tcp,
             seed: 1,
             limit: Duration::from_secs(3600),
@@ -229,11 +223,10 @@ impl Load {
         let listener = server.listen(PORT, with_streams(&self.sctp_server))?;
         let served: Arc<Mutex<Option<Association>>> = Arc::default();
         let (site, spawner, at_work) = (self.site.clone(), world.clone(), Arc::clone(&served));
-        let most = self.piece;
         world.spawn(Box::pin(async move {
             while let Some(association) = listener.accept().await {
                 *lock(&at_work) = Some(association.clone());
-                serve(&spawner, &site, InPieces { connection: association, most });
+                serve(&spawner, &site, association);
             }
         }));
         let options = ConnectOptions::from(with_streams(&self.sctp_client));
