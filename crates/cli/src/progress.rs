@@ -36,6 +36,26 @@ impl Bars {
     }
 }
 
+/// That a page is being loaded, on standard error if it is a terminal and that is wanted.
+#[derive(Debug)]
+pub(crate) struct PageBar(ProgressBar);
+
+impl PageBar {
+    pub(crate) fn new(wanted: bool) -> Self {
+        let target =
+            if wanted { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target)
+            .with_style(style("{spinner} loading the page, {elapsed}"));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+
+    /// Takes it from the screen.
+    pub(crate) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// The template, or indicatif's own should it be malformed.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())

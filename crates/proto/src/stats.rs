@@ -199,6 +199,8 @@ pub struct Counters {
     pub zero_window_probes: u64,
     /// Packets discarded, for whatever reason.
     pub packets_discarded: u64,
+    /// Expiries of T1-init and T1-cookie after which a chunk of the handshake was sent again.
+    pub handshake_retransmissions: u64,
 }
 
 /// One path.

@@ -88,6 +88,7 @@ fn each_packet_of_the_handshake_may_be_lost() {
         let took = pair.net.now().saturating_since(begun);
         // T1 is RTO.Initial, and each repetition answers for one loss.
         assert_eq!(took, Duration::from_secs(1) + 4 * Pair::DELAY, "chunk {lost}");
+        assert_eq!(pair.statistics(0).counters.handshake_retransmissions, 1, "chunk {lost}");
     }
 }
 

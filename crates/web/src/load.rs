@@ -194,7 +194,8 @@ impl Load {
     }
 
     pub(crate) fn request(&self, streams: u16, pipelined: bool) -> PageRequest {
-        let mut request = PageRequest::new(HOST, Site::INDEX, usize::from(streams));
+        let mut request = PageRequest::new(HOST, Site::INDEX);
+        request.streams = Some(usize::from(streams));
         (request.pipelined, request.keep) = (pipelined, self.keep);
         request
     }

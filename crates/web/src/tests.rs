@@ -175,4 +175,18 @@ fn an_object_that_is_not_there_takes_no_other_with_it() {
         let none = Load::new(site(&files[1..]), carriage).run();
         assert!(matches!(none, Err(LoadError::Fetch(_))), "{carriage:?}: {none:?}");
     }
+
+#[test]
+fn one_stream_fills_a_long_path_as_far_as_its_buffers_go() {
+    let time = |receive_buffer| {
+        let mut load = Load::new(Site::uniform(0, 0, 20_000_000), Carriage::Sctp { streams: 1 });
+        (load.sctp_server, load.sctp_client) = Default::default();
+        load.sctp_client.receiving.receive_buffer = receive_buffer;
+        let link = LinkConfig::new().delay(Duration::from_millis(25));
+        (load.up, load.down) = (link.clone(), link);
+        load.run().unwrap().page.page_time().unwrap().as_secs_f64()
+    };
+    // With the larger buffer the sender's own is what holds it.
+    let (usual, large) = (time(1 << 20), time(8 << 20));
+    assert!(usual < 1.15 * large, "{usual} {large}");
 }

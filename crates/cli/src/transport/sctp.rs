@@ -1,10 +1,13 @@
 //! Files over SCTP, over UDP or as IP protocol 132.
 
-use std::time::Instant;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use anabranch::config::SchedulerKind;
 use anabranch::{Association, ConnectOptions, Endpoint};
-use anabranch_http::{FetchError, Host, ServerOptions, StreamTotals, fetch_with, serve_connection};
+use anabranch_http::{
+    Authority, FetchError, Host, ServerOptions, StreamTotals, fetch_with, serve_connection,
+};
 
 use super::{Delivery, Order, Service};
 use crate::client::ClientOptions;
@@ -82,18 +85,25 @@ impl Client {
         Ok(Self { endpoint, transport, options })
     }
 
+    /// An association with a server at these addresses.
+    pub(crate) async fn associate(
+        &self,
+        authority: &Authority,
+        addresses: Vec<SocketAddr>,
+        timeout: Duration,
+    ) -> Result<Association, Failure> {
+        let peer = Peer { authority, addresses, transport: self.transport, timeout };
+        let mut options = self.options.clone();
+        options.remote_udp_port = authority.udp_port.unwrap_or(options.remote_udp_port);
+        peer.connect(&self.endpoint, options).await
+    }
+
     /// Fetches over one association.
     pub(crate) async fn fetch_all(&self, order: Order<'_>) -> Result<Delivery, Failure> {
-        let peer = Peer {
-            authority: order.authority,
-            addresses: order.remotes,
-            transport: self.transport,
-            timeout: order.connect_timeout,
-        };
-        let mut options = self.options.clone();
-        options.remote_udp_port = order.authority.udp_port.unwrap_or(options.remote_udp_port);
+        let connecting =
+            self.associate(order.authority, order.remotes.clone(), order.connect_timeout);
         let association = tokio::select! {
-            connected = peer.connect(&self.endpoint, options) => connected?,
+            connected = connecting => connected?,
             () = order.interrupt.wait() => return Err(Failure::Interrupted),
         };
         let watch = Watch::start(&association);

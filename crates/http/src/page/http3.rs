@@ -44,9 +44,10 @@ where
     let found = embedded(&request.host, &request.target, &body, MOST_OBJECTS);
     let index = page.notes.take_index(request.keep);
     let count = found.targets.len();
+    let streams = request.streams_for(&found.targets).min(MOST_OBJECTS);
     page.notes.expect(found.targets);
     let all = stream::iter(0..count).map(|index| page.object_or_note(index));
-    let all = all.buffer_unordered(request.streams.clamp(1, MOST_OBJECTS)).collect::<()>();
+    let all = all.buffer_unordered(streams).collect::<()>();
     if let Err(silence) = page.notes.unless_silent(all).await {
         page.notes.give_up(&FetchError::Silent(silence));
     }

@@ -16,6 +16,15 @@ use crate::answers::{Answers, WireError};
 use crate::error::FetchError;
 use crate::stream::{ByteStream, OpenStreams};
 
+/// Streams that are of use to objects of which nothing can be shown before they are complete.
+const ADVISED: usize = 4;
+
+/// Streams that are taken unasked.
+const MOST_ADVISED: usize = 64;
+
+/// What may be shown before it is complete. Whether it can, only its bytes tell.
+const PROGRESSIVE: [&str; 5] = [".jpg", ".jpeg", ".jpe", ".png", ".gif"];
+
 /// Times that an object is asked for when streams end without an answer.
 const MOST_ATTEMPTS: u32 = 3;
 
@@ -27,8 +36,10 @@ pub struct PageRequest {
     pub host: String,
     /// Path and query of the index.
     pub target: String,
-    /// Streams that are used at the most, the one of the index included; at least 1.
-    pub streams: usize,
+    /// Streams that are used at the most, the one of the index included; at least 1. `None` takes as
+    /// the documents advise it: one for each object if some are pictures that can be shown before they
+    /// are complete, up to 64, else 4 (nat 2.8.2, web 5.3.2).
+    pub streams: Option<usize>,
     /// Whether requests are written without waiting for answers to those before, turn by turn on
     /// all streams; if not, each object takes the next stream that is free. Yes.
     pub pipelined: bool,
@@ -40,10 +51,23 @@ pub struct PageRequest {
 }
 
 impl PageRequest {
-    /// A page over so many streams.
-    pub fn new(host: impl Into<String>, target: impl Into<String>, streams: usize) -> Self {
+    /// A page over as many streams as are of use.
+    pub fn new(host: impl Into<String>, target: impl Into<String>) -> Self {
         let (host, target) = (host.into(), target.into());
-        Self { host, target, streams, pipelined: true, keep: false, silence: None }
+        Self { host, target, streams: None, pipelined: true, keep: false, silence: None }
+    }
+
+    /// Streams for these objects.
+    pub(super) fn streams_for(&self, targets: &[String]) -> usize {
+        let progressive = |target: &String| {
+            let path = target.split('?').next().unwrap_or_default().to_ascii_lowercase();
+            PROGRESSIVE.iter().any(|suffix| path.ends_with(suffix))
+        };
+        let advised = || match targets.iter().any(progressive) {
+            true => targets.len().min(MOST_ADVISED),
+            false => ADVISED,
+        };
+        self.streams.unwrap_or_else(advised).max(1)
     }
 }
 
@@ -71,11 +95,12 @@ pub async fn load_page<C: OpenStreams>(
     };
     let body = page.notes.unless_silent(index).await.map_err(FetchError::Silent)??;
     let found = embedded(&request.host, &request.target, &body, MOST_OBJECTS);
+    let streams = request.streams_for(&found.targets);
     let index = page.notes.take_index(request.keep);
     let count = found.targets.len();
-    page.queues().plan(count, if request.pipelined { request.streams.max(1) } else { 1 });
+    page.queues().plan(count, if request.pipelined { streams } else { 1 });
     page.notes.expect(found.targets);
-    let workers = request.streams.clamp(1, count.max(1));
+    let workers = streams.clamp(1, count.max(1));
     let mut first = Some(stream).filter(|stream| stream.is_usable());
     let work = (0..workers).map(|number| page.work(number, first.take()));
     if let Err(silence) = page.notes.unless_silent(join_all(work)).await {

@@ -489,6 +489,8 @@ impl Association {
         // req: rfc9260 5.1.6 "MUST follow the rules defined in Section"
         // req: rfc9260 5.1 "SHOULD use all addresses of the peer similar"
         t1.again(now, self.config.timers.rto_max, next);
+        let resent = &mut self.counts.handshake_retransmissions;
+        *resent = resent.saturating_add(1);
         self.paths.activate(next);
         self.outbox
             .chunks

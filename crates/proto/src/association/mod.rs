@@ -176,6 +176,7 @@ struct Counts {
     nr_sacks_sent: u64,
     nr_sacks_received: u64,
     packets_discarded: u64,
+    handshake_retransmissions: u16,
 }
 
 impl Counts {
@@ -187,6 +188,7 @@ impl Counts {
             nr_sacks_sent: self.nr_sacks_sent,
             nr_sacks_received: self.nr_sacks_received,
             packets_discarded: self.packets_discarded,
+            handshake_retransmissions: self.handshake_retransmissions.into(),
             ..Counters::default()
         }
     }

@@ -196,7 +196,7 @@ impl Ledger {
         inc.consumed = (inc.consumed + length as u64).min(inc.received);
         self.extended += inc.extended();
         let left = inc.granted.saturating_sub(inc.consumed);
-        if inc.stop != Stop::No || left > inc.window / 2 {
+        if inc.stop != Stop::No || left > inc.window - inc.window / 4 {
             return;
         }
         // A writer whose reader keeps up could do with more: how long the path is, only a window that is

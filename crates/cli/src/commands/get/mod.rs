@@ -1,6 +1,9 @@
 //! `anabranch get`.
 
 mod attempts;
+mod filmstrip;
+mod page;
+mod page_report;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,6 +15,7 @@ use clap::{Args, ValueEnum};
 use futures_util::future::join_all;
 
 use self::attempts::{Item, Tools};
+use self::page::PageOptions;
 use crate::client::ClientOptions;
 use crate::endpoint::one_udp_port;
 use crate::failure::{Failure, complain};
@@ -33,6 +37,7 @@ use crate::transport::sctp;
   anabranch get sctp://[2001:db8::1]/a sctp://[2001:db8::1]/b --out /tmp
   anabranch get 'sctp://192.0.2.1:80;udp=7000/big.iso' --continue --retry 10
   anabranch get sctp://192.0.2.1/site.tar -o - | tar x
+  anabranch get sctp://192.0.2.1/index.html --page --filmstrip film
   anabranch get http://127.0.0.1:8080/file --json")]
 pub(crate) struct Get {
     /// sctp://HOST[,HOST...][:PORT]/PATH or http://..., IPv6 addresses in brackets, link-local
@@ -43,9 +48,9 @@ pub(crate) struct Get {
     /// What carries the streams [default: sctp-udp for sctp URLs, tcp for http URLs]
     #[arg(long, value_enum)]
     transport: Option<Transport>,
-    /// Files fetched at the same time over a connection
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
-    streams: u16,
+    /// Files fetched at the same time over a connection [default: 4; of a page with pictures, all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    streams: Option<u16>,
     /// Requests on a stream that are sent before the first of them is answered
     #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true, value_parser = clap::value_parser!(u8).range(1..=32))]
     pipeline: u8,
@@ -59,9 +64,9 @@ pub(crate) struct Get {
     /// Tell the server that files of the same urgency may come at the same time
     #[arg(long, hide_short_help = true)]
     incremental: bool,
-    /// Directory for the files, made if there is none
-    #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "output")]
-    out: PathBuf,
+    /// Directory for the files, made if there is none [default: the current one]
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    out: Option<PathBuf>,
     /// Name for the file of the only URL; '-' is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -81,8 +86,13 @@ pub(crate) struct Get {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
+    page: PageOptions,
+    #[command(flatten)]
     client: ClientOptions,
 }
+
+/// Files that are fetched at the same time.
+const STREAMS: u16 = 4;
 
 /// The names of the ways to choose a stream.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -117,6 +127,9 @@ impl Get {
         if self.json && self.to_stdout() {
             return Err(Failure::usage("--json and -o - both want standard output"));
         }
+        if self.page.page {
+            return self.load_page().await;
+        }
         let groups = self.groups()?;
         self.make_directories(&groups)?;
         let interrupt = Interrupt::install()?;
@@ -139,7 +152,7 @@ impl Get {
 
     /// How the files of one authority are asked for.
     fn fetch_options(&self) -> FetchOptions {
-        let options = FetchOptions::new(usize::from(self.streams))
+        let options = FetchOptions::new(usize::from(self.association_streams()))
             .with_depth(usize::from(self.pipeline))
             .with_silence(self.client.silence());
         let default = Priority::default();
@@ -188,7 +201,8 @@ impl Get {
                         "{url} does not end with a usable file name: give one with -o"
                     ))
                 })?;
-                Ok(Output::named(self.out.join(name), resume))
+                let directory = self.out.as_deref().unwrap_or(Path::new("."));
+                Ok(Output::named(directory.join(name), resume))
             }
         }
     }
@@ -262,7 +276,8 @@ impl Get {
         let over_sctp = || groups.iter().filter(|group| group.transport == transport);
         let hosts = over_sctp().flat_map(|group| &group.authority.hosts);
         let port = over_sctp().find_map(|group| group.authority.udp_port);
-        sctp::Client::bind(hosts, port, transport, &self.client, self.streams).map(Some)
+        sctp::Client::bind(hosts, port, transport, &self.client, self.association_streams())
+            .map(Some)
     }
 
     /// Prints what there is to say.

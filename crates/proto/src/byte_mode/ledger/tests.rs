@@ -44,16 +44,16 @@ fn credit_follows_the_reader() {
     ledger.on_bytes(1, first);
     assert_eq!(told(&mut ledger), [(1, Signal::Credit(FIRST_CREDIT))], "that there is an account");
     assert_eq!(told(&mut ledger), []);
-    ledger.on_read(1, first / 2 - 1);
-    assert_eq!(told(&mut ledger), [], "half of it is left");
+    ledger.on_read(1, first / 4 - 1);
+    assert_eq!(told(&mut ledger), [], "less than a quarter was taken");
     // All of it was used up: the window grows.
     ledger.on_read(1, 1);
-    let half = FIRST_CREDIT / 2;
-    assert_eq!(told(&mut ledger), [(1, Signal::Credit(half + 2 * FIRST_CREDIT))]);
+    let quarter = FIRST_CREDIT / 4;
+    assert_eq!(told(&mut ledger), [(1, Signal::Credit(quarter + 2 * FIRST_CREDIT))]);
     // A reader that is behind lets the writer have the same again.
-    ledger.on_bytes(1, first / 2 + 1);
-    ledger.on_read(1, first);
-    assert_eq!(told(&mut ledger), [(1, Signal::Credit(3 * half + 2 * FIRST_CREDIT))]);
+    ledger.on_bytes(1, first / 4 + 1);
+    ledger.on_read(1, first / 2);
+    assert_eq!(told(&mut ledger), [(1, Signal::Credit(3 * quarter + 2 * FIRST_CREDIT))]);
 }
 
 #[test]
@@ -72,7 +72,11 @@ fn a_reader_that_keeps_up_is_sent_more_at_a_time() {
         }
         most = most.max(granted - received);
     }
-    assert_eq!(most, BUFFER as u64 / 4 * 3, "half of the first credit at a time would be all else");
+    assert_eq!(
+        most,
+        BUFFER as u64 / 4 * 3,
+        "a quarter of the first credit at a time would be all else"
+    );
 }
 
 #[test]

@@ -1,0 +1,233 @@
+//! `anabranch get --page`: a document and what it embeds, and when each part came.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anabranch_http::tcp::TcpClient;
+use anabranch_http::{Authority, OpenStreams, PageLoad, PageRequest, Url, load_page};
+use clap::Args;
+
+use super::Get;
+use super::filmstrip::Filmstrip;
+use super::page_report::{Carried, PageReport};
+use crate::address::resolve;
+use crate::endpoint::end;
+use crate::failure::{Failure, complain};
+use crate::interrupt::Interrupt;
+use crate::options::{Transport, duration};
+use crate::output::{filled, print, print_json};
+use crate::progress::PageBar;
+use crate::transport::sctp;
+
+/// Streams that an association has for a page whose user says nothing of them.
+const STREAMS: u16 = 64;
+
+/// Options of pages.
+#[derive(Clone, Debug, Args)]
+pub(super) struct PageOptions {
+    /// Load the document and what it embeds, and tell when each part came; keeps the files only if
+    /// --out names a directory
+    #[arg(long, help_heading = "Pages", conflicts_with_all = ["output", "resume", "retry", "pipeline", "placement", "urgency", "incremental"])]
+    pub(super) page: bool,
+    /// TCP connections for a page: the document over the first one, then what it embeds over all
+    #[arg(long, value_name = "N", help_heading = "Pages", requires = "page", conflicts_with = "streams", value_parser = clap::value_parser!(u16).range(1..=256))]
+    connections: Option<u16>,
+    /// Ask for an object of a page when the one before it on the stream is there, not at once
+    #[arg(long, help_heading = "Pages", hide_short_help = true, requires = "page")]
+    one_by_one: bool,
+    /// Draw which of a page's pictures were there at some moments, and how far
+    #[arg(long, value_name = "DIR", help_heading = "Pages", requires = "page")]
+    filmstrip: Option<PathBuf>,
+    /// Moments of the film strip, after the request for the document [default: when 25, 50, 75 and
+    /// 100 % of all objects were there, and when the first byte of the last one was]
+    #[arg(long, value_name = "TIME,...", help_heading = "Pages", hide_short_help = true, value_delimiter = ',', value_parser = duration, requires = "filmstrip")]
+    moments: Vec<Duration>,
+}
+
+impl Get {
+    /// Streams of an association; a page has more of them if nobody says how many.
+    pub(super) fn association_streams(&self) -> u16 {
+        let default = if self.page.page { STREAMS } else { super::STREAMS };
+        self.streams.unwrap_or(default)
+    }
+
+    /// Loads a page.
+    pub(super) async fn load_page(self) -> Result<(), Failure> {
+        let [url] = &self.urls[..] else {
+            return Err(Failure::usage("--page loads one page: give one URL"));
+        };
+        let group = self.groups()?;
+        let transport = group.first().map_or(Transport::Tcp, |group| group.transport);
+        if self.page.connections.is_some() && transport != Transport::Tcp {
+            return Err(Failure::usage("--connections is for TCP; --streams is for SCTP"));
+        }
+        let interrupt = Interrupt::install()?;
+        let sctp = self.bind_sctp(&group)?;
+        let loading = self.carry(url, transport, sctp.as_ref());
+        let loaded = tokio::select! {
+            loaded = loading => loaded,
+            () = interrupt.wait() => Err(Failure::Interrupted),
+        };
+        if let Some(sctp) = sctp {
+            sctp.close().await;
+        }
+        let (page, carried) = loaded?;
+        self.tell(url, &page, carried)
+    }
+
+    /// Loads it over what carries it.
+    async fn carry(
+        &self,
+        url: &Url,
+        transport: Transport,
+        sctp: Option<&sctp::Client>,
+    ) -> Result<(PageLoad, Carried), Failure> {
+        let remotes = resolve(&url.authority).await?;
+        let begun = Instant::now();
+        let Some(sctp) = sctp else {
+            let locals = self.client.local.iter().map(|local| local.socket(0));
+            let locals = locals.collect::<Result<_, _>>()?;
+            let client = TcpClient::connect(remotes, locals, self.client.connect_timeout).await;
+            let client = client.map_err(|error| no_connection(&url.authority, &error))?;
+            let connecting = begun.elapsed();
+            let page = self.load(url, &client, self.page.connections.or(self.streams)).await?;
+            let connections = client.paths().len() as u64;
+            return Ok((page, Carried::tcp(transport, connecting, connections)));
+        };
+        let timeout = self.client.connect_timeout;
+        let association = sctp.associate(&url.authority, remotes, timeout).await?;
+        let connecting = begun.elapsed();
+        let page = self.load(url, &association, self.streams).await;
+        let carried = Carried::sctp(transport, connecting, &association.statistics());
+        match page {
+            // What came is there, however the association ends.
+            Ok(_) => drop(end(&association).await),
+            Err(_) => association.abort(b"the page did not come"),
+        }
+        Ok((page?, carried))
+    }
+
+    async fn load<C: OpenStreams>(
+        &self,
+        url: &Url,
+        connection: &C,
+        streams: Option<u16>,
+    ) -> Result<PageLoad, Failure> {
+        let mut request = PageRequest::new(url.authority.host_field(), &url.target);
+        request.streams = streams.map(usize::from);
+        request.pipelined = !self.page.one_by_one;
+        request.keep = self.page.filmstrip.is_some() || self.out.is_some();
+        request.silence = self.client.silence();
+        let bar = PageBar::new(!self.quiet && !self.json);
+        let begun = Instant::now();
+        let page = load_page(connection, &request, &|| begun.elapsed()).await;
+        bar.clear();
+        page.map_err(|error| Failure::failed(format!("{url}: {error}")))
+    }
+
+    /// Writes what is to be kept, and says how the page came.
+    fn tell(&self, url: &Url, page: &PageLoad, carried: Carried) -> Result<(), Failure> {
+        for object in page.objects.iter().chain([&page.index]) {
+            if let Some(error) = &object.error {
+                complain(&format!("{}: {error}", object.target));
+            }
+        }
+        if let Some(directory) = &self.out {
+            keep(page, directory)?;
+        }
+        let mut report = PageReport::new(url, page, carried);
+        if let Some(directory) = &self.page.filmstrip {
+            report.filmstrip =
+                Some(Filmstrip::new(page, &self.page.moments).draw(directory, &url.to_string())?);
+        }
+        match (self.json, self.quiet) {
+            (true, _) => print_json(&report)?,
+            (false, true) => {}
+            (false, false) => print(&filled(&report.summary(self.paths)))?,
+        }
+        if page.is_complete() { Ok(()) } else { Err(Failure::Reported) }
+    }
+}
+
+fn no_connection(authority: &Authority, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("cannot connect to {authority}: {error}"))
+}
+
+/// Writes what came whole under the names that it has on the server.
+fn keep(page: &PageLoad, directory: &Path) -> Result<(), Failure> {
+    let whole =
+        page.objects.iter().chain([&page.index]).filter(|object| object.completed.is_some());
+    for object in whole {
+        let Some(body) = &object.body else { continue };
+        let Some(name) = local_name(&object.target) else {
+            complain(&format!("{} is not kept: it has no usable file name", object.target));
+            continue;
+        };
+        let path = directory.join(name);
+        let write = || {
+            std::fs::create_dir_all(path.parent().unwrap_or(directory))?;
+            std::fs::write(&path, body)
+        };
+        write().map_err(|error| {
+            Failure::failed(format!("{} cannot be written: {error}", path.display()))
+        })?;
+    }
+    Ok(())
+}
+
+/// The path below a directory for a target of a server: what leads out of it, or is no plain name, has
+/// none.
+fn local_name(target: &str) -> Option<PathBuf> {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let path = percent_encoding::percent_decode_str(path).decode_utf8().ok()?;
+    let mut name = PathBuf::new();
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        let plain = !matches!(part, "." | "..")
+            && !part.chars().any(|c| matches!(c, '\\' | ':') || c.is_control());
+        if !plain {
+            return None;
+        }
+        name.push(part);
+    }
+    if path.ends_with('/') {
+        name.push("index.html");
+    }
+    if !query.is_empty() {
+        // Different answers have different queries.
+        let mut with_query = name.into_os_string();
+        with_query.push(format!("-{:08x}", checksum(query)));
+        name = with_query.into();
+    }
+    Some(name)
+}
+
+/// Tells queries apart (FNV-1a).
+fn checksum(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_names_stays_below_the_directory() {
+        for (target, name) in [
+            ("/", Some("index.html")),
+            ("/a/b.jpg", Some("a/b.jpg")),
+            ("/a%20b/", Some("a b/index.html")),
+            ("//a///b", Some("a/b")),
+            ("/../x", None),
+            ("/a/%2e%2e/%2e%2e/x", None),
+            ("/a%5c..%5cx", None),
+            ("/C:/x", None),
+            ("/%00", None),
+            ("/%ff", None),
+        ] {
+            assert_eq!(local_name(target), name.map(PathBuf::from), "{target}");
+        }
+        let names = ["/x?a=1", "/x?a=2", "/x"].map(|target| local_name(target).unwrap());
+        assert!(names[0] != names[1] && names[0] != names[2]);
+        assert!(names.iter().all(|name| name.components().count() == 1));
+    }
+}
