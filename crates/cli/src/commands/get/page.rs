@@ -29,7 +29,7 @@ pub(super) struct PageOptions {
     /// --out names a directory
     #[arg(long, help_heading = "Pages", conflicts_with_all = ["output", "resume", "retry", "pipeline", "placement", "urgency", "incremental"])]
     pub(super) page: bool,
-    /// TCP connections for a page: the document over the first one, then what it embeds over all
+    /// TCP connections for a page: the document over the first one, then what it embeds over all [default: 1]
     #[arg(long, value_name = "N", help_heading = "Pages", requires = "page", conflicts_with = "streams", value_parser = clap::value_parser!(u16).range(1..=256))]
     connections: Option<u16>,
     /// Ask for an object of a page when the one before it on the stream is there, not at once
@@ -90,7 +90,8 @@ impl Get {
             let client = TcpClient::connect(remotes, locals, self.client.connect_timeout).await;
             let client = client.map_err(|error| no_connection(&url.authority, &error))?;
             let connecting = begun.elapsed();
-            let page = self.load(url, &client, self.page.connections.or(self.streams)).await?;
+            let most = self.page.connections.or(self.streams).unwrap_or(1);
+            let page = self.load(url, &client, Some(most)).await?;
             let connections = client.paths().len() as u64;
             return Ok((page, Carried::tcp(transport, connecting, connections)));
         };
