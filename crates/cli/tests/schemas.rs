@@ -136,6 +136,9 @@ fn transfers_and_measurements() {
     let base = format!("sctp://127.0.0.1,127.0.0.2:80;udp={}", at[0]);
     let files = ["file%200.bin", "missing"].map(|name| format!("{base}/{name}"));
     checked(&["get"], &[&files[0], &files[1], "--json"], here);
+    std::fs::write(site.path().join("page.html"), "<img src=file%200.bin>").unwrap();
+    let page = format!("{base}/page.html");
+    checked(&["get"], &["--page", &page, "--json", "--filmstrip", "film"], here);
     let nobody = format!("sctp://127.0.0.1:9;udp={}/x", at[0]);
     checked(&["get"], &[&nobody, "--json"], here);
 

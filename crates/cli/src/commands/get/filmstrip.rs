@@ -55,7 +55,10 @@ impl<'a> Filmstrip<'a> {
             page.objects.iter().filter(|object| format_of(object).is_some()).take(MOST).collect();
         let mut moments = moments.to_vec();
         if moments.is_empty() {
-            moments.extend([25, 50, 75, 100].iter().filter_map(|percent| page.ppage(*percent)));
+            let all_reached =
+                |percent| pictures.iter().filter_map(|picture| picture.reached(percent)).max();
+            moments.extend([25, 50, 75].into_iter().filter_map(all_reached));
+            moments.extend(pictures.iter().filter_map(|picture| picture.completed).max());
             let firsts = pictures.iter().filter_map(|picture| picture.arrivals.first());
             moments.extend(firsts.map(|(at, _)| *at).max());
         }

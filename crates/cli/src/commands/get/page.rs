@@ -25,21 +25,28 @@ const STREAMS: u16 = 64;
 /// Options of pages.
 #[derive(Clone, Debug, Args)]
 pub(super) struct PageOptions {
-    /// Load the document and what it embeds, and tell when each part came; keeps the files only if
-    /// --out names a directory
+    /// Load a document and what it embeds, and tell when each part came
+    ///
+    /// The files are kept only if --out names a directory.
     #[arg(long, help_heading = "Pages", conflicts_with_all = ["output", "resume", "retry", "pipeline", "placement", "urgency", "incremental"])]
     pub(super) page: bool,
     /// TCP connections for a page: the document over the first one, then what it embeds over all [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Pages", requires = "page", conflicts_with = "streams", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", help_heading = "Pages", hide_short_help = true, requires = "page", conflicts_with = "streams", value_parser = clap::value_parser!(u16).range(1..=256))]
     connections: Option<u16>,
     /// Ask for an object of a page when the one before it on the stream is there, not at once
     #[arg(long, help_heading = "Pages", hide_short_help = true, requires = "page")]
     one_by_one: bool,
     /// Draw which of a page's pictures were there at some moments, and how far
-    #[arg(long, value_name = "DIR", help_heading = "Pages", requires = "page")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        help_heading = "Pages",
+        hide_short_help = true,
+        requires = "page"
+    )]
     filmstrip: Option<PathBuf>,
     /// Moments of the film strip, after the request for the document [default: when 25, 50, 75 and
-    /// 100 % of all objects were there, and when the first byte of the last one was]
+    /// 100 % of all pictures were there, and when the first byte of the last one was]
     #[arg(long, value_name = "TIME,...", help_heading = "Pages", hide_short_help = true, value_delimiter = ',', value_parser = duration, requires = "filmstrip")]
     moments: Vec<Duration>,
 }
