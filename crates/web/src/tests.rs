@@ -175,6 +175,7 @@ fn an_object_that_is_not_there_takes_no_other_with_it() {
         let none = Load::new(site(&files[1..]), carriage).run();
         assert!(matches!(none, Err(LoadError::Fetch(_))), "{carriage:?}: {none:?}");
     }
+}
 
 #[test]
 fn one_stream_fills_a_long_path_as_far_as_its_buffers_go() {
