@@ -31,6 +31,7 @@ async fn answers_do_not_depend_on_what_carries_them() {
     soon(async {
         let site = tempfile::tempdir().unwrap();
         std::fs::write(site.path().join("page.html"), "0123456789".repeat(5000)).unwrap();
+        std::fs::write(site.path().join("page.html.gz"), "compressed").unwrap();
         std::fs::create_dir(site.path().join("sub")).unwrap();
         let files = Files::open(site.path()).unwrap();
 
@@ -67,6 +68,7 @@ async fn answers_do_not_depend_on_what_carries_them() {
             ("GET /page.html;range: bytes=60000-", "416 Range Not Satisfiable"),
             ("GET /page.html;if-none-match: TAG", "304 Not Modified"),
             ("GET /page.html;if-range: TAG;range: bytes=0-0", "206 Partial Content"),
+            ("GET /page.html;accept-encoding: gzip", "200 OK"),
             ("GET /none", "404 Not Found"),
             ("GET /../page.html", "404 Not Found"),
             ("GET /sub", "301 Moved Permanently"),

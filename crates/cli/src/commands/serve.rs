@@ -17,8 +17,9 @@ use crate::transport::{self, Service};
 
 /// Serve the files below a directory over HTTP, on SCTP streams or TCP
 ///
-/// Answers GET and HEAD, byte ranges and conditional requests. Nothing outside of the directory
-/// is served; symbolic links are followed as long as they stay inside. Runs until Ctrl-C and
+/// Answers GET and HEAD, byte ranges and conditional requests. NAME.br or NAME.gz is sent in the place
+/// of a text NAME to clients that take it, if it is not older. Nothing outside of the directory is
+/// served; symbolic links are followed as long as they stay inside. Runs until Ctrl-C and
 /// prints for each connection that ends what went over which path and stream.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -1,6 +1,7 @@
 //! A hyper service that serves a directory.
 
 mod body;
+mod coding;
 mod index;
 mod range;
 mod target;
@@ -15,8 +16,8 @@ use std::sync::Arc;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
 use http::header::{
-    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
-    LAST_MODIFIED, LOCATION, RETRY_AFTER,
+    ACCEPT_RANGES, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    HeaderValue, LAST_MODIFIED, LOCATION, RETRY_AFTER, VARY,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::service::Service;
@@ -24,11 +25,12 @@ use tokio::sync::Semaphore;
 use tracing::info;
 
 pub use self::body::FileBody;
+use self::coding::{Accepted, Coding};
 use self::range::Selection;
 use self::validators::Validators;
 
-/// Serves the files below a directory: GET and HEAD, ranges, conditional requests, and pages
-/// that list a directory without an `index.html`.
+/// Serves the files below a directory: GET and HEAD, ranges, conditional requests, files that lie
+/// compressed beside others (`name.br`, `name.gz`), and pages that list a directory without an `index.html`.
 ///
 /// Nothing outside the directory can be reached: `..` is not followed, and a symbolic link is
 /// followed only as long as it stays below the directory, however often files are renamed
@@ -46,15 +48,22 @@ const LISTINGS: usize = 2;
 
 /// What a path leads to.
 enum Found {
-    File {
-        file: std::fs::File,
-        len: u64,
-        validators: Validators,
-        content_type: HeaderValue,
-    },
+    File(FoundFile),
     Listing(String),
     /// A directory named without the slash at the end, which relative links need.
     Directory,
+}
+
+/// A file that was opened.
+struct FoundFile {
+    file: std::fs::File,
+    len: u64,
+    validators: Validators,
+    content_type: HeaderValue,
+    /// It is compressed.
+    coding: Option<Coding>,
+    /// Another client may get another file.
+    varies: bool,
 }
 
 impl Files {
@@ -86,7 +95,8 @@ impl Files {
         // Opening, reading and listing may wait for a disk.
         let asked = Asked { method, headers };
         let answered = tokio::task::spawn_blocking(move || {
-            asked.answer(&path, find(&root, &target.path, directory, &path))
+            let accepted = Accepted::of(&asked.headers);
+            asked.answer(&path, find(&root, &target.path, directory, &path, &accepted))
         });
         let mut response =
             answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR));
@@ -107,10 +117,7 @@ impl Asked {
     /// The answer, of which the first piece has been read.
     fn answer(&self, path: &str, found: io::Result<Found>) -> Response<FileBody> {
         let mut response = match found {
-            Ok(Found::File { file, len, validators, content_type }) => {
-                let (method, headers) = (&self.method, &self.headers);
-                file_response(file, len, &validators, content_type, method, headers)
-            }
+            Ok(Found::File(found)) => file_response(found, &self.method, &self.headers),
             Ok(Found::Listing(html)) => {
                 let html_type = HeaderValue::from_static("text/html; charset=utf-8");
                 text(StatusCode::OK, html_type, html)
@@ -161,14 +168,22 @@ fn is_out_of_files(error: &io::Error) -> bool {
 }
 
 /// Looks `path` up and opens it.
-fn find(root: &Dir, path: &Path, directory: bool, title: &str) -> io::Result<Found> {
+fn find(
+    root: &Dir,
+    path: &Path,
+    directory: bool,
+    title: &str,
+    accepted: &Accepted,
+) -> io::Result<Found> {
     let metadata = root.metadata(path)?;
     if metadata.is_dir() {
         if !directory {
             return Ok(Found::Directory);
         }
         let page = path.join("index.html");
-        return match root.metadata(&page).and_then(|metadata| open_file(root, &page, &metadata)) {
+        let opened =
+            root.metadata(&page).and_then(|metadata| open_file(root, &page, &metadata, accepted));
+        return match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Ok(Found::Listing(index::page(root, path, title)?))
             }
@@ -178,25 +193,37 @@ fn find(root: &Dir, path: &Path, directory: bool, title: &str) -> io::Result<Fou
     if directory {
         return Err(io::ErrorKind::NotADirectory.into());
     }
-    open_file(root, path, &metadata)
+    open_file(root, path, &metadata, accepted)
 }
 
-/// Opens what looked like this a moment ago: a pipe would wait for its other end.
-fn open_file(root: &Dir, path: &Path, metadata: &Metadata) -> io::Result<Found> {
+/// Opens what looked like this a moment ago, or what lies compressed beside it: a pipe would wait for its
+/// other end.
+fn open_file(
+    root: &Dir,
+    path: &Path,
+    metadata: &Metadata,
+    accepted: &Accepted,
+) -> io::Result<Found> {
     if !metadata.is_file() {
         return Err(io::ErrorKind::NotFound.into());
     }
+    let content_type = content_type(path);
+    let beside = coding::beside(root, path, &content_type, metadata.modified().ok(), accepted);
+    let coding = beside.taken.as_ref().map(|(coding, _)| *coding);
+    let path = beside.taken.as_ref().map_or(path, |(_, path)| path);
     let file = root.open(path)?.into_std();
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::ErrorKind::NotFound.into());
     }
-    Ok(Found::File {
+    Ok(Found::File(FoundFile {
         len: metadata.len(),
-        validators: Validators::of(&metadata),
-        content_type: content_type(path),
+        validators: Validators::of(&metadata).coded(coding.map(Coding::name)),
+        content_type,
         file,
-    })
+        coding,
+        varies: beside.varies,
+    }))
 }
 
 fn content_type(path: &Path) -> HeaderValue {
@@ -204,18 +231,18 @@ fn content_type(path: &Path) -> HeaderValue {
     HeaderValue::from_static(guess)
 }
 
-fn file_response(
-    file: std::fs::File,
-    len: u64,
-    validators: &Validators,
-    content_type: HeaderValue,
-    method: &Method,
-    headers: &HeaderMap,
-) -> Response<FileBody> {
+fn file_response(found: FoundFile, method: &Method, headers: &HeaderMap) -> Response<FileBody> {
+    let FoundFile { file, len, validators, content_type, coding, varies } = found;
+    let describe = |fields: &mut HeaderMap| {
+        add_validators(fields, &validators);
+        if varies {
+            fields.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        }
+    };
     if validators.not_modified(headers) {
         let mut response = Response::new(FileBody::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        add_validators(response.headers_mut(), validators);
+        describe(response.headers_mut());
         return response;
     }
     // Ranges are defined for GET only (RFC 9110 section 14.2).
@@ -246,7 +273,10 @@ fn file_response(
     fields.insert(CONTENT_TYPE, content_type);
     fields.insert(CONTENT_LENGTH, count.into());
     fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    add_validators(fields, validators);
+    describe(fields);
+    if let Some(coding) = coding {
+        fields.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    }
     if status == StatusCode::PARTIAL_CONTENT {
         let last = start + count - 1;
         insert(fields, CONTENT_RANGE, &format!("bytes {start}-{last}/{len}"));

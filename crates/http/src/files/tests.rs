@@ -1,7 +1,7 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
+use http::header::{ACCEPT_ENCODING, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
 use http_body_util::BodyExt;
 
 use super::*;
@@ -174,4 +174,56 @@ async fn a_file_that_shrinks_ends_in_an_error() {
         }
     };
     assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+}
+
+#[tokio::test]
+async fn files_come_compressed_to_those_who_take_it() {
+    let (directory, files) = site();
+    let root = directory.path().join("root");
+    fs::write(root.join("hello.txt.gz"), "gzip of it").unwrap();
+    fs::write(root.join("hello.txt.br"), "brotli of it").unwrap();
+    fs::write(root.join("large.gz"), "of no use").unwrap();
+    fs::create_dir(root.join("sub/page.html.gz")).unwrap();
+    let take = |path, coding| {
+        let files = &files;
+        async move { ask(files, Method::GET, path, &[(ACCEPT_ENCODING, coding)]).await }
+    };
+    let mut tags = Vec::new();
+    for (coding, name, body) in [
+        ("", None, "hello, world"),
+        ("gzip", Some("gzip"), "gzip of it"),
+        ("gzip, br", Some("br"), "brotli of it"),
+    ] {
+        let (head, answer) = take("/hello.txt", coding).await;
+        assert_eq!(answer, body.as_bytes());
+        assert_eq!(head.headers.get(CONTENT_ENCODING).map(|v| v.to_str().unwrap()), name);
+        assert_eq!(
+            (&head.headers[VARY], &head.headers[CONTENT_TYPE]),
+            (&HeaderValue::from_static("accept-encoding"), &HeaderValue::from_static("text/plain"))
+        );
+        assert_eq!(head.headers[CONTENT_LENGTH], body.len().to_string());
+        tags.push(head.headers[ETAG].clone());
+    }
+    tags.dedup();
+    assert_eq!(tags.len(), 3);
+    // What the client has is of the same coding or of none.
+    for (tag, status) in [(0, StatusCode::OK), (1, StatusCode::NOT_MODIFIED)] {
+        let fields = [(ACCEPT_ENCODING, "gzip"), (IF_NONE_MATCH, tags[tag].to_str().unwrap())];
+        let (head, _) = ask(&files, Method::GET, "/hello.txt", &fields).await;
+        assert_eq!(
+            (head.status, &head.headers[VARY]),
+            (status, &"accept-encoding".parse().unwrap())
+        );
+    }
+    let range = [(ACCEPT_ENCODING, "gzip"), (RANGE, "bytes=5-6")];
+    let (head, part) = ask(&files, Method::GET, "/hello.txt", &range).await;
+    assert_eq!((head.status, &part[..]), (StatusCode::PARTIAL_CONTENT, &b"of"[..]));
+    // Not what is compressed in itself, nor what is no file, nor what is older.
+    for path in ["/large", "/sub/page.html"] {
+        let (head, _) = take(path, "gzip").await;
+        assert!(!head.headers.contains_key(CONTENT_ENCODING), "{path}");
+    }
+    let old = fs::File::options().write(true).open(root.join("hello.txt.gz")).unwrap();
+    old.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(take("/hello.txt", "gzip").await.1, b"hello, world");
 }

@@ -25,6 +25,14 @@ impl Validators {
         }
     }
 
+    /// The same of a file that is compressed: its tag is never that of the file as it is.
+    pub(super) fn coded(mut self, coding: Option<&str>) -> Self {
+        if let (Some(coding), Some(etag)) = (coding, &mut self.etag) {
+            etag.insert_str(etag.len() - 1, &format!("-{coding}"));
+        }
+        self
+    }
+
     fn new(len: u64, since_epoch: Duration) -> Self {
         Self {
             etag: Some(format!("\"{len:x}-{:x}\"", since_epoch.as_nanos())),
