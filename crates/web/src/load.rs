@@ -21,7 +21,7 @@ use crate::site::Site;
 use crate::tcp::{TcpClient, TcpStreams, accept};
 
 /// The port of the server.
-const PORT: u16 = 80;
+pub(crate) const PORT: u16 = 80;
 
 /// The server's name in requests.
 pub(crate) const HOST: &str = "server";
@@ -239,7 +239,7 @@ impl Load {
         Ok(loaded)
     }
 
-    fn endpoint(&self, world: &World, host: Host) -> Result<Endpoint, BindError> {
+    pub(crate) fn endpoint(&self, world: &World, host: Host) -> Result<Endpoint, BindError> {
         let mut rng = Rng::stream(self.seed, 4 + host as u64);
         let mut seed = [0; 32];
         for part in seed.chunks_mut(8) {
@@ -285,7 +285,7 @@ impl Load {
 }
 
 /// Answers what comes on a connection, beside all else.
-fn serve<C>(world: &World, site: &Site, connection: C)
+pub(crate) fn serve<C>(world: &World, site: &Site, connection: C)
 where
     C: anabranch_http::AcceptStreams + 'static,
 {

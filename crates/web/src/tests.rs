@@ -6,6 +6,8 @@ use anabranch::config::Pieces;
 
 use super::*;
 
+mod readers;
+
 /// The last hop of 56 kb/s with 1,080 ms of the progressive images, which loses so much.
 fn slow(site: Site, carriage: Carriage, per_mille: u32, seed: u64) -> Load {
     let mut load = Load::new(site, carriage);
