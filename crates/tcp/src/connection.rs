@@ -291,8 +291,8 @@ impl Connection {
 
     fn syn(&mut self, now: Instant) -> Segment {
         self.syns_sent += 1;
-        // Karn: only the first one tells a round-trip time.
-        self.syn_sent_at = (self.handshake.timeouts() == 0).then_some(now);
+        // Karn: nothing tells which of several was answered, whatever made it leave again.
+        self.syn_sent_at = (self.syns_sent == 1).then_some(now);
         self.handshake_timer = Some(now + self.handshake.current());
         let answer = self.state == State::SynReceived;
         let acknowledgment = self.receiver.as_ref().map(|receiver| receiver.next() as u32);

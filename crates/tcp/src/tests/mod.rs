@@ -215,6 +215,24 @@ fn lost_handshakes_are_repeated() {
 }
 
 #[test]
+fn a_handshake_on_a_long_path_measures_nothing() {
+    // SYN and SYN ACK are both sent twice before they are answered, the latter for the copy of the former: its
+    // own timer runs for longer.
+    let long = || LinkConfig::new().delay(Duration::from_millis(540));
+    let mut pair = Pair::new(&Config::default(), 0, long(), long());
+    let slower = Config { rto_initial: Duration::from_millis(1500), ..Config::default() };
+    let mut server = Connection::accept(slower, 80, 7);
+    assert!(server.write_some(stream(3000)).is_empty());
+    server.finish();
+    pair.ends[1] = server;
+    while pair.step() {}
+    let stats = pair.ends[1].stats();
+    assert_eq!((stats.bytes_acknowledged, stats.handshake_retransmissions), (3000, 1));
+    // RFC 6298 section 5.7: 3 s, and not what is left of a round trip when the second SYN ACK leaves.
+    assert_eq!(stats.timeouts, 0);
+}
+
+#[test]
 fn a_closed_window_is_probed_until_it_opens() {
     let config = Config { receive_buffer: 30_000, ..Config::default() };
     // The update that opens the window is lost with all else that the server sends in a second.
