@@ -36,16 +36,27 @@ pub struct Config {
     pub rto_initial: Duration,
     /// Least RTO (RFC 6298 section 2.4: a second).
     pub rto_min: Duration,
+    /// The clock's granularity G, the least that is added to the smoothed round-trip time (RFC 6298 section 2.3). Linux
+    /// has its least RTO here: with that alone, below the round trip, a timer expires before the answer to a segment
+    /// whose acknowledgement is delayed.
+    pub rto_granularity: Duration,
     /// Greatest RTO (RFC 6298 section 2.5: at least a minute).
     pub rto_max: Duration,
     /// Whether the timer stays as long as timeouts have made it until a round-trip time was measured, which
     /// retransmissions without timestamps do not (RFC 6298 section 5, Karn); otherwise any new acknowledgement ends
     /// that. Where packets wait in a queue for longer than the timer runs, nothing else ends needless timeouts.
     pub keep_back_off: bool,
+    /// Whether the timer starts anew with each segment that leaves again in a recovery (RFC 6675 section 6, which
+    /// leaves it open). Otherwise it runs from the last acknowledgement of new data, and may expire while the answer
+    /// to the retransmission is on its way. Linux starts it anew.
+    pub rearm_in_recovery: bool,
     /// Timeouts in a row after which the connection is given up (RFC 9293 section 3.8.3, R2).
     pub max_timeouts: u32,
     /// What makes a segment lost before the timer expires.
     pub loss_detection: LossDetection,
+    /// Whether the round trip of the handshake counts for the smallest one, below which an answer to a retransmission
+    /// is taken for one to an earlier transmission (RFC 8985 section 6.2, step 1), where losses are found by time.
+    pub handshake_rtt: bool,
     /// How reordering is told from loss, where later segments are counted. Needs selective
     /// acknowledgements.
     pub reordering: Reordering,
@@ -95,10 +106,13 @@ impl Default for Config {
             limited_transmit: true,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_secs(1),
+            rto_granularity: Duration::ZERO,
             rto_max: Duration::from_secs(60),
             keep_back_off: false,
+            rearm_in_recovery: false,
             max_timeouts: 15,
             loss_detection: LossDetection::MissingReports,
+            handshake_rtt: false,
             reordering: Reordering::Fixed,
             early_retransmit: false,
             rto_restart: false,

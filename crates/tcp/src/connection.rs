@@ -429,7 +429,7 @@ impl Connection {
         self.state = State::Open;
         self.handshake_timer = None;
         match self.syn_sent_at {
-            Some(at) => self.sender.rto.sample(now.saturating_since(at)),
+            Some(at) => self.sender.on_handshake(now, now.saturating_since(at)),
             None => self.sender.rto.assume(RTO_AFTER_LOST_SYN),
         }
     }

@@ -15,6 +15,8 @@ pub(crate) struct Rto {
     in_a_row: u32,
     /// Only a measurement ends the back-off.
     keeps: bool,
+    /// The clock's granularity.
+    granularity: Duration,
     min: Duration,
     max: Duration,
 }
@@ -27,6 +29,7 @@ impl Rto {
             backoff: 0,
             in_a_row: 0,
             keeps: config.keep_back_off,
+            granularity: config.rto_granularity,
             min: config.rto_min,
             max: config.rto_max,
         }
@@ -38,8 +41,7 @@ impl Rto {
             None => (rtt, rtt / 2),
             Some((srtt, var)) => ((srtt * 7 + rtt) / 8, (var * 3 + srtt.abs_diff(rtt)) / 4),
         };
-        self.smoothed = Some((srtt, var));
-        self.base = (srtt + var * 4).max(self.min);
+        self.resume(srtt, var);
         if self.keeps {
             self.backoff = 0;
         }
@@ -53,7 +55,7 @@ impl Rto {
     /// An earlier connection measured this (RFC 9040 section 4).
     pub(crate) fn resume(&mut self, srtt: Duration, variation: Duration) {
         self.smoothed = Some((srtt, variation));
-        self.base = (srtt + variation * 4).max(self.min);
+        self.base = (srtt + (variation * 4).max(self.granularity)).max(self.min);
     }
 
     /// SRTT and RTTVAR, once measured.
@@ -119,6 +121,18 @@ mod tests {
             rto.sample(ms(1));
         }
         assert_eq!(rto.current(), ms(100));
+    }
+
+    /// RFC 6298 section 2.3: RTO = SRTT + max(G, 4 * RTTVAR).
+    #[test]
+    fn the_clock_has_a_granularity() {
+        let ms = Duration::from_millis;
+        let (rto_min, rto_granularity) = (ms(200), ms(200));
+        let mut rto = Rto::new(&Config { rto_min, rto_granularity, ..Config::default() });
+        rto.sample(ms(350));
+        assert_eq!(rto.current(), ms(1050));
+        (0..100).for_each(|_| rto.sample(ms(350)));
+        assert_eq!(rto.current(), ms(550));
     }
 
     #[test]

@@ -55,7 +55,10 @@ pub struct Tcp {
 
 impl Tcp {
     /// Options that only the TCP of the simulator has by these names.
-    pub const OF_SIMULATIONS: [&'static str; 13] = [
+    pub const OF_SIMULATIONS: [&'static str; 16] = [
+        "handshake_rtt",
+        "rearm_in_recovery",
+        "rto_granularity",
         "keep_back_off",
         "packet_counting",
         "window_update",
@@ -123,6 +126,7 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
     config.rto_initial = time("rto_initial", 1e6)?.unwrap_or(config.rto_initial);
     config.rto_min = time("rto_min", 1e6)?.unwrap_or(config.rto_min);
     config.rto_max = time("rto_max", 1e6)?.unwrap_or(config.rto_max);
+    config.rto_granularity = time("rto_granularity", 0.0)?.unwrap_or(config.rto_granularity);
     if config.rto_min > config.rto_max {
         return problem(fields.line(), "tcp.rto_min is above rto_max");
     }
@@ -130,6 +134,8 @@ pub(super) fn tcp(root: &Fields<'_>) -> Checked<Tcp> {
         config.window_update = segments as u32;
     }
     config.keep_back_off = fields.flag("keep_back_off")?.unwrap_or(config.keep_back_off);
+    let rearms = fields.flag("rearm_in_recovery")?;
+    config.rearm_in_recovery = rearms.unwrap_or(config.rearm_in_recovery);
     config.packet_counting = fields.flag("packet_counting")?.unwrap_or(config.packet_counting);
     recovery(&fields, config)?;
     let cache = fields.choice("metric_cache", MetricCache::NAMES)?;
@@ -147,6 +153,7 @@ fn recovery(fields: &Fields<'_>, config: &mut TcpConfig) -> Checked<()> {
         fields.choice("reordering", Reordering::NAMES)?.unwrap_or(config.reordering);
     config.undo = fields.choice("undo", Undo::NAMES)?.unwrap_or(config.undo);
     config.f_rto = fields.choice("f_rto", ForwardRto::NAMES)?.unwrap_or(config.f_rto);
+    config.handshake_rtt = word(fields.flag("handshake_rtt")?, config.handshake_rtt);
     config.early_retransmit = word(fields.flag("early_retransmit")?, config.early_retransmit);
     config.rto_restart = word(fields.flag("rto_restart")?, config.rto_restart);
     config.tail_probe = word(fields.flag("tail_probe")?, config.tail_probe);

@@ -71,6 +71,7 @@ fn of_connections(built: &Built, ids: &[TcpFlowId], metrics: &mut Metrics) {
     set("timeouts", |stats| stats.timeouts);
     set("recoveries", |stats| stats.recoveries);
     set("retransmissions_path1", |stats| stats.retransmissions);
+    set("handshake_retransmissions", |stats| stats.handshake_retransmissions);
     set("packets_path1", |stats| stats.segments_sent);
     set("early_retransmits", |stats| stats.early_retransmits);
     set("tail_probes", |stats| stats.tail_probes);

@@ -85,15 +85,20 @@ impl Rack {
             return;
         }
         if !again {
-            if now.saturating_since(self.min_rtt_since) > MIN_RTT_WINDOW {
-                (self.min_rtt_before, self.min_rtt) = (self.min_rtt, None);
-                self.min_rtt_since = now;
-            }
-            self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+            self.measured(now, rtt);
         }
         if self.newest.is_none_or(|newest| newest.number <= arrived.number) {
             (self.newest, self.rtt) = (Some(arrived), rtt);
         }
+    }
+
+    /// A round-trip time was measured (section 6.2, step 1).
+    pub(crate) fn measured(&mut self, now: Instant, rtt: Duration) {
+        if now.saturating_since(self.min_rtt_since) > MIN_RTT_WINDOW {
+            (self.min_rtt_before, self.min_rtt) = (self.min_rtt, None);
+            self.min_rtt_since = now;
+        }
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
     }
 
     /// A retransmission proved to be needless: the window is too small. `next` is the number of the next one.

@@ -11,6 +11,7 @@ mod queue;
 mod timeout;
 
 use std::ops::Range;
+use std::time::Duration;
 
 use anabranch_units::Instant;
 use bytes::Bytes;
@@ -152,6 +153,14 @@ impl Sender {
         self.reno.set_mss(self.mss, self.config.initial_window);
     }
 
+    /// The handshake took so long.
+    pub(crate) fn on_handshake(&mut self, now: Instant, rtt: Duration) {
+        self.rto.sample(rtt);
+        if self.config.handshake_rtt {
+            self.evidence.rack.measured(now, rtt);
+        }
+    }
+
     /// What an earlier connection to the same host has learnt.
     pub(crate) fn start_with(&mut self, metrics: &Metrics) {
         if let Some((srtt, variation)) = metrics.rtt {
@@ -270,6 +279,9 @@ impl Sender {
         self.evidence.on_sent_again(again.outgoing.position, again.before, timestamps::value(now));
         if let Step::Again(end) = &mut self.loss.forward {
             *end = again.end;
+        }
+        if self.config.rearm_in_recovery && self.loss.recovery.is_some() {
+            self.timer = None;
         }
         self.arm(now);
         again.outgoing

@@ -1,6 +1,6 @@
 //! The options for thin flows and for networks that reorder.
 
-use anabranch_impair::{Probability, QueueLimit};
+use anabranch_impair::{Loss, Probability, QueueLimit};
 use proptest::prelude::*;
 
 use super::*;
@@ -256,6 +256,50 @@ fn a_back_off_that_lasts_ends_needless_timeouts() {
     assert!(2 * kept.timeouts < ended.timeouts, "{kept:?} {ended:?}");
     assert!(2 * kept.retransmissions < ended.retransmissions, "{kept:?} {ended:?}");
     assert!(remembers < forgets, "{remembers} {forgets}");
+}
+
+/// What Linux does and no RFC asks for, with this number of packets lost at 5 Mb/s.
+fn as_linux(delay: u64, lost: impl Iterator<Item = u64>, change: impl Fn(&mut Config)) -> Stats {
+    let link = || {
+        let link = LinkConfig::new().overhead(20).rate(5_000_000);
+        link.delay(Duration::from_millis(delay)).queue(QueueLimit::Packets(300))
+    };
+    let mut config = Config {
+        mss: 1448,
+        initial_window: 10,
+        rto_min: Duration::from_millis(200),
+        rto_granularity: Duration::from_millis(200),
+        timestamps: true,
+        ..Config::default()
+    };
+    change(&mut config);
+    let mut pair = Pair::new(&config, 300_000, link().loss(Loss::positions(lost)), link());
+    pair.run();
+    pair.ends[0].stats()
+}
+
+/// A timer that runs from the last acknowledgement of new data expires before the answer to the retransmission
+/// comes (RFC 6675 section 6).
+#[test]
+fn a_timer_that_starts_anew_with_a_retransmission_waits_for_its_answer() {
+    for (rearm_in_recovery, timeouts) in [(false, true), (true, false)] {
+        let lost = (1..=11).map(|n| n * 20 + 2);
+        let stats = as_linux(175, lost, |config| config.rearm_in_recovery = rearm_in_recovery);
+        assert_eq!(stats.timeouts > 0, timeouts, "{stats:?}");
+    }
+}
+
+/// The last segment is short, so that its probe comes back sooner than anything before it but the SYN: that it was
+/// answered at all, and not the one before, the round trip of the handshake tells (RFC 8985 section 6.2).
+#[test]
+fn the_handshake_tells_the_least_round_trip_time() {
+    for (handshake_rtt, timeouts) in [(false, 1), (true, 0)] {
+        let stats = as_linux(50, [207, 208, 209].into_iter(), |config| {
+            (config.loss_detection, config.tail_probe) = (LossDetection::TimeThreshold, true);
+            config.handshake_rtt = handshake_rtt;
+        });
+        assert_eq!((stats.tail_probes, stats.timeouts), (1, timeouts), "{stats:?}");
+    }
 }
 
 #[test]

@@ -28,8 +28,10 @@ fn read(text: &str, counters: &mut HashMap<String, u64>) {
     }
 }
 
-/// The metrics of a host that sends over TCP.
+/// The metrics of a host that sends over TCP. The kernel counts a SYN that is sent again among segments and timeouts, too,
+/// which here have a metric of their own.
 pub(super) fn of_sender(counters: &HashMap<String, u64>, metrics: &mut Metrics) {
+    let handshakes = counters.get("TcpExt.TCPSynRetrans").copied().unwrap_or(0);
     let sum = |names: &[&str]| {
         let found: Vec<u64> =
             names.iter().filter_map(|name| counters.get(*name)).copied().collect();
@@ -48,9 +50,12 @@ pub(super) fn of_sender(counters: &HashMap<String, u64>, metrics: &mut Metrics) 
         ("retransmissions_path1", &["Tcp.RetransSegs"]),
         ("recoveries", &["TcpExt.TCPRenoRecovery", "TcpExt.TCPSackRecovery"]),
         ("recoveries_undone", &undone),
+        ("handshake_retransmissions", &["TcpExt.TCPSynRetrans"]),
     ] {
         if let Some(value) = sum(names) {
-            metrics.set(metric, value);
+            let with_handshakes = matches!(metric, "timeouts" | "retransmissions_path1");
+            let handshakes = if with_handshakes { handshakes as f64 } else { 0.0 };
+            metrics.set(metric, (value - handshakes).max(0.0));
         }
     }
 }
@@ -65,14 +70,17 @@ mod tests {
         read("Tcp: RtoMin RetransSegs MaxConn\nTcp: 200 7 -1\n", &mut counters);
         assert_eq!(counters.get("Tcp.RetransSegs"), Some(&7));
         assert_eq!(counters.get("Tcp.MaxConn"), None);
-        read("TcpExt: TCPFullUndo TCPLossUndo\nTcpExt: 2 3\n", &mut counters);
+        let text = "TcpExt: TCPFullUndo TCPLossUndo TCPSynRetrans\nTcpExt: 2 3 1\n";
+        read(text, &mut counters);
         let mut metrics = Metrics::default();
         of_sender(&counters, &mut metrics);
         assert_eq!(metrics.get("recoveries_undone"), Some(5.0));
         assert_eq!(
             (metrics.get("retransmissions_path1"), metrics.get("timeouts")),
-            (Some(7.0), None)
+            (Some(6.0), None),
+            "without the SYN"
         );
+        assert_eq!(metrics.get("handshake_retransmissions"), Some(1.0));
         // Of this process there are all.
         assert!(here().is_ok_and(|counters| counters.contains_key("TcpExt.TCPTimeouts")));
     }
