@@ -9,6 +9,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
+use super::at_once;
+
 /// Bytes read from a file at once. A few of them are queued below for each stream, so it is
 /// memory per active stream; larger pieces do not make reading faster.
 const PIECE: u64 = 64 << 10;
@@ -52,6 +54,15 @@ impl FileBody {
         file.seek(SeekFrom::Start(start))?;
         let (file, piece) = read(file, len)?;
         Ok(Self { remaining: len, source: Source::Ready(piece, file) })
+    }
+
+    /// The same where nothing may be waited for.
+    pub(super) fn later(mut file: File, start: u64, len: u64) -> io::Result<Self> {
+        if len == 0 {
+            return Ok(Self::empty());
+        }
+        file.seek(SeekFrom::Start(start))?;
+        Ok(Self { remaining: len, source: Source::Idle(file) })
     }
 }
 
@@ -97,6 +108,10 @@ impl Body for FileBody {
                 Source::Ready(piece, file) => return this.hand_on(piece, file),
                 Source::Idle(file) => {
                     let limit = this.remaining;
+                    let most = usize::try_from(limit.min(PIECE)).unwrap_or(0);
+                    if let Some(piece) = at_once::read(&file, most) {
+                        return this.hand_on(piece, file);
+                    }
                     let task = tokio::task::spawn_blocking(move || read(file, limit));
                     this.source = Source::Reading(task);
                 }

@@ -124,7 +124,7 @@ pub(super) fn beside(
 }
 
 /// Whether files of this type are ever compressed: pictures and archives are as small as they get.
-fn is_worth_it(content_type: &HeaderValue) -> bool {
+pub(super) fn is_worth_it(content_type: &HeaderValue) -> bool {
     let kind = content_type.to_str().unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default();
     kind.starts_with("text/")

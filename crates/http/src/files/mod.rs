@@ -1,5 +1,6 @@
 //! A hyper service that serves a directory.
 
+mod at_once;
 mod body;
 mod coding;
 mod index;
@@ -92,11 +93,15 @@ impl Files {
             true => self.listing.acquire().await.ok(),
             false => None,
         };
-        // Opening, reading and listing may wait for a disk.
         let asked = Asked { method, headers };
+        if !directory && let Some(found) = at_once(&root, &target.path) {
+            return asked.answer(&path, Ok(found), FileBody::later);
+        }
+        // Opening, reading and listing may wait for a disk.
         let answered = tokio::task::spawn_blocking(move || {
             let accepted = Accepted::of(&asked.headers);
-            asked.answer(&path, find(&root, &target.path, directory, &path, &accepted))
+            let found = find(&root, &target.path, directory, &path, &accepted);
+            asked.answer(&path, found, FileBody::file)
         });
         let mut response =
             answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR));
@@ -107,6 +112,19 @@ impl Files {
     }
 }
 
+/// Makes the body of an answer from a file, an offset in it and a length.
+type MakeBody = fn(std::fs::File, u64, u64) -> io::Result<FileBody>;
+
+/// A file that is there without waiting. Beside those that shrink there may be compressed ones, which are looked for
+/// where one may wait.
+fn at_once(root: &Dir, path: &Path) -> Option<Found> {
+    let content_type = content_type(path);
+    if coding::is_worth_it(&content_type) {
+        return None;
+    }
+    found_file(at_once::open(root, path)?, content_type, None, false).ok()
+}
+
 /// What was asked of the file or directory that a path leads to.
 struct Asked {
     method: Method,
@@ -114,10 +132,10 @@ struct Asked {
 }
 
 impl Asked {
-    /// The answer, of which the first piece has been read.
-    fn answer(&self, path: &str, found: io::Result<Found>) -> Response<FileBody> {
+    /// The answer; `body` makes one of a file, from an offset and of so many bytes.
+    fn answer(&self, path: &str, found: io::Result<Found>, body: MakeBody) -> Response<FileBody> {
         let mut response = match found {
-            Ok(Found::File(found)) => file_response(found, &self.method, &self.headers),
+            Ok(Found::File(found)) => file_response(found, body, &self.method, &self.headers),
             Ok(Found::Listing(html)) => {
                 let html_type = HeaderValue::from_static("text/html; charset=utf-8");
                 text(StatusCode::OK, html_type, html)
@@ -212,6 +230,15 @@ fn open_file(
     let coding = beside.taken.as_ref().map(|(coding, _)| *coding);
     let path = beside.taken.as_ref().map_or(path, |(_, path)| path);
     let file = root.open(path)?.into_std();
+    found_file(file, content_type, coding, beside.varies)
+}
+
+fn found_file(
+    file: std::fs::File,
+    content_type: HeaderValue,
+    coding: Option<Coding>,
+    varies: bool,
+) -> io::Result<Found> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::ErrorKind::NotFound.into());
@@ -222,7 +249,7 @@ fn open_file(
         content_type,
         file,
         coding,
-        varies: beside.varies,
+        varies,
     }))
 }
 
@@ -231,7 +258,12 @@ fn content_type(path: &Path) -> HeaderValue {
     HeaderValue::from_static(guess)
 }
 
-fn file_response(found: FoundFile, method: &Method, headers: &HeaderMap) -> Response<FileBody> {
+fn file_response(
+    found: FoundFile,
+    body: MakeBody,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Response<FileBody> {
     let FoundFile { file, len, validators, content_type, coding, varies } = found;
     let describe = |fields: &mut HeaderMap| {
         add_validators(fields, &validators);
@@ -262,7 +294,7 @@ fn file_response(found: FoundFile, method: &Method, headers: &HeaderMap) -> Resp
     };
     let body = match *method {
         Method::HEAD => Ok(FileBody::empty()),
-        _ => FileBody::file(file, start, count),
+        _ => body(file, start, count),
     };
     let Ok(body) = body else {
         return plain(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,0 +1,82 @@
+//! Files that the system has in memory: they are opened and read without waiting for a disk, and so without a visit
+//! to another thread.
+
+use std::fs::File;
+use std::path::Path;
+
+use bytes::Bytes;
+use cap_std::fs::Dir;
+
+/// Opens a file below `root`, as `Dir::open` does, if all of its path is known without looking at a disk. `None`
+/// says nothing: that it is to be looked for in the usual way.
+#[cfg(target_os = "linux")]
+pub(super) fn open(root: &Dir, path: &Path) -> Option<File> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
+    let open = |flags| openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), within).ok();
+    // What is opened for reading may be a device, to which that does something, so it is looked at first.
+    let seen = File::from(open(OFlags::PATH)?).metadata().ok()?;
+    // And should it be a pipe by now, nobody waits for its other end.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    seen.is_file().then(|| open(flags).map(File::from)).flatten()
+}
+
+/// Reads at most `most` bytes where the file stands, if they are in memory. `None` says nothing.
+#[cfg(target_os = "linux")]
+pub(super) fn read(file: &File, most: usize) -> Option<Bytes> {
+    use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
+    /// Where the file stands, which moves on.
+    const HERE: u64 = u64::MAX;
+    let mut piece = vec![0; most];
+    let into = &mut [IoSliceMut::new(&mut piece)];
+    let count = preadv2(file, into, HERE, ReadWriteFlags::NOWAIT).ok()?;
+    piece.truncate(count);
+    (count > 0).then(|| piece.into())
+}
+
+/// Other systems do not say.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn open(_: &Dir, _: &Path) -> Option<File> {
+    None
+}
+
+/// Other systems do not say.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn read(_: &File, _: usize) -> Option<Bytes> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use cap_std::ambient_authority;
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::*;
+
+    #[test]
+    fn files_below_the_directory_are_opened_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("root");
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(directory.path().join("secret"), "secret").unwrap();
+        std::fs::write(root.join("sub/file"), "0123456789").unwrap();
+        symlink("sub/file", root.join("inside")).unwrap();
+        symlink("../secret", root.join("outside")).unwrap();
+        symlink("/etc/passwd", root.join("absolute")).unwrap();
+        mkfifoat(CWD, root.join("pipe"), Mode::RUSR).unwrap();
+        let root = Dir::open_ambient_dir(&root, ambient_authority()).unwrap();
+        for no in ["outside", "absolute", "pipe", "sub", "../secret", "/etc/passwd", "nothing"] {
+            assert!(open(&root, Path::new(no)).is_none(), "{no}");
+        }
+        for name in ["sub/file", "inside"] {
+            // Kernels and file systems that cannot say so send us the usual way.
+            let Some(file) = open(&root, Path::new(name)) else { continue };
+            let Some(piece) = read(&file, 4) else { continue };
+            assert_eq!(piece, "0123");
+            assert_eq!(read(&file, 100).unwrap(), "456789");
+            assert_eq!(read(&file, 100), None, "the end is the usual way's affair");
+        }
+    }
+}
