@@ -4,5 +4,10 @@
 //! comparison, and `-- --list` after it names the figures.
 #![forbid(unsafe_code)]
 
+pub mod folder;
 pub mod suite;
 pub mod trust;
+pub mod web;
+
+/// Errors are sentences for the user.
+pub type Result<V> = std::result::Result<V, Box<dyn std::error::Error + Send + Sync>>;

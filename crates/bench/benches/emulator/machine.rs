@@ -1,38 +1,14 @@
 //! The program that is measured, the processors it runs on, and the processor time of what has ended.
 
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use anabranch_bench::suite::Trouble;
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The emulator's processor, and that of its ends.
 pub(crate) const PROCESSORS: [usize; 2] = [0, 1];
-
-/// The program: the one given, or the one that cargo builds for this profile.
-pub(crate) fn program(given: Option<&Path>) -> Result<PathBuf, Trouble> {
-    if let Some(path) = given {
-        return path
-            .canonicalize()
-            .map_err(|error| Trouble::Failed(format!("the program {}: {error}", path.display())));
-    }
-    let failed = |error: String| Trouble::Failed(format!("the program cannot be built: {error}"));
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--release", "-p", "anabranch-cli"]);
-    let status = build.status().map_err(|error| failed(error.to_string()))?;
-    if !status.success() {
-        return Err(failed(status.to_string()));
-    }
-    // This program is TARGET/PROFILE/deps/emulator-HASH.
-    let own = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-    let target = own.ancestors().nth(3).unwrap_or(Path::new("target"));
-    Ok(target.join("release/anabranch"))
-}
 
 /// Keeps this thread, and what it starts, to one processor; a machine with one stays on that.
 pub(crate) fn pin(processor: usize) {

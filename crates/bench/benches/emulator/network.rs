@@ -1,9 +1,10 @@
 //! Runs of the emulator: two hosts and a link.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use anabranch_bench::folder::Folder;
 use anabranch_bench::suite::Trouble;
 use serde_json::Value;
 
@@ -57,7 +58,7 @@ pub(crate) fn run(
     source: &[String],
     more: &str,
 ) -> Result<Ran, Trouble> {
-    let folder = Folder::new()?;
+    let folder = Folder::new().map_err(Trouble::failed)?;
     let text = format!(
         "seed = 1\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nname = \"line\"\n\
          between = [\"a\", \"b\"]\n{link}\n"
@@ -90,28 +91,4 @@ pub(crate) fn read(path: &Path) -> Result<Value, Trouble> {
     let text = fs::read_to_string(path)
         .map_err(|error| Trouble::Failed(format!("an end has left nothing behind: {error}")))?;
     serde_json::from_str(&text).map_err(Trouble::failed)
-}
-
-/// A folder that goes with its value.
-#[derive(Debug)]
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Result<Self, Trouble> {
-        let name = format!("anabranch-bench-{}-{}", std::process::id(), machine::now());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).map_err(Trouble::failed)?;
-        Ok(Self(path))
-    }
-
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left is in the system's folder for such things.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

@@ -2,10 +2,11 @@
 
 use std::process::Command;
 
+use anabranch_bench::folder::Folder;
 use anabranch_bench::suite::Trouble;
 
 use crate::ends::{MARK, PORT};
-use crate::network::{Folder, read};
+use crate::network::read;
 
 /// Two namespaces of networks, which go with their processes, and the pair between them. The sink stands in the first
 /// one, so that the shell that waits for it is the last to end.
@@ -41,7 +42,7 @@ pub(crate) fn tcp(seconds: f64) -> Result<f64, Trouble> {
             return Err(Trouble::Missing(format!("a veth pair needs {tool}")));
         }
     }
-    let folder = Folder::new()?;
+    let folder = Folder::new().map_err(Trouble::failed)?;
     let sink = folder.file("sink.json");
     let own = std::env::current_exe().map_err(Trouble::failed)?;
     let script = SCRIPT.replace("MARK", MARK).replace("PORT", &PORT.to_string());

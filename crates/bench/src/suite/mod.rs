@@ -2,6 +2,7 @@
 
 mod options;
 mod results;
+pub mod single;
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,0 +1,137 @@
+//! Processes that a measurement starts, which end with it.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anabranch_bench::suite::Trouble;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+/// How long a server may take until it listens.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A process that serves until its value is dropped.
+#[derive(Debug)]
+pub(crate) struct Server(Child);
+
+impl Server {
+    /// Starts it; what it says goes to a file, so that nobody is in its way.
+    pub(crate) fn start(command: &mut Command, says: &Path) -> Result<Self, Trouble> {
+        let out = File::create(says).map_err(Trouble::failed)?;
+        let errors = out.try_clone().map_err(Trouble::failed)?;
+        command.stdin(Stdio::null()).stdout(out).stderr(errors);
+        Ok(Self(spawn(command)?))
+    }
+
+    /// Waits for something that shows that it listens.
+    pub(crate) fn until<V>(
+        &mut self,
+        says: &Path,
+        mut listens: impl FnMut(&str) -> Option<V>,
+    ) -> Result<V, Trouble> {
+        let begun = Instant::now();
+        loop {
+            let said = fs::read_to_string(says).map_err(Trouble::failed)?;
+            if let Some(value) = listens(&said) {
+                return Ok(value);
+            }
+            let ended = self.0.try_wait().map_err(Trouble::failed)?.is_some();
+            if ended || begun.elapsed() > PATIENCE {
+                return Err(Trouble::Failed(format!("a server does not serve: {}", said.trim())));
+            }
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends it; the CPU seconds that it took.
+    pub(crate) fn end(mut self) -> f64 {
+        let before = of_children();
+        self.stop();
+        of_children() - before
+    }
+
+    fn stop(&mut self) {
+        // One that has ended already cannot be killed, and need not be.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// CPU seconds of the processes that this one has waited for.
+fn of_children() -> f64 {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return f64::NAN };
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 * 1e-6;
+    seconds(usage.user_time()) + seconds(usage.system_time())
+}
+
+fn spawn(command: &mut Command) -> Result<Child, Trouble> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.spawn().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Trouble::Missing(format!("{name} is not installed")),
+        _ => Trouble::Failed(format!("{name}: {error}")),
+    })
+}
+
+/// Runs a process to its end; what it says.
+pub(crate) fn output(command: &mut Command) -> Result<String, Trouble> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = spawn(command)?.wait_with_output().map_err(Trouble::failed)?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if !output.status.success() {
+        let why = said(&output.stderr);
+        return Err(Trouble::Failed(format!("{name}: {}: {why}", output.status)));
+    }
+    Ok(said(&output.stdout))
+}
+
+/// A process that answers lines with lines, and ends when nothing more is asked.
+#[derive(Debug)]
+pub(crate) struct Answering {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+}
+
+impl Answering {
+    pub(crate) fn start(command: &mut Command) -> Result<Self, Trouble> {
+        let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let to = child.stdin.take();
+        let from = child.stdout.take().ok_or(Trouble::Failed("a pipe is missing".into()))?;
+        Ok(Self { child, to, from: BufReader::new(from) })
+    }
+
+    /// Its next line.
+    pub(crate) fn line(&mut self) -> Result<String, Trouble> {
+        let mut line = String::new();
+        match self.from.read_line(&mut line).map_err(Trouble::failed)? {
+            0 => Err(Trouble::Failed("a process has ended early".into())),
+            _ => Ok(line.trim().to_owned()),
+        }
+    }
+
+    /// What it answers to a line.
+    pub(crate) fn ask(&mut self, line: &str) -> Result<String, Trouble> {
+        let to = self.to.as_mut().ok_or(Trouble::Failed("a pipe is missing".into()))?;
+        writeln!(to, "{line}").and_then(|()| to.flush()).map_err(Trouble::failed)?;
+        self.line()
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.to = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,49 @@
+//! One end of HTTP in a process of its own, for the benchmark `web`.
+//!
+//! `web-end serve-h3 DIRECTORY` prints the port it listens on and serves HTTP/3 until it is ended.
+//! `web-end ask-h3 PORT TARGET REQUESTS SECONDS` and `web-end ask-sctp UDP-PORT PORT TARGET STREAMS SECONDS` ask for
+//! one file again and again and print the answers a second.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anabranch_bench::Result;
+use anabranch_bench::web::ask::{self, Plan};
+use anabranch_bench::web::{http3, ours};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("web-end: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let rate = match *words {
+        ["serve-h3", directory] => return runtime.block_on(http3::serve(Path::new(directory))),
+        ["ask-h3", port, target, requests, seconds] => {
+            runtime.block_on(http3::ask(port.parse()?, target, &plan(requests, seconds)?))?
+        }
+        ["ask-sctp", udp_port, port, target, streams, seconds] => runtime.block_on(async {
+            let (_endpoint, association) = ours::connect(udp_port.parse()?, port.parse()?).await?;
+            ask::ask(&association, target, &plan(streams, seconds)?).await
+        })?,
+        _ => return Err("nothing that this end can do".into()),
+    };
+    println!("{rate}");
+    Ok(())
+}
+
+/// A quarter of the time before it warms up.
+fn plan(streams: &str, seconds: &str) -> Result<Plan> {
+    let time = Duration::try_from_secs_f64(seconds.parse()?)?;
+    Ok(Plan { streams: streams.parse()?, warm_up: time / 4, time })
+}

@@ -1,0 +1,19 @@
+//! Servers and clients of HTTP for measurements: this project's, and HTTP/3 by h3 over quinn.
+
+pub mod ask;
+pub mod http3;
+pub mod ours;
+
+use std::io::Write as _;
+
+use crate::Result;
+
+/// Tells whoever started this process which port it listens on.
+///
+/// # Errors
+/// Nobody reads it.
+pub fn listening(port: u16) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "listening {port}")?;
+    Ok(out.flush()?)
+}
