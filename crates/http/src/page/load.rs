@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{join, join_all};
+use http::StatusCode;
+use http::header::{CONTENT_RANGE, ETAG};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
 use super::AGENT;
 use super::embedded::embedded;
 use super::measures::PageLoad;
-use super::notes::{Kept, MOST_OBJECTS, Notes};
-use crate::answers::{Answers, WireError};
+use super::notes::{Kept, MOST_OBJECTS, Notes, Part};
+use crate::answers::{Answers, Head, WireError};
 use crate::error::FetchError;
 use crate::stream::{ByteStream, OpenStreams};
 
@@ -154,7 +156,7 @@ impl<C: OpenStreams> Loading<'_, C> {
         taken
     }
 
-    /// Objects whose stream ended before their answers had begun are asked for again.
+    /// Objects whose stream ended before their answers had begun, or had come whole, are asked for again.
     fn again(&self, number: usize, indices: &[usize], error: &FetchError) {
         let mut state = self.queues();
         for index in indices {
@@ -228,9 +230,16 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
         for index in indices {
             let Some(target) = page.notes.ask(*index, self.id) else { continue };
             let host = &page.request.host;
+            let rest = page
+                .notes
+                .part(*index)
+                .map(|(tag, bytes)| format!("Range: bytes={bytes}-\r\nIf-Range: {tag}\r\n"));
+            let rest = rest.unwrap_or_default();
             requests.extend_from_slice(
-                format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {AGENT}\r\n\r\n")
-                    .as_bytes(),
+                format!(
+                    "GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {AGENT}\r\n{rest}\r\n"
+                )
+                .as_bytes(),
             );
         }
         requests.freeze()
@@ -270,7 +279,9 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
                     Err(FetchError::Status(status)) => {
                         page.notes.fail(*index, &FetchError::Status(status));
                     }
-                    Err(error) if page.notes.has_begun(*index) => {
+                    Err(error)
+                        if page.notes.has_begun(*index) && page.notes.part(*index).is_none() =>
+                    {
                         return Err((Some(*index), later(), error));
                     }
                     Err(error) => {
@@ -307,28 +318,60 @@ where
     R: tokio::io::AsyncRead + Unpin,
     C: OpenStreams,
 {
-    let mut received = 0;
     let broken = |received, expected, error: WireError| FetchError::Broken {
         received,
         expected,
         reason: error.reason(),
     };
     let head = answers.head().await.map_err(|error| broken(0, None, error))?;
-    let announced = answers.announced();
+    let part = page.notes.take_part(index).filter(|part| goes_on(&head, part));
+    if part.is_none() {
+        page.notes.begin_anew(index);
+    }
+    let is_whole = part.is_some() || head.status == StatusCode::OK;
+    let (mut kept, mut received) =
+        part.map_or_else(|| (Kept::new(keep), 0), |part| (part.kept, part.bytes));
+    let announced = answers.announced().map(|rest| received + rest);
     page.notes.begin(index, head.status.as_u16(), announced);
-    let mut kept = Kept::new(keep);
     loop {
-        let piece = answers.piece().await.map_err(|error| broken(received, announced, error))?;
-        let Some(piece) = piece else { break };
+        let piece = match answers.piece().await {
+            Ok(Some(piece)) => piece,
+            Ok(None) => break,
+            Err(error) => {
+                if let Some(tag) = strong_tag(&head).filter(|_| is_whole) {
+                    page.notes.cut_off(index, Part { tag, bytes: received, kept });
+                }
+                return Err(broken(received, announced, error));
+            }
+        };
         received += piece.len() as u64;
         page.notes.arrive(index, piece.len());
         kept.push(&piece);
     }
     *closes |= !answers.goes_on();
-    if head.status != http::StatusCode::OK {
+    if !is_whole {
         return Err(FetchError::Status(head.status));
     }
     let kept = kept.freeze();
     page.notes.complete(index, keep.then(|| kept.clone()));
     Ok(kept)
 }
+
+/// Whether an answer begins where a part ends, and is of the same state of the object.
+fn goes_on(head: &Head, part: &Part) -> bool {
+    let field = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let from = field(CONTENT_RANGE).and_then(|range| range.strip_prefix("bytes "));
+    let from = from.and_then(|range| range.split('-').next()?.parse::<u64>().ok());
+    head.status == StatusCode::PARTIAL_CONTENT
+        && from == Some(part.bytes)
+        && field(ETAG) == Some(&part.tag)
+}
+
+/// What tells the state of an object from all others, byte by byte (RFC 9110 section 8.8.1).
+fn strong_tag(head: &Head) -> Option<String> {
+    let tag = head.headers.get(ETAG)?.to_str().ok()?;
+    (tag.starts_with('"') && tag.ends_with('"') && tag.len() > 1).then(|| tag.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! What is noted of a page while it comes.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,8 +24,19 @@ pub(super) struct Notes<'a> {
 #[derive(Debug, Default)]
 struct Noted {
     objects: Vec<ObjectLoad>,
+    /// What came of objects whose answers were cut off.
+    parts: BTreeMap<usize, Part>,
     /// Times that something came.
     heard: u64,
+}
+
+/// The beginning of an object, which a range of the same state may go on with.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// A strong entity tag.
+    pub(super) tag: String,
+    pub(super) bytes: u64,
+    pub(super) kept: Kept,
 }
 
 impl<'a> Notes<'a> {
@@ -102,6 +114,25 @@ impl<'a> Notes<'a> {
         }
     }
 
+    /// An answer was cut off, and may go on.
+    pub(super) fn cut_off(&self, index: usize, part: Part) {
+        self.noted().parts.insert(index, part);
+    }
+
+    /// The tag of what there is of an object, and its length.
+    pub(super) fn part(&self, index: usize) -> Option<(String, u64)> {
+        self.noted().parts.get(&index).map(|part| (part.tag.clone(), part.bytes))
+    }
+
+    pub(super) fn take_part(&self, index: usize) -> Option<Part> {
+        self.noted().parts.remove(&index)
+    }
+
+    /// What had come is of no use.
+    pub(super) fn begin_anew(&self, index: usize) {
+        self.hear(index, |object, _| object.arrivals.clear());
+    }
+
     pub(super) fn has_begun(&self, index: usize) -> bool {
         self.noted().objects.get(index).is_some_and(|object| object.status.is_some())
     }
@@ -136,6 +167,7 @@ impl<'a> Notes<'a> {
 }
 
 /// The body of an object, if it is kept.
+#[derive(Debug)]
 pub(super) struct Kept {
     keep: bool,
     bytes: BytesMut,

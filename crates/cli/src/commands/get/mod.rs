@@ -1,5 +1,6 @@
 //! `anabranch get`.
 
+mod associations;
 mod attempts;
 mod filmstrip;
 mod page;

@@ -8,6 +8,7 @@ use anabranch_http::{Authority, OpenStreams, PageLoad, PageRequest, Url, load_pa
 use clap::Args;
 
 use super::Get;
+use super::associations::Associations;
 use super::filmstrip::Filmstrip;
 use super::page_report::{Carried, PageReport};
 use crate::address::resolve;
@@ -28,7 +29,7 @@ pub(super) struct PageOptions {
     /// Load a document and what it embeds, and tell when each part came
     ///
     /// The files are kept only if --out names a directory.
-    #[arg(long, help_heading = "Pages", conflicts_with_all = ["output", "resume", "retry", "pipeline", "placement", "urgency", "incremental"])]
+    #[arg(long, help_heading = "Pages", conflicts_with_all = ["output", "resume", "pipeline", "placement", "urgency", "incremental"])]
     pub(super) page: bool,
     /// TCP connections for a page: the document over the first one, then what it embeds over all [default: 1]
     #[arg(long, value_name = "N", help_heading = "Pages", hide_short_help = true, requires = "page", conflicts_with = "streams", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -103,14 +104,17 @@ impl Get {
             return Ok((page, Carried::tcp(transport, connecting, connections)));
         };
         let timeout = self.client.connect_timeout;
-        let association = sctp.associate(&url.authority, remotes, timeout).await?;
+        let associations =
+            Associations::connect(sctp, &url.authority, remotes, timeout, self.retry).await?;
         let connecting = begun.elapsed();
-        let page = self.load(url, &association, self.streams).await;
-        let carried = Carried::sctp(transport, connecting, &association.statistics());
+        let page = self.load(url, &associations, self.streams).await;
+        let last = associations.last().await;
+        let carried =
+            Carried::sctp(transport, connecting, associations.count(), &last.statistics());
         match page {
             // What came is there, however the association ends.
-            Ok(_) => drop(end(&association).await),
-            Err(_) => association.abort(b"the page did not come"),
+            Ok(_) => drop(end(&last).await),
+            Err(_) => last.abort(b"the page did not come"),
         }
         Ok((page?, carried))
     }

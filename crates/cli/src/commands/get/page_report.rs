@@ -21,7 +21,7 @@ pub(super) struct Carried {
     connecting_s: f64,
     /// Associations or TCP connections.
     connections: u64,
-    /// What this side sent again; what TCP did, only the kernel knows.
+    /// What this side sent again on the last one; what TCP did, only the kernel knows.
     #[serde(flatten)]
     repairs: Option<Repairs>,
 }
@@ -42,6 +42,7 @@ impl Carried {
     pub(super) fn sctp(
         transport: Transport,
         connecting: Duration,
+        connections: u64,
         statistics: &Statistics,
     ) -> Self {
         let counters = &statistics.counters;
@@ -51,7 +52,7 @@ impl Carried {
             handshake_retransmissions: counters.handshake_retransmissions,
         };
         let connecting_s = connecting.as_secs_f64();
-        Self { transport, connecting_s, connections: 1, repairs: Some(repairs) }
+        Self { transport, connecting_s, connections, repairs: Some(repairs) }
     }
 }
 
