@@ -4,8 +4,9 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
-use common::{Server, Site, run};
+use common::{Ended, Server, Site, anabranch, run};
 use serde_json::Value;
 
 /// A site with a document, two pictures, a style sheet, and what is missing or elsewhere.
@@ -85,4 +86,35 @@ fn a_page_that_is_not_there_is_a_failure() {
     let ended = run(&["get", "--page", &url], &site.copy());
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("the server answered 404"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_page_goes_on_with_a_server_that_comes_back() {
+    let site = Site::new(&[]);
+    let large: Vec<u8> = (0..4_000_000_u32).map(|at| (at / 1000 + at) as u8).collect();
+    fs::write(site.path().join("large.jpg"), &large).unwrap();
+    fs::write(site.path().join("index.html"), "<img src=large.jpg>").unwrap();
+    let slow = site.path().parent().unwrap().join("slow.toml");
+    fs::write(&slow, "[[path]]\nrate_mbit = 20\nqueue_packets = 100").unwrap();
+    let mut server = Server::start(&["--listen", "127.0.0.1:80", "--udp-port", "0"], &site.path());
+    let udp_port = server.udp_port();
+    let url = format!("sctp://127.0.0.1:80;udp={udp_port}/index.html");
+    let options = ["--impair", slow.to_str().unwrap(), "--retry", "3", "--out", "kept", "--json"];
+    let child = anabranch(&[&["get", "--page", &url][..], &options].concat(), &site.copy())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let index = server.line();
+    assert_eq!(index["target"], "/index.html", "{index}");
+    drop(server);
+    let listen = format!("127.0.0.1:80;udp={udp_port}");
+    let mut server = Server::start(&["--listen", &listen], &site.path());
+    let ended: Ended = child.wait_with_output().unwrap().into();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report = ended.json();
+    assert_eq!((&report["connections"], &report["bytes"]), (&2.into(), &4_000_019.into()));
+    assert!(fs::read(site.copy().join("kept/large.jpg")).unwrap() == large);
+    let rest = server.line();
+    assert!(rest["bytes"].as_u64().unwrap() <= 4_000_000, "{rest}");
 }
