@@ -410,6 +410,12 @@ impl<C: OpenStreams> Pool<'_, C> {
                 self.state().table.asked(line.row);
                 true
             }
+            // What was asked before it decides how the stream goes on: the server may have ended it with an
+            // answer that is to be read yet.
+            Ok(Err(_)) if !line.asked.is_empty() => {
+                self.state().table.put_back(line.row, attempt);
+                false
+            }
             Ok(Err(error)) => {
                 self.again(line.row, attempt, &WireError::Io(error));
                 false
