@@ -107,6 +107,7 @@ plain! {
         kind: u16, flags: u16, length: u32, error: u32, info: Sndinfo, assoc_id: i32,
     }
     struct ShutdownEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
+    struct SenderDryEvent { kind: u16, flags: u16, length: u32, assoc_id: i32, }
     struct AdaptationEvent { kind: u16, flags: u16, length: u32, ind: u32, assoc_id: i32, }
     /// Of the option SCTP_REMOTE_UDP_ENCAPS_PORT (RFC 6951 section 6.1).
     struct Udpencaps {
@@ -263,6 +264,7 @@ mod tests {
             SendFailed = "sctp_send_failed" { info = "ssf_info" assoc_id = "ssf_assoc_id" }
             SendFailedEvent = "sctp_send_failed_event" { info = "ssfe_info" assoc_id = "ssf_assoc_id" }
             ShutdownEvent = "sctp_shutdown_event" { assoc_id = "sse_assoc_id" }
+            SenderDryEvent = "sctp_sender_dry_event" { assoc_id = "sender_dry_assoc_id" }
             AdaptationEvent = "sctp_adaptation_event" { ind = "sai_adaptation_ind" assoc_id = "sai_assoc_id" }
             Udpencaps = "sctp_udpencaps" { address = "sue_address" port = "sue_port" }
             PaddrChange = "sctp_paddr_change" { address = "spc_aaddr" state = "spc_state" assoc_id = "spc_assoc_id" }

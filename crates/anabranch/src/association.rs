@@ -320,6 +320,13 @@ impl Association {
         self.inner.number
     }
 
+    /// Whether [`Notification::SenderDry`](crate::Notification::SenderDry) is wanted from now on; at
+    /// first it is not. Returns whether all that was sent is acknowledged now, which no notification
+    /// tells; after the end that is so.
+    pub fn tell_when_dry(&self, wanted: bool) -> bool {
+        self.inner.engine(|association, _| association.tell_when_dry(wanted)).unwrap_or(true)
+    }
+
     /// Sends new data to this address of the peer from now on.
     ///
     /// # Errors

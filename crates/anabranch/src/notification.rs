@@ -76,6 +76,9 @@ pub enum Notification {
         /// What was agreed on with the new incarnation beside RFC 9260.
         features: Features,
     },
+    /// All messages that were sent are acknowledged or given up, after
+    /// [`Association::tell_when_dry`](crate::Association::tell_when_dry) asked for it.
+    SenderDry,
     /// A message was given up.
     SendFailed {
         /// The message, with what was not acknowledged of its data.
@@ -119,6 +122,7 @@ impl Notification {
             Event::Restarted { outbound_streams, inbound_streams, features } => {
                 Self::Restarted { outbound_streams, inbound_streams, features }
             }
+            Event::SenderDry => Self::SenderDry,
             Event::SendFailed { message, sent } => Self::SendFailed { message, sent },
             Event::PeerError { code, cause } => Self::PeerError { code, cause },
             Event::AdaptationIndication(value) => Self::AdaptationIndication(value),

@@ -56,6 +56,9 @@ pub enum Event {
     Readable,
     /// The send buffer has room again after a send was refused.
     Writable,
+    /// All messages that were given are acknowledged or given up, after
+    /// [`Association::tell_when_dry`](crate::Association::tell_when_dry) asked for it.
+    SenderDry,
     /// SEND FAILURE: a message that was given up.
     SendFailed {
         /// The message with what was not acknowledged of its data; nothing of it if the peer

@@ -2,7 +2,8 @@
 
 use anabranch::AssociationConfig;
 
-use super::{Peer, Socket, Style};
+use super::{Peer, Socket, Style, notify};
+use crate::abi::event;
 use crate::errno::Errno;
 
 /// Numbers of RFC 6458 section 7.1 that stand for several associations.
@@ -46,6 +47,27 @@ impl Socket {
             }
             Ok(())
         })
+    }
+
+    /// Tells of events of a type from now on, or no more. That nothing is left to be sent is told at
+    /// once of the associations of which it is so (RFC 6458 section 6.1.9).
+    pub(crate) fn subscribe(&self, kind: u16, on: bool) {
+        self.with(|state| {
+            let events = &mut state.options.events;
+            let changed = if on { events.insert(kind) } else { events.remove(&kind) };
+            if kind != event::SENDER_DRY || !changed {
+                return;
+            }
+            let is_dry = |peer: &Peer| {
+                let association = peer.association.as_ref()?;
+                Some(association.tell_when_dry(on) && peer.has_room() && !association.is_closed())
+            };
+            let dry: Vec<i32> = (state.peers.iter())
+                .filter(|(_, peer)| is_dry(peer) == Some(true))
+                .map(|(id, _)| *id)
+                .collect();
+            dry.into_iter().for_each(|id| state.tell(id, notify::dry(id)));
+        });
     }
 
     /// Binds to an interface, before an endpoint has been opened (SO_BINDTODEVICE).

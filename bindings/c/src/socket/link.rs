@@ -9,13 +9,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, Weak};
 
 use anabranch::{
-    Association, AssociationConfig, AssociationError, ConnectOptions, Endpoint, Events, Listener,
-    Message, Notification, OutgoingMessage, PathState,
+    Association, AssociationError, ConnectOptions, Endpoint, Events, Listener, Message,
+    Notification, OutgoingMessage, PathState,
 };
 use tokio::sync::Notify;
 
 use super::notify::{self, PathChange, Reach};
+use super::options::Options;
 use super::{Peer, Socket, State, Style, fresh_id};
+use crate::abi::event;
 use crate::address;
 use crate::errno::Errno;
 use crate::host::lock;
@@ -105,7 +107,7 @@ impl Socket {
                 Ok(association) => {
                     link.with(id, |_, state| {
                         if let Some(peer) = state.peers.get_mut(&id) {
-                            peer.attach(association.clone(), &state.options.config);
+                            peer.attach(association.clone(), &state.options);
                         }
                     });
                     let events = association.events();
@@ -129,7 +131,7 @@ impl Socket {
         let (id, link) = (fresh_id(), Link::new(self));
         let remote = primary(&association).unwrap_or(([0, 0, 0, 0], 0).into());
         let mut peer = Peer::new(link.clone(), remote);
-        peer.attach(association.clone(), &state.options.config);
+        peer.attach(association.clone(), &state.options);
         state.peers.insert(id, peer);
         state.used = true;
         let events = association.events();
@@ -314,9 +316,13 @@ impl Peer {
     }
 
     /// The association is up. Options may have changed since it began.
-    fn attach(&mut self, association: Association, options: &AssociationConfig) {
+    fn attach(&mut self, association: Association, options: &Options) {
         // They were found valid when they were set.
-        let _ = association.reconfigure(|config| *config = config.adjusted(options));
+        let _ = association.reconfigure(|config| *config = config.adjusted(&options.config));
+        if options.events.contains(&event::SENDER_DRY) {
+            // Nothing was sent yet: that is no news.
+            association.tell_when_dry(true);
+        }
         if let Some(remote) = primary(&association) {
             self.remote = remote;
         }
@@ -401,6 +407,8 @@ impl State {
                 let address = shown(*remote, port, mapped);
                 self.tell(id, notify::path(id, address, PathChange::MadePrimary));
             }
+            // A message for which there was no room is still to come.
+            Notification::SenderDry if peer.has_room() => self.tell(id, notify::dry(id)),
             Notification::SendFailed { message, sent } => self.send_failed(id, message, *sent),
             Notification::PeerError { code, cause } => {
                 self.tell(id, notify::peer_error(id, *code, cause));

@@ -6,7 +6,7 @@ use anabranch::{CloseReason, OutgoingMessage, PathState};
 
 use crate::abi::{
     self, AdaptationEvent, AssocChange, PaddrChange, Plain, RemoteError, SendFailed,
-    SendFailedEvent, ShutdownEvent, Sndinfo, Sndrcvinfo, event, flag,
+    SendFailedEvent, SenderDryEvent, ShutdownEvent, Sndinfo, Sndrcvinfo, event, flag,
 };
 use crate::address;
 use crate::errno::Errno;
@@ -131,6 +131,13 @@ pub(super) fn peer_error(id: i32, code: u16, cause: &[u8]) -> Vec<u8> {
 
 pub(super) fn shutdown(id: i32) -> Vec<u8> {
     let event = ShutdownEvent { kind: event::SHUTDOWN, assoc_id: id, ..ShutdownEvent::default() };
+    with_length(&event, &[])
+}
+
+/// All that was sent is acknowledged.
+pub(super) fn dry(id: i32) -> Vec<u8> {
+    let event =
+        SenderDryEvent { kind: event::SENDER_DRY, assoc_id: id, ..SenderDryEvent::default() };
     with_length(&event, &[])
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anabranch_wire::{Cause, Init, Parameter, Tsn, parameter_kind};
 
+use super::dry::Dry;
 use super::peer::{Peer, Refusal, init_value};
 use super::progress::{Account, Progress};
 use super::rebinding::Ports;
@@ -134,7 +135,12 @@ impl Association {
             acknowledger: config.acknowledger(),
             timestamps: Timestamps::default(),
             outbox: Outbox::default(),
-            news: News { events: VecDeque::new(), wants_readable: true, adaptation: None },
+            news: News {
+                events: VecDeque::new(),
+                wants_readable: true,
+                adaptation: None,
+                dry: Dry::default(),
+            },
             ending: Ending::default(),
             progress: Progress::new(now),
             account: Account::default(),

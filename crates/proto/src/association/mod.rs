@@ -9,6 +9,7 @@ mod addresses;
 mod buggify;
 mod change_options;
 mod control;
+mod dry;
 mod failover;
 mod handshake;
 mod heartbeats;
@@ -39,6 +40,7 @@ use anabranch_wire::Header;
 use bytes::Bytes;
 
 pub(crate) use control::Control;
+use dry::Dry;
 pub(crate) use handshake::Initiation;
 pub(crate) use input::{Arrival, TagCheck};
 pub(crate) use peer::{Peer, Refusal, init_value, new_addresses_cause};
@@ -202,6 +204,8 @@ struct News {
     wants_readable: bool,
     /// The adaptation layer that the peer announced, until the user has been told.
     adaptation: Option<u32>,
+    /// The end of what there is to send.
+    dry: Dry,
 }
 
 impl Association {
@@ -227,6 +231,7 @@ impl Association {
                 self.counts.messages_sent += 1;
                 self.progress.last_user_data = now;
                 self.sender.begin_burst();
+                self.news.dry.end();
                 Ok(())
             }
             Err((reason, message)) => Err(SendError { reason, message }),
@@ -472,8 +477,9 @@ impl Association {
     }
 
     /// Whether there are events; asked after whatever happened, so that this is the one place that
-    /// finds out that there is room for a send that was refused.
+    /// finds out that there is room for a send that was refused, and that nothing is left to be sent.
     pub(crate) fn has_events(&mut self) -> bool {
+        self.note_dry();
         if self.sender.take_writable() && !self.is_closed() {
             self.news.events.push_back(Event::Writable);
         }

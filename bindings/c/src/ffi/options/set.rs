@@ -25,7 +25,7 @@ use crate::socket::{DATA_OVERHEAD, Socket, Style};
 const IPV4_HEADER: u32 = 20;
 
 /// Notifications that can be had.
-const KNOWN: [u16; 8] = [
+const KNOWN: [u16; 9] = [
     event::DATA_IO,
     event::ASSOC_CHANGE,
     event::PEER_ADDR_CHANGE,
@@ -33,6 +33,7 @@ const KNOWN: [u16; 8] = [
     event::REMOTE_ERROR,
     event::SHUTDOWN,
     event::ADAPTATION,
+    event::SENDER_DRY,
     event::SEND_FAILED_EVENT,
 ];
 
@@ -222,13 +223,8 @@ fn subscribe(socket: &Socket, kind: u16, on: bool) -> Result<(), Errno> {
     if on && !KNOWN.contains(&kind) {
         return Err(Errno::EOPNOTSUPP);
     }
-    choose(socket, |options| {
-        if on {
-            options.events.insert(kind);
-        } else {
-            options.events.remove(&kind);
-        }
-    })
+    socket.subscribe(kind, on);
+    Ok(())
 }
 
 fn is_unspecified(storage: &Storage) -> bool {

@@ -1,0 +1,105 @@
+/* What a socket is told of its associations beside their messages. */
+#define _GNU_SOURCE
+#include "ends.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+static sctp_assoc_t dry(int fd)
+{
+    union sctp_notification notification = notified(fd, SCTP_SENDER_DRY_EVENT);
+    CHECK(notification.sn_header.sn_length == sizeof(struct sctp_sender_dry_event));
+    return notification.sn_sender_dry_event.sender_dry_assoc_id;
+}
+
+/* Reads messages until so many bytes have come; returns how many did. */
+static size_t drain(int fd, size_t wanted)
+{
+    size_t received = 0;
+    while (received < wanted) {
+        ssize_t count = anabranch_recv(fd, big, sizeof big, 0);
+        CHECK(count > 0);
+        received += (size_t)count;
+    }
+    return received;
+}
+
+/* One-to-one: at once when it is so, and each time that it becomes so. */
+static void sender_dry(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server), size = 20000;
+    CHECK(option(near, SOL_SOCKET, SO_SNDBUF, &size, sizeof size) == 0);
+    connect_to(near, &server);
+    int far = anabranch_accept(server.fd, NULL, NULL);
+    CHECK(far >= 0 && !(ready(near) & POLLIN));
+    subscribe(near, SCTP_SENDER_DRY_EVENT);
+    CHECK(ready(near) & POLLIN);
+    CHECK(dry(near) > 2);
+    /* Who is told already is told nothing new. */
+    subscribe(near, SCTP_SENDER_DRY_EVENT);
+    CHECK(!(ready(near) & POLLIN));
+
+    CHECK(anabranch_send(near, "once", 4, 0) == 4);
+    CHECK(dry(near) > 2);
+    CHECK(drain(far, 4) == 4);
+
+    /* What the peer's window has no room for is still to be sent. */
+    CHECK(fcntl(near, F_SETFL, O_NONBLOCK) == 0);
+    size_t sent = 0;
+    struct pollfd writable = {near, POLLOUT, 0};
+    do {
+        while (anabranch_send(near, big, 10000, 0) == 10000)
+            sent += 10000;
+        CHECK(errno == EAGAIN && sent < 100u * 1000 * 1000);
+    } while (poll(&writable, 1, 200) == 1);
+    /* Some of these may have been delivered before the next one was given. */
+    while (ready(near) & POLLIN)
+        dry(near);
+    struct sctp_event event = {.se_type = SCTP_SENDER_DRY_EVENT};
+    SET(near, SCTP_EVENT, event);
+    event.se_on = 1;
+    SET(near, SCTP_EVENT, event);
+    CHECK(!(ready(near) & POLLIN));
+    CHECK(drain(far, sent) == sent);
+    wait_for(near, POLLIN);
+    CHECK(dry(near) > 2);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
+    CHECK(anabranch_close(server.fd) == 0);
+}
+
+/* One-to-many, subscribed to before there is an association, which is no news by itself. */
+static void sender_dry_of_many(void)
+{
+    struct server server = serve(SOCK_SEQPACKET, 1);
+    int near = client(SOCK_SEQPACKET, &server);
+    struct sctp_event_subscribe events = {.sctp_association_event = 1, .sctp_sender_dry_event = 1};
+    SET(near, SCTP_EVENTS, events);
+    SET(server.fd, SCTP_EVENTS, events);
+    struct sctp_event_subscribe set;
+    socklen_t length = sizeof set;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_EVENTS, &set, &length) == 0);
+    CHECK(set.sctp_sender_dry_event == 1 && set.sctp_association_event == 1);
+    struct sockaddr_in to = at("127.0.0.1", server.port);
+    CHECK(anabranch_sctp_connectx(near, SA(to), 1, NULL) == 0);
+    sctp_assoc_t id = changed(near, SCTP_COMM_UP), far = changed(server.fd, SCTP_COMM_UP);
+    CHECK(anabranch_sctp_sendmsg(near, "hello", 5, SA(to), sizeof to, 0, 0, 1, 0, 0) == 5);
+    CHECK(dry(near) == id);
+    CHECK(anabranch_recv(server.fd, big, sizeof big, 0) == 5);
+    struct sctp_sndrcvinfo info = {.sinfo_assoc_id = far};
+    CHECK(anabranch_sctp_send(server.fd, "back", 4, &info, 0) == 4);
+    CHECK(dry(server.fd) == far);
+    CHECK(anabranch_recv(near, big, sizeof big, 0) == 4);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
+}
+
+int main(void)
+{
+    /* What hangs is to fail. */
+    alarm(120);
+    sender_dry();
+    sender_dry_of_many();
+    CHECK(anabranch_finish(20000) == 0);
+    printf("passed\n");
+    return 0;
+}
