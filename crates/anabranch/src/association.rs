@@ -110,6 +110,12 @@ impl Association {
         self.inner.with(AssociationState::take_message)
     }
 
+    /// The highest TSN up to which all of the peer's chunks have come; `None` after the end.
+    pub fn cumulative_tsn(&self) -> Option<u32> {
+        let guard = self.inner.shared.lock();
+        guard.engine.association(self.inner.id).map(Engine::cumulative_tsn)
+    }
+
     /// Both directions of a stream. While the [`RecvStream`] is held, the stream's messages go
     /// there and not to [`recv`](Self::recv).
     ///

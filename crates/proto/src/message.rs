@@ -1,9 +1,12 @@
 //! User messages on their way in and out of an association.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use anabranch_wire::Ppid;
 use bytes::{Buf, Bytes, BytesMut};
+
+use self::Pieces::{Many, One};
 
 /// A user message to send (RFC 9260 section 11.1.5).
 #[derive(Clone, Debug)]
@@ -125,6 +128,10 @@ pub struct Message {
     pub begin: bool,
     /// Last part of the message; a message delivered at once has both.
     pub end: bool,
+    /// Stream sequence number; without meaning if `unordered`.
+    pub ssn: u16,
+    /// TSN of the message's first DATA chunk, also in later parts.
+    pub tsn: u32,
     /// The data, as it arrived.
     pub payload: Payload,
     /// What the association's receive buffer is charged for it until it is released.
@@ -135,7 +142,8 @@ impl Message {
     /// A whole ordered message that no association received and that is charged to none.
     pub fn new(stream: u16, ppid: Ppid, payload: impl Into<Payload>) -> Self {
         let (begin, end, unordered) = (true, true, false);
-        Self { stream, ppid, unordered, begin, end, payload: payload.into(), charge: 0 }
+        let (ssn, tsn, payload) = (0, 0, payload.into());
+        Self { stream, ppid, unordered, begin, end, ssn, tsn, payload, charge: 0 }
     }
 
     /// Whether this is one whole message.
@@ -151,42 +159,54 @@ impl Message {
 }
 
 /// Bytes of a message in the pieces in which they arrived. A [`Buf`].
-#[derive(Clone, Debug, Default)]
-pub struct Payload {
-    first: Bytes,
-    rest: std::collections::VecDeque<Bytes>,
+#[derive(Clone, Debug)]
+pub struct Payload(Pieces);
+
+/// Most messages are of one piece, and take no room for a list.
+#[derive(Clone, Debug)]
+enum Pieces {
+    One(Bytes),
+    /// None of them is empty.
+    Many(VecDeque<Bytes>),
 }
 
 impl Payload {
     /// Adds a piece at the end.
     pub(crate) fn push(&mut self, piece: Bytes) {
-        if self.first.is_empty() && self.rest.is_empty() {
-            self.first = piece;
-        } else {
-            self.rest.push_back(piece);
+        match &mut self.0 {
+            One(first) if first.is_empty() => self.0 = One(piece),
+            One(first) => {
+                let mut pieces = VecDeque::with_capacity(4);
+                pieces.extend([std::mem::take(first), piece]);
+                self.0 = Many(pieces);
+            }
+            Many(pieces) => pieces.push_back(piece),
         }
     }
 
     /// Adds the pieces of `other` at the end; costs as much as the side with fewer pieces has.
-    pub(crate) fn append(&mut self, mut other: Self) {
-        if self.rest.len() < other.rest.len() {
-            other.rest.push_front(other.first);
-            while let Some(piece) = self.rest.pop_back() {
-                other.rest.push_front(piece);
+    pub(crate) fn append(&mut self, other: Self) {
+        match (&mut self.0, other.0) {
+            (_, One(piece)) => self.push(piece),
+            (One(first), Many(mut pieces)) => {
+                if !first.is_empty() {
+                    pieces.push_front(std::mem::take(first));
+                }
+                self.0 = Many(pieces);
             }
-            if self.first.is_empty() {
-                self.first = other.rest.pop_front().unwrap_or_default();
+            (Many(left), Many(right)) if left.len() >= right.len() => left.extend(right),
+            (Many(left), Many(mut right)) => {
+                while let Some(piece) = left.pop_back() {
+                    right.push_front(piece);
+                }
+                self.0 = Many(right);
             }
-            self.rest = other.rest;
-        } else {
-            self.push(other.first);
-            self.rest.extend(other.rest);
         }
     }
 
     /// Length in bytes.
     pub fn len(&self) -> usize {
-        self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
+        self.pieces().map(Bytes::len).sum()
     }
 
     /// Whether there is no byte left.
@@ -196,22 +216,39 @@ impl Payload {
 
     /// The pieces in order.
     pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
-        std::iter::once(&self.first).chain(&self.rest)
+        let (one, many) = match &self.0 {
+            One(piece) => (std::slice::from_ref(piece), None),
+            Many(pieces) => (&[][..], Some(pieces)),
+        };
+        one.iter().chain(many.into_iter().flatten())
     }
 
     /// The pieces as a vector.
     pub fn into_pieces(self) -> Vec<Bytes> {
-        std::iter::once(self.first).chain(self.rest).collect()
+        match self.0 {
+            One(piece) => vec![piece],
+            Many(pieces) => pieces.into(),
+        }
     }
 
     /// The whole as one buffer: free of cost for one piece, a copy for several.
     pub fn into_bytes(self) -> Bytes {
-        if self.rest.is_empty() {
-            return self.first;
+        let length = self.len();
+        match self.0 {
+            One(piece) => piece,
+            Many(mut pieces) if pieces.len() == 1 => pieces.pop_front().unwrap_or_default(),
+            Many(pieces) => {
+                let mut whole = BytesMut::with_capacity(length);
+                pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
+                whole.freeze()
+            }
         }
-        let mut whole = BytesMut::with_capacity(self.len());
-        self.pieces().for_each(|piece| whole.extend_from_slice(piece));
-        whole.freeze()
+    }
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        Self(One(Bytes::new()))
     }
 }
 
@@ -221,30 +258,34 @@ impl Buf for Payload {
     }
 
     fn chunk(&self) -> &[u8] {
-        &self.first
+        match &self.0 {
+            One(piece) => piece,
+            Many(pieces) => pieces.front().map_or(&[], |piece| &piece[..]),
+        }
     }
 
     fn advance(&mut self, mut count: usize) {
-        while count > 0 || (self.first.is_empty() && !self.rest.is_empty()) {
-            let step = count.min(self.first.len());
-            self.first.advance(step);
+        let pieces = match &mut self.0 {
+            One(piece) => return piece.advance(count),
+            Many(pieces) => pieces,
+        };
+        while count > 0 {
+            let Some(front) = pieces.front_mut() else {
+                panic!("advanced beyond the end of a payload");
+            };
+            let step = count.min(front.len());
+            front.advance(step);
             count -= step;
-            if self.first.is_empty() {
-                match self.rest.pop_front() {
-                    Some(next) => self.first = next,
-                    None => {
-                        assert_eq!(count, 0, "advanced beyond the end of a payload");
-                        return;
-                    }
-                }
+            if front.is_empty() {
+                pieces.pop_front();
             }
         }
     }
 }
 
 impl From<Bytes> for Payload {
-    fn from(first: Bytes) -> Self {
-        Self { first, rest: std::collections::VecDeque::new() }
+    fn from(piece: Bytes) -> Self {
+        Self(One(piece))
     }
 }
 

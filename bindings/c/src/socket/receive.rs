@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use bytes::{Buf, Bytes};
 
 use super::{Socket, State, Style};
-use crate::abi::{Nxtinfo, Rcvinfo, flag};
+use crate::abi::{Nxtinfo, Rcvinfo, event, flag};
 use crate::errno::Errno;
 
 /// What a call received.
@@ -94,12 +94,20 @@ impl State {
             }
             self.ready.pop_front();
         };
+        // Asking the association takes a lock.
+        let tells = self.options.rcvinfo || self.options.events.contains(&event::DATA_IO);
         let peer = self.peers.get_mut(&id)?;
         let head = peer.head.as_mut()?;
+        let association = peer.association.as_ref().filter(|_| tells);
+        let cumulative = association.and_then(anabranch::Association::cumulative_tsn);
         let info = Rcvinfo {
             sid: head.stream,
+            ssn: head.ssn,
             flags: if head.unordered { flag::UNORDERED } else { 0 },
             ppid: head.ppid.0.to_be(),
+            tsn: head.tsn,
+            // After the end there is nothing that a message could wait for.
+            cumtsn: cumulative.unwrap_or(head.tsn),
             context: self.options.context,
             assoc_id: id,
             ..Rcvinfo::default()

@@ -93,12 +93,70 @@ static void sender_dry_of_many(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
+/* Receives a message of so many bytes and what SCTP_RCVINFO says of it. */
+static struct sctp_rcvinfo next(int fd, size_t size)
+{
+    struct iovec piece = {big, sizeof big};
+    struct sctp_rcvinfo info;
+    socklen_t length = sizeof info;
+    unsigned int type = 0;
+    int flags = 0;
+    CHECK(anabranch_sctp_recvv(fd, &piece, 1, NULL, NULL, &info, &length, &type, &flags) ==
+          (ssize_t)size);
+    CHECK(type == SCTP_RECVV_RCVINFO && (flags & MSG_EOR));
+    return info;
+}
+
+/* The numbers that messages had on the wire. */
+static void numbers(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server), on = 1;
+    connect_to(near, &server);
+    int far = anabranch_accept(server.fd, NULL, NULL);
+    CHECK(far >= 0);
+    SET(far, SCTP_RECVRCVINFO, on);
+    /* The streams of each message, its SSN there, and its bytes: the third one is of many chunks. */
+    const unsigned streams[] = {3, 3, 5, 3, 5}, ssns[] = {0, 1, 0, 2, 1};
+    const size_t sizes[] = {10, 20, 20000, 30, 40};
+    for (int i = 0; i < 5; i++)
+        CHECK(anabranch_sctp_sendmsg(near, big, sizes[i], NULL, 0, 0, 0, (uint16_t)streams[i], 0,
+                                     0) == (ssize_t)sizes[i]);
+    uint32_t tsn = 0;
+    for (int i = 0; i < 5; i++) {
+        struct sctp_rcvinfo info = next(far, sizes[i]);
+        CHECK(info.rcv_sid == streams[i] && info.rcv_ssn == ssns[i]);
+        uint32_t step = info.rcv_tsn - tsn;
+        CHECK(i == 0 || (i == 3 ? step >= 10 && step < 100 : step == 1));
+        tsn = info.rcv_tsn;
+        /* What could be delivered has come with all that was before it. */
+        CHECK(info.rcv_cumtsn - tsn < 100);
+    }
+    /* The same by the older structure. */
+    struct sctp_event_subscribe events = {.sctp_data_io_event = 1};
+    SET(far, SCTP_EVENTS, events);
+    CHECK(anabranch_send(near, "last", 4, 0) == 4);
+    struct sctp_sndrcvinfo info;
+    int flags = 0;
+    CHECK(anabranch_sctp_recvmsg(far, big, sizeof big, NULL, NULL, &info, &flags) == 4);
+    CHECK(info.sinfo_stream == 0 && info.sinfo_ssn == 0);
+    CHECK(info.sinfo_tsn == tsn + 1 && info.sinfo_cumtsn == tsn + 1);
+    /* After the end, what there was is still told. */
+    CHECK(anabranch_sctp_sendmsg(near, "bye", 3, NULL, 0, 0, SCTP_UNORDERED, 4, 0, 0) == 3);
+    CHECK(anabranch_close(near) == 0 && anabranch_finish(20000) == 0);
+    CHECK(anabranch_sctp_recvmsg(far, big, sizeof big, NULL, NULL, &info, &flags) == 3);
+    CHECK(info.sinfo_tsn == tsn + 2 && info.sinfo_cumtsn == tsn + 2);
+    CHECK(info.sinfo_flags == SCTP_UNORDERED);
+    CHECK(anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
+}
+
 int main(void)
 {
     /* What hangs is to fail. */
     alarm(120);
     sender_dry();
     sender_dry_of_many();
+    numbers();
     CHECK(anabranch_finish(20000) == 0);
     printf("passed\n");
     return 0;

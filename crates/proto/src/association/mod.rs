@@ -246,6 +246,12 @@ impl Association {
         message
     }
 
+    /// The highest TSN up to which all of the peer's chunks have come; before the first one, the TSN
+    /// below the peer's initial one.
+    pub fn cumulative_tsn(&self) -> u32 {
+        self.receiver.cumulative() as u32
+    }
+
     /// How often the peer has restarted.
     pub fn restarts(&self) -> u32 {
         self.identity.restarts

@@ -56,8 +56,10 @@ const MEMORY_UNIT: usize = 4096;
 /// Bookkeeping of a fragment: a slot in its message's list, which grows by doubling.
 const FRAGMENT_COST: u32 = 2 * size_of::<Bytes>() as u32;
 
-/// Bookkeeping of a message.
-const MESSAGE_COST: u32 = size_of::<Message>() as u32;
+/// Bookkeeping of a message, with its number in a queue.
+const MESSAGE_COST: u32 = 80;
+
+const _: () = assert!(size_of::<Message>() <= 64, "a message is a line of the processor's cache");
 
 /// What became of a DATA chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -632,13 +634,14 @@ fn whole(tsn: u64, data: &Data<'_>, piece: Bytes, charge: u32) -> Assembled {
     Assembled {
         first_tsn: tsn,
         last_tsn: tsn,
-        ssn: data.ssn.0,
         message: Message {
             stream: data.stream,
             ppid: data.ppid,
             unordered: data.flags.unordered(),
             begin: true,
             end: true,
+            ssn: data.ssn.0,
+            tsn: data.tsn.0,
             payload: Payload::from(piece),
             charge,
         },

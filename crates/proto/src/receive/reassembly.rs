@@ -38,7 +38,6 @@ pub(crate) struct Assembled {
     pub(crate) first_tsn: u64,
     /// Its last TSN.
     pub(crate) last_tsn: u64,
-    pub(crate) ssn: u16,
     pub(crate) message: Message,
 }
 
@@ -118,13 +117,14 @@ impl Run {
         Assembled {
             first_tsn: self.first,
             last_tsn: self.next - 1,
-            ssn: self.ssn,
             message: Message {
                 stream: self.stream,
                 ppid: self.ppid,
                 unordered: self.unordered,
                 begin: !self.begun,
                 end: true,
+                ssn: self.ssn,
+                tsn: self.first as u32,
                 payload: self.payload,
                 charge: self.charge,
             },
@@ -319,6 +319,8 @@ impl Reassembly {
             unordered: run.unordered,
             begin: !run.begun,
             end: false,
+            ssn: run.ssn,
+            tsn: run.first as u32,
             payload: std::mem::take(&mut run.payload),
             charge: std::mem::take(&mut run.charge),
         };
@@ -380,7 +382,10 @@ mod tests {
             }
             assert_eq!(done.len(), 1, "{order:?}");
             assert_eq!(bytes(&done[0]), [1, 2, 3, 4, 5], "{order:?}");
-            assert_eq!((done[0].first_tsn, done[0].ssn, done[0].message.charge), (1, 7, 50));
+            assert_eq!(
+                (done[0].first_tsn, done[0].message.ssn, done[0].message.charge),
+                (1, 7, 50)
+            );
             assert!(done[0].message.is_whole());
             assert!(reassembly.is_empty() && reassembly.charge() == 0);
         }
@@ -465,6 +470,7 @@ mod tests {
         let done = reassembly.insert(fragment(6, "E", 0)).unwrap().unwrap();
         assert!(!done.message.begin && done.message.end);
         assert_eq!((done.first_tsn, bytes(&done)), (1, vec![6]));
+        assert_eq!((part.tsn, done.message.tsn), (1, 1));
         assert!(reassembly.is_empty() && reassembly.charge() == 0);
     }
 

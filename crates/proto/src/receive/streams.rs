@@ -32,14 +32,14 @@ impl Streams {
         cumulative: u64,
         mut deliverable: impl FnMut(u64, u64),
     ) -> Result<(), Violation> {
-        let Assembled { first_tsn, last_tsn, ssn, message } = assembled;
+        let Assembled { first_tsn, last_tsn, message } = assembled;
         // req: rfc9260 3.3.1 "MUST be dispatched to the upper layer by"
         if message.unordered {
             deliverable(first_tsn, last_tsn);
             self.ready.push_back(message);
             return Ok(());
         }
-        let stream = message.stream;
+        let (stream, ssn) = (message.stream, message.ssn);
         // req: rfc9260 6.6 "MUST deliver DATA chunks received with the U"
         let ahead = ssn.wrapping_sub(self.next.get(stream));
         if ahead != 0 {
@@ -227,10 +227,12 @@ mod tests {
             unordered: false,
             begin: true,
             end: true,
+            ssn,
+            tsn: first_tsn as u32,
             payload,
             charge: 1,
         };
-        Assembled { first_tsn, last_tsn: first_tsn, ssn, message }
+        Assembled { first_tsn, last_tsn: first_tsn, message }
     }
 
     fn deliver(streams: &mut Streams, message: Assembled, cum: u64) -> Result<(), Violation> {

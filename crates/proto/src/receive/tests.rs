@@ -81,6 +81,20 @@ fn an_idle_receiver_is_small() {
 }
 
 #[test]
+fn messages_keep_the_numbers_that_they_had_on_the_wire() {
+    let mut receiver = Receiver::new(tsn::first(u32::MAX), 100, &config(1 << 20), 1500);
+    take(&mut receiver, &Chunk { unordered: true, ..Chunk::whole(u32::MAX, 4, 9, 10) });
+    take(&mut receiver, &Chunk::whole(2, 0, 1, 10));
+    take(&mut receiver, &Chunk::fragment(1, false, true, 50));
+    take(&mut receiver, &Chunk::fragment(0, true, false, 50));
+    let mut numbers = Vec::new();
+    while let Some(message) = receiver.poll_message() {
+        numbers.push((message.stream, message.ssn, message.tsn));
+    }
+    assert_eq!(numbers, [(4, 9, u32::MAX), (0, 0, 0), (0, 1, 2)]);
+}
+
+#[test]
 fn messages_come_out_and_are_counted() {
     let mut receiver = receiver(1 << 20);
     assert_eq!(take(&mut receiver, &Chunk::whole(1, 7, 0, 100)), DataOutcome::New);
