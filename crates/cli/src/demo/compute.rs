@@ -64,7 +64,8 @@ impl Way {
 
 impl Conditions {
     /// The page of these conditions, carried in one way. TCP's requests are pipelined; its
-    /// handshake's timeout is a second, as SCTP's and as RFC 6298 has it. QUIC is as quinn has it.
+    /// handshake's timeout is a second, as SCTP's and as RFC 6298 has it, and both take 3 s for data after a
+    /// handshake that was repeated. QUIC is as quinn has it.
     pub(crate) fn load(&self, way: Way) -> Result<Loaded, LoadError> {
         let carriage = match way {
             Way::Sctp => Carriage::Sctp { streams: self.streams },
@@ -77,6 +78,8 @@ impl Conditions {
             .delay(self.rtt / 2)
             .queue(QueueLimit::Packets(50))
             .loss(self.losses()?);
+        load.sctp_server.timers.rto_slow_handshake = Some(Duration::from_secs(3));
+        load.sctp_client.timers.rto_slow_handshake = Some(Duration::from_secs(3));
         (load.up, load.down, load.seed) = (link.clone(), link, self.seed);
         load.run()
     }

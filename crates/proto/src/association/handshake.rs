@@ -275,7 +275,7 @@ impl Association {
         // req: rfc9260 5.2.3 "the endpoint SHOULD discard the INIT ACK"
         // req: rfc9260 3.3.3 "it SHOULD be discarded silently"
         // req: rfc9260 3.3.3 "the receiver SHOULD process the INIT ACK chunk"
-        let State::CookieWait { stale, .. } = self.state else { return };
+        let State::CookieWait { t1, stale, .. } = self.state else { return };
         let source = self.paths[path].remote;
         if self.refuses_init_ack(init, path) {
             return;
@@ -320,6 +320,9 @@ impl Association {
         // if the user did not give its address.
         self.paths[path].activate();
         self.paths.begin_with(path);
+        if t1.count > 0 {
+            self.start_slowly(path);
+        }
         let rto = self.paths[path].rtt.rto();
         self.outbox.chunks.clear();
         // req: rfc9260 5.1.4 "MUST immediately send a COOKIE ECHO chunk"
@@ -423,11 +426,29 @@ impl Association {
         self.identity.cookie_made = self.identity.cookie_made.max(*sent_at);
         // The handshake measures the RTT, unless something was repeated (Karn).
         self.paths[t1.path].proven = true;
-        if t1.count == 0 {
+        let (path, repeated) = (t1.path, t1.count > 0);
+        if repeated {
+            self.start_slowly(path);
+        } else {
             let rtt = now.saturating_since(*sent_at);
-            self.paths[t1.path].rtt.on_measurement(rtt);
+            self.paths[path].rtt.on_measurement(rtt);
         }
         self.establish(now);
+    }
+
+    /// What the handshake on `path` repeated may have been on its way still.
+    fn start_slowly(&mut self, path: PathId) {
+        if let Some(rto) = self.config.timers.rto_slow_handshake {
+            self.paths[path].rtt.start_slowly(rto);
+        }
+    }
+
+    /// A COOKIE ECHO came on `path`. Its cookie's age is a round trip, and more if the COOKIE ECHO was
+    /// repeated: no measurement, but where it is above RTO.Initial the peer will have repeated.
+    pub(super) fn heed_age(&mut self, now: Instant, cookie: &CookieContents, path: PathId) {
+        if now.saturating_since(cookie.created) > self.config.timers.rto_initial {
+            self.start_slowly(path);
+        }
     }
 
     /// Enters ESTABLISHED and tells the user.
@@ -558,6 +579,7 @@ impl Association {
         association.agree_on_streams(cookie.outbound_streams);
         association.news.adaptation = cookie.adaptation_indication;
         let path = association.path_of(local, source).unwrap_or(PathId::FIRST);
+        association.heed_age(now, cookie, path);
         association.establish(now);
         let path = association.reply_path(path);
         association.queue(path, Control::CookieAck);

@@ -103,6 +103,7 @@ impl Association {
         self.learn_addresses(now, &cookie.addresses, path);
         self.paths.begin_with(path);
         self.paths[path].proven = true;
+        self.heed_age(now, cookie, path);
         self.establish(now);
         self.queue(self.reply_path(path), Control::CookieAck);
     }
@@ -160,6 +161,7 @@ impl Association {
             inbound_streams: self.inbound_streams(),
             features: self.features,
         });
+        self.heed_age(now, cookie, path);
         self.establish(now);
         self.queue(self.reply_path(path), Control::CookieAck);
         if self.ending.wanted {

@@ -125,6 +125,9 @@ impl Default for AssociationConfig {
         // exempt: rfc9260 16 "The following protocol parameters are RECOMMENDED" these defaults have an RTO.Min of 300 ms, counted above the smoothed round-trip time; `rfc9260` keeps to the letter
         config.timers.rto_min = Duration::from_millis(300);
         config.timers.rto_floor = RtoFloor::AboveSrtt;
+        // A round trip above RTO.Initial has the handshake sent twice, which measures nothing; without this
+        // the first data would leave twice as well, and the window shrink for it.
+        config.timers.rto_slow_handshake = Some(Duration::from_secs(3));
         // req: rfc7829 6 "The following protocol parameter is RECOMMENDED"
         // req: rfc7829 3.2 "The RECOMMENDED value of PFMR is 0"
         config.paths.potentially_failed_max_retrans = Some(0);

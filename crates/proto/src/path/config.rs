@@ -13,6 +13,10 @@ section! {
     pub struct TimerConfig {
         /// RTO.Initial. Must lie between `rto_min` and `rto_max`. 1 s.
         rto_initial: Duration = Duration::from_secs(1), TIME, live;
+        /// RTO of a path whose handshake took longer than RTO.Initial, so that it was repeated and measured
+        /// nothing, until something is measured: as RFC 6298 section 5.7 has it for TCP, with 3 s. Kept
+        /// within RTO.Initial and RTO.Max. Off, which is RFC 9260, has RTO.Initial. Off.
+        rto_slow_handshake: Option<Duration> = None, Kind::millis(1, HOUR), live;
         /// RTO.Min, counted as `rto_floor` says. 1 s.
         rto_min: Duration = Duration::from_secs(1), TIME, live;
         /// What RTO.Min is the least value of.

@@ -24,6 +24,8 @@ pub(crate) struct RttEstimator {
     rttvar: u64,
     rto: u64,
     rto_initial: u64,
+    /// The most that what an earlier association measured counts.
+    most_expected: u64,
     /// Least value of the RTO, and whether it has that above SRTT.
     rto_min: u64,
     rto_max: u64,
@@ -41,6 +43,7 @@ impl RttEstimator {
             rttvar: 0,
             rto: nanos(config.rto_initial),
             rto_initial: nanos(config.rto_initial),
+            most_expected: nanos(config.rto_initial).saturating_mul(MOST_EXPECTED),
             rto_min: nanos(config.rto_min),
             rto_max: nanos(config.rto_max),
             above_srtt: config.rto_floor == RtoFloor::AboveSrtt,
@@ -65,9 +68,20 @@ impl RttEstimator {
         }
         let (srtt, rttvar) = (nanos(srtt).clamp(1, LONGEST), nanos(rttvar).min(LONGEST));
         let rto = srtt + (4 * rttvar).max(self.variation_min());
-        let rto = rto.min(self.rto_initial.saturating_mul(MOST_EXPECTED));
+        let rto = rto.min(self.most_expected);
         self.rto_initial = rto.clamp(self.rto_min, self.rto_max);
         self.rto = self.rto_initial;
+    }
+
+    /// The handshake took longer than RTO.Initial: what was repeated of it may have been so for nothing, and
+    /// what follows would be as well. Until something is measured the RTO is `rto`, if that is more.
+    pub(crate) fn start_slowly(&mut self, rto: Duration) {
+        if self.srtt > 0 {
+            return;
+        }
+        let rto = nanos(rto).clamp(self.rto_min, self.rto_max);
+        self.rto_initial = self.rto_initial.max(rto);
+        self.rto = self.rto.max(rto);
     }
 
     /// The least that the RTO has above SRTT.
