@@ -41,6 +41,7 @@ fn every_option_of_associations_is_a_field() {
         revision = Revision::Rfc2960;
         adaptation_indication = Some(7);
         timers.rto_initial = ODD;
+        timers.rto_slow_handshake = Some(ODD);
         timers.rto_min = ODD;
         timers.rto_floor = RtoFloor::Rto;
         timers.rto_max = ODD;
