@@ -70,6 +70,17 @@ struct sctp_recvv_rn {
 #define ANABRANCH_LOCAL_UDP_PORT 0x4100
 #define ANABRANCH_RAW_IP 0x4101
 
+/* An option of the engine by its name, as docs/options.md has them: {0, "multipath", "cmt-pf"}. The
+ * name "profile" sets all options to those of a profile. Of associations to come, of one that is up
+ * or of several (RFC 6458 section 7.1), as far as the option may change; getsockopt gives the value
+ * of the name. ENOPROTOOPT: there is no such option; EINVAL: that is none of its values. */
+#define ANABRANCH_OPTION 0x4102
+struct anabranch_option {
+    sctp_assoc_t assoc_id;
+    char name[60];
+    char value[192];
+};
+
 /* Sockets: SOCK_STREAM is one-to-one style, SOCK_SEQPACKET one-to-many. */
 int anabranch_socket(int domain, int type, int protocol);
 int anabranch_bind(int fd, const struct sockaddr *address, socklen_t len);

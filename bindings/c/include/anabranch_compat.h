@@ -6,7 +6,8 @@
  * IPPROTO_SCTP go to anabranch, all others to the system. What was sent is delivered when the
  * program ends by exit() or by returning from main. The UDP ports come from the environment:
  * ANABRANCH_UDP_PORT is this side's, ANABRANCH_REMOTE_UDP_PORT the peer's, each 9899 if it is not
- * set (a client's own one is free then); ANABRANCH_RAW_IP=1 takes IP protocol 132.
+ * set (a client's own one is free then); ANABRANCH_RAW_IP=1 takes IP protocol 132. ANABRANCH_OPTIONS
+ * sets options of the engine (docs/options.md): "profile=bulk;multipath=cmt-pf".
  *
  * Names are macros with arguments: a pointer to `close` is the system's. The child of a fork has
  * none of its parent's sockets (EBADF). */
@@ -23,6 +24,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -41,6 +43,31 @@ ANABRANCH_COMPAT_ void anabranch_compat_finish(void)
     anabranch_finish(ANABRANCH_COMPAT_FINISH);
 }
 
+/* Sets what ANABRANCH_OPTIONS says; -1 with errno set if that cannot be. */
+ANABRANCH_COMPAT_ int anabranch_compat_options(int fd, const char *list)
+{
+    while (list != NULL && *list != '\0') {
+        struct anabranch_option option = {0};
+        size_t name = strcspn(list, "=;"), value;
+        if (list[name] != '=' || name >= sizeof option.name) {
+            errno = EINVAL;
+            return -1;
+        }
+        memcpy(option.name, list, name);
+        list += name + 1;
+        value = strcspn(list, ";");
+        if (value >= sizeof option.value) {
+            errno = EINVAL;
+            return -1;
+        }
+        memcpy(option.value, list, value);
+        list += value + (list[value] == ';');
+        if (anabranch_setsockopt(fd, IPPROTO_SCTP, ANABRANCH_OPTION, &option, sizeof option) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 ANABRANCH_COMPAT_ int anabranch_compat_socket(int domain, int type, int protocol)
 {
     static int registered;
@@ -56,6 +83,13 @@ ANABRANCH_COMPAT_ int anabranch_compat_socket(int domain, int type, int protocol
     if (!registered) {
         registered = 1;
         atexit(anabranch_compat_finish);
+    }
+    if (anabranch_compat_options(fd, getenv("ANABRANCH_OPTIONS")) != 0) {
+        value = errno;
+        fprintf(stderr, "ANABRANCH_OPTIONS: %s\n", strerror(value));
+        anabranch_close(fd);
+        errno = value;
+        return -1;
     }
     if (raw != NULL && (value = atoi(raw)) != 0)
         anabranch_setsockopt(fd, IPPROTO_SCTP, ANABRANCH_RAW_IP, &value, sizeof value);

@@ -91,6 +91,8 @@ plain! {
     }
     struct SackInfo { assoc_id: i32, delay: u32, freq: u32, }
     struct AssocValue { assoc_id: i32, value: u32, }
+    /// Our own, of the option ANABRANCH_OPTION: both texts end with a 0.
+    struct NamedOption { assoc_id: i32, name: [u8; 60], value: [u8; 192], }
     struct Setadaptation { ind: u32, }
     struct Event { assoc_id: i32, kind: u16, on: u8, pad: u8, }
     struct AssocChange {
@@ -186,6 +188,8 @@ pub(crate) mod option {
     pub(crate) const LOCAL_UDP_PORT: i32 = 0x4100;
     /// Our own: IP protocol 132 in place of UDP, a boolean int.
     pub(crate) const RAW_IP: i32 = 0x4101;
+    /// Our own: an option of the engine by its name, a [`NamedOption`](super::NamedOption).
+    pub(crate) const NAMED: i32 = 0x4102;
 }
 
 /// Flags of messages.
@@ -257,6 +261,7 @@ mod tests {
             Assocparams = "sctp_assocparams" { cookie_life = "sasoc_cookie_life" }
             SackInfo = "sctp_sack_info" { delay = "sack_delay" freq = "sack_freq" }
             AssocValue = "sctp_assoc_value" { value = "assoc_value" }
+            NamedOption = "anabranch_option" { name = "name" value = "value" }
             Setadaptation = "sctp_setadaptation" {}
             Event = "sctp_event" { kind = "se_type" on = "se_on" }
             AssocChange = "sctp_assoc_change" { state = "sac_state" assoc_id = "sac_assoc_id" }
@@ -311,6 +316,7 @@ mod tests {
             ("SCTP_REMOTE_UDP_ENCAPS_PORT", option::REMOTE_UDP_ENCAPS_PORT),
             ("ANABRANCH_LOCAL_UDP_PORT", option::LOCAL_UDP_PORT),
             ("ANABRANCH_RAW_IP", option::RAW_IP),
+            ("ANABRANCH_OPTION", option::NAMED),
             ("MSG_NOTIFICATION", flag::MSG_NOTIFICATION),
         ] {
             number(name, value.into());

@@ -20,6 +20,7 @@ fn programs_for_a_kernel_run_as_they_are() {
         let mut server = Command::new(&program)
             .args(["server", style, "5000"])
             .env("ANABRANCH_UDP_PORT", udp.to_string())
+            .env("ANABRANCH_OPTIONS", "profile=rfc9260;nr_sack=on;")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -30,5 +31,25 @@ fn programs_for_a_kernel_run_as_they_are() {
         client.args(["client", style, "5000"]).env("ANABRANCH_REMOTE_UDP_PORT", udp.to_string());
         assert_eq!(succeed(&mut client).stdout, b"4 messages came back\n", "{style}");
         assert!(server.wait().unwrap().success(), "{style}");
+    }
+}
+
+#[test]
+fn options_that_there_are_not_are_told() {
+    let library = Installed::new();
+    let includes = library.path("include/anabranch").display().to_string();
+    let compat = ["-include", "anabranch_compat.h", "-I", &includes];
+    let program = library.compile("tests/c/lksctp.c", &compat);
+    for (options, reason) in [
+        ("rto_min=200 ms;no_such=1", "Protocol not available"),
+        ("rto_min=soon", "Invalid argument"),
+        ("rto_min", "Invalid argument"),
+    ] {
+        let mut client = Command::new(&program);
+        client.args(["client", "one-to-one", "5000"]).env("ANABRANCH_OPTIONS", options);
+        let output = client.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{options}");
+        assert_eq!(said, format!("ANABRANCH_OPTIONS: {reason}\nsocket: {reason}\n"));
     }
 }

@@ -2,6 +2,7 @@
 
 mod fields;
 mod get;
+mod named;
 mod plain;
 mod set;
 
@@ -155,6 +156,7 @@ fn has_id(name: c_int) -> bool {
             | option::CONTEXT
             | option::EVENT
             | option::REMOTE_UDP_ENCAPS_PORT
+            | option::NAMED
     )
 }
 

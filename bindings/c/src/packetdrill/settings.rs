@@ -84,5 +84,7 @@ mod tests {
         assert_eq!(config.congestion.burst, BurstControl::Unlimited);
         apply(&mut config, "rto_min=90000\ndelayed_sack_time=9999\ninitial_cwnd=0\nrto_min=0\n");
         assert_eq!(config.acknowledging.sack_delay, Duration::from_millis(200));
+        apply(&mut config, "net.inet.sctp.nrsack_enable=1\n");
+        assert!(config.acknowledging.nr_sack);
     }
 }

@@ -474,6 +474,73 @@ static void options(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
+static int named(int fd, sctp_assoc_t id, const char *name, const char *value)
+{
+    struct anabranch_option option = {.assoc_id = id};
+    snprintf(option.name, sizeof option.name, "%s", name);
+    snprintf(option.value, sizeof option.value, "%s", value);
+    return anabranch_setsockopt(fd, IPPROTO_SCTP, ANABRANCH_OPTION, &option, sizeof option);
+}
+
+static int is(int fd, sctp_assoc_t id, const char *name, const char *value)
+{
+    struct anabranch_option option = {0};
+    socklen_t length = sizeof option;
+    snprintf(option.name, sizeof option.name, "%s", name);
+    CHECK(anabranch_sctp_opt_info(fd, id, ANABRANCH_OPTION, &option, &length) == 0);
+    CHECK(length == sizeof option);
+    return strcmp(option.value, value) == 0;
+}
+
+/* Options of the engine, by their names. */
+static void options_by_name(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server), number;
+    FAILS(named(near, 0, "no_such_option", "on"), ENOPROTOOPT);
+    FAILS(named(near, 0, "multipath", "perhaps"), EINVAL);
+    FAILS(named(near, 0, "profile", "rfc1"), EINVAL);
+    FAILS(named(near, 0, "rto_min", "90 s"), EINVAL);
+    struct anabranch_option endless;
+    memset(&endless, 'x', sizeof endless);
+    FAILS(option(near, IPPROTO_SCTP, ANABRANCH_OPTION, &endless, sizeof endless), EINVAL);
+    FAILS(option(near, IPPROTO_SCTP, ANABRANCH_OPTION, &endless, 100), EINVAL);
+    socklen_t length = sizeof endless;
+    FAILS(anabranch_getsockopt(near, IPPROTO_SCTP, ANABRANCH_OPTION, &endless, &length), EINVAL);
+
+    /* Names that the standard has, and those that it has not, are of one set. */
+    CHECK(named(near, 0, "profile", "rfc4960") == 0);
+    struct sctp_rtoinfo rto = {0};
+    length = sizeof rto;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_RTOINFO, &rto, &length) == 0);
+    CHECK(rto.srto_initial == 3000);
+    CHECK(named(near, 0, "multipath", "cmt-pf") == 0 && is(near, 0, "multipath", "cmt-pf"));
+    CHECK(named(near, 0, "nr-sack", "on") == 0);
+    struct sctp_assoc_value nr_sack = {0};
+    length = sizeof nr_sack;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_NRSACK_SUPPORTED, &nr_sack, &length) == 0);
+    CHECK(nr_sack.assoc_value == 1 && is(near, 0, "nr_sack", "on"));
+    number = 1;
+    SET(near, SCTP_NODELAY, number);
+    CHECK(is(near, 0, "bundling", "none"));
+
+    /* Of an association that is up some may change. */
+    connect_to(near, &server);
+    CHECK(named(near, 0, "rto_min", "250 ms") == 0 && is(near, 0, "rto_min", "250 ms"));
+    FAILS(named(near, 0, "multipath", "off"), EOPNOTSUPP);
+    FAILS(named(near, 0, "profile", "default"), EOPNOTSUPP);
+    CHECK(anabranch_close(near) == 0);
+
+    /* Of one of several, by its number. */
+    near = client(SOCK_SEQPACKET, &server);
+    struct sockaddr_in to = at("127.0.0.1", server.port);
+    sctp_assoc_t id = 0;
+    CHECK(anabranch_sctp_connectx(near, SA(to), 1, &id) == 0);
+    CHECK(named(near, id, "rto_min", "450 ms") == 0 && is(near, id, "rto_min", "450 ms"));
+    CHECK(is(near, SCTP_FUTURE_ASSOC, "rto_min", "300 ms"));
+    CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
+}
+
 /* One association of several, or all of them. */
 static void options_of_one(void)
 {
@@ -820,6 +887,7 @@ int main(void)
     one_to_many();
     multihoming();
     options();
+    options_by_name();
     options_of_one();
     errors();
     threads();

@@ -18,6 +18,7 @@ const NAMES: &[Row] = &[
     ("init_rtx_max", "max_init_retransmits", count),
     ("assoc_rtx_max", "association_max_retrans", count),
     ("path_rtx_max", "path_max_retrans", count),
+    ("nrsack_enable", "nr_sack", switch),
 ];
 
 fn milliseconds(number: u32) -> String {
@@ -26,6 +27,10 @@ fn milliseconds(number: u32) -> String {
 
 fn count(number: u32) -> String {
     number.to_string()
+}
+
+fn switch(number: u32) -> String {
+    if number == 0 { "off" } else { "on" }.to_owned()
 }
 
 fn burst(packets: u32) -> String {

@@ -5,7 +5,7 @@ use libc::c_int;
 
 use super::{
     HB_DISABLE, HB_ENABLE, PMTUD_DISABLE, PMTUD_ENABLE, SACKDELAY_DISABLE, SACKDELAY_ENABLE,
-    SUBSCRIPTIONS, fields, milliseconds, parse, parse_paddrparams,
+    SUBSCRIPTIONS, fields, milliseconds, named, parse, parse_paddrparams,
 };
 use crate::abi::{
     self, AssocValue, Assocparams, DefaultPrinfo, Event, Initmsg, Paddrinfo, Paddrparams,
@@ -186,6 +186,7 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
         }
         option::LOCAL_UDP_PORT => number(usize::from(socket.udp_port())),
         option::RAW_IP => flag(options.raw),
+        option::NAMED => named::get(socket, given)?,
         _ => return Err(Errno::ENOPROTOOPT),
     })
 }

@@ -8,7 +8,7 @@ use libc::c_int;
 
 use super::{
     HB_DEMAND, HB_DISABLE, HB_ENABLE, PMTUD_DISABLE, PMTUD_ENABLE, SACKDELAY_DISABLE,
-    SACKDELAY_ENABLE, SUBSCRIPTIONS, duration, fields, int, parse, parse_paddrparams,
+    SACKDELAY_ENABLE, SUBSCRIPTIONS, duration, fields, int, named, parse, parse_paddrparams,
 };
 use crate::abi::{
     self, AssocValue, Assocparams, DefaultPrinfo, Event, Initmsg, Paddrparams, Paddrthlds, Prim,
@@ -194,6 +194,7 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
             let on = int(bytes)? != 0;
             choose(socket, |options| options.raw = on)
         }
+        option::NAMED => named::set(socket, bytes),
         _ => Err(Errno::ENOPROTOOPT),
     }
 }

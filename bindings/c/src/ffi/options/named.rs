@@ -1,0 +1,62 @@
+//! ANABRANCH_OPTION: options of the engine that no standard names, as text.
+
+use anabranch::AssociationConfig;
+
+use super::parse;
+use crate::abi::{self, NamedOption};
+use crate::errno::Errno;
+use crate::socket::Socket;
+
+/// The name that stands for all options at once.
+const PROFILE: &str = "profile";
+
+/// Text up to the first 0, which there must be.
+fn text(bytes: &[u8]) -> Result<&str, Errno> {
+    let end = bytes.iter().position(|byte| *byte == 0).ok_or(Errno::EINVAL)?;
+    std::str::from_utf8(&bytes[..end]).map_err(|_| Errno::EINVAL)
+}
+
+pub(super) fn set(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
+    let option: NamedOption = parse(bytes)?;
+    let (name, value) = (text(&option.name)?, text(&option.value)?);
+    if name == PROFILE {
+        let profile = AssociationConfig::profile(value).ok_or(Errno::EINVAL)?;
+        return socket.configure(option.assoc_id, |config| *config = profile.clone());
+    }
+    AssociationConfig::option(name).ok_or(Errno::ENOPROTOOPT)?;
+    // Bounds of an option alone; those that depend on others are looked at with all of them.
+    AssociationConfig::default().set(name, value).map_err(|_| Errno::EINVAL)?;
+    socket.configure(option.assoc_id, |config| {
+        let done = config.set(name, value);
+        debug_assert!(done.is_ok(), "{name} took {value} before");
+    })
+}
+
+pub(super) fn get(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
+    let mut option: NamedOption = parse(given)?;
+    let name = text(&option.name)?;
+    let value = socket.configuration(option.assoc_id)?.get(name).ok_or(Errno::ENOPROTOOPT)?;
+    let mut bytes = value.into_bytes();
+    bytes.resize(option.value.len(), 0);
+    option.value.copy_from_slice(&bytes);
+    Ok(abi::to_bytes(&option))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_fits_into_the_structure() {
+        let room = NamedOption::default();
+        let config = AssociationConfig::default();
+        for option in AssociationConfig::options() {
+            assert!(option.name.len() < room.name.len(), "{}", option.name);
+            assert!(option.get(&config).len() < room.value.len(), "{}", option.name);
+        }
+        assert!(AssociationConfig::option(PROFILE).is_none(), "that name is taken");
+        assert_eq!(text(b"abc\0d"), Ok("abc"));
+        assert_eq!(text(b"abc"), Err(Errno::EINVAL));
+        assert_eq!(text(b"\xff\0"), Err(Errno::EINVAL));
+    }
+}
