@@ -137,6 +137,13 @@ plain! {
     struct Paddrinfo {
         assoc_id: i32, address: Storage, state: i32, cwnd: u32, srtt: u32, rto: u32, mtu: u32,
     }
+    /// Of the option SCTP_GET_ASSOC_STATS, which is Linux's own.
+    struct AssocStats {
+        assoc_id: i32, pad: u32, address: AlignedStorage, maxrto: u64, isacks: u64, osacks: u64,
+        opackets: u64, ipackets: u64, rtxchunks: u64, outofseqtsns: u64, idupchunks: u64,
+        gapcnt: u64, ouodchunks: u64, iuodchunks: u64, oodchunks: u64, iodchunks: u64,
+        octrlchunks: u64, ictrlchunks: u64,
+    }
     struct Status {
         assoc_id: i32, state: i32, rwnd: u32, unackdata: u16, penddata: u16, instrms: u16,
         outstrms: u16, fragmentation_point: u32, primary: Paddrinfo,
@@ -180,6 +187,7 @@ pub(crate) mod option {
     pub(crate) const DEFAULT_SNDINFO: i32 = 34;
     pub(crate) const PEER_ADDR_THLDS_V2: i32 = 37;
     pub(crate) const NRSACK_SUPPORTED: i32 = 0x30;
+    pub(crate) const GET_ASSOC_STATS: i32 = 112;
     pub(crate) const DEFAULT_PRINFO: i32 = 114;
     pub(crate) const EVENT: i32 = 127;
     pub(crate) const EXPOSE_POTENTIALLY_FAILED_STATE: i32 = 131;
@@ -278,6 +286,7 @@ mod tests {
             Prim = "sctp_prim" { address = "ssp_addr" }
             Paddrparams = "sctp_paddrparams" { pathmaxrxt = "spp_pathmaxrxt" pathmtu = "spp_pathmtu" flags = "spp_flags" dscp = "spp_dscp" }
             Paddrinfo = "sctp_paddrinfo" { state = "spinfo_state" mtu = "spinfo_mtu" }
+            AssocStats = "sctp_assoc_stats" { address = "sas_obs_rto_ipaddr" rtxchunks = "sas_rtxchunks" ictrlchunks = "sas_ictrlchunks" }
             Status = "sctp_status" { instrms = "sstat_instrms" primary = "sstat_primary" }
         }
         let mut number = |name: &str, value: i64| all.push(format!("{name} == {value}"));
@@ -311,6 +320,7 @@ mod tests {
             ("SCTP_RECVRCVINFO", option::RECVRCVINFO),
             ("SCTP_RECVNXTINFO", option::RECVNXTINFO),
             ("SCTP_DEFAULT_SNDINFO", option::DEFAULT_SNDINFO),
+            ("SCTP_GET_ASSOC_STATS", option::GET_ASSOC_STATS),
             ("SCTP_DEFAULT_PRINFO", option::DEFAULT_PRINFO),
             ("SCTP_EVENT", option::EVENT),
             ("SCTP_REMOTE_UDP_ENCAPS_PORT", option::REMOTE_UDP_ENCAPS_PORT),

@@ -152,6 +152,7 @@ fn has_id(name: c_int) -> bool {
             | option::PEER_ADDR_PARAMS
             | option::STATUS
             | option::GET_PEER_ADDR_INFO
+            | option::GET_ASSOC_STATS
             | option::DELAYED_SACK
             | option::CONTEXT
             | option::EVENT

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use anabranch::{AssociationState, PathState, PathStatistics, Statistics};
 
 use super::{Peer, Socket, State, Style};
-use crate::abi::{Paddrinfo, Status};
+use crate::abi::{AlignedStorage, AssocStats, Paddrinfo, Status};
 use crate::address;
 use crate::errno::Errno;
 
@@ -162,6 +162,33 @@ impl Socket {
             let address = self.shown(state, remote);
             let expose_pf = state.options.expose_pf;
             path.map(|path| path_info(id, address, path, expose_pf)).ok_or(Errno::EINVAL)
+        })
+    }
+
+    /// SCTP_GET_ASSOC_STATS, as far as the engine counts it; also after the end.
+    pub(crate) fn totals(&self, id: i32) -> Result<AssocStats, Errno> {
+        self.with(|state| {
+            let (id, peer) = state.peer(self.style, id)?;
+            let known = peer.statistics().ok_or(Errno::ENOTCONN)?;
+            let slowest = known.paths.iter().max_by_key(|path| path.rto);
+            let address =
+                slowest.map_or(peer.remote, |path| (path.remote, peer.remote.port()).into());
+            let counters = known.counters;
+            let sum = |of: fn(&PathStatistics) -> u64| known.paths.iter().map(of).sum::<u64>();
+            Ok(AssocStats {
+                assoc_id: id,
+                address: AlignedStorage(address::to_storage(self.shown(state, address))),
+                maxrto: slowest.map_or(0, |path| path.rto.as_millis() as u64),
+                isacks: counters.sacks_received,
+                osacks: counters.sacks_sent,
+                opackets: sum(|path| path.packets_sent),
+                ipackets: sum(|path| path.packets_received),
+                rtxchunks: sum(|path| path.retransmitted_chunks),
+                idupchunks: counters.duplicate_chunks,
+                oodchunks: sum(|path| path.data_chunks_sent),
+                iodchunks: counters.data_chunks_received,
+                ..AssocStats::default()
+            })
         })
     }
 

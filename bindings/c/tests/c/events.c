@@ -150,12 +150,56 @@ static void numbers(void)
     CHECK(anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
 }
 
+static struct sctp_assoc_stats totals(int fd, sctp_assoc_t id)
+{
+    struct sctp_assoc_stats stats;
+    socklen_t length = sizeof stats;
+    CHECK(anabranch_sctp_opt_info(fd, id, SCTP_GET_ASSOC_STATS, &stats, &length) == 0);
+    CHECK(length == sizeof stats);
+    return stats;
+}
+
+/* Linux's counters of an association. */
+static void counters(void)
+{
+    struct server server = serve(SOCK_SEQPACKET, 1);
+    int near = client(SOCK_SEQPACKET, &server);
+    struct sctp_assoc_stats stats;
+    socklen_t length = sizeof stats;
+    FAILS(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_GET_ASSOC_STATS, &stats, &length), EINVAL);
+    subscribe(near, SCTP_SENDER_DRY_EVENT);
+    subscribe(server.fd, SCTP_ASSOC_CHANGE);
+    struct sockaddr_in to = at("127.0.0.1", server.port);
+    sctp_assoc_t id = 0;
+    CHECK(anabranch_sctp_connectx(near, SA(to), 1, &id) == 0);
+    sctp_assoc_t far = changed(server.fd, SCTP_COMM_UP);
+    struct sctp_assoc_stats before = totals(near, id);
+    CHECK(before.sas_oodchunks == 0 && before.sas_isacks == 0 && before.sas_opackets >= 2);
+    /* One at a time, each acknowledged before the next one. */
+    for (int i = 0; i < 7; i++) {
+        CHECK(anabranch_sctp_sendmsg(near, "one", 3, SA(to), sizeof to, 0, 0, 0, 0, 0) == 3);
+        CHECK(anabranch_recv(server.fd, big, sizeof big, 0) == 3);
+        CHECK(dry(near) == id);
+    }
+    stats = totals(near, id);
+    CHECK(stats.sas_assoc_id == id && stats.sas_oodchunks >= 7);
+    CHECK(stats.sas_oodchunks == 7 + stats.sas_rtxchunks);
+    CHECK(stats.sas_isacks >= 7 && stats.sas_osacks == 0);
+    CHECK(stats.sas_opackets >= before.sas_opackets + 7 && stats.sas_ipackets >= 7);
+    CHECK(stats.sas_maxrto >= 300 && stats.sas_maxrto <= 60000);
+    CHECK(memcmp(&stats.sas_obs_rto_ipaddr, &to, sizeof to) == 0);
+    stats = totals(server.fd, far);
+    CHECK(stats.sas_iodchunks == 7 && stats.sas_osacks >= 7 && stats.sas_isacks == 0);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
+}
+
 int main(void)
 {
     /* What hangs is to fail. */
     alarm(120);
     sender_dry();
     sender_dry_of_many();
+    counters();
     numbers();
     CHECK(anabranch_finish(20000) == 0);
     printf("passed\n");

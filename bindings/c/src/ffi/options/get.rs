@@ -167,6 +167,9 @@ pub(super) fn get(socket: &Socket, name: c_int, given: &[u8]) -> Result<Vec<u8>,
         option::STATUS => {
             abi::to_bytes::<Status>(&socket.status(parse::<Status>(given)?.assoc_id)?)
         }
+        option::GET_ASSOC_STATS => {
+            abi::to_bytes(&socket.totals(parse::<AssocValue>(given)?.assoc_id)?)
+        }
         option::GET_PEER_ADDR_INFO => {
             let info: Paddrinfo = parse(given)?;
             let remote = address::from_bytes(&info.address)?.0;
