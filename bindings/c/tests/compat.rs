@@ -3,51 +3,95 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
-use std::net::UdpSocket;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-use common::{Installed, succeed};
+use common::{Installed, has_usrsctp, succeed, udp_ports};
+
+/// A source that knows of no library but lksctp's, and the style in which it is to run.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("tests/c/lksctp.c", "one-to-one"),
+    ("tests/c/lksctp.c", "one-to-many"),
+    ("tests/c/lksctp_sendv.c", "sendv"),
+];
+
+const PORT: &str = "5000";
+
+fn compile(library: &Installed, source: &str) -> PathBuf {
+    // A host without lksctp has the header from here.
+    let includes = library.path("include/anabranch").display().to_string();
+    library.compile(source, &["-include", "anabranch_compat.h", "-I", &includes])
+}
+
+/// Starts a server and waits until it says that it is ready.
+fn start(server: &mut Command) -> Child {
+    let mut server = server.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    server
+}
+
+/// Runs a client that must be content with its server, which must be content, too.
+fn meet(mut server: Child, client: &mut Command) {
+    let said = succeed(client).stdout;
+    assert_eq!(said, b"4 messages came back\n", "{client:?}");
+    assert!(server.wait().unwrap().success(), "{client:?}");
+}
+
+fn server(program: &Path, style: &str, udp: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(["server", style, PORT]).env("ANABRANCH_UDP_PORT", udp);
+    command.env("ANABRANCH_OPTIONS", "profile=rfc9260;nr_sack=on;");
+    command
+}
+
+fn client(program: &Path, style: &str, remote_udp: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(["client", style, PORT]).env("ANABRANCH_REMOTE_UDP_PORT", remote_udp);
+    command
+}
 
 #[test]
 fn programs_for_a_kernel_run_as_they_are() {
     let library = Installed::new();
-    // A host without lksctp has the header from here.
-    let includes = library.path("include/anabranch").display().to_string();
-    let compat = ["-include", "anabranch_compat.h", "-I", &includes];
-    let program = library.compile("tests/c/lksctp.c", &compat);
-    for style in ["one-to-one", "one-to-many"] {
-        let udp = UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-        let mut server = Command::new(&program)
-            .args(["server", style, "5000"])
-            .env("ANABRANCH_UDP_PORT", udp.to_string())
-            .env("ANABRANCH_OPTIONS", "profile=rfc9260;nr_sack=on;")
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        let mut client = Command::new(&program);
-        client.args(["client", style, "5000"]).env("ANABRANCH_REMOTE_UDP_PORT", udp.to_string());
-        assert_eq!(succeed(&mut client).stdout, b"4 messages came back\n", "{style}");
-        assert!(server.wait().unwrap().success(), "{style}");
+    let programs = PROGRAMS.map(|(source, style)| (compile(&library, source), style));
+    for (near, style) in &programs {
+        for (far, far_style) in &programs {
+            let [udp, _] = udp_ports();
+            meet(start(&mut server(far, far_style, &udp)), &mut client(near, style, &udp));
+        }
+    }
+}
+
+#[test]
+fn programs_for_a_kernel_talk_to_usrsctp() {
+    if !has_usrsctp() {
+        return;
+    }
+    let library = Installed::new();
+    let foreign = library.compile("tests/c/usrsctp_echo.c", &["-lusrsctp"]);
+    for (source, style) in PROGRAMS {
+        let program = compile(&library, source);
+        let [udp, far] = udp_ports();
+        let server_there = start(Command::new(&foreign).args(["server", &far, PORT]));
+        meet(server_there, &mut client(&program, style, &far));
+        let server_here = start(&mut server(&program, style, &udp));
+        meet(server_here, Command::new(&foreign).args(["client", &far, PORT, &udp]));
     }
 }
 
 #[test]
 fn options_that_there_are_not_are_told() {
     let library = Installed::new();
-    let includes = library.path("include/anabranch").display().to_string();
-    let compat = ["-include", "anabranch_compat.h", "-I", &includes];
-    let program = library.compile("tests/c/lksctp.c", &compat);
+    let program = compile(&library, "tests/c/lksctp.c");
     for (options, reason) in [
         ("rto_min=200 ms;no_such=1", "Protocol not available"),
         ("rto_min=soon", "Invalid argument"),
         ("rto_min", "Invalid argument"),
     ] {
-        let mut client = Command::new(&program);
-        client.args(["client", "one-to-one", "5000"]).env("ANABRANCH_OPTIONS", options);
-        let output = client.output().unwrap();
+        let mut client = client(&program, "one-to-one", "9");
+        let output = client.env("ANABRANCH_OPTIONS", options).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{options}");
         assert_eq!(said, format!("ANABRANCH_OPTIONS: {reason}\nsocket: {reason}\n"));

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -21,6 +22,23 @@ pub(crate) fn package() -> &'static Path {
 fn built() -> PathBuf {
     let test = std::env::current_exe().expect("tests know where they are");
     test.parent().expect("a file is in a directory").to_owned()
+}
+
+/// UDP ports that are free now.
+pub(crate) fn udp_ports() -> [String; 2] {
+    let sockets = [(); 2].map(|()| UdpSocket::bind(("127.0.0.1", 0)).expect("a free port"));
+    sockets.map(|socket| socket.local_addr().expect("a bound socket").port().to_string())
+}
+
+/// Whether usrsctp is installed, which it must be where everything is required.
+pub(crate) fn has_usrsctp() -> bool {
+    let there = Path::new("/usr/include/usrsctp.h").exists();
+    if !there {
+        let required = std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|all| all == "1");
+        assert!(!required, "missing: usrsctp");
+        eprintln!("skipped, because missing: usrsctp");
+    }
+    there
 }
 
 /// Runs a command that must succeed.
