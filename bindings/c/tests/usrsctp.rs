@@ -33,3 +33,13 @@ fn the_same_program_runs_on_both_libraries_in_both_roles() {
     meet(&ours, &theirs);
     meet(&theirs, &ours);
 }
+
+#[test]
+fn options_are_the_same_in_both_libraries() {
+    let library = Installed::new();
+    succeed(&mut Command::new(library.compile("tests/c/rfc6458_options.c", &[])));
+    if has_usrsctp() {
+        let flags = ["-DUSRSCTP", "-lusrsctp"];
+        succeed(&mut Command::new(library.compile("tests/c/rfc6458_options.c", &flags)));
+    }
+}

@@ -5,43 +5,13 @@
  *
  * Compiled with -DUSRSCTP it runs on usrsctp, otherwise on anabranch. The client sends messages of
  * many sizes on several streams, in order and not; the server sends each back. Then the client
- * shuts down, and both see the end. Over UDP on 127.0.0.1. */
-#ifdef USRSCTP
-#include <usrsctp.h>
-
-#define CALL(name) usrsctp_##name
-typedef struct socket *sock;
-#define OPEN(type) usrsctp_socket(AF_INET, type, IPPROTO_SCTP, NULL, NULL, 0, NULL)
-#define VALID(s) ((s) != NULL)
-#define GETPADDRS usrsctp_getpaddrs
-#define FREEPADDRS usrsctp_freepaddrs
-#define BINDX usrsctp_bindx
-#define CONNECTX usrsctp_connectx
-#else
-#include <anabranch.h>
-
-#define CALL(name) anabranch_##name
-typedef int sock;
-#define OPEN(type) anabranch_socket(AF_INET, type, IPPROTO_SCTP)
-#define VALID(s) ((s) >= 0)
-#define GETPADDRS anabranch_sctp_getpaddrs
-#define FREEPADDRS anabranch_sctp_freepaddrs
-#define BINDX anabranch_sctp_bindx
-#define CONNECTX anabranch_sctp_connectx
-#endif
-
-#include "check.h"
-
-#include <arpa/inet.h>
-#include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+ * shuts down, and both see the end. On the way they look at events, at numbers and at the state. Over UDP on 127.0.0.1. */
+#include "rfc6458.h"
 
 #define MESSAGES 64
 #define LONGEST 60000
+#define CONTEXT 4711
+#define INDICATION 0x12345678
 
 static unsigned char buffer[LONGEST + 1], expected[LONGEST];
 
@@ -55,9 +25,56 @@ static ssize_t sendv(sock s, const void *data, size_t length, struct sctp_sndinf
 #endif
 }
 
-/* Receives a whole message; 0 at the end. */
-static ssize_t recvv(sock s, struct sctp_rcvinfo *info)
+/* How often each event was told, and what the peer said of its adaptation layer. */
+static struct {
+    int up, dry, shutdown, adaptation;
+    uint32_t indication;
+} told;
+
+static void note(const unsigned char *bytes, size_t length)
 {
+    union sctp_notification event;
+    memset(&event, 0, sizeof event);
+    memcpy(&event, bytes, length < sizeof event ? length : sizeof event);
+    CHECK(event.sn_header.sn_length == length);
+    switch (event.sn_header.sn_type) {
+    case SCTP_ASSOC_CHANGE:
+        told.up += event.sn_assoc_change.sac_state == SCTP_COMM_UP;
+        break;
+    case SCTP_SENDER_DRY_EVENT:
+        CHECK(length == sizeof event.sn_sender_dry_event);
+        told.dry++;
+        break;
+    case SCTP_SHUTDOWN_EVENT:
+        CHECK(length == sizeof event.sn_shutdown_event);
+        told.shutdown++;
+        break;
+    case SCTP_ADAPTATION_INDICATION:
+        told.adaptation++;
+        told.indication = event.sn_adaptation_event.sai_adaptation_ind;
+        break;
+    default:
+        CHECK(!"an event that was not asked for");
+    }
+}
+
+static void subscribe(sock s)
+{
+    const uint16_t types[] = {SCTP_ASSOC_CHANGE, SCTP_SENDER_DRY_EVENT, SCTP_SHUTDOWN_EVENT,
+                              SCTP_ADAPTATION_INDICATION};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        struct sctp_event event = {.se_type = types[i], .se_on = 1};
+        SET(s, SCTP_EVENT, event);
+        event.se_on = 0;
+        GET(s, SCTP_EVENT, event);
+        CHECK(event.se_on == 1);
+    }
+}
+
+/* Receives a whole message, or with null one event; 0 at the end. */
+static ssize_t recvv(sock s, struct sctp_rcvinfo *wanted)
+{
+    struct sctp_rcvinfo unwanted, *info = wanted ? wanted : &unwanted;
     size_t got = 0;
     for (;;) {
         socklen_t length = sizeof *info;
@@ -76,8 +93,14 @@ static ssize_t recvv(sock s, struct sctp_rcvinfo *info)
 #endif
         if (count <= 0)
             return count;
-        CHECK(type == SCTP_RECVV_RCVINFO && length == sizeof *info);
-        CHECK(!(flags & MSG_NOTIFICATION));
+        if (flags & MSG_NOTIFICATION) {
+            CHECK(got == 0 && (flags & MSG_EOR));
+            note(buffer, (size_t)count);
+            if (!wanted)
+                return count;
+            continue;
+        }
+        CHECK(wanted && type == SCTP_RECVV_RCVINFO && length == sizeof *info);
         got += (size_t)count;
         if (flags & MSG_EOR)
             return (ssize_t)got;
@@ -90,24 +113,45 @@ static sock open_bound(uint16_t port)
     sock s = OPEN(SOCK_STREAM);
     CHECK(VALID(s));
     int on = 1;
-    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on) == 0);
-    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_NODELAY, &on, sizeof on) == 0);
-    struct sctp_assoc_value nr_sack = {.assoc_value = 1};
-    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_NRSACK_SUPPORTED, &nr_sack, sizeof nr_sack) == 0);
+    SET(s, SCTP_RECVRCVINFO, on);
+    SET(s, SCTP_NODELAY, on);
+    struct sctp_assoc_value nr_sack = {.assoc_value = 1}, context = {.assoc_value = CONTEXT};
+    SET(s, SCTP_NRSACK_SUPPORTED, nr_sack);
+    SET(s, SCTP_CONTEXT, context);
     struct sctp_initmsg init = {.sinit_num_ostreams = 8, .sinit_max_instreams = 8};
-    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_INITMSG, &init, sizeof init) == 0);
+    SET(s, SCTP_INITMSG, init);
+    struct sctp_setadaptation layer = {.ssb_adaptation_ind = INDICATION};
+    SET(s, SCTP_ADAPTATION_LAYER, layer);
+    subscribe(s);
     struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons(port)};
     local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     CHECK(BINDX(s, (struct sockaddr *)&local, 1, SCTP_BINDX_ADD_ADDR) == 0);
     return s;
 }
 
+/* What one can ask of an association whose data has all arrived. */
+static void at_rest(sock s, struct sockaddr_in *peer)
+{
+    struct sctp_status status = {0};
+    GET(s, SCTP_STATUS, status);
+    CHECK(status.sstat_state == SCTP_ESTABLISHED);
+    CHECK(status.sstat_unackdata == 0 && status.sstat_penddata == 0 && status.sstat_rwnd > 0);
+    CHECK(status.sstat_fragmentation_point >= 500);
+    struct sctp_paddrinfo path = {0};
+    memcpy(&path.spinfo_address, peer, sizeof *peer);
+    GET(s, SCTP_GET_PEER_ADDR_INFO, path);
+    CHECK(path.spinfo_state == SCTP_ACTIVE && path.spinfo_mtu >= 500 && path.spinfo_rto > 0);
+    CHECK(path.spinfo_cwnd >= path.spinfo_mtu);
+    struct sctp_assocparams params = {0};
+    GET(s, SCTP_ASSOCINFO, params);
+    CHECK(params.sasoc_number_peer_destinations == 1 && params.sasoc_peer_rwnd > 0);
+}
+
 /* Both sides asked for NR-SACKs. */
 static void agreed_on_nr_sacks(sock s)
 {
     struct sctp_assoc_value nr_sack = {0};
-    socklen_t length = sizeof nr_sack;
-    CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, SCTP_NRSACK_SUPPORTED, &nr_sack, &length) == 0);
+    GET(s, SCTP_NRSACK_SUPPORTED, nr_sack);
     CHECK(nr_sack.assoc_value == 1);
 }
 
@@ -128,7 +172,7 @@ static void server(sock listener)
     CHECK(from.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
     agreed_on_nr_sacks(s);
     int on = 1;
-    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on) == 0);
+    SET(s, SCTP_RECVRCVINFO, on);
     struct sctp_rcvinfo got;
     ssize_t count;
     unsigned messages = 0;
@@ -140,6 +184,8 @@ static void server(sock listener)
         messages++;
     }
     CHECK(count == 0 && messages == MESSAGES);
+    CHECK(told.up == 1 && told.shutdown == 1 && told.dry >= 1);
+    CHECK(told.adaptation == 1 && told.indication == INDICATION);
     CALL(close)(s);
     CALL(close)(listener);
 }
@@ -150,8 +196,7 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
     memset(&encapsulation, 0, sizeof encapsulation);
     encapsulation.sue_address.ss_family = AF_INET;
     encapsulation.sue_port = htons(remote_udp);
-    CHECK(CALL(setsockopt)(s, IPPROTO_SCTP, SCTP_REMOTE_UDP_ENCAPS_PORT, &encapsulation,
-                           sizeof encapsulation) == 0);
+    SET(s, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
     struct sockaddr_in peer = {.sin_family = AF_INET, .sin_port = htons(port)};
     peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     CHECK(CONNECTX(s, (struct sockaddr *)&peer, 1, NULL) == 0);
@@ -159,9 +204,8 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
     /* usrsctp_connectx does not wait. */
     struct sctp_status status;
     do {
-        socklen_t length = sizeof status;
         memset(&status, 0, sizeof status);
-        CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, SCTP_STATUS, &status, &length) == 0);
+        GET(s, SCTP_STATUS, status);
     } while (status.sstat_state != SCTP_ESTABLISHED && usleep(1000) == 0);
     CHECK(status.sstat_outstrms == 8 && status.sstat_instrms == 8);
     agreed_on_nr_sacks(s);
@@ -169,6 +213,8 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
     CHECK(GETPADDRS(s, 0, &addresses) == 1);
     FREEPADDRS(addresses);
 
+    uint32_t tsn = 0;
+    uint16_t ssns[8] = {0};
     for (unsigned number = 0; number < MESSAGES; number++) {
         size_t size = size_of(number);
         for (size_t i = 0; i < size; i++)
@@ -182,7 +228,19 @@ static void client(sock s, uint16_t port, uint16_t remote_udp)
         CHECK(memcmp(buffer, expected, size) == 0);
         CHECK(got.rcv_sid == number % 8 && got.rcv_ppid == htonl(number));
         CHECK(!(got.rcv_flags & SCTP_UNORDERED) == (number % 3 != 2));
+        CHECK(got.rcv_context == CONTEXT);
+        /* Each stream counts its ordered messages, and the association all chunks. */
+        if (number % 3 != 2)
+            CHECK(got.rcv_ssn == ssns[number % 8]++);
+        CHECK(number == 0 || (int32_t)(got.rcv_tsn - tsn) > 0);
+        tsn = got.rcv_tsn;
     }
+    /* Events that came behind the last message: the end of what there was to send is one. */
+    while (told.dry == 0)
+        CHECK(recvv(s, NULL) > 0);
+    CHECK(told.up == 1 && told.shutdown == 0);
+    CHECK(told.adaptation == 1 && told.indication == INDICATION);
+    at_rest(s, &peer);
     CHECK(CALL(shutdown)(s, SHUT_WR) == 0);
     struct sctp_rcvinfo none;
     CHECK(recvv(s, &none) == 0);
@@ -197,15 +255,10 @@ int main(int argc, char **argv)
     CHECK(argc >= 4);
     int is_server = strcmp(argv[1], "server") == 0, udp = atoi(argv[2]);
     uint16_t port = (uint16_t)atoi(argv[3]);
-#ifdef USRSCTP
-    usrsctp_init((uint16_t)udp, NULL, NULL);
-    /* Packets of raw sockets are other programs'. */
-    usrsctp_sysctl_set_sctp_blackhole(2);
-    usrsctp_sysctl_set_sctp_no_csum_on_loopback(0);
-#endif
+    begin(udp);
     sock s = open_bound(is_server ? port : 0);
 #ifndef USRSCTP
-    CHECK(anabranch_setsockopt(s, IPPROTO_SCTP, ANABRANCH_LOCAL_UDP_PORT, &udp, sizeof udp) == 0);
+    SET(s, ANABRANCH_LOCAL_UDP_PORT, udp);
 #endif
     if (is_server) {
         server(s);
@@ -213,11 +266,6 @@ int main(int argc, char **argv)
         CHECK(argc == 5);
         client(s, port, (uint16_t)atoi(argv[4]));
     }
-#ifdef USRSCTP
-    for (int i = 0; i < 100 && usrsctp_finish() != 0; i++)
-        usleep(50000);
-#else
-    CHECK(anabranch_finish(5000) == 0);
-#endif
+    finish();
     return 0;
 }

@@ -1,0 +1,166 @@
+/* One program for two libraries: options of sockets without associations (RFC 6458 section 8). What is
+ * set is what is asked for afterwards, and what cannot be is refused and changes nothing. */
+#include "rfc6458.h"
+
+#define REFUSED(s, name, value, with)                                                        \
+    CHECK((errno = 0, CALL(setsockopt)(s, IPPROTO_SCTP, name, &(value), sizeof(value)) == -1 \
+                          && errno == (with)))
+
+static void timers(sock s)
+{
+    struct sctp_rtoinfo rto = {.srto_initial = 1700, .srto_max = 9000, .srto_min = 700};
+    SET(s, SCTP_RTOINFO, rto);
+    struct sctp_rtoinfo bad = {.srto_initial = 100, .srto_max = 200, .srto_min = 300};
+    REFUSED(s, SCTP_RTOINFO, bad, EINVAL);
+    /* 0 leaves a value as it is. */
+    rto = (struct sctp_rtoinfo){.srto_min = 600};
+    SET(s, SCTP_RTOINFO, rto);
+    memset(&rto, 0, sizeof rto);
+    GET(s, SCTP_RTOINFO, rto);
+    CHECK(rto.srto_initial == 1700 && rto.srto_max == 9000 && rto.srto_min == 600);
+    struct sctp_assocparams params = {.sasoc_asocmaxrxt = 6};
+    SET(s, SCTP_ASSOCINFO, params);
+    memset(&params, 0, sizeof params);
+    GET(s, SCTP_ASSOCINFO, params);
+    CHECK(params.sasoc_asocmaxrxt == 6 && params.sasoc_local_rwnd > 0);
+    CHECK(params.sasoc_cookie_life > 0 && params.sasoc_number_peer_destinations == 0);
+}
+
+static void paths(sock s)
+{
+    struct sctp_paddrparams path = {.spp_flags = SPP_HB_ENABLE, .spp_hbinterval = 4000,
+                                    .spp_pathmaxrxt = 3};
+    SET(s, SCTP_PEER_ADDR_PARAMS, path);
+    memset(&path, 0, sizeof path);
+    GET(s, SCTP_PEER_ADDR_PARAMS, path);
+    CHECK(path.spp_hbinterval == 4000 && path.spp_pathmaxrxt == 3);
+    CHECK((path.spp_flags & SPP_HB_ENABLE) && !(path.spp_flags & SPP_HB_DISABLE));
+    path = (struct sctp_paddrparams){.spp_flags = SPP_HB_ENABLE | SPP_HB_DISABLE};
+    REFUSED(s, SCTP_PEER_ADDR_PARAMS, path, EINVAL);
+    path.spp_flags = SPP_HB_DISABLE;
+    SET(s, SCTP_PEER_ADDR_PARAMS, path);
+    GET(s, SCTP_PEER_ADDR_PARAMS, path);
+    CHECK(!(path.spp_flags & SPP_HB_ENABLE));
+    struct sctp_sack_info sack = {.sack_delay = 150, .sack_freq = 3};
+    SET(s, SCTP_DELAYED_SACK, sack);
+    memset(&sack, 0, sizeof sack);
+    GET(s, SCTP_DELAYED_SACK, sack);
+    CHECK(sack.sack_delay == 150 && sack.sack_freq == 3);
+}
+
+static void association(sock s)
+{
+    struct sctp_initmsg init = {.sinit_num_ostreams = 17, .sinit_max_instreams = 18,
+                                .sinit_max_attempts = 4};
+    SET(s, SCTP_INITMSG, init);
+    memset(&init, 0, sizeof init);
+    GET(s, SCTP_INITMSG, init);
+    CHECK(init.sinit_num_ostreams == 17 && init.sinit_max_instreams == 18);
+    CHECK(init.sinit_max_attempts == 4);
+    struct sctp_setadaptation layer = {.ssb_adaptation_ind = 99};
+    SET(s, SCTP_ADAPTATION_LAYER, layer);
+    memset(&layer, 0, sizeof layer);
+    GET(s, SCTP_ADAPTATION_LAYER, layer);
+    CHECK(layer.ssb_adaptation_ind == 99);
+    struct sctp_assoc_value value = {.assoc_value = 5};
+    SET(s, SCTP_CONTEXT, value);
+    value.assoc_value = 0;
+    GET(s, SCTP_CONTEXT, value);
+    CHECK(value.assoc_value == 5);
+    value.assoc_value = 7;
+    SET(s, SCTP_MAX_BURST, value);
+    value.assoc_value = 0;
+    GET(s, SCTP_MAX_BURST, value);
+    CHECK(value.assoc_value == 7);
+    value.assoc_value = 900;
+    SET(s, SCTP_MAXSEG, value);
+    value.assoc_value = 0;
+    GET(s, SCTP_MAXSEG, value);
+    CHECK(value.assoc_value == 900);
+    struct sctp_sndinfo info = {.snd_sid = 3, .snd_flags = SCTP_UNORDERED, .snd_ppid = htonl(8),
+                                .snd_context = 44};
+    SET(s, SCTP_DEFAULT_SNDINFO, info);
+    memset(&info, 0, sizeof info);
+    GET(s, SCTP_DEFAULT_SNDINFO, info);
+    CHECK(info.snd_sid == 3 && (info.snd_flags & SCTP_UNORDERED));
+    CHECK(info.snd_ppid == htonl(8) && info.snd_context == 44);
+}
+
+static void switches(sock s)
+{
+    const int names[] = {SCTP_NODELAY, SCTP_DISABLE_FRAGMENTS, SCTP_RECVRCVINFO, SCTP_RECVNXTINFO};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int on = 1; on >= 0; on--) {
+            int now = -1;
+            SET(s, names[i], on);
+            GET(s, names[i], now);
+            CHECK(!now == !on);
+        }
+    int point = 4000, now = 0;
+    SET(s, SCTP_PARTIAL_DELIVERY_POINT, point);
+    GET(s, SCTP_PARTIAL_DELIVERY_POINT, now);
+    CHECK(now == point);
+    for (int level = 0; level < 2; level++)
+        SET(s, SCTP_FRAGMENT_INTERLEAVE, level);
+    GET(s, SCTP_FRAGMENT_INTERLEAVE, now);
+    CHECK(now == 1);
+}
+
+static void events(sock s)
+{
+    const uint16_t types[] = {SCTP_ASSOC_CHANGE,   SCTP_PEER_ADDR_CHANGE,
+                              SCTP_REMOTE_ERROR,   SCTP_SHUTDOWN_EVENT,
+                              SCTP_SEND_FAILED_EVENT, SCTP_ADAPTATION_INDICATION,
+                              SCTP_SENDER_DRY_EVENT};
+    const size_t count = sizeof types / sizeof *types;
+    for (size_t i = 0; i < count; i++) {
+        struct sctp_event event = {.se_type = types[i], .se_on = 1};
+        SET(s, SCTP_EVENT, event);
+        /* That one and no other. */
+        for (size_t j = 0; j < count; j++) {
+            struct sctp_event other = {.se_type = types[j], .se_on = 1};
+            GET(s, SCTP_EVENT, other);
+            CHECK(other.se_on == (i == j));
+        }
+        event.se_on = 0;
+        SET(s, SCTP_EVENT, event);
+    }
+}
+
+/* What only sockets of many associations have. */
+static void of_many(sock s)
+{
+    int seconds = 30, now = 0;
+    SET(s, SCTP_AUTOCLOSE, seconds);
+    GET(s, SCTP_AUTOCLOSE, now);
+    CHECK(now == 30);
+    uint32_t number = 77;
+    GET(s, SCTP_GET_ASSOC_NUMBER, number);
+    CHECK(number == 0);
+    struct sctp_status status = {.sstat_assoc_id = 4321};
+    socklen_t length = sizeof status;
+    CHECK(CALL(getsockopt)(s, IPPROTO_SCTP, SCTP_STATUS, &status, &length) == -1);
+}
+
+int main(void)
+{
+    /* What hangs is to fail. */
+    alarm(60);
+    begin(0);
+    const int types[] = {SOCK_STREAM, SOCK_SEQPACKET};
+    for (int i = 0; i < 2; i++) {
+        sock s = OPEN(types[i]);
+        CHECK(VALID(s));
+        timers(s);
+        paths(s);
+        association(s);
+        switches(s);
+        events(s);
+        if (types[i] == SOCK_SEQPACKET)
+            of_many(s);
+        CALL(close)(s);
+    }
+    finish();
+    printf("passed\n");
+    return 0;
+}
