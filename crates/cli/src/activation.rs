@@ -7,7 +7,7 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Context;
 use std::time::SystemTime;
 
@@ -24,7 +24,10 @@ pub(crate) fn udp_sockets(
     addresses: &[Address],
     port: Option<u16>,
 ) -> Result<Vec<UdpSocket>, Failure> {
-    let sockets = passed("UDP", |list, index| list.take_udp_socket(index))?;
+    let sockets = passed("UDP", |socket| match socket {
+        Passed::Udp(socket) => Ok(socket),
+        tcp @ Passed::Tcp(_) => Err(tcp),
+    })?;
     let bound: Result<Vec<_>, _> = sockets.iter().map(UdpSocket::local_addr).collect();
     check(&bound.map_err(Failure::failed)?, addresses, "UDP", port)?;
     Ok(sockets)
@@ -32,27 +35,72 @@ pub(crate) fn udp_sockets(
 
 /// Listeners for these addresses and this port (0: any); none if nobody passed any sockets.
 pub(crate) fn tcp_listeners(addresses: &[Address], port: u16) -> Result<Vec<TcpListener>, Failure> {
-    let listeners = passed("TCP", |list, index| list.take_tcp_listener(index))?;
+    let listeners = passed("TCP", |socket| match socket {
+        Passed::Tcp(listener) => Ok(listener),
+        udp @ Passed::Udp(_) => Err(udp),
+    })?;
     let bound: Result<Vec<_>, _> = listeners.iter().map(TcpListener::local_addr).collect();
     check(&bound.map_err(Failure::failed)?, addresses, "TCP", (port != 0).then_some(port))?;
     Ok(listeners)
 }
 
-/// All descriptors that were passed. The variables that tell of them mean nothing afterwards.
-fn passed<T>(
-    kind: &str,
-    take: impl Fn(&mut listenfd::ListenFd, usize) -> std::io::Result<Option<T>>,
-) -> Result<Vec<T>, Failure> {
-    let mut list = listenfd::ListenFd::from_env();
-    let mut sockets = Vec::with_capacity(list.len());
-    for index in 0..list.len() {
-        let taken = take(&mut list, index);
-        let socket = taken.ok().flatten().ok_or_else(|| {
-            Failure::failed(format!("the socket {} that was passed is no {kind} socket", index + 1))
-        })?;
-        sockets.push(socket);
+/// A socket that was passed.
+enum Passed {
+    Udp(UdpSocket),
+    Tcp(TcpListener),
+}
+
+/// What was passed to this process and nobody has taken yet.
+struct List {
+    /// `None` before anybody asked.
+    sockets: Option<Vec<Passed>>,
+    /// Both kinds are wanted, each by its own listener.
+    both_kinds: bool,
+}
+
+static LIST: Mutex<List> = Mutex::new(List { sockets: None, both_kinds: false });
+
+/// Sockets of one kind may lie among those of the other from now on: somebody will take those.
+pub(crate) fn expect_both_kinds() {
+    LIST.lock().unwrap_or_else(PoisonError::into_inner).both_kinds = true;
+}
+
+/// All sockets of a kind that were passed.
+fn passed<T>(kind: &str, of_kind: impl Fn(Passed) -> Result<T, Passed>) -> Result<Vec<T>, Failure> {
+    let mut list = LIST.lock().unwrap_or_else(PoisonError::into_inner);
+    let both_kinds = list.both_kinds;
+    let sockets = match list.sockets.take() {
+        Some(sockets) => sockets,
+        None => all_passed(if both_kinds { "UDP or TCP" } else { kind })?,
+    };
+    let (mut taken, mut left) = (Vec::with_capacity(sockets.len()), Vec::new());
+    for (index, socket) in sockets.into_iter().enumerate() {
+        match of_kind(socket) {
+            Ok(socket) => taken.push(socket),
+            Err(other) if both_kinds => left.push(other),
+            Err(_) => return Err(wrong_kind(index, kind)),
+        }
     }
-    Ok(sockets)
+    list.sockets = Some(left);
+    Ok(taken)
+}
+
+/// All descriptors that were passed. The variables that tell of them mean nothing afterwards.
+fn all_passed(kind: &str) -> Result<Vec<Passed>, Failure> {
+    let mut list = listenfd::ListenFd::from_env();
+    let count = list.len();
+    let take = |index| {
+        if let Ok(Some(socket)) = list.take_udp_socket(index) {
+            return Ok(Passed::Udp(socket));
+        }
+        let listener = list.take_tcp_listener(index).ok().flatten();
+        listener.map(Passed::Tcp).ok_or_else(|| wrong_kind(index, kind))
+    };
+    (0..count).map(take).collect()
+}
+
+fn wrong_kind(index: usize, kind: &str) -> Failure {
+    Failure::failed(format!("the socket {} that was passed is no {kind} socket", index + 1))
 }
 
 fn check(

@@ -49,6 +49,52 @@ fn systemd_opens_the_sockets() {
 }
 
 #[test]
+fn one_server_answers_over_both_transports() {
+    let site = Site::new(&[100_000]);
+    let both = ["--listen", "127.0.0.1,[::1]:80", "--udp-port", "0", "--tcp", "127.0.0.1,[::1]:0"];
+    let mut server = Server::start(&both, &site.path());
+    let udp_port = server.udp_port();
+    let tcp = server.line();
+    assert_eq!((&tcp["event"], &tcp["transport"]), (&"listening".into(), &"tcp".into()));
+    let listen = tcp["listen"].as_str().unwrap();
+    let port = listen.rsplit_once(':').unwrap().1;
+    for url in [
+        format!("http://127.0.0.1:{port}"),
+        format!("http://[::1]:{port}"),
+        format!("sctp://127.0.0.1,[::1]:80;udp={udp_port}"),
+    ] {
+        site.get(&url, &["--json"]).json();
+        site.assert_copied();
+        std::fs::remove_file(site.copy().join("file 0.bin")).unwrap();
+    }
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn a_transport_that_cannot_listen_ends_the_server() {
+    let site = Site::new(&[]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let tcp = taken.local_addr().unwrap().to_string();
+    let serve = ["serve", ".", "--listen", "127.0.0.1:80", "--udp-port", "0", "--tcp", &tcp];
+    run(&serve, &site.path()).failed_with(1, "is in use on 127.0.0.1");
+}
+
+#[test]
+fn systemd_opens_the_sockets_of_one_transport_of_two() {
+    let site = Site::new(&[]);
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let udp_port = udp.local_addr().unwrap().port().to_string();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let tcp_port = tcp.local_addr().unwrap().port().to_string();
+    let serve = ["serve", ".", "--listen", "127.0.0.1:80", "--json", "--tcp", "127.0.0.1:0"];
+    let server = Server::of(passed(udp.into(), &serve, &site));
+    assert_eq!(server.udp_port(), udp_port);
+    let own = ["--udp-port", "0"];
+    let mut server = Server::of(passed(tcp.into(), &[&serve[..], &own].concat(), &site));
+    assert!(server.line()["listen"].as_str().unwrap().ends_with(&tcp_port));
+}
+
+#[test]
 fn sockets_that_do_not_fit_are_refused() {
     let site = Site::new(&[]);
     let udp = || UdpSocket::bind("127.0.0.1:0").unwrap().into();

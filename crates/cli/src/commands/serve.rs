@@ -26,7 +26,8 @@ use crate::transport::{self, Service};
   anabranch serve . --listen 127.0.0.1,127.0.0.2:8080
   anabranch serve /srv/www --listen 192.0.2.1,[2001:db8::1]:80 --pmr 0 --rto-min 200ms
   anabranch serve . --listen 192.0.2.1:80 --transport sctp
-  anabranch serve . --listen 127.0.0.1:8080 --transport tcp")]
+  anabranch serve . --listen 127.0.0.1:8080 --transport tcp
+  anabranch serve . --listen 192.0.2.1:80 --tcp 192.0.2.1:80")]
 pub(crate) struct Serve {
     /// The directory
     #[arg(value_name = "DIR")]
@@ -38,6 +39,9 @@ pub(crate) struct Serve {
     /// What carries the streams
     #[arg(long, value_enum, default_value_t = Transport::SctpUdp)]
     transport: Transport,
+    /// Serve the same over TCP there as well
+    #[arg(long, value_name = "ADDR[,ADDR...]:PORT")]
+    tcp: Option<ListenAddress>,
     /// Requests at work at once, each with an open file and up to 400 kB; others wait. A client has a
     /// quarter of them at the most, and a quarter more is for clients that have none [default: 256,
     /// or fewer if the system lets fewer files be open]
@@ -79,6 +83,18 @@ impl Serve {
                 refuse(udp_port.into_iter().chain(self.sctp.given()), self.transport)?;
             }
         }
+        if let Some(tcp) = &self.tcp {
+            if self.transport == Transport::Tcp {
+                return Err(Failure::usage(
+                    "--tcp is for a server over SCTP: with --transport tcp, --listen says where",
+                ));
+            }
+            if let Some(udp_port) = tcp.udp_port {
+                return Err(Failure::usage(format!(";udp={udp_port} means nothing to tcp")));
+            }
+            #[cfg(unix)]
+            crate::activation::expect_both_kinds();
+        }
         let files = Files::open(&self.directory).map_err(|error| {
             let name = self.directory.display();
             Failure::failed(match error.kind() {
@@ -106,7 +122,16 @@ impl Serve {
         match self.transport {
             Transport::Tcp => transport::tcp::serve(service).await,
             Transport::SctpUdp | Transport::Sctp => {
-                transport::sctp::serve(service, self.transport, &self.sctp, carrier).await
+                let beside = self.tcp.map(|listen| Service { listen, ..service.clone() });
+                let tcp = async move {
+                    match beside {
+                        Some(service) => transport::tcp::serve(service).await,
+                        None => Ok(()),
+                    }
+                };
+                let sctp = transport::sctp::serve(service, self.transport, &self.sctp, carrier);
+                // Either that cannot listen ends the other.
+                tokio::try_join!(sctp, tcp).map(|_| ())
             }
         }
     }
