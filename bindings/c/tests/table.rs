@@ -34,6 +34,36 @@ fn knows(level: c_int, name: c_int) -> bool {
     !unknown
 }
 
+/// Types of notifications as Linux' headers number them; those that they lack have none.
+const EVENTS: [(&str, u16); 10] = [
+    ("SCTP_ASSOC_CHANGE", 0x8001),
+    ("SCTP_PEER_ADDR_CHANGE", 0x8002),
+    ("SCTP_SEND_FAILED", 0x8003),
+    ("SCTP_REMOTE_ERROR", 0x8004),
+    ("SCTP_SHUTDOWN_EVENT", 0x8005),
+    ("SCTP_PARTIAL_DELIVERY_EVENT", 0x8006),
+    ("SCTP_ADAPTATION_INDICATION", 0x8007),
+    ("SCTP_AUTHENTICATION_EVENT", 0x8008),
+    ("SCTP_SENDER_DRY_EVENT", 0x8009),
+    ("SCTP_SEND_FAILED_EVENT", 0x800d),
+];
+
+/// Whether a notification can be subscribed to, with SCTP_EVENT.
+fn tells(name: &str) -> bool {
+    const SCTP_EVENT: c_int = 127;
+    let Some((_, kind)) = EVENTS.iter().find(|(known, _)| *known == name) else { return false };
+    let fd = ffi::anabranch_socket(libc::AF_INET, libc::SOCK_STREAM, 132);
+    assert!(fd >= 0);
+    // The association's number, the type, whether it is on, and padding.
+    let [low, high] = kind.to_ne_bytes();
+    let event = [0, 0, 0, 0, low, high, 1, 0];
+    let (value, len) = (event.as_ptr().cast(), event.len() as libc::socklen_t);
+    // SAFETY: the pointer and the length are those of `event`.
+    let set = unsafe { ffi::anabranch_setsockopt(fd, 132, SCTP_EVENT, value, len) };
+    assert_eq!(ffi::anabranch_close(fd), 0);
+    set == 0
+}
+
 #[test]
 fn the_table_is_what_the_library_does() {
     let header = std::fs::read_to_string(package().join("include/anabranch.h")).unwrap();
@@ -49,7 +79,8 @@ fn the_table_is_what_the_library_does() {
             Some(("socket", "SO_LINGER")) => knows(libc::SOL_SOCKET, libc::SO_LINGER),
             Some(("socket", "SO_RCVBUF")) => knows(libc::SOL_SOCKET, libc::SO_RCVBUF),
             Some(("socket", "SO_SNDBUF")) => knows(libc::SOL_SOCKET, libc::SO_SNDBUF),
-            // Ancillary data, notifications and what the system's headers lack: tests/c has those
+            None if kind == "event" => tells(&name),
+            // Ancillary data and what the system's headers lack: tests/c has those
             // that are there.
             _ => there,
         };

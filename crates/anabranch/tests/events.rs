@@ -137,3 +137,27 @@ async fn a_restarted_peer_is_noticed() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_end_of_what_there_is_to_send_is_told() {
+    soon(async {
+        let pair = Pair::new(&[V4]).await;
+        let mut events = pair.near.events();
+        let before = pair.far.cumulative_tsn().unwrap();
+        assert!(pair.near.tell_when_dry(true), "nothing was sent yet");
+        pair.near.send(OutgoingMessage::new(3, Ppid(0), vec![0; 10_000])).await.unwrap();
+        pair.near.send(OutgoingMessage::new(3, Ppid(0), "last")).await.unwrap();
+        while !matches!(events.next().await.unwrap(), Notification::SenderDry) {}
+        assert_eq!(pair.near.statistics().outstanding_bytes, 0);
+        let first = pair.far.recv().await.unwrap().unwrap();
+        let last = pair.far.recv().await.unwrap().unwrap();
+        assert_eq!((first.ssn, last.ssn), (0, 1));
+        assert_eq!(first.tsn, before.wrapping_add(1));
+        assert_eq!(Some(last.tsn), pair.far.cumulative_tsn());
+        assert!(last.tsn.wrapping_sub(first.tsn) >= 2, "the first one had several chunks");
+        pair.near.close().await.unwrap();
+        assert!(pair.near.tell_when_dry(true));
+        assert_eq!(pair.near.cumulative_tsn(), None);
+    })
+    .await;
+}
