@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use anabranch_proto::{Encapsulation, EndpointConfig, TagMark};
+use anabranch_qlog::{EventLog, LogFile};
 
 use crate::capture::Capture;
 use crate::driver::Driver;
@@ -36,6 +37,7 @@ pub struct Builder {
     config: EndpointConfig,
     seed: Option<[u8; 32]>,
     capture: Option<PathBuf>,
+    event_log: Option<EventLog>,
     runtime: Option<Arc<dyn Runtime>>,
     interface: Option<String>,
     opened: Vec<Arc<UdpSocket>>,
@@ -131,6 +133,17 @@ impl Builder {
         self
     }
 
+    /// Writes what associations do and decide to a file, which is replaced if it exists: a log of events in
+    /// the form of qlog, as docs/qlog.md describes it. A path will do, or an [`EventLog`] with a title.
+    ///
+    /// A thread writes the file, which is whole when the endpoint is closed. If it cannot be written on,
+    /// the log ends, and nothing else.
+    #[must_use]
+    pub fn event_log(mut self, log: impl Into<EventLog>) -> Self {
+        self.event_log = Some(log.into());
+        self
+    }
+
     /// What runs the endpoint; by default the tokio runtime within which it is bound.
     #[must_use]
     pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
@@ -141,14 +154,14 @@ impl Builder {
     /// Opens the sockets and starts the endpoint.
     ///
     /// # Errors
-    /// An option is out of range, a socket or the capture file cannot be opened, or there is no
-    /// runtime.
+    /// An option is out of range, a socket, the capture file or the event log cannot be opened, or there
+    /// is no runtime.
     pub fn bind(mut self) -> Result<Endpoint, BindError> {
         // Only simulators do without. On a network nobody would take such packets, and damaged
         // ones would be taken; RFC 9653 is about something else, which both ends agree on.
         self.config.checksum = true;
         self.config.validate().map_err(BindError::Config)?;
-        let runtime = self.runtime.or_else(default_runtime).ok_or(BindError::NoRuntime)?;
+        let runtime = self.runtime.take().or_else(default_runtime).ok_or(BindError::NoRuntime)?;
         let mut seed = match self.seed {
             Some(seed) => seed,
             None => {
@@ -185,22 +198,18 @@ impl Builder {
         if count > 1 {
             sets.iter_mut().for_each(|set| set.keep_apart(mark));
         }
-        let clocks = (runtime.wall_clock(), runtime.now());
-        let capture = match self.capture {
-            Some(path) => match Capture::create(&path, encapsulation, clocks) {
-                Ok(capture) => Some(Arc::new(Mutex::new(capture))),
-                Err(source) => return Err(BindError::Capture { path, source }),
-            },
-            None => None,
-        };
+        let (capture, event_log) = self.create_files(&*runtime)?;
         self.config.memory_limit = (self.config.memory_limit / count).max(65_536);
         self.config.max_associations = self.config.max_associations.div_ceil(count);
         let first_port = u16::from_ne_bytes([seed[0], seed[1]]);
         let mut shards = Vec::with_capacity(count);
-        for sockets in &sets {
+        for (index, sockets) in sets.iter().enumerate() {
             let mut engine = anabranch_proto::Endpoint::new(self.config.clone(), seed);
             let addresses: Vec<IpAddr> = sockets.addresses().iter().map(|a| a.ip).collect();
             engine.set_local_addresses(runtime.now(), &addresses);
+            if let Some(file) = &event_log {
+                engine.set_log(file.log((count > 1).then_some(index)));
+            }
             let shared = Shared::new(engine, runtime.clone(), sockets.udp_port());
             shared.lock().addresses = sockets.addresses().to_vec();
             shards.push(Arc::new(shared));
@@ -216,7 +225,32 @@ impl Builder {
         }
         Ok(Endpoint::of(shards, first_port))
     }
+
+    /// The files that tell what the endpoint does.
+    fn create_files(&mut self, runtime: &dyn Runtime) -> Result<Files, BindError> {
+        let clocks = (runtime.wall_clock(), runtime.now());
+        let capture = match self.capture.take() {
+            Some(path) => match Capture::create(&path, self.config.encapsulation, clocks) {
+                Ok(capture) => Some(Arc::new(Mutex::new(capture))),
+                Err(source) => return Err(BindError::Capture { path, source }),
+            },
+            None => None,
+        };
+        let event_log = match self.event_log.take() {
+            Some(log) => match LogFile::create(&log, clocks) {
+                Ok(file) => Some(file),
+                Err(source) => {
+                    return Err(BindError::EventLog { path: log.path().to_owned(), source });
+                }
+            },
+            None => None,
+        };
+        Ok((capture, event_log))
+    }
 }
+
+/// A capture and an event log.
+type Files = (Option<Arc<Mutex<Capture>>>, Option<Arc<LogFile>>);
 
 /// The seed of the next shard.
 fn next_seed(mut seed: [u8; 32]) -> [u8; 32] {

@@ -478,8 +478,10 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The file is complete and the ports are free when those who wait learn of it.
+        // The files are complete and the ports are free when those who wait learn of it.
         self.capture = None;
+        let log = self.shared.lock().engine.take_log();
+        drop(log);
         self.sockets.close();
         self.shared.lock().close_all();
     }

@@ -48,6 +48,13 @@ pub enum BindError {
         /// What the operating system says.
         source: io::Error,
     },
+    /// The file of the event log could not be created.
+    EventLog {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
     /// The operating system gave no random numbers.
     Randomness,
     /// The endpoint cannot be divided into so many shards.
@@ -115,6 +122,9 @@ impl fmt::Display for BindError {
             Self::Capture { path, source } => {
                 write!(f, "cannot create the capture file {}: {source}", path.display())
             }
+            Self::EventLog { path, source } => {
+                write!(f, "cannot create the event log {}: {source}", path.display())
+            }
             Self::Randomness => f.write_str("the operating system gives no random numbers"),
             Self::Shards { count, reason } => {
                 write!(f, "an endpoint cannot have {count} shards: {reason}")
@@ -130,7 +140,8 @@ impl std::error::Error for BindError {
         match self {
             Self::Socket { source, .. }
             | Self::Raw { source, .. }
-            | Self::Capture { source, .. } => Some(source),
+            | Self::Capture { source, .. }
+            | Self::EventLog { source, .. } => Some(source),
             Self::Interfaces(source) | Self::Opened(source) => Some(source),
             _ => None,
         }

@@ -81,6 +81,7 @@ pub use anabranch_proto::{
     NoSuchPath, OutgoingMessage, PathId, PathMetrics, PathState, PathStatistics, PathTotals,
     Payload, Ppid, RetransmissionQueue, Statistics, StreamPriority,
 };
+pub use anabranch_qlog::{EventLog, VantagePoint};
 pub use association::Association;
 pub use builder::Builder;
 pub use endpoint::{Endpoint, EndpointStatistics};

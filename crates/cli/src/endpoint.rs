@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anabranch::runtime::{Runtime, TokioRuntime};
 use anabranch::{
-    Association, AssociationConfig, BindError, ConnectOptions, Endpoint, EndpointConfig,
-    ListenOptions, Notification, PathState, SCTP_UDP_PORT, Statistics,
+    Association, AssociationConfig, BindError, ConnectOptions, Endpoint, EndpointConfig, EventLog,
+    ListenOptions, Notification, PathState, SCTP_UDP_PORT, Statistics, VantagePoint,
 };
 use anabranch_http::{Authority, Host};
 use tokio::task::{JoinHandle, JoinSet};
@@ -78,7 +78,8 @@ impl Binding<'_> {
         #[cfg(not(unix))]
         let runtime = None;
         let interface = self.options.interface.clone();
-        let endpoint = self.bind(SCTP_UDP_PORT, interface, opened, runtime)?;
+        let server = VantagePoint::Server;
+        let endpoint = self.bind(SCTP_UDP_PORT, interface, opened, runtime, server)?;
         let listener =
             endpoint.listen(port, ListenOptions::from(config)).map_err(Failure::failed)?;
         #[cfg(unix)]
@@ -99,7 +100,7 @@ impl Binding<'_> {
             None if self.addresses.is_empty() => interface_of(hosts)?,
             None => None,
         };
-        self.bind(0, interface, Vec::new(), None)
+        self.bind(0, interface, Vec::new(), None, VantagePoint::Client)
     }
 
     /// The runtime of this process, whose sockets do as the file of `--impair` says.
@@ -120,6 +121,7 @@ impl Binding<'_> {
         interface: Option<String>,
         opened: Vec<UdpSocket>,
         runtime: Option<Arc<dyn Runtime>>,
+        vantage_point: VantagePoint,
     ) -> Result<Endpoint, Failure> {
         let Some(encapsulation) = self.transport.encapsulation() else {
             return Err(Failure::usage("tcp is a transport of serve and get only"));
@@ -153,6 +155,10 @@ impl Binding<'_> {
         if let Some(capture) = &self.options.capture {
             builder = builder.capture(capture);
         }
+        if let Some(file) = &self.options.qlog {
+            let log = EventLog::new(file).title(title()).vantage_point(vantage_point);
+            builder = builder.event_log(log);
+        }
         builder = builder.runtime(match runtime {
             Some(runtime) => runtime,
             None => self.runtime()?,
@@ -184,6 +190,12 @@ impl Binding<'_> {
             complain(&format!("to read the capture: wireshark -d udp.port=={port},sctp {file}"));
         }
     }
+}
+
+/// What was typed, as the title of a log.
+fn title() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    format!("anabranch {}", words.collect::<Vec<_>>().join(" "))
 }
 
 /// Tells of an endpoint that cannot be bound, and of the option that helps.

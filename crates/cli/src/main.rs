@@ -29,6 +29,7 @@ mod parts;
 mod perf;
 mod policies;
 mod progress;
+mod qlog;
 mod report;
 #[cfg(unix)]
 mod scrape;

@@ -84,6 +84,10 @@ pub(crate) struct SctpOptions {
     /// Write all packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pub(crate) capture: Option<PathBuf>,
+    /// Write what associations do and decide to this file: windows, round trips, losses and their causes,
+    /// packets, states; 'anabranch qlog' draws it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) qlog: Option<PathBuf>,
     // Last, as what comes behind would stand under its heading.
     #[command(flatten)]
     pub(crate) policies: PolicyOptions,
@@ -101,6 +105,7 @@ impl SctpOptions {
             ("--control", self.control.is_some()),
             ("--metrics", self.metrics.is_some()),
             ("--capture", self.capture.is_some()),
+            ("--qlog", self.qlog.is_some()),
         ]
         .into_iter()
         .filter_map(|(name, given)| given.then_some(name))

@@ -242,6 +242,34 @@ fn captures_and_relays() {
     relay.wait().unwrap();
 }
 
+/// Every record of the logs of both ends, with losses, and of a simulated run that has timeouts and a path
+/// that fails.
+#[test]
+fn logs_of_events() {
+    let site = Site::new(&[300_000]);
+    let bad = "seed = 3\n[[path]]\nloss_percent = 5\ndelay_ms = 5\n";
+    std::fs::write(site.copy().join("bad.toml"), bad).unwrap();
+    let options = ["--listen", "127.0.0.1,127.0.0.2:80", "--udp-port", "0", "--qlog", "far.qlog"];
+    let server = Server::start(&options, &site.path());
+    let base = format!("sctp://127.0.0.1,127.0.0.2:80;udp={}", server.udp_port());
+    site.get(&base, &["--impair", "bad.toml", "--qlog", "near.qlog", "--json"]).json();
+    assert_eq!(server.interrupt(), Some(0));
+    let trace = ["lab", "trace", "failover/pf", "--qlog", "run.qlog"];
+    let ended = run(&trace, &site.copy());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let near = site.copy().join("near.qlog");
+    let mut all = String::new();
+    for log in [near, site.path().join("far.qlog"), site.copy().join("run.qlog")] {
+        let text = std::fs::read_to_string(&log).unwrap().replace('\u{1e}', "");
+        check("qlog", &text);
+        assert!(text.contains("\"anabranch:log_ended\""), "{}", log.display());
+        all.push_str(&text);
+    }
+    for event in ["packet_received", "metrics_updated", "packet_lost", "loss_timer_updated"] {
+        assert!(all.contains(&format!(":{event}\"")), "{event}");
+    }
+}
+
 /// A schema that says nothing would find nothing.
 #[test]
 fn what_differs_is_found() {

@@ -20,7 +20,7 @@ fn wrong_inputs_have_a_sentence_and_an_exit_code() {
         assert!(command.contains("--json") || ended.stdout.is_empty(), "{command}");
         assert!(!ended.stderr.contains("panicked"), "{command}: {}", ended.stderr);
     }
-    assert!(table.lines().count() >= 103);
+    assert!(table.lines().count() >= 149);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), before, "nothing was made");
 }
 

@@ -54,7 +54,8 @@ pub use config::{
     RetransmissionPrecedence, Revision, RtoFloor, SchedulerKind, UnknownName, Vigilance,
 };
 pub use endpoint::{
-    AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Received, Transmit,
+    AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Log, LoggedPacket,
+    Received, Transmit,
 };
 pub use error::{ConnectError, ListenError, NoSuchPath, SendError, SendErrorReason};
 pub use event::{AssociationId, AssociationState, CloseReason, Event, PathState};
@@ -63,10 +64,11 @@ pub use message::{Message, OutgoingMessage, Payload};
 pub use per_path::PathId;
 pub use policy::PathMetrics;
 pub use policy::informed::padhye_throughput;
-pub use send::StreamPriority;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use send::ring_model::check as check_ring;
+pub use send::{Cause as LossCause, StreamPriority};
+pub use sender::Decision;
 pub use stats::{
     Blocked, Blocking, Counters, HeldBack, PathStatistics, PathTotals, RetransmissionQueue,
     Statistics,

@@ -14,6 +14,7 @@ mod lab;
 pub(crate) mod options;
 mod pattern;
 mod perf;
+mod qlog;
 mod script;
 mod serve;
 mod shell;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Emulate(emulate::Emulate),
     Pattern(pattern::Pattern),
     Analyze(analyze::Analyze),
+    Qlog(qlog::Qlog),
     Demo(demo::Demo),
     Lab(lab::Lab),
     Advise(advise::Advise),
@@ -59,6 +61,7 @@ impl Command {
             Self::Emulate(command) => command.run().await,
             Self::Pattern(command) => command.run(),
             Self::Analyze(command) => command.run(),
+            Self::Qlog(command) => command.run(),
             Self::Demo(command) => command.run().await,
             Self::Lab(command) => command.run().await,
             Self::Advise(command) => command.run(),

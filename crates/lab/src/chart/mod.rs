@@ -24,6 +24,8 @@ const INSET: f64 = 10.0;
 const ROW: f64 = 20.0;
 /// Distance of curves that have a dot at the same place, at the most.
 const APART: f64 = 4.0;
+/// Marks of a curve at the most; of more, every second, third and so on is drawn.
+const MAX_DOTS: usize = 6000;
 /// What the legend calls hollow marks.
 const OTHERS: &str = "hollow: the original simulator";
 
@@ -66,6 +68,32 @@ pub struct Curve {
     pub style: Style,
     /// Its points from left to right.
     pub dots: Vec<Dot>,
+}
+
+impl Curve {
+    /// A time series, which jumps from value to value; of very many, every second, third and so on is
+    /// drawn.
+    pub fn over_time(
+        name: impl Into<String>,
+        color: usize,
+        values: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
+        let dots = thinned(values.into_iter().map(|(x, y)| Dot::at(x, y)).collect());
+        Self { name: name.into(), color, style: Style::Steps, dots }
+    }
+}
+
+impl Dot {
+    /// A point without an interval.
+    pub fn at(x: f64, y: f64) -> Self {
+        Self { x, y, ..Self::default() }
+    }
+}
+
+/// Every dot, or every second, third and so on of more than a chart has room for.
+pub fn thinned(dots: Vec<Dot>) -> Vec<Dot> {
+    let every = dots.len().div_ceil(MAX_DOTS).max(1);
+    dots.into_iter().step_by(every).collect()
 }
 
 /// Width and height of a chart without its legend, in its own units. It is scaled to the page.

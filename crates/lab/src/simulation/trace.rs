@@ -3,12 +3,15 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
 
 use anabranch_proto::PathStatistics;
+use anabranch_qlog::{EventLog, Observer, Writer};
 use anabranch_sim::{
     Capture, Direction, Instant, Network, Point as Place, SeriesId, Sight, Tap as _, TcpFlowId,
     TcpStats, Transfer,
@@ -17,7 +20,7 @@ use anabranch_wire::{Chunk, Packet};
 
 use super::build::{self, Built, Measured};
 use super::measure;
-use crate::chart::{Chart, Curve, Dot, Size, Style, escape};
+use crate::chart::{Chart, Curve, Dot, Size, Style, escape, thinned};
 use crate::metrics::Metrics;
 use crate::report::{link, page};
 use crate::scenario::Point;
@@ -27,8 +30,6 @@ use crate::setup::Setup;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Over which time goodput is a mean.
 const GOODPUT: Duration = Duration::from_millis(500);
-/// Marks of a chart at the most; of more, every second, third and so on is drawn.
-const MAX_DOTS: usize = 6000;
 
 /// What one run shows.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,14 +69,16 @@ struct Seen {
     acknowledged: Vec<(f64, u32)>,
 }
 
-/// Carries out one run and writes the sender's packets as pcapng.
+/// Carries out one run and writes the sender's packets as pcapng, and what it does and decides as a log
+/// of events.
 ///
 /// # Errors
-/// A network that cannot be built, or a capture that cannot be written.
+/// A network that cannot be built, or a capture or a log that cannot be written.
 pub fn trace<W: Write + 'static>(
     point: &Point,
     seed: u64,
     capture: Option<W>,
+    log: Option<EventLog>,
 ) -> Result<Trace, String> {
     let setup = &point.setup;
     let mut built = build::build(setup, seed).map_err(|error| error.to_string())?;
@@ -91,6 +94,7 @@ pub fn trace<W: Write + 'static>(
         }
         eyes.borrow_mut().look(sight, &pairs);
     });
+    let log = log.map(|log| Logged::begin(&log, &mut built)).transpose()?;
     let gauges = Gauges::record(setup, &mut built);
     super::advance(setup, &mut built, None, None)?;
     let metrics = measure::metrics(&built, None);
@@ -102,6 +106,7 @@ pub fn trace<W: Write + 'static>(
     if let Some(capture) = capture.borrow_mut().take() {
         capture.finish().map_err(unwritable)?;
     }
+    log.map_or(Ok(()), Logged::end)?;
     let seen = std::mem::take(&mut *seen.borrow_mut());
     let paths = setup.network.paths.iter().map(|path| path.name.clone()).collect();
     let flows = setup.transfers.iter().map(|transfer| transfer.name.clone()).collect();
@@ -120,6 +125,30 @@ pub fn trace<W: Write + 'static>(
         queue,
         goodput,
     })
+}
+
+/// The log of the sending endpoint, which waits for the disk.
+struct Logged(Arc<Mutex<Option<Writer<BufWriter<File>>>>>);
+
+impl Logged {
+    fn unwritable(error: io::Error) -> String {
+        format!("the event log cannot be written: {error}")
+    }
+
+    fn begin(log: &EventLog, built: &mut Built) -> Result<Self, String> {
+        let file = File::create(log.path()).map_err(Self::unwritable)?;
+        let header = log.header((UNIX_EPOCH, Instant::ZERO));
+        let writer = Writer::new(BufWriter::new(file), &header).map_err(Self::unwritable)?;
+        let writer = Arc::new(Mutex::new(Some(writer)));
+        let observer = Observer::new(Arc::clone(&writer), None);
+        built.net.set_log(built.sender, Box::new(observer));
+        Ok(Self(writer))
+    }
+
+    fn end(self) -> Result<(), String> {
+        let writer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        writer.map_or(Ok(()), |writer| writer.finish().map(drop).map_err(Self::unwritable))
+    }
 }
 
 /// What is read again and again: cwnd, flight, SRTT, RTO and queue of each path, and what has arrived
@@ -338,7 +367,7 @@ impl Trace {
                     .sent
                     .iter()
                     .filter(|(_, _, on, known)| *on == path && *known == again)
-                    .map(|(x, number, _, _)| dot(*x, f64::from(*number)))
+                    .map(|(x, number, _, _)| Dot::at(*x, f64::from(*number)))
                     .collect();
                 if !all.is_empty() {
                     // A chunk sent again is what one looks for: all of them are drawn.
@@ -352,14 +381,8 @@ impl Trace {
                 }
             }
         }
-        let acknowledged =
-            self.acknowledged.iter().map(|(x, number)| dot(*x, f64::from(*number))).collect();
-        curves.push(Curve {
-            name: "acknowledged".to_owned(),
-            color: 7,
-            style: Style::Steps,
-            dots: thinned(acknowledged),
-        });
+        let acknowledged = self.acknowledged.iter().map(|(x, number)| (*x, f64::from(*number)));
+        curves.push(Curve::over_time("acknowledged", 7, acknowledged));
         curves
     }
 
@@ -374,22 +397,10 @@ fn series(names: &[String], values: &[Vec<(f64, f64)>]) -> Vec<Curve> {
         .iter()
         .zip(names)
         .enumerate()
-        .map(|(number, (values, name))| Curve {
-            name: name.clone(),
-            color: 2 * number,
-            style: Style::Steps,
-            dots: thinned(values.iter().map(|(x, y)| dot(*x, *y)).collect()),
+        .map(|(number, (values, name))| {
+            Curve::over_time(name.clone(), 2 * number, values.iter().copied())
         })
         .collect()
-}
-
-fn dot(x: f64, y: f64) -> Dot {
-    Dot { x, y, ..Dot::default() }
-}
-
-fn thinned(dots: Vec<Dot>) -> Vec<Dot> {
-    let every = dots.len().div_ceil(MAX_DOTS).max(1);
-    dots.into_iter().step_by(every).collect()
 }
 
 #[cfg(test)]
@@ -404,7 +415,7 @@ mod tests {
         let over_tcp = ("message = \"1452 B\"", "message = \"1452 B\"\nover = \"tcp\"");
         let text = text().replace(over_tcp.0, over_tcp.1);
         let scenario = read(&text, &[]).unwrap();
-        let trace = trace(&scenario.points[0], 3, None::<std::fs::File>).unwrap();
+        let trace = trace(&scenario.points[0], 3, None::<File>, None).unwrap();
         assert!(trace.cwnd[0].len() > 10 && trace.cwnd.len() == trace.flight.len());
         assert!(trace.cwnd[0].iter().any(|(_, cwnd)| *cwnd > 10_000.0));
         assert!(
@@ -423,7 +434,9 @@ mod tests {
         let point = &scenario.points[2];
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("t.pcapng");
-        let trace = trace(point, 3, Some(std::fs::File::create(&file).unwrap())).unwrap();
+        let log = dir.path().join("t.qlog");
+        let capture = Some(File::create(&file).unwrap());
+        let trace = trace(point, 3, capture, Some(EventLog::new(&log))).unwrap();
         assert_eq!(trace.hash, trace_hash(point, 3).unwrap());
         let metrics = Simulation.run(point, 3).unwrap();
         assert_eq!(metrics.get("transfer_time_s"), trace.metrics.get("transfer_time_s"));
@@ -432,6 +445,11 @@ mod tests {
         // The run ends before the last acknowledgement is back.
         assert!(trace.acknowledged.last().is_some_and(|(_, number)| (100..138).contains(number)));
         assert!(trace.cwnd[0].iter().any(|(_, cwnd)| *cwnd > 2000.0));
+        let log = std::fs::read_to_string(&log).unwrap();
+        let logged = |what: &str| log.lines().filter(|line| line.contains(what)).count();
+        assert_eq!(logged("\"chunk_type\":\"DATA\""), trace.sent.len(), "one chunk fills a packet");
+        assert!(logged("recovery:packet_lost") > 0 && logged("\"smoothed_rtt\":") > 10);
+        assert!(log.lines().last().is_some_and(|last| last.contains("anabranch:log_ended")));
         let capture = std::fs::read(&file).unwrap();
         assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
         let html = trace.html("t", "anabranch lab trace t");

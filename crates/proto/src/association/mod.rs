@@ -35,6 +35,7 @@ mod vigilance;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_wire::Header;
 use bytes::Bytes;
@@ -66,7 +67,7 @@ use crate::receive::Receiver;
 use crate::receive::delayed_ack::Acknowledger;
 use crate::rng::Rng;
 use crate::send::{Queued, StreamPriority};
-use crate::sender::Sender;
+use crate::sender::{Decision, Sender};
 use crate::stats::{self, Counters, RetransmissionQueue, Statistics};
 use crate::tag_mark::TagMark;
 use crate::time::Instant;
@@ -330,6 +331,22 @@ impl Association {
         self.receiver.count(&mut statistics.counters);
         self.sender.describe(&mut statistics);
         statistics
+    }
+
+    /// The smallest round-trip time of a path in the last minutes; `None` while it is not measured, as with
+    /// loss detection by reports alone.
+    pub fn min_rtt(&self, path: PathId) -> Option<Duration> {
+        self.sender.min_rtt(path)
+    }
+
+    /// Decisions of the sender are kept from now on, for a log.
+    pub(crate) fn keep_journal(&mut self) {
+        self.sender.keep_journal();
+    }
+
+    /// The decisions since the last call.
+    pub(crate) fn take_decisions(&mut self) -> Vec<Decision> {
+        self.sender.take_decisions()
     }
 
     /// Whether these are the verification tags of both sides.

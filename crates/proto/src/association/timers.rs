@@ -7,6 +7,7 @@ use crate::marks::mark;
 use crate::per_path::PathId;
 use crate::policy::{self, RetransmissionPolicy};
 use crate::send::Cause;
+use crate::sender::Decision;
 use crate::time::Instant;
 
 /// A timer of an association. What is due at the same time happens in this order.
@@ -177,7 +178,9 @@ impl Association {
     /// What is in flight on a path is lost, as when T3-rtx expires (RFC 9260 section 6.3.3). An error
     /// of this host counts against the path alone, and not against the peer.
     pub(super) fn time_out(&mut self, now: Instant, id: PathId, cause: Cause) {
+        let rto = self.paths[id].rtt.rto();
         let excused = self.sender.begin_timeout(now, id, &mut self.paths);
+        self.sender.note(Decision::TimedOut { path: id, rto, cause, excused });
         if !excused {
             if cause == Cause::Timeout {
                 self.count_association_error(now);

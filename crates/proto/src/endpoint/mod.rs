@@ -10,6 +10,7 @@ mod ended;
 mod icmp;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
+mod log;
 mod metric_cache;
 mod pressure;
 mod routing;
@@ -26,6 +27,7 @@ pub use self::connect::ConnectRequest;
 use self::demux::Demux;
 use self::ended::Ended;
 pub use self::icmp::{IcmpKind, IcmpMessage};
+pub use self::log::{Log, LoggedPacket};
 use self::metric_cache::Metrics;
 use self::pressure::Pressure;
 use self::schedule::Schedule;
@@ -81,6 +83,8 @@ pub struct Endpoint {
     discarded: u64,
     /// Packets that began with INIT or COOKIE ECHO, less two for each association they made.
     setups: u64,
+    /// Is told what associations do.
+    log: Option<Box<dyn Log>>,
 }
 
 impl Endpoint {
@@ -121,6 +125,7 @@ impl Endpoint {
             latest: Instant::ZERO,
             discarded: 0,
             setups: 0,
+            log: None,
             config,
         }
     }
@@ -233,6 +238,7 @@ impl Endpoint {
             match transmit {
                 Some(transmit) => {
                     self.schedule.sent(id, transmit.len, quantum);
+                    self.log_sent(now, id, &transmit, buf);
                     return Some(transmit);
                 }
                 None => self.schedule.done(id),
@@ -246,7 +252,10 @@ impl Endpoint {
         while let Some(id) = self.schedule.next_with_events() {
             let event = self.get_mut(id).and_then(Association::poll_event);
             match event {
-                Some(event) => return Some((id, event)),
+                Some(event) => {
+                    self.log_event(id, &event);
+                    return Some((id, event));
+                }
                 None => self.schedule.events_drained(id),
             }
         }

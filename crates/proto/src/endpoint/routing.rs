@@ -94,7 +94,9 @@ impl Endpoint {
             continues: false,
         };
         if first.kind == kind::INIT || first.kind == kind::COOKIE_ECHO {
-            return self.handle_setup(now, &arrival, &packet, first, batch).or(last);
+            let id = self.handle_setup(now, &arrival, &packet, first, batch);
+            id.into_iter().for_each(|id| self.log_received(now, id, &arrival, &packet));
+            return id.or(last);
         }
         let key = Key::new(
             received.remote,
@@ -115,10 +117,12 @@ impl Endpoint {
                 TagCheck::Valid => {
                     arrival.continues = last == Some(id);
                     association.handle_packet(now, arrival, &packet, false, batch);
+                    self.log_received(now, id, &arrival, &packet);
                     return Some(id);
                 }
                 TagCheck::Reflected => {
                     association.handle_reflected(now, &arrival, first);
+                    self.log_received(now, id, &arrival, &packet);
                     return Some(id);
                 }
                 TagCheck::OutOfTheBlue | TagCheck::Discard => {}
@@ -128,6 +132,7 @@ impl Endpoint {
             && let Some(association) = self.get_mut(id)
         {
             association.handle_packet(now, arrival, &packet, false, batch);
+            self.log_received(now, id, &arrival, &packet);
             self.demux.remember(key, id);
             return Some(id);
         }
@@ -135,6 +140,7 @@ impl Endpoint {
             && let Some(association) = self.get_mut(id)
         {
             association.handle_reflected(now, &arrival, first);
+            self.log_received(now, id, &arrival, &packet);
             return Some(id);
         }
         if first.kind == kind::INIT_ACK && self.is_late_init_ack(header) {

@@ -3,8 +3,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::Endpoint;
 use super::demux::{Key, Tag};
+use super::{Endpoint, LoggedPacket};
 use crate::association::Association;
 use crate::event::AssociationId;
 use crate::time::Instant;
@@ -84,7 +84,14 @@ impl Endpoint {
             && self.replies.len() < self.config.max_stateless_replies
             && let Some(transmit) = association.poll_transmit(Instant::ZERO, 1, &mut bytes)
         {
+            if let Some(log) = &mut self.log {
+                let path = association.path_of(transmit.local, transmit.remote);
+                log.packet(self.latest, id, &LoggedPacket { sent: true, path, bytes: &bytes });
+            }
             self.replies.push_back((transmit, bytes));
+        }
+        if let Some(log) = &mut self.log {
+            log.removed(self.latest, id, &association);
         }
         self.schedule.forget(id);
         self.free.push(id.slot);
@@ -104,7 +111,11 @@ impl Endpoint {
         self.surroundings.common.memory.enter();
         let generation = self.slots[slot as usize].generation;
         let id = AssociationId { slot, generation };
-        self.slots[slot as usize].association = Some(Box::new(association));
+        let mut association = Box::new(association);
+        if self.log.is_some() {
+            association.keep_journal();
+        }
+        self.slots[slot as usize].association = Some(association);
         self.after(now, id);
         id
     }
@@ -178,6 +189,7 @@ impl Endpoint {
         } else if changed {
             self.recall(now, id);
         }
+        self.log_changes(now, id);
     }
 
     /// Enters an association anew into the demultiplexer, with the addresses that are known to be

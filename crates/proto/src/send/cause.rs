@@ -2,7 +2,8 @@
 
 /// Why a chunk goes out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
+#[non_exhaustive]
+pub enum Cause {
     /// Chunks sent later were acknowledged (RFC 9260 section 7.2.4).
     MissingReports,
     /// The same, with fewer of them because no more could follow (RFC 5827).
@@ -26,6 +27,22 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
+    /// A word for it, as logs have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MissingReports => "missing_reports",
+            Self::FewPackets => "early_retransmit",
+            Self::TimeThreshold => "time_threshold",
+            Self::TailProbe => "tail_probe",
+            Self::Timeout => "timeout",
+            Self::InterfaceGone => "interface_gone",
+            Self::PathAnswered => "path_answered",
+            Self::MtuFell => "mtu_fell",
+            Self::WindowOpened => "window_opened",
+            Self::WrongAddress => "wrong_address",
+        }
+    }
+
     /// Whether acknowledgements proved it, and not the lack of them.
     pub(crate) fn is_reported(self) -> bool {
         matches!(self, Self::MissingReports | Self::FewPackets | Self::TimeThreshold)

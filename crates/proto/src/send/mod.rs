@@ -23,7 +23,7 @@ use bytes::Bytes;
 pub(crate) use blocking::{Blocking, Held};
 pub(crate) use bundling::Bundle;
 pub use bundling::Bundling;
-pub(crate) use cause::Cause;
+pub use cause::Cause;
 pub use config::SendConfig;
 pub(crate) use occupancy::Occupancy;
 pub(crate) use outstanding::{Outstanding, PseudoCumack, Slot, SlotState};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::Sender;
+use super::{Decision, Sender};
 use crate::path::{Path, Paths};
 use crate::per_path::{PathId, PerPath};
 use crate::policy;
@@ -95,6 +95,7 @@ impl Sender {
         }
         let to = to.unwrap_or_else(|| self.retransmission_path(cause, from, paths));
         self.outstanding.lose(tsn, cause, to);
+        self.note(Decision::Lost { tsn: tsn as u32, path: from, to, bytes: length, cause });
         // RFC 9260 section 6.2.1 C.
         self.window.give_back(length);
         to

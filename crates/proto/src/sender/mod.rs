@@ -20,6 +20,7 @@ mod fill;
 mod forward;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
+mod journal;
 mod lane;
 mod lose;
 mod measure;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use anabranch_wire::Tsn;
 
 pub(crate) use self::fill::{Budget, Carrier};
+pub use self::journal::Decision;
 use self::lane::Lane;
 pub(crate) use self::rules::DataTurn;
 use self::window::PeerWindow;
@@ -98,6 +100,9 @@ pub(crate) struct Sender {
     /// How long buffers held new data back.
     blocking: Blocking,
     counts: Counts,
+    /// Decisions, if there is a log.
+    #[expect(clippy::box_collection, reason = "most associations have no log")]
+    journal: Option<Box<Vec<Decision>>>,
 }
 
 impl Sender {
@@ -122,6 +127,7 @@ impl Sender {
             occupancy: Occupancy::default(),
             blocking: Blocking::default(),
             counts: Counts::default(),
+            journal: None,
         }
     }
 
@@ -146,6 +152,7 @@ impl Sender {
         self.occupancy = old.occupancy;
         self.blocking = old.blocking;
         self.counts = old.counts;
+        self.journal = old.journal;
         self.echoes = old.echoes;
         self.window.open(peer_rwnd);
         self.last_new = paths.active();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anabranch_impair::{Link, LinkConfig};
 use anabranch_proto::config::Routes as ReachablePairs;
-use anabranch_proto::{Endpoint, EndpointConfig, Instant};
+use anabranch_proto::{Endpoint, EndpointConfig, Instant, Log};
 
 use super::{Network, Node, NodeId, Source, purpose};
 use crate::action::Action;
@@ -402,6 +402,12 @@ impl Network {
     /// hosts.
     pub fn tap(&mut self, endpoint: Option<EndpointId>, tap: impl Tap + 'static) {
         self.taps.push((endpoint, Box::new(tap)));
+    }
+
+    /// Tells a log what the associations of an endpoint do and decide from now on; see
+    /// [`Log`](anabranch_proto::Log).
+    pub fn set_log(&mut self, endpoint: EndpointId, log: Box<dyn Log>) {
+        self.endpoints[endpoint.index()].endpoint.set_log(log);
     }
 
     /// Asks `script` about every packet that an endpoint sends, before it reaches the first link,

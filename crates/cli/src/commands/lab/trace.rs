@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
+use anabranch::EventLog;
 use anabranch_lab::metrics::METRICS;
 use anabranch_lab::runner;
 use anabranch_lab::scenario::{Library, Override, Scenario};
@@ -35,6 +36,9 @@ pub(crate) struct Trace {
     /// Write the sender's packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pcap: Option<PathBuf>,
+    /// Write what the sender does and decides to this file; 'anabranch qlog' draws it
+    #[arg(long, value_name = "FILE.qlog")]
+    qlog: Option<PathBuf>,
     /// Write windows, round trips, timeouts and sequence numbers over time to this file
     #[arg(long, value_name = "FILE.csv")]
     csv: Option<PathBuf>,
@@ -56,7 +60,8 @@ impl Trace {
             })
         };
         let capture = self.pcap.as_ref().map(create).transpose()?;
-        let trace = simulation::trace(point, seed, capture).map_err(Failure::failed)?;
+        let log = self.qlog.as_ref().map(|file| EventLog::new(file).title(self.command(&scenario)));
+        let trace = simulation::trace(point, seed, capture, log).map_err(Failure::failed)?;
         let mut text = format!("{} at {}, run {}\n", scenario.id, point.key, self.seed);
         let mut rows = vec![vec!["metric".to_owned(), "value".to_owned()]];
         for metric in METRICS.iter() {

@@ -1,0 +1,92 @@
+//! `anabranch qlog`.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::failure::{Failure, complain};
+use crate::output::print;
+use crate::qlog::page::{html, left_out};
+use crate::qlog::qvis::Converter;
+use crate::qlog::read::{Ended, Reader};
+use crate::qlog::story::Stories;
+
+/// Read a log of events: windows, round trips, losses and their causes, states of paths
+///
+/// --qlog of the commands that send and receive writes such a log, and that of 'lab trace' one of a
+/// simulated run; docs/qlog.md says what is in it. A log that is cut off or damaged is read as far as it
+/// goes (exit code 1).
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch get sctp://server/file --qlog run.qlog
+  anabranch qlog run.qlog --html run.html
+  anabranch qlog run.qlog --to-qvis run.json")]
+pub(crate) struct Qlog {
+    /// The log
+    file: PathBuf,
+    /// Only this association, by the name that the log has for it
+    #[arg(long, value_name = "ID")]
+    association: Option<String>,
+    /// Write a page that draws it
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write it in the words of QUIC, as qvis.quictools.info opens it
+    #[arg(long, value_name = "FILE")]
+    to_qvis: Option<PathBuf>,
+}
+
+impl Qlog {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let name = self.file.display().to_string();
+        let file = File::open(&self.file)
+            .map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
+        let (reader, header) = Reader::new(BufReader::new(file))
+            .map_err(|why| Failure::usage(format!("{name}: {why}")))?;
+        let mut stories = Stories::default();
+        let mut converter = self.to_qvis.as_ref().map(|_| Converter::default());
+        let only = self.association.as_deref();
+        let ended = reader.read(|event| {
+            if only.is_some_and(|id| event.group_id != id && !event.group_id.is_empty()) {
+                return;
+            }
+            stories.take(event);
+            if let Some(converter) = &mut converter {
+                converter.take(event);
+            }
+        });
+        if let (Some(id), true) = (only, stories.all.is_empty()) {
+            return Err(Failure::usage(format!("{name} has no association '{id}'")));
+        }
+        let early = match ended {
+            Ended::Whole => None,
+            Ended::Early(why) => Some(format!("{name}: {why}")),
+        };
+        if let Some(path) = &self.html {
+            write(path, &html(&name, &header, &stories, early.as_deref()))?;
+        }
+        if let (Some(path), Some(converter)) = (&self.to_qvis, converter) {
+            write(path, &converter.document(&header).to_string())?;
+        }
+        let text: Vec<String> = stories.all.iter().map(|story| story.text()).collect();
+        match text.is_empty() {
+            true => print("the log has no associations\n")?,
+            false => print(&text.join("\n"))?,
+        }
+        if let Some(sentence) = left_out(&stories) {
+            complain(&format!("{name}: {sentence}"));
+        } else if let Some(story) = stories.all.iter().find(|story| story.agrees() == Some(false)) {
+            complain(&format!(
+                "{name}: association {} counted other losses than the log has",
+                story.id
+            ));
+        }
+        early.map_or(Ok(()), |sentence| Err(Failure::failed(sentence)))
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", path.display())))
+}

@@ -1,0 +1,180 @@
+//! The page that draws a log.
+
+use std::fmt::Write as _;
+
+use anabranch_lab::chart::{Chart, Curve, Dot, Size, Style, escape, thinned};
+use anabranch_lab::report::page;
+
+use super::read::Header;
+use super::story::{PathStory, Series, Stories, Story};
+
+/// Associations that are drawn; what follows is in the text only.
+const MOST: usize = 20;
+
+/// Changes of state that are listed of one association.
+const MOST_STATES: usize = 500;
+
+/// The page.
+pub(crate) fn html(
+    file: &str,
+    header: &Header,
+    stories: &Stories,
+    sentence: Option<&str>,
+) -> String {
+    let mut body = String::new();
+    // Writing to a string does not fail.
+    let _ = writeln!(body, "<h1>{}</h1><pre>{}</pre>", escape(file), escape(&header.title));
+    let point = &header.trace.vantage_point;
+    let _ = writeln!(
+        body,
+        "<p>Seen by: {}, {}. Times count from the beginning of the log.</p>",
+        escape(&point.kind),
+        escape(&point.name)
+    );
+    for sentence in sentence.into_iter().chain(left_out(stories).as_deref()) {
+        let _ = writeln!(body, "<p class=\"differs\">{}</p>", escape(sentence));
+    }
+    for story in stories.all.iter().take(MOST) {
+        section(&mut body, story);
+    }
+    if stories.all.len() > MOST {
+        let rest = stories.all.len() - MOST;
+        let _ = writeln!(
+            body,
+            "<p>{rest} associations more are not drawn; --association draws one.</p>"
+        );
+    }
+    page(file, &body)
+}
+
+/// What to say of a log with holes.
+pub(crate) fn left_out(stories: &Stories) -> Option<String> {
+    (stories.left_out > 0).then(|| {
+        format!("the log lacks {} events that the disk was too slow for", stories.left_out)
+    })
+}
+
+fn section(body: &mut String, story: &Story) {
+    let _ = writeln!(
+        body,
+        "<h2>Association {}</h2><pre>{}</pre>",
+        escape(&story.id),
+        escape(&story.text())
+    );
+    for chart in charts(story) {
+        let (caption, svg) = (escape(&chart.title), chart.svg());
+        let _ = writeln!(
+            body,
+            "<figure class=\"large\"><figcaption>{caption}</figcaption>{svg}</figure>"
+        );
+    }
+    let _ =
+        writeln!(body, "<details><summary>States of the association and of its paths</summary>");
+    let _ = writeln!(body, "<table><tr><th>time (s)</th><th>state</th></tr>");
+    for (at, what) in story.states.iter().take(MOST_STATES) {
+        let _ = writeln!(body, "<tr><td>{at:.6}</td><td>{}</td></tr>", escape(what));
+    }
+    let _ = writeln!(body, "</table></details>");
+}
+
+/// The charts of which there is something to draw.
+fn charts(story: &Story) -> Vec<Chart> {
+    let chart = |title: &str, y_label: &str, curves: Vec<Curve>| Chart {
+        size: Size::LARGE,
+        title: title.to_owned(),
+        x_label: "time (s)".to_owned(),
+        x_names: None,
+        y_label: y_label.to_owned(),
+        curves,
+        // The charts stand below each other.
+        x_from_zero: true,
+        from_zero: true,
+        log: [false; 2],
+    };
+    let window =
+        |path: &PathStory| [("cwnd", path.cwnd.clone()), ("ssthresh", path.ssthresh.clone())];
+    let rtt = |path: &PathStory| [("SRTT", path.srtt.clone()), ("least", path.min_rtt.clone())];
+    let charts = [
+        chart("Chunks sent and lost, by cause", "chunk", losses(story)),
+        chart("Congestion windows", "bytes", over_time(story, window)),
+        chart(
+            "Bytes in flight",
+            "bytes",
+            over_time(story, |path| [("in flight", path.flight.clone())]),
+        ),
+        chart("Round-trip times", "ms", over_time(story, rtt)),
+        chart("Retransmission timeouts", "RTO (ms)", timeouts(story)),
+        chart(
+            "The peer's receive window",
+            "bytes",
+            vec![Curve::over_time("as this side sees it", 0, until(&story.peer_rwnd, story.end))],
+        ),
+        chart(
+            "States of paths",
+            STATES_LABEL,
+            over_time(story, |path| [("state", path.states.clone())]),
+        ),
+    ];
+    let drawn = |chart: &Chart| chart.curves.iter().any(|curve| !curve.dots.is_empty());
+    charts.into_iter().filter(drawn).collect()
+}
+
+/// What the numbers of that chart mean.
+const STATES_LABEL: &str = "3 active, 2 PF, 1 inactive, 0 unconfirmed";
+
+/// A value stays until the log's end.
+fn until(series: &Series, end: f64) -> Series {
+    let last = series.last().map(|(_, value)| (end, *value));
+    series.iter().copied().chain(last).collect()
+}
+
+/// Curves of each path; those of one path have neighbouring colours.
+fn over_time<const N: usize>(
+    story: &Story,
+    read: impl Fn(&PathStory) -> [(&'static str, Series); N],
+) -> Vec<Curve> {
+    let paths = story.paths.iter().enumerate();
+    let curves = paths.flat_map(|(place, (id, path))| {
+        let series = read(path).into_iter().enumerate();
+        series.map(move |(number, (what, series))| {
+            let name = format!("{what}, path {id}");
+            Curve::over_time(name, 2 * place + number, until(&series, story.end))
+        })
+    });
+    curves.filter(|curve: &Curve| !curve.dots.is_empty()).collect()
+}
+
+/// A curve of dots.
+fn dots(name: String, color: usize, series: &Series) -> Curve {
+    let dots = series.iter().map(|(x, y)| Dot::at(*x, *y)).collect();
+    Curve { name, color, style: Style::Points, dots }
+}
+
+fn losses(story: &Story) -> Vec<Curve> {
+    let mut curves = Vec::new();
+    for (place, (id, path)) in story.paths.iter().enumerate() {
+        let mut sent = dots(format!("sent, path {id}"), 2 * place, &path.sent);
+        sent.dots = thinned(sent.dots);
+        curves.push(sent);
+    }
+    let paths = story.paths.len();
+    for (id, path) in &story.paths {
+        for (cause, series) in &path.lost {
+            // What is lost is what one looks for: all of it is drawn, over what was sent.
+            let name = format!("lost, path {id}: {}", cause.replace('_', " "));
+            curves.push(dots(name, 2 * paths + 1 + curves.len(), series));
+        }
+    }
+    curves.retain(|curve| !curve.dots.is_empty());
+    curves
+}
+
+fn timeouts(story: &Story) -> Vec<Curve> {
+    let mut curves = over_time(story, |path| [("RTO", path.rto.clone())]);
+    for (place, (id, path)) in story.paths.iter().enumerate() {
+        if !path.timeouts.is_empty() {
+            curves.push(dots(format!("expired, path {id}"), 2 * place + 1, &path.timeouts));
+        }
+    }
+    curves
+}

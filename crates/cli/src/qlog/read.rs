@@ -1,0 +1,263 @@
+//! From a file to events: a sequence of JSON texts, up to its end or to where it breaks off.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read as _};
+
+use serde::Deserialize;
+
+/// What each JSON text begins with (RFC 7464).
+const RECORD_SEPARATOR: u8 = 0x1e;
+
+/// Bytes of a JSON text at the most; a packet of 64 KiB full of small chunks takes less.
+const LONGEST: u64 = 4 << 20;
+
+/// The first record.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) qlog_format: String,
+    #[serde(default)]
+    pub(crate) title: String,
+    pub(crate) trace: Trace,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Trace {
+    pub(crate) vantage_point: VantagePoint,
+    pub(crate) common_fields: CommonFields,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct VantagePoint {
+    #[serde(default)]
+    pub(crate) name: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct CommonFields {
+    #[serde(default)]
+    pub(crate) protocol_type: Vec<String>,
+    /// Milliseconds since 1970.
+    #[serde(default)]
+    pub(crate) reference_time: f64,
+}
+
+/// Any other record.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Event {
+    /// Milliseconds since the reference time.
+    pub(crate) time: f64,
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) group_id: String,
+    #[serde(default)]
+    pub(crate) data: Data,
+}
+
+/// What any event may say; docs/qlog.md has the units.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Data {
+    pub(crate) path_id: Option<u16>,
+    pub(crate) primary_path_id: Option<u16>,
+    pub(crate) initiator: Option<String>,
+    pub(crate) local_port: Option<u16>,
+    pub(crate) remote_port: Option<u16>,
+    pub(crate) local_address: Option<String>,
+    pub(crate) remote_address: Option<String>,
+    pub(crate) old: Option<String>,
+    pub(crate) new: Option<String>,
+    pub(crate) congestion_window: Option<f64>,
+    pub(crate) ssthresh: Option<f64>,
+    pub(crate) bytes_in_flight: Option<f64>,
+    pub(crate) smoothed_rtt: Option<f64>,
+    pub(crate) rtt_variance: Option<f64>,
+    pub(crate) min_rtt: Option<f64>,
+    pub(crate) rto: Option<f64>,
+    pub(crate) peer_rwnd: Option<f64>,
+    pub(crate) trigger: Option<String>,
+    pub(crate) tsn: Option<u32>,
+    pub(crate) length: Option<u64>,
+    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) reason: Option<String>,
+    pub(crate) counters: BTreeMap<String, u64>,
+    pub(crate) records: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Chunk {
+    pub(crate) chunk_type: String,
+    pub(crate) tsn: Option<u32>,
+    pub(crate) stream_id: Option<u16>,
+    pub(crate) payload_length: Option<u64>,
+    pub(crate) cumulative_tsn: Option<u32>,
+    #[serde(default)]
+    pub(crate) gaps: Vec<(u32, u32)>,
+}
+
+/// How the reading of a log ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// With its end.
+    Whole,
+    /// Without; the sentence says where.
+    Early(String),
+}
+
+/// A log that is read from the front to the back.
+#[derive(Debug)]
+pub(crate) struct Reader<R> {
+    input: R,
+    record: Vec<u8>,
+    /// Records read.
+    count: u64,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// A clause about a file that is no log.
+    pub(crate) fn new(input: R) -> Result<(Self, Header), String> {
+        let mut reader = Self { input, record: Vec::new(), count: 0 };
+        let no_log = |why: String| format!("it is no log of events (qlog in JSON-SEQ): {why}");
+        let first = reader.next_byte().map_err(|error| format!("it cannot be read: {error}"))?;
+        match first {
+            Some(RECORD_SEPARATOR) => {}
+            Some(b'{') => return Err(no_log("it is one JSON text and no sequence".to_owned())),
+            Some(_) => return Err(no_log("it does not begin with a record separator".to_owned())),
+            None => return Err(no_log("it is empty".to_owned())),
+        }
+        reader.read_record().map_err(no_log)?;
+        let header: Header = serde_json::from_slice(&reader.record)
+            .map_err(|error| no_log(format!("its header: {error}")))?;
+        if header.qlog_format != "JSON-SEQ" {
+            return Err(no_log(format!("its format is '{}'", header.qlog_format)));
+        }
+        if !header.trace.common_fields.protocol_type.iter().any(|name| name == "SCTP") {
+            return Err("it is a log, but not of SCTP".to_owned());
+        }
+        Ok((reader, header))
+    }
+
+    fn next_byte(&mut self) -> std::io::Result<Option<u8>> {
+        let byte = self.input.fill_buf()?.first().copied();
+        self.input.consume(usize::from(byte.is_some()));
+        Ok(byte)
+    }
+
+    /// Reads up to the next record separator or the end, without either.
+    fn read_record(&mut self) -> Result<(), String> {
+        self.record.clear();
+        let mut limited = (&mut self.input).take(LONGEST);
+        let read = limited.read_until(RECORD_SEPARATOR, &mut self.record);
+        read.map_err(|error| error.to_string())?;
+        self.count += 1;
+        let ended = self.record.pop_if(|last| *last == RECORD_SEPARATOR).is_some();
+        if !ended && self.record.len() as u64 == LONGEST {
+            return Err(format!("record {} is longer than 4 MiB", self.count));
+        }
+        Ok(())
+    }
+
+    /// Gives all events to `take`.
+    pub(crate) fn read(mut self, mut take: impl FnMut(&Event)) -> Ended {
+        loop {
+            match self.input.fill_buf() {
+                Ok([]) => {
+                    return Ended::Early(format!(
+                        "the log has no end after {} records: whoever wrote it was stopped, or is not done",
+                        self.count
+                    ));
+                }
+                Ok(_) => {}
+                Err(error) => return Ended::Early(error.to_string()),
+            }
+            if let Err(reason) = self.read_record() {
+                return Ended::Early(reason);
+            }
+            match serde_json::from_slice::<Event>(&self.record) {
+                Ok(event) if event.name == "anabranch:log_ended" => return Ended::Whole,
+                Ok(event) => take(&event),
+                Err(error) => {
+                    return Ended::Early(format!(
+                        "record {} is damaged or cut off, and the log is read up to there: {error}",
+                        self.count
+                    ));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = r#"{"qlog_format":"JSON-SEQ","trace":{"vantage_point":{"type":"client"},"common_fields":{"protocol_type":["SCTP"]}}}"#;
+    const EVENT: &str = r#"{"time":1.5,"name":"a:b","data":{"path_id":3}}"#;
+    const END: &str = r#"{"time":2,"name":"anabranch:log_ended","data":{}}"#;
+
+    fn file(records: &[&str]) -> String {
+        records.iter().map(|record| format!("\u{1e}{record}\n")).collect()
+    }
+
+    /// Reads a file: the number of events, and how it ended.
+    fn read(text: &[u8]) -> Result<(usize, Ended), String> {
+        let (reader, _) = Reader::new(text)?;
+        let mut count = 0;
+        let ended = reader.read(|event| {
+            assert_eq!((event.time, event.data.path_id), (1.5, Some(3)));
+            count += 1;
+        });
+        Ok((count, ended))
+    }
+
+    #[test]
+    fn a_whole_log() {
+        let text = file(&[HEADER, EVENT, EVENT, END]);
+        assert_eq!(read(text.as_bytes()), Ok((2, Ended::Whole)));
+    }
+
+    #[test]
+    fn a_log_that_is_cut_anywhere_is_read_up_to_there() {
+        let text = file(&[HEADER, EVENT, EVENT, END]);
+        let header = HEADER.len() + 2;
+        for cut in 0..text.len() - 2 {
+            match read(&text.as_bytes()[..cut]) {
+                Ok((count, Ended::Early(why))) => {
+                    assert!(cut >= header - 1, "{cut}");
+                    // A line end that is missing is no loss.
+                    assert_eq!(count, (cut + 1 - header) / (EVENT.len() + 2), "{cut}: {why}");
+                }
+                Ok((_, Ended::Whole)) => panic!("{cut} bytes are not all of it"),
+                Err(why) => assert!(cut < header && why.contains("no log of events"), "{why}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_log_is_told() {
+        let other = HEADER.replace("SCTP", "QUIC");
+        for (text, why) in [
+            (String::new(), "it is empty"),
+            ("{}".to_owned(), "no sequence"),
+            ("hello".to_owned(), "record separator"),
+            (file(&["[]"]), "its header"),
+            (file(&["{}"]), "missing field"),
+            (file(&[&HEADER.replace("-SEQ", "")]), "its format is 'JSON'"),
+            (file(&[&other]), "not of SCTP"),
+        ] {
+            let reason = read(text.as_bytes()).unwrap_err();
+            assert!(reason.contains(why), "{text}: {reason}");
+        }
+    }
+
+    #[test]
+    fn a_record_without_end_takes_no_memory_without_end() {
+        let text = format!("{}\u{1e}\"{}", file(&[HEADER]), "x".repeat(5 << 20));
+        let (count, ended) = read(text.as_bytes()).unwrap();
+        assert_eq!((count, ended), (0, Ended::Early("record 2 is longer than 4 MiB".to_owned())));
+    }
+}

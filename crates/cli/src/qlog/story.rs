@@ -1,0 +1,244 @@
+//! What a log tells of one association: values over time, losses, states, sums.
+
+use std::collections::BTreeMap;
+
+use super::read::{Data, Event};
+use crate::output::{count, filled, grouped, table};
+
+/// Values over time in seconds.
+pub(crate) type Series = Vec<(f64, f64)>;
+
+/// An association.
+#[derive(Debug, Default)]
+pub(crate) struct Story {
+    pub(crate) id: String,
+    /// Seconds.
+    pub(crate) begin: f64,
+    pub(crate) end: f64,
+    incoming: bool,
+    ports: (u16, u16),
+    pub(crate) reason: Option<String>,
+    /// What the association counted itself, if the log has its end.
+    counters: BTreeMap<String, u64>,
+    pub(crate) paths: BTreeMap<u16, PathStory>,
+    pub(crate) peer_rwnd: Series,
+    /// Time, and what became of what.
+    pub(crate) states: Vec<(f64, String)>,
+    first_tsn: Option<u32>,
+}
+
+/// A path of it.
+#[derive(Debug, Default)]
+pub(crate) struct PathStory {
+    pub(crate) ends: (String, String),
+    pub(crate) state: String,
+    pub(crate) cwnd: Series,
+    pub(crate) ssthresh: Series,
+    pub(crate) flight: Series,
+    pub(crate) srtt: Series,
+    pub(crate) min_rtt: Series,
+    pub(crate) rto: Series,
+    /// Chunks sent, by their number counted from the first one.
+    pub(crate) sent: Series,
+    /// Chunks lost, by cause.
+    pub(crate) lost: BTreeMap<String, Series>,
+    /// Expiries of T3-rtx, with the RTO in milliseconds.
+    pub(crate) timeouts: Series,
+    /// Its state, as a number: 3 active, 2 potentially failed, 1 inactive, 0 unconfirmed.
+    pub(crate) states: Series,
+    packets: (u64, u64),
+}
+
+impl PathStory {
+    /// How the path is called.
+    pub(crate) fn name(&self, id: u16) -> String {
+        match self.ends.1.is_empty() {
+            true => format!("path {id}"),
+            false => format!("path {id}, {} to {}", self.ends.0, self.ends.1),
+        }
+    }
+}
+
+/// What a log tells of all associations, in the order of their beginning.
+#[derive(Debug, Default)]
+pub(crate) struct Stories {
+    pub(crate) all: Vec<Story>,
+    places: BTreeMap<String, usize>,
+    pub(crate) left_out: u64,
+}
+
+impl Stories {
+    pub(crate) fn take(&mut self, event: &Event) {
+        if event.group_id.is_empty() {
+            self.left_out += event.data.records.unwrap_or(0);
+            return;
+        }
+        let at = event.time / 1000.0;
+        let place = *self.places.entry(event.group_id.clone()).or_insert_with(|| {
+            self.all.push(Story { id: event.group_id.clone(), begin: at, ..Story::default() });
+            self.all.len() - 1
+        });
+        if let Some(story) = self.all.get_mut(place) {
+            story.end = at;
+            story.take(at, event);
+        }
+    }
+}
+
+impl Story {
+    fn path(&mut self, data: &Data) -> &mut PathStory {
+        self.paths.entry(data.path_id.unwrap_or(0)).or_default()
+    }
+
+    fn take(&mut self, at: f64, event: &Event) {
+        let data = &event.data;
+        match event.name.as_str() {
+            "connectivity:association_started" => {
+                self.incoming = data.initiator.as_deref() == Some("remote");
+                self.ports = (data.local_port.unwrap_or(0), data.remote_port.unwrap_or(0));
+            }
+            "connectivity:association_state_updated" => {
+                let new = data.new.as_deref().unwrap_or_default();
+                self.states.push((at, format!("the association is {new}")));
+            }
+            "connectivity:association_restarted" => {
+                self.states.push((at, "the peer has restarted".to_owned()));
+            }
+            "connectivity:active_path_updated" => {
+                let (path, primary) = (data.path_id.unwrap_or(0), data.primary_path_id);
+                let primary = if Some(path) == primary { " (primary)" } else { "" };
+                self.states.push((at, format!("new data takes path {path}{primary}")));
+            }
+            "connectivity:path_updated" => self.take_path(at, data),
+            "connectivity:association_closed" => {
+                self.reason.clone_from(&data.reason);
+                self.counters.clone_from(&data.counters);
+            }
+            "transport:peer_window_updated" => push(&mut self.peer_rwnd, at, data.peer_rwnd),
+            "transport:packet_sent" => self.take_sent(at, data),
+            "transport:packet_received" => self.path(data).packets.1 += 1,
+            "recovery:metrics_updated" => self.path(data).take_metrics(at, data),
+            "recovery:packet_lost" => {
+                let number = self.number(data.tsn.unwrap_or(0));
+                let cause = data.trigger.clone().unwrap_or_default();
+                self.path(data).lost.entry(cause).or_default().push((at, number));
+            }
+            "recovery:loss_timer_updated" => push(&mut self.path(data).timeouts, at, data.rto),
+            // Whatever later versions may tell.
+            _ => {}
+        }
+    }
+
+    fn take_path(&mut self, at: f64, data: &Data) {
+        let new = data.new.clone().unwrap_or_default();
+        let number = data.path_id.unwrap_or(0);
+        let path = self.path(data);
+        path.ends = (
+            data.local_address.clone().unwrap_or_default(),
+            data.remote_address.clone().unwrap_or_default(),
+        );
+        path.state.clone_from(&new);
+        path.states.push((at, height(&new)));
+        let name = path.name(number);
+        self.states.push((at, format!("{name} is {new}")));
+    }
+
+    /// A chunk's number, counted from the first one.
+    fn number(&mut self, tsn: u32) -> f64 {
+        let first = *self.first_tsn.get_or_insert(tsn);
+        f64::from(tsn.wrapping_sub(first) as i32)
+    }
+
+    fn take_sent(&mut self, at: f64, data: &Data) {
+        let tsns = data.chunks.iter().filter_map(|chunk| chunk.tsn);
+        let numbers: Vec<f64> = tsns.map(|tsn| self.number(tsn)).collect();
+        let path = self.path(data);
+        path.packets.0 += 1;
+        path.sent.extend(numbers.into_iter().map(|number| (at, number)));
+    }
+
+    /// A few lines of text.
+    pub(crate) fn text(&self) -> String {
+        let who = if self.incoming { "the peer" } else { "this side" };
+        let end = match &self.reason {
+            Some(reason) => reason.as_str(),
+            None => "not ended in the log",
+        };
+        let mut text = filled(&format!(
+            "association {}, begun by {who}, port {} here and {} there, {:.3} s to {:.3} s: {end}\n",
+            self.id, self.ports.0, self.ports.1, self.begin, self.end
+        ));
+        let titles =
+            ["path", "to", "state", "packets out", "in", "lost", "timeouts", "SRTT", "cwnd max"];
+        let mut rows = vec![titles.map(str::to_owned).to_vec()];
+        for (id, path) in &self.paths {
+            let lost: usize = path.lost.values().map(Vec::len).sum();
+            let srtt = path.srtt.last().map_or("-".to_owned(), |(_, ms)| format!("{ms:.1} ms"));
+            let cwnd = path.cwnd.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
+            rows.push(vec![
+                id.to_string(),
+                path.ends.1.clone(),
+                path.state.clone(),
+                grouped(path.packets.0),
+                grouped(path.packets.1),
+                lost.to_string(),
+                path.timeouts.len().to_string(),
+                srtt,
+                grouped(cwnd as u64),
+            ]);
+        }
+        text.push_str(&table(&rows));
+        for (cause, chunks) in self.causes() {
+            text.push_str(&format!("  {} lost: {cause}\n", count(chunks, "chunk")));
+        }
+        text
+    }
+
+    /// The causes of losses, and how many chunks each has.
+    pub(crate) fn causes(&self) -> BTreeMap<&str, u64> {
+        let mut causes = BTreeMap::new();
+        for (cause, chunks) in self.paths.values().flat_map(|path| &path.lost) {
+            *causes.entry(cause.as_str()).or_default() += chunks.len() as u64;
+        }
+        causes
+    }
+
+    /// Whether the events have as many losses as the association counted; `None` without its end.
+    pub(crate) fn agrees(&self) -> Option<bool> {
+        let counted: u64 = self
+            .counters
+            .iter()
+            // Those of early retransmit are among the fast ones.
+            .filter(|(name, _)| {
+                name.ends_with("_retransmitted_chunks") && !name.starts_with("early")
+            })
+            .map(|(_, chunks)| *chunks)
+            .sum();
+        (!self.counters.is_empty()).then(|| self.causes().values().sum::<u64>() == counted)
+    }
+}
+
+impl PathStory {
+    fn take_metrics(&mut self, at: f64, data: &Data) {
+        push(&mut self.cwnd, at, data.congestion_window);
+        push(&mut self.ssthresh, at, data.ssthresh);
+        push(&mut self.flight, at, data.bytes_in_flight);
+        push(&mut self.srtt, at, data.smoothed_rtt);
+        push(&mut self.min_rtt, at, data.min_rtt);
+        push(&mut self.rto, at, data.rto);
+    }
+}
+
+/// Where a state stands in its chart: the better, the higher.
+fn height(state: &str) -> f64 {
+    match state {
+        "active" => 3.0,
+        "potentially-failed" => 2.0,
+        "inactive" => 1.0,
+        _ => 0.0,
+    }
+}
+
+fn push(series: &mut Series, at: f64, value: Option<f64>) {
+    series.extend(value.map(|value| (at, value)));
+}

@@ -1,0 +1,134 @@
+//! A log of what associations do and decide: whoever writes one is told here.
+
+use std::fmt;
+
+use anabranch_wire::Packet;
+
+use super::{Endpoint, Transmit};
+use crate::association::{Arrival, Association};
+use crate::event::{AssociationId, Event};
+use crate::per_path::PathId;
+use crate::sender::Decision;
+use crate::time::Instant;
+
+/// Hears what the associations of an endpoint do and decide; see [`Endpoint::set_log`].
+///
+/// It is called in the midst of things, and is to take little time. All of one moment has the same time,
+/// in the order in which it came to be.
+pub trait Log: fmt::Debug + Send {
+    /// A packet of an association arrived, and has been read, or is about to leave.
+    fn packet(&mut self, now: Instant, id: AssociationId, packet: &LoggedPacket<'_>);
+
+    /// Something happened to an association, which may have changed whatever it tells of itself, and it
+    /// has made these decisions since the last call. The first call for an association is its beginning.
+    fn changed(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        association: &Association,
+        decisions: &[Decision],
+    );
+
+    /// The user of an association is told of an event.
+    fn event(&mut self, now: Instant, id: AssociationId, association: &Association, event: &Event);
+
+    /// An association is forgotten: nothing more comes of it.
+    fn removed(&mut self, now: Instant, id: AssociationId, association: &Association);
+}
+
+/// A packet of an association.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LoggedPacket<'a> {
+    /// This side sends it.
+    pub sent: bool,
+    /// Its path, if it has one.
+    pub path: Option<PathId>,
+    /// The SCTP packet.
+    pub bytes: &'a [u8],
+}
+
+impl Endpoint {
+    /// Tells a log everything that associations do from now on. Nothing else becomes different by that.
+    pub fn set_log(&mut self, log: Box<dyn Log>) {
+        self.log = Some(log);
+        let ids: Vec<AssociationId> = self.associations().collect();
+        for id in ids {
+            self.get_mut(id).into_iter().for_each(Association::keep_journal);
+        }
+    }
+
+    /// Ends the log.
+    pub fn take_log(&mut self) -> Option<Box<dyn Log>> {
+        self.log.take()
+    }
+
+    /// The log, with an association.
+    fn log_and(&mut self, id: AssociationId) -> Option<(&mut dyn Log, &mut Association)> {
+        let Self { log, slots, .. } = self;
+        let slot = slots.get_mut(id.slot as usize)?;
+        let association = slot.association.as_deref_mut()?;
+        (slot.generation == id.generation).then_some((&mut **log.as_mut()?, association))
+    }
+
+    /// A packet was for an association.
+    #[inline]
+    pub(super) fn log_received(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        arrival: &Arrival,
+        packet: &Packet<'_>,
+    ) {
+        if self.log.is_some()
+            && let Some((log, association)) = self.log_and(id)
+        {
+            let path = association.path_of(arrival.local, arrival.remote);
+            log.packet(now, id, &LoggedPacket { sent: false, path, bytes: packet.bytes() });
+        }
+    }
+
+    /// Packets of an association leave; they are the last bytes of `buf`.
+    #[inline]
+    pub(super) fn log_sent(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        transmit: &Transmit,
+        buf: &[u8],
+    ) {
+        if self.log.is_none() {
+            return;
+        }
+        if let Some((log, association)) = self.log_and(id) {
+            let path = association.path_of(transmit.local, transmit.remote);
+            let packets = buf.get(buf.len().saturating_sub(transmit.len)..).unwrap_or_default();
+            for bytes in packets.chunks(transmit.segment_size.max(1)) {
+                log.packet(now, id, &LoggedPacket { sent: true, path, bytes });
+            }
+        }
+        self.log_changes(now, id);
+    }
+
+    /// Something happened to an association.
+    #[inline]
+    pub(super) fn log_changes(&mut self, now: Instant, id: AssociationId) {
+        if self.log.is_some()
+            && let Some((log, association)) = self.log_and(id)
+        {
+            let decisions = association.take_decisions();
+            log.changed(now, id, association, &decisions);
+        }
+    }
+
+    /// An event of an association is told.
+    #[inline]
+    pub(super) fn log_event(&mut self, id: AssociationId, event: &Event) {
+        let now = self.latest;
+        if self.log.is_some()
+            && let Some((log, association)) = self.log_and(id)
+        {
+            log.event(now, id, association, event);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What the sender decides about what is in flight, for a log of events.
+
+use std::time::Duration;
+
+use super::Sender;
+use crate::per_path::PathId;
+use crate::send::Cause;
+
+/// What a sender decided about what is in flight; a [`Log`](crate::Log) is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// A chunk goes out again.
+    Lost {
+        /// Its TSN.
+        tsn: u32,
+        /// The path that it had left on.
+        path: PathId,
+        /// The path that it goes out on.
+        to: PathId,
+        /// Its user data in bytes.
+        bytes: usize,
+        /// Why.
+        cause: Cause,
+    },
+    /// T3-rtx of a path expired, or it is as if it had: the windows and the timer have backed off, and
+    /// what is lost by it follows.
+    TimedOut {
+        /// The path.
+        path: PathId,
+        /// The retransmission timeout before it was doubled.
+        rto: Duration,
+        /// Why: [`Timeout`](Cause::Timeout), or what came in the place of one.
+        cause: Cause,
+        /// Nothing of path or peer, because the peer answers probes of its closed window: the
+        /// congestion window stays.
+        excused: bool,
+    },
+}
+
+impl Sender {
+    /// Decisions are kept from now on, for [`take_decisions`](Self::take_decisions).
+    pub(crate) fn keep_journal(&mut self) {
+        self.journal.get_or_insert_default();
+    }
+
+    /// Keeps a decision, if anybody wants to know.
+    pub(crate) fn note(&mut self, decision: Decision) {
+        if let Some(journal) = &mut self.journal {
+            journal.push(decision);
+        }
+    }
+
+    /// The decisions since the last call.
+    pub(crate) fn take_decisions(&mut self) -> Vec<Decision> {
+        self.journal.as_deref_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The smallest round-trip time of the last minutes, if that is measured.
+    pub(crate) fn min_rtt(&self, path: PathId) -> Option<Duration> {
+        self.lanes.get(path)?.evidence.as_ref()?.rack.min_rtt()
+    }
+}

@@ -1,0 +1,123 @@
+//! What a log keeps of a packet: its chunks, without what they carry.
+
+use anabranch_wire::{Chunk, GapBlocks, Packet, RawChunk, Tsn, kind};
+
+use crate::json::Object;
+
+/// A chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkNote {
+    kind: u8,
+    /// Bytes, with its header and without padding.
+    length: u16,
+    what: Detail,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Detail {
+    None,
+    Data { tsn: u32, stream: u16, payload: u16 },
+    Sack { cumulative: u32, rwnd: u32, gaps: Box<[(u32, u32)]>, duplicates: u16 },
+}
+
+impl ChunkNote {
+    /// The chunks of a packet, up to one that is damaged.
+    pub(crate) fn of_packet(bytes: &[u8]) -> Box<[Self]> {
+        let Ok(packet) = Packet::parse(bytes) else { return Box::default() };
+        packet.chunks().map_while(Result::ok).map(Self::of).collect()
+    }
+
+    fn of(raw: RawChunk<'_>) -> Self {
+        let what = match raw.decode() {
+            Ok(Chunk::Data(data)) => Detail::Data {
+                tsn: data.tsn.0,
+                stream: data.stream,
+                payload: data.payload.len() as u16,
+            },
+            Ok(Chunk::Sack(sack)) => Detail::Sack {
+                cumulative: sack.cumulative_tsn_ack.0,
+                rwnd: sack.a_rwnd,
+                gaps: gaps(sack.cumulative_tsn_ack, [sack.gap_blocks, GapBlocks::default()]),
+                duplicates: sack.duplicate_tsns.len() as u16,
+            },
+            Ok(Chunk::NrSack(sack)) => Detail::Sack {
+                cumulative: sack.cumulative_tsn_ack.0,
+                rwnd: sack.a_rwnd,
+                gaps: gaps(sack.cumulative_tsn_ack, [sack.gap_blocks, sack.nr_gap_blocks]),
+                duplicates: sack.duplicate_tsns.len() as u16,
+            },
+            _ => Detail::None,
+        };
+        Self { kind: raw.kind, length: (raw.value.len() + 4) as u16, what }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn size(&self) -> usize {
+        let gaps = match &self.what {
+            Detail::Sack { gaps, .. } => gaps.len(),
+            Detail::None | Detail::Data { .. } => 0,
+        };
+        size_of::<Self>() + gaps * size_of::<(u32, u32)>()
+    }
+
+    pub(crate) fn write(&self, out: &mut String) {
+        let mut object = Object::begin(out);
+        object.text("chunk_type", kind::Name(self.kind));
+        object.plain("length", self.length);
+        match &self.what {
+            Detail::None => {}
+            Detail::Data { tsn, stream, payload } => {
+                object.plain("tsn", tsn);
+                object.plain("stream_id", stream);
+                object.plain("payload_length", payload);
+            }
+            Detail::Sack { cumulative, rwnd, gaps, duplicates } => {
+                object.plain("cumulative_tsn", cumulative);
+                object.plain("a_rwnd", rwnd);
+                if !gaps.is_empty() {
+                    object.list("gaps", gaps, |out, (first, last)| {
+                        out.push_str(&format!("[{first},{last}]"));
+                    });
+                }
+                if *duplicates > 0 {
+                    object.plain("duplicates", duplicates);
+                }
+            }
+        }
+        object.end();
+    }
+}
+
+/// Gap ack blocks of both kinds, as TSNs.
+fn gaps(cumulative: Tsn, blocks: [GapBlocks<'_>; 2]) -> Box<[(u32, u32)]> {
+    let tsn = |offset: u16| cumulative.add(offset.into()).0;
+    let blocks = blocks.iter().flat_map(|blocks| blocks.iter());
+    blocks.map(|block| (tsn(block.start), tsn(block.end))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::{GapBlock, Header, PacketWriter};
+
+    use super::*;
+
+    #[test]
+    fn chunks_of_a_packet() {
+        let header = Header { source_port: 1, destination_port: 2, verification_tag: 3 };
+        let mut bytes = Vec::new();
+        let mut writer = PacketWriter::new(&mut bytes, header, 1400);
+        let gaps = [GapBlock { start: 2, end: 3 }];
+        writer.sack(Tsn(u32::MAX), 1000, &gaps, &[Tsn(7)]).unwrap();
+        writer.finish_without_checksum();
+        let mut text = String::new();
+        let notes = ChunkNote::of_packet(&bytes);
+        notes[0].write(&mut text);
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let meant = serde_json::json!({
+            "chunk_type": "SACK", "length": 24, "cumulative_tsn": u32::MAX, "a_rwnd": 1000,
+            "gaps": [[1, 2]], "duplicates": 1,
+        });
+        assert_eq!((read, notes.len()), (meant, 1));
+        assert!(ChunkNote::of_packet(&bytes[..5]).is_empty());
+    }
+}

@@ -1,0 +1,206 @@
+//! From what an engine tells to entries of the log.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use anabranch_proto::{
+    Association, AssociationId, AssociationState, Decision, Event, Instant, Log, LoggedPacket,
+    PathId, PathState, PathStatistics, Statistics,
+};
+
+use crate::chunks::ChunkNote;
+use crate::entry::{Entry, Metrics, What};
+
+/// Takes entries.
+pub trait Sink: fmt::Debug + Send {
+    /// An event.
+    fn put(&mut self, entry: Entry);
+}
+
+/// Makes entries of what an engine tells, for [`Endpoint::set_log`](anabranch_proto::Endpoint::set_log).
+#[derive(Debug)]
+pub struct Observer<S> {
+    sink: S,
+    shard: Option<usize>,
+    known: BTreeMap<AssociationId, Known>,
+}
+
+/// What the log has of an association.
+#[derive(Debug)]
+struct Known {
+    state: AssociationState,
+    active: (PathId, PathId),
+    peer_rwnd: Option<u32>,
+    paths: Vec<KnownPath>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct KnownPath {
+    id: PathId,
+    ends: (IpAddr, IpAddr),
+    state: PathState,
+    metrics: Metrics,
+}
+
+impl<S: Sink> Observer<S> {
+    /// An observer of one engine; a number tells it apart where several write one log.
+    pub fn new(sink: S, shard: Option<usize>) -> Self {
+        Self { sink, shard, known: BTreeMap::new() }
+    }
+
+    fn put(&mut self, time: Instant, association: AssociationId, what: What) {
+        self.sink.put(Entry { time, shard: self.shard, association, what });
+    }
+
+    /// The association as it begins.
+    fn begin(&mut self, now: Instant, id: AssociationId, association: &Association) {
+        let statistics = association.statistics();
+        let (state, active) = (statistics.state, (statistics.active, statistics.primary));
+        let started = What::Started {
+            incoming: association.is_incoming(),
+            local_port: association.local_port(),
+            remote_port: association.remote_port(),
+        };
+        self.put(now, id, started);
+        self.put(now, id, What::State { old: None, new: state });
+        let (path, primary) = (active.0.number(), active.1.number());
+        self.put(now, id, What::ActivePath { path, primary });
+        self.known.insert(id, Known { state, active, peer_rwnd: None, paths: Vec::new() });
+    }
+
+    /// Writes what has changed of an association as a whole.
+    fn compare(&mut self, now: Instant, id: AssociationId, association: &Association) {
+        let Some(mut known) = self.known.remove(&id) else { return };
+        let statistics = association.statistics();
+        if statistics.state != known.state {
+            let old = Some(std::mem::replace(&mut known.state, statistics.state));
+            self.put(now, id, What::State { old, new: statistics.state });
+        }
+        self.compare_paths(now, id, &mut known, association, &statistics);
+        let active = (statistics.active, statistics.primary);
+        if active != known.active {
+            known.active = active;
+            let (path, primary) = (active.0.number(), active.1.number());
+            self.put(now, id, What::ActivePath { path, primary });
+        }
+        // Nothing is known of it during the handshake.
+        let told = association.is_established() || known.peer_rwnd.is_some();
+        if told && known.peer_rwnd != Some(statistics.peer_rwnd) {
+            known.peer_rwnd = Some(statistics.peer_rwnd);
+            self.put(now, id, What::PeerWindow(statistics.peer_rwnd));
+        }
+        self.known.insert(id, known);
+    }
+
+    fn compare_paths(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        known: &mut Known,
+        association: &Association,
+        statistics: &Statistics,
+    ) {
+        for path in &statistics.paths {
+            let ends = (path.local, path.remote);
+            let before = known.paths.iter_mut().find(|known| known.id == path.id);
+            let old = before.as_ref().map(|known| known.state);
+            if old != Some(path.state) {
+                let (path, new) = (path.id.number(), Some(path.state));
+                self.put(now, id, What::Path { path, ends, old, new });
+            }
+            let metrics = metrics(path, association);
+            let changed = match before {
+                Some(before) => {
+                    before.state = path.state;
+                    let changed = metrics.since(&before.metrics);
+                    before.metrics = metrics;
+                    changed
+                }
+                None => {
+                    known.paths.push(KnownPath { id: path.id, ends, state: path.state, metrics });
+                    Some(metrics)
+                }
+            };
+            if let Some(metrics) = changed {
+                let (path, metrics) = (path.id.number(), Box::new(metrics));
+                self.put(now, id, What::Metrics { path, metrics });
+            }
+        }
+        if known.paths.len() > statistics.paths.len() {
+            known.paths.retain(|path| {
+                let stays = statistics.path(path.id).is_some();
+                if !stays {
+                    let (number, old) = (path.id.number(), Some(path.state));
+                    let gone = What::Path { path: number, ends: path.ends, old, new: None };
+                    self.put(now, id, gone);
+                }
+                stays
+            });
+        }
+    }
+
+    fn close(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        association: &Association,
+        reason: String,
+    ) {
+        if self.known.remove(&id).is_some() {
+            let counters = Box::new(association.statistics().counters);
+            self.put(now, id, What::Closed { reason, counters });
+        }
+    }
+}
+
+fn metrics(path: &PathStatistics, association: &Association) -> Metrics {
+    Metrics {
+        cwnd: Some(path.cwnd),
+        ssthresh: Some(path.ssthresh).filter(|bytes| *bytes < usize::MAX),
+        in_flight: Some(path.flight),
+        srtt: path.srtt,
+        rttvar: path.srtt.map(|_| path.rttvar),
+        min_rtt: association.min_rtt(path.id),
+        rto: Some(path.rto),
+        mtu: Some(path.mtu),
+        errors: Some(path.error_count),
+    }
+}
+
+impl<S: Sink> Log for Observer<S> {
+    fn packet(&mut self, now: Instant, id: AssociationId, packet: &LoggedPacket<'_>) {
+        let chunks = ChunkNote::of_packet(packet.bytes);
+        let path = packet.path.map(PathId::number);
+        let (sent, length) = (packet.sent, packet.bytes.len());
+        self.put(now, id, What::Packet { sent, path, length, chunks });
+    }
+
+    fn changed(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        association: &Association,
+        decisions: &[Decision],
+    ) {
+        if !self.known.contains_key(&id) && !association.is_closed() {
+            self.begin(now, id, association);
+        }
+        for decision in decisions {
+            self.put(now, id, What::Decision(*decision));
+        }
+        self.compare(now, id, association);
+    }
+
+    fn event(&mut self, now: Instant, id: AssociationId, association: &Association, event: &Event) {
+        match event {
+            Event::Restarted { .. } => self.put(now, id, What::Restarted),
+            Event::Closed(reason) => self.close(now, id, association, reason.to_string()),
+            _ => {}
+        }
+    }
+
+    fn removed(&mut self, now: Instant, id: AssociationId, association: &Association) {
+        self.close(now, id, association, "removed".to_owned());
+    }
+}
