@@ -116,7 +116,7 @@ impl SctpOptions {
 /// Refuses options that mean nothing to a transport.
 pub(crate) fn refuse<'a>(
     mut options: impl Iterator<Item = &'a str>,
-    transport: Transport,
+    transport: impl fmt::Display,
 ) -> Result<(), Failure> {
     match options.next() {
         Some(option) => Err(Failure::usage(format!("{option} means nothing to {transport}"))),

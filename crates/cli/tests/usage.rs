@@ -172,7 +172,7 @@ fn wrong_usage_ends_with_2() {
             "memory_limit must be at least 65536 bytes",
         ),
         (&["get"], "required arguments were not provided: <URL>..."),
-        (&["get", "ftp://host/x"], "a URL begins with http:// or sctp://"),
+        (&["get", "ftp://host/x"], "a URL begins with sctp:// or http:// (https:// for HTTP/3)"),
         (&["get", "http://127.0.0.1:0/x"], "'0' is no port"),
         (&["get", "http://127.0.0.1/%2e%2e"], "does not end with a usable file name"),
         (&["get", "http://a/x", "http://b/x"], "have the same file name"),

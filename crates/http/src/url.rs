@@ -13,6 +13,18 @@ pub enum Scheme {
     Http,
     /// `sctp`: HTTP over an SCTP association, port 80 unless told otherwise.
     Sctp,
+    /// `https`: port 443 unless told otherwise.
+    Https,
+}
+
+impl Scheme {
+    /// The port that a URL does not have to name.
+    pub fn default_port(self) -> u16 {
+        match self {
+            Self::Http | Self::Sctp => 80,
+            Self::Https => 443,
+        }
+    }
 }
 
 impl fmt::Display for Scheme {
@@ -20,6 +32,7 @@ impl fmt::Display for Scheme {
         f.write_str(match self {
             Self::Http => "http",
             Self::Sctp => "sctp",
+            Self::Https => "https",
         })
     }
 }
@@ -98,19 +111,6 @@ pub struct Authority {
     pub udp_port: Option<u16>,
 }
 
-impl Authority {
-    /// What a request's Host field says: the first host, and the port unless it is 80. A zone
-    /// means something on this host only and stays here (RFC 6874 section 4).
-    pub fn host_field(&self) -> String {
-        let host = match self.hosts.first() {
-            Some(Host::LinkLocal(address, _)) => format!("[{address}]"),
-            Some(host) => host.to_string(),
-            None => String::new(),
-        };
-        if self.port == 80 { host } else { format!("{host}:{}", self.port) }
-    }
-}
-
 impl fmt::Display for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, host) in self.hosts.iter().enumerate() {
@@ -149,6 +149,18 @@ pub struct Url {
 }
 
 impl Url {
+    /// What a request's Host field says: the first host, and the port unless it is the scheme's own. A zone
+    /// means something on this host only and stays here (RFC 6874 section 4).
+    pub fn host_field(&self) -> String {
+        let Authority { hosts, port, .. } = &self.authority;
+        let host = match hosts.first() {
+            Some(Host::LinkLocal(address, _)) => format!("[{address}]"),
+            Some(host) => host.to_string(),
+            None => String::new(),
+        };
+        if *port == self.scheme.default_port() { host } else { format!("{host}:{port}") }
+    }
+
     /// The name that a file fetched from here gets: the path's last segment, decoded, or
     /// `index.html` for a directory. `None` if that is no plain file name.
     pub fn file_name(&self) -> Option<String> {
@@ -180,6 +192,7 @@ impl FromStr for Url {
         let scheme = match scheme {
             "http" => Scheme::Http,
             "sctp" => Scheme::Sctp,
+            "https" => Scheme::Https,
             _ => return Err(UrlError::Scheme),
         };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -189,15 +202,15 @@ impl FromStr for Url {
             return Err(UrlError::Character(bad));
         }
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-        let authority = parse_authority(authority)?;
-        if let (Scheme::Http, Some(udp)) = (scheme, authority.udp_port) {
+        let authority = parse_authority(authority, scheme.default_port())?;
+        if let (Scheme::Http | Scheme::Https, Some(udp)) = (scheme, authority.udp_port) {
             return Err(UrlError::Parameter(format!("udp={udp}")));
         }
         Ok(Self { scheme, authority, target })
     }
 }
 
-fn parse_authority(text: &str) -> Result<Authority, UrlError> {
+fn parse_authority(text: &str, default_port: u16) -> Result<Authority, UrlError> {
     let (text, udp_port) = split_udp_port(text)?;
     if text.matches('[').count() != text.matches(']').count() {
         return Err(UrlError::Bracket);
@@ -212,7 +225,7 @@ fn parse_authority(text: &str) -> Result<Authority, UrlError> {
             let number = port.parse::<u16>().ok().filter(|&number| number > 0);
             (hosts, number.ok_or_else(|| UrlError::Port(port.to_owned()))?)
         }
-        None => (text, 80),
+        None => (text, default_port),
     };
     // '%25' is a percent sign; one that is not encoded is taken for itself, as people write it.
     let hosts = hosts.split(',').map(|host| host.replace("%25", "%").parse());
@@ -222,7 +235,7 @@ fn parse_authority(text: &str) -> Result<Authority, UrlError> {
 /// Why a text is no URL of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UrlError {
-    /// It does not begin with `http://` or `sctp://`.
+    /// It does not begin with `http://`, `https://` or `sctp://`.
     Scheme,
     /// A bracket is not closed.
     Bracket,
@@ -243,7 +256,9 @@ pub enum UrlError {
 impl fmt::Display for UrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Scheme => f.write_str("a URL begins with http:// or sctp://"),
+            Self::Scheme => {
+                f.write_str("a URL begins with sctp:// or http:// (https:// for HTTP/3)")
+            }
             Self::Bracket => f.write_str("a bracket of an IPv6 address is not closed"),
             Self::Host(host) if host.is_empty() => f.write_str("a host is missing"),
             Self::Host(host) => {
@@ -286,8 +301,8 @@ mod tests {
         assert_eq!(parsed.authority.hosts[2], Host::Name("example.org".into()));
         assert_eq!(parsed.target, "/a/b?c=d");
         assert_eq!(parsed.to_string(), "sctp://10.0.0.1,[2001:db8::1],example.org:8080/a/b?c=d");
-        assert_eq!(parsed.authority.host_field(), "10.0.0.1:8080");
-        assert_eq!(url("http://[::1]").authority.host_field(), "[::1]");
+        assert_eq!(parsed.host_field(), "10.0.0.1:8080");
+        assert_eq!(url("http://[::1]").host_field(), "[::1]");
         assert_eq!(url("http://[::1],10.0.0.1:81").authority.port, 81);
         assert_eq!(url("http://h?x").target, "/?x");
     }
@@ -298,7 +313,7 @@ mod tests {
         let parsed = url(text);
         assert_eq!((parsed.authority.port, parsed.authority.udp_port), (8080, Some(7000)));
         assert_eq!((parsed.target.as_str(), parsed.to_string().as_str()), ("/a;b", text));
-        assert_eq!(parsed.authority.host_field(), "10.0.0.1:8080");
+        assert_eq!(parsed.host_field(), "10.0.0.1:8080");
         assert_eq!(url("sctp://h;udp=7000").authority.port, 80);
         for wrong in ["sctp://h;udp=0/", "sctp://h;udp=/", "sctp://h;tcp=1/", "sctp://h;/"] {
             assert!(matches!(wrong.parse::<Url>(), Err(UrlError::Parameter(_))), "{wrong}");
@@ -314,7 +329,7 @@ mod tests {
             let parsed = url(text);
             let zoned = Host::LinkLocal("fe80::1".parse().unwrap(), "eth0.7".into());
             assert_eq!(parsed.authority.hosts[0], zoned);
-            assert_eq!(parsed.authority.host_field(), "[fe80::1]:81");
+            assert_eq!(parsed.host_field(), "[fe80::1]:81");
             assert_eq!(parsed.authority.to_string(), "[fe80::1%eth0.7],10.0.0.1:81");
             assert_eq!(parsed.to_string(), "sctp://[fe80::1%25eth0.7],10.0.0.1:81/a");
         }

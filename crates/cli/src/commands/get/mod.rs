@@ -3,6 +3,7 @@
 mod associations;
 mod attempts;
 mod filmstrip;
+mod http3;
 mod page;
 mod page_report;
 
@@ -39,6 +40,7 @@ use crate::transport::sctp;
   anabranch get 'sctp://192.0.2.1:80;udp=7000/big.iso' --continue --retry 10
   anabranch get sctp://192.0.2.1/site.tar -o - | tar x
   anabranch get sctp://192.0.2.1/index.html --page --filmstrip film
+  anabranch get https://192.0.2.1/index.html --page --http3 --ca server.pem
   anabranch get http://127.0.0.1:8080/file --json")]
 pub(crate) struct Get {
     /// sctp://HOST[,HOST...][:PORT]/PATH or http://..., IPv6 addresses in brackets, link-local
@@ -211,6 +213,9 @@ impl Get {
     /// What carries the stream for a URL.
     fn transport_of(&self, url: &Url) -> Result<Transport, Failure> {
         let transport = match (self.transport, url.scheme) {
+            (_, Scheme::Https) => {
+                return Err(Failure::usage(format!("{url} can be had with --page --http3 only")));
+            }
             (None, Scheme::Http) => Transport::Tcp,
             (None, Scheme::Sctp) => Transport::SctpUdp,
             (Some(Transport::Tcp), Scheme::Sctp) => {
@@ -233,7 +238,7 @@ impl Get {
         for (index, url) in self.urls.iter().enumerate() {
             let transport = self.transport_of(url)?;
             let transaction = Transaction {
-                host: url.authority.host_field(),
+                host: url.host_field(),
                 target: url.target.clone(),
                 output: self.output_of(url)?,
             };

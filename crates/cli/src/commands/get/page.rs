@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anabranch_http::tcp::TcpClient;
-use anabranch_http::{Authority, OpenStreams, PageLoad, PageRequest, Url, load_page};
+use anabranch_http::{Authority, FetchError, OpenStreams, PageLoad, PageRequest, Url, load_page};
 use clap::Args;
 
 use super::Get;
 use super::associations::Associations;
 use super::filmstrip::Filmstrip;
+use super::http3::Http3Options;
 use super::page_report::{Carried, PageReport};
 use crate::address::resolve;
 use crate::endpoint::end;
@@ -50,6 +51,30 @@ pub(super) struct PageOptions {
     /// 100 % of all pictures were there, and when the first byte of the last one was]
     #[arg(long, value_name = "TIME,...", help_heading = "Pages", hide_short_help = true, value_delimiter = ',', value_parser = duration, requires = "filmstrip")]
     moments: Vec<Duration>,
+    #[command(flatten)]
+    pub(super) http3: Http3Options,
+}
+
+/// What loads a page: one of the library's loaders, on what carries it.
+pub(super) trait Loader {
+    async fn load(
+        &self,
+        request: &PageRequest,
+        clock: &(dyn Fn() -> Duration + Sync),
+    ) -> Result<PageLoad, FetchError>;
+}
+
+/// The loader over connections whose streams carry HTTP/1.1.
+struct Streams<'a, C>(&'a C);
+
+impl<C: OpenStreams> Loader for Streams<'_, C> {
+    async fn load(
+        &self,
+        request: &PageRequest,
+        clock: &(dyn Fn() -> Duration + Sync),
+    ) -> Result<PageLoad, FetchError> {
+        load_page(self.0, request, clock).await
+    }
 }
 
 impl Get {
@@ -64,6 +89,14 @@ impl Get {
         let [url] = &self.urls[..] else {
             return Err(Failure::usage("--page loads one page: give one URL"));
         };
+        if self.is_http3(url)? {
+            let interrupt = Interrupt::install()?;
+            let (page, carried) = tokio::select! {
+                loaded = self.carry_http3(url) => loaded?,
+                () = interrupt.wait() => return Err(Failure::Interrupted),
+            };
+            return self.tell(url, &page, carried);
+        }
         let group = self.groups()?;
         let transport = group.first().map_or(Transport::Tcp, |group| group.transport);
         if self.page.connections.is_some() && transport != Transport::Tcp {
@@ -125,14 +158,23 @@ impl Get {
         connection: &C,
         streams: Option<u16>,
     ) -> Result<PageLoad, Failure> {
-        let mut request = PageRequest::new(url.authority.host_field(), &url.target);
+        self.load_with(url, streams, Streams(connection)).await
+    }
+
+    pub(super) async fn load_with(
+        &self,
+        url: &Url,
+        streams: Option<u16>,
+        loader: impl Loader,
+    ) -> Result<PageLoad, Failure> {
+        let mut request = PageRequest::new(url.host_field(), &url.target);
         request.streams = streams.map(usize::from);
         request.pipelined = !self.page.one_by_one;
         request.keep = self.page.filmstrip.is_some() || self.out.is_some();
         request.silence = self.client.silence();
         let bar = PageBar::new(!self.quiet && !self.json);
         let begun = Instant::now();
-        let page = load_page(connection, &request, &|| begun.elapsed()).await;
+        let page = loader.load(&request, &|| begun.elapsed()).await;
         bar.clear();
         page.map_err(|error| Failure::failed(format!("{url}: {error}")))
     }

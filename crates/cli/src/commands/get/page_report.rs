@@ -16,10 +16,11 @@ const PARTS: [u64; 4] = [25, 50, 75, 100];
 /// How the page came over its connection or connections.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Carried {
-    transport: Transport,
+    /// As `--transport` has it, or `http3`.
+    transport: String,
     /// From the beginning of the handshake until the first stream was there.
     connecting_s: f64,
-    /// Associations or TCP connections.
+    /// Associations, or connections of TCP or QUIC.
     connections: u64,
     /// What this side sent again on the last one; what TCP did, only the kernel knows.
     #[serde(flatten)]
@@ -28,14 +29,17 @@ pub(super) struct Carried {
 
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Repairs {
-    timeouts: u64,
+    /// `None` is null: QUIC does not tell.
+    timeouts: Option<u64>,
+    /// Of QUIC, packets that it took for lost.
     fast_retransmits: u64,
-    handshake_retransmissions: u64,
+    handshake_retransmissions: Option<u64>,
 }
 
 impl Carried {
     pub(super) fn tcp(transport: Transport, connecting: Duration, connections: u64) -> Self {
         let connecting_s = connecting.as_secs_f64();
+        let transport = transport.to_string();
         Self { transport, connecting_s, connections, repairs: None }
     }
 
@@ -47,12 +51,21 @@ impl Carried {
     ) -> Self {
         let counters = &statistics.counters;
         let repairs = Repairs {
-            timeouts: counters.t3_timeouts,
+            timeouts: Some(counters.t3_timeouts),
             fast_retransmits: counters.fast_retransmitted_chunks,
-            handshake_retransmissions: counters.handshake_retransmissions,
+            handshake_retransmissions: Some(counters.handshake_retransmissions),
         };
         let connecting_s = connecting.as_secs_f64();
+        let transport = transport.to_string();
         Self { transport, connecting_s, connections, repairs: Some(repairs) }
+    }
+
+    pub(super) fn http3(connecting: Duration, lost: u64) -> Self {
+        let repairs =
+            Repairs { timeouts: None, fast_retransmits: lost, handshake_retransmissions: None };
+        let connecting_s = connecting.as_secs_f64();
+        let transport = "http3".to_owned();
+        Self { transport, connecting_s, connections: 1, repairs: Some(repairs) }
     }
 }
 
@@ -173,7 +186,7 @@ impl PageReport {
             count(self.bytes, "byte"),
             count(
                 *connections,
-                if *transport == Transport::Tcp { "connection" } else { "association" }
+                if transport.starts_with("sctp") { "association" } else { "connection" }
             ),
             count(self.streams(), "stream"),
         );
