@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 
 pub mod folder;
+pub mod quic;
 pub mod suite;
 pub mod trust;
 pub mod web;
+pub mod words;
 
 /// Errors are sentences for the user.
 pub type Result<V> = std::result::Result<V, Box<dyn std::error::Error + Send + Sync>>;

@@ -12,10 +12,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anabranch::{Association, Endpoint};
-use anabranch_bench::Result;
 use anabranch_bench::web::ask::Line;
 use anabranch_bench::web::http3::{self, Client};
 use anabranch_bench::web::ours;
+use anabranch_bench::{Result, words};
 use anabranch_http::{OpenStreams as _, SctpStream};
 use bytes::Bytes;
 use h3::client::{RequestStream, SendRequest};
@@ -34,15 +34,7 @@ fn held() -> usize {
 }
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match run(&words) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("idle-streams: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    words::main("idle-streams", run)
 }
 
 fn run(words: &[&str]) -> Result<()> {

@@ -9,20 +9,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anabranch_bench::Result;
 use anabranch_bench::web::ask::{self, Plan};
 use anabranch_bench::web::{http3, ours};
+use anabranch_bench::{Result, words};
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match run(&words) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("web-end: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    words::main("web-end", run)
 }
 
 fn run(words: &[&str]) -> Result<()> {

@@ -1,6 +1,6 @@
 //! HTTP/3 by h3 over quinn, which serves files and asks for them.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,20 +10,18 @@ use h3_quinn::{BidiStream, OpenStreams};
 use http::header::CONTENT_LENGTH;
 use http::{Request, Response, StatusCode};
 use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
-use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
+use quinn::{ClientConfig, Endpoint, ServerConfig, TransportConfig};
 use tokio::task::JoinSet;
 
 use super::ask::{Plan, Tally};
 use super::listening;
+use crate::quic::endpoint;
 use crate::{Result, trust};
 
 const NAME: &str = "localhost";
 
 /// Largest datagram, of IP packets of 1500 bytes.
 const DATAGRAM: u16 = 1472;
-
-/// Socket buffers, as for the other transports that are measured.
-const SOCKET_BUFFER: usize = 4 << 20;
 
 /// Requests of a connection at the same time, as many as an association of the server's may have streams.
 const REQUESTS: u32 = 1024;
@@ -33,15 +31,6 @@ fn transport() -> Arc<TransportConfig> {
     config.initial_mtu(DATAGRAM).mtu_discovery_config(None);
     config.max_concurrent_bidi_streams(REQUESTS.into()).max_idle_timeout(None);
     Arc::new(config)
-}
-
-fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let handle = socket2::SockRef::from(&socket);
-    handle.set_send_buffer_size(SOCKET_BUFFER)?;
-    handle.set_recv_buffer_size(SOCKET_BUFFER)?;
-    let runtime = Arc::new(quinn::TokioRuntime);
-    Ok(Endpoint::new(EndpointConfig::default(), server, socket, runtime)?)
 }
 
 /// Serves the files of a directory, on a port that is told.

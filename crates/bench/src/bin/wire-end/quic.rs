@@ -1,16 +1,17 @@
 //! QUIC by quinn, one stream.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use anabranch_bench::quic::endpoint;
 use anabranch_bench::trust;
 use bytes::Bytes;
 use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
-use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
+use quinn::{ClientConfig, ServerConfig, TransportConfig};
 
 use crate::measure::{self, Meter};
 use crate::options::Options;
-use crate::{IP_MTU, Result, SOCKET_BUFFER, UDP_HEADERS};
+use crate::{IP_MTU, Result, UDP_HEADERS};
 
 const NAME: &str = "localhost";
 
@@ -18,15 +19,6 @@ fn transport() -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config.initial_mtu(IP_MTU - UDP_HEADERS).mtu_discovery_config(None);
     Arc::new(config)
-}
-
-fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let handle = socket2::SockRef::from(&socket);
-    handle.set_send_buffer_size(SOCKET_BUFFER)?;
-    handle.set_recv_buffer_size(SOCKET_BUFFER)?;
-    let runtime = Arc::new(quinn::TokioRuntime);
-    Ok(Endpoint::new(EndpointConfig::default(), server, socket, runtime)?)
 }
 
 /// Takes everything that comes on one stream.
