@@ -87,7 +87,13 @@ fn a_log_becomes_text_and_pages_and_what_qvis_reads() {
     assert!(ended.stdout.contains("shut down gracefully"), "{}", ended.stdout);
     assert!(ended.stdout.contains("lost: time_threshold"), "{}", ended.stdout);
     let page = std::fs::read_to_string(site.path().join("run.html")).unwrap();
-    for part in ["Congestion windows", "Round-trip times", "lost, path 0: time threshold", "<svg"] {
+    for part in [
+        "lost so far, by cause",
+        "Congestion windows",
+        "Round-trip times",
+        "lost, path 0: time threshold",
+        "<svg",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     assert!(page.contains("width=device-width") && page.contains("prefers-color-scheme:dark"));

@@ -16,8 +16,21 @@ pub(crate) struct ChunkNote {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Detail {
     None,
-    Data { tsn: u32, stream: u16, payload: u16 },
-    Sack { cumulative: u32, rwnd: u32, gaps: Box<[(u32, u32)]>, duplicates: u16 },
+    /// SHUTDOWN acknowledges, too.
+    Shutdown {
+        cumulative: u32,
+    },
+    Data {
+        tsn: u32,
+        stream: u16,
+        payload: u16,
+    },
+    Sack {
+        cumulative: u32,
+        rwnd: u32,
+        gaps: Box<[(u32, u32)]>,
+        duplicates: u16,
+    },
 }
 
 impl ChunkNote {
@@ -46,6 +59,9 @@ impl ChunkNote {
                 gaps: gaps(sack.cumulative_tsn_ack, [sack.gap_blocks, sack.nr_gap_blocks]),
                 duplicates: sack.duplicate_tsns.len() as u16,
             },
+            Ok(Chunk::Shutdown(shutdown)) => {
+                Detail::Shutdown { cumulative: shutdown.cumulative_tsn_ack.0 }
+            }
             _ => Detail::None,
         };
         Self { kind: raw.kind, length: (raw.value.len() + 4) as u16, what }
@@ -55,7 +71,7 @@ impl ChunkNote {
     pub(crate) fn size(&self) -> usize {
         let gaps = match &self.what {
             Detail::Sack { gaps, .. } => gaps.len(),
-            Detail::None | Detail::Data { .. } => 0,
+            Detail::None | Detail::Shutdown { .. } | Detail::Data { .. } => 0,
         };
         size_of::<Self>() + gaps * size_of::<(u32, u32)>()
     }
@@ -66,6 +82,7 @@ impl ChunkNote {
         object.plain("length", self.length);
         match &self.what {
             Detail::None => {}
+            Detail::Shutdown { cumulative } => object.plain("cumulative_tsn", cumulative),
             Detail::Data { tsn, stream, payload } => {
                 object.plain("tsn", tsn);
                 object.plain("stream_id", stream);

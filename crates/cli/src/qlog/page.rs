@@ -95,7 +95,8 @@ fn charts(story: &Story) -> Vec<Chart> {
         |path: &PathStory| [("cwnd", path.cwnd.clone()), ("ssthresh", path.ssthresh.clone())];
     let rtt = |path: &PathStory| [("SRTT", path.srtt.clone()), ("least", path.min_rtt.clone())];
     let charts = [
-        chart("Chunks sent and lost, by cause", "chunk", losses(story)),
+        chart("Chunks sent and lost", "chunk", sequence(story)),
+        chart("Chunks lost so far, by cause", "chunks", losses(story)),
         chart("Congestion windows", "bytes", over_time(story, window)),
         chart(
             "Bytes in flight",
@@ -150,23 +151,39 @@ fn dots(name: String, color: usize, series: &Series) -> Curve {
     Curve { name, color, style: Style::Points, dots }
 }
 
-fn losses(story: &Story) -> Vec<Curve> {
+/// Chunks by number: sent, and over these lost.
+fn sequence(story: &Story) -> Vec<Curve> {
     let mut curves = Vec::new();
     for (place, (id, path)) in story.paths.iter().enumerate() {
         let mut sent = dots(format!("sent, path {id}"), 2 * place, &path.sent);
         sent.dots = thinned(sent.dots);
         curves.push(sent);
     }
-    let paths = story.paths.len();
-    for (id, path) in &story.paths {
-        for (cause, series) in &path.lost {
-            // What is lost is what one looks for: all of it is drawn, over what was sent.
-            let name = format!("lost, path {id}: {}", cause.replace('_', " "));
-            curves.push(dots(name, 2 * paths + 1 + curves.len(), series));
-        }
-    }
+    // What is lost is what one looks for: all of it is drawn.
+    curves.extend(lost(story).map(|(name, color, series)| dots(name, color, series)));
     curves.retain(|curve| !curve.dots.is_empty());
     curves
+}
+
+/// How many chunks were lost so far.
+fn losses(story: &Story) -> Vec<Curve> {
+    let counted = lost(story).map(|(name, color, series)| {
+        let before = series.first().map(|(at, _)| (*at, 0.0));
+        let counts = series.iter().zip(1_u32..).map(|((at, _), count)| (*at, f64::from(count)));
+        let counts: Series = before.into_iter().chain(counts).collect();
+        Curve::over_time(name, color, until(&counts, story.end))
+    });
+    counted.collect()
+}
+
+/// The losses of each path and cause, with a name and a colour.
+fn lost(story: &Story) -> impl Iterator<Item = (String, usize, &Series)> {
+    story.paths.iter().enumerate().flat_map(|(place, (id, path))| {
+        path.lost.iter().enumerate().map(move |(number, (cause, series))| {
+            let name = format!("lost, path {id}: {}", cause.replace('_', " "));
+            (name, 2 * (place + number) + 1, series)
+        })
+    })
 }
 
 fn timeouts(story: &Story) -> Vec<Curve> {

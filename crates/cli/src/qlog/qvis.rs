@@ -149,9 +149,12 @@ impl Association {
             numbers.sort_unstable();
             numbers.dedup();
             let mut frames: Vec<Value> = match on == path {
-                true => {
-                    data.chunks.iter().filter(|c| c.cumulative_tsn.is_none()).map(frame).collect()
-                }
+                true => data
+                    .chunks
+                    .iter()
+                    .filter(|c| !c.chunk_type.ends_with("SACK"))
+                    .map(frame)
+                    .collect(),
                 false => Vec::new(),
             };
             if !numbers.is_empty() {
@@ -309,6 +312,17 @@ mod tests {
         };
         assert_eq!(acked(0), [json!([[1, 1]]), json!([[2, 2]])]);
         assert_eq!(acked(1), [json!([[0, 0]])]);
+    }
+
+    #[test]
+    fn a_shutdown_acknowledges_the_last_packets() {
+        let chunk = json!({ "chunk_type": "SHUTDOWN", "length": 8, "cumulative_tsn": 7 });
+        let shutdown = json!({ "name": "transport:packet_received",
+                               "data": { "path_id": 0, "length": 20, "chunks": [chunk] } });
+        let document = convert(&[sent(0, 7), shutdown]);
+        let frames = &document["traces"][0]["events"][1]["data"]["frames"];
+        assert_eq!(frames[0]["frame_type"], "connection_close");
+        assert_eq!(frames[1]["acked_ranges"], json!([[0, 0]]));
     }
 
     #[test]
