@@ -229,7 +229,8 @@ mod tests {
                 Ok((count, Ended::Early(why))) => {
                     assert!(cut >= header - 1, "{cut}");
                     // A line end that is missing is no loss.
-                    assert_eq!(count, (cut + 1 - header) / (EVENT.len() + 2), "{cut}: {why}");
+                    let whole = (cut + 1 - header) / (EVENT.len() + 2);
+                    assert_eq!(count, whole.min(2), "{cut}: {why}");
                 }
                 Ok((_, Ended::Whole)) => panic!("{cut} bytes are not all of it"),
                 Err(why) => assert!(cut < header && why.contains("no log of events"), "{why}"),
