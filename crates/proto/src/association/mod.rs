@@ -339,9 +339,9 @@ impl Association {
         self.sender.min_rtt(path)
     }
 
-    /// Decisions of the sender are kept from now on, for a log.
-    pub(crate) fn keep_journal(&mut self) {
-        self.sender.keep_journal();
+    /// Whether decisions of the sender are kept from now on, for a log.
+    pub(crate) fn keep_journal(&mut self, keep: bool) {
+        self.sender.keep_journal(keep);
     }
 
     /// The decisions since the last call.

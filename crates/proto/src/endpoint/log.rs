@@ -52,15 +52,20 @@ impl Endpoint {
     /// Tells a log everything that associations do from now on. Nothing else becomes different by that.
     pub fn set_log(&mut self, log: Box<dyn Log>) {
         self.log = Some(log);
-        let ids: Vec<AssociationId> = self.associations().collect();
-        for id in ids {
-            self.get_mut(id).into_iter().for_each(Association::keep_journal);
-        }
+        self.keep_journals(true);
     }
 
     /// Ends the log.
     pub fn take_log(&mut self) -> Option<Box<dyn Log>> {
+        self.keep_journals(false);
         self.log.take()
+    }
+
+    fn keep_journals(&mut self, keep: bool) {
+        let ids: Vec<AssociationId> = self.associations().collect();
+        for id in ids {
+            self.get_mut(id).into_iter().for_each(|association| association.keep_journal(keep));
+        }
     }
 
     /// The log, with an association.

@@ -113,7 +113,7 @@ impl Endpoint {
         let id = AssociationId { slot, generation };
         let mut association = Box::new(association);
         if self.log.is_some() {
-            association.keep_journal();
+            association.keep_journal(true);
         }
         self.slots[slot as usize].association = Some(association);
         self.after(now, id);

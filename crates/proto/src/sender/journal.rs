@@ -39,9 +39,13 @@ pub enum Decision {
 }
 
 impl Sender {
-    /// Decisions are kept from now on, for [`take_decisions`](Self::take_decisions).
-    pub(crate) fn keep_journal(&mut self) {
-        self.journal.get_or_insert_default();
+    /// Whether decisions are kept from now on, for [`take_decisions`](Self::take_decisions).
+    pub(crate) fn keep_journal(&mut self, keep: bool) {
+        if keep {
+            self.journal.get_or_insert_default();
+        } else {
+            self.journal = None;
+        }
     }
 
     /// Keeps a decision, if anybody wants to know.
