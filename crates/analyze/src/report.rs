@@ -120,9 +120,31 @@ fn chunk(kind: u8) -> String {
         9 => "ERROR".into(),
         10 => "COOKIE ECHO".into(),
         11 => "COOKIE ACK".into(),
+        12 => "ECNE".into(),
+        13 => "CWR".into(),
         14 => "SHUTDOWN COMPLETE".into(),
+        15 => "AUTH".into(),
         16 => "NR-SACK".into(),
         64 => "I-DATA".into(),
+        128 => "ASCONF-ACK".into(),
+        130 => "RE-CONFIG".into(),
+        132 => "PAD".into(),
+        192 => "FORWARD TSN".into(),
+        193 => "ASCONF".into(),
+        194 => "I-FORWARD-TSN".into(),
         other => format!("type {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_have_their_names() {
+        // RFC 4820's stands in every capture of ours: MTU probes are padded.
+        for (kind, name) in [(0, "DATA"), (132, "PAD"), (194, "I-FORWARD-TSN"), (77, "type 77")] {
+            assert_eq!(chunk(kind), name);
+        }
     }
 }

@@ -86,6 +86,12 @@ pub(crate) fn filled(text: &str) -> String {
     }
 }
 
+/// Prose, which nobody reads column by column: no wider than 80 columns where there is no terminal, either.
+pub(crate) fn prose(text: &str) -> String {
+    let width = width().unwrap_or(80);
+    text.lines().map(|line| broken(line, width)).collect()
+}
+
 /// A line broken between words. Parts stand below each other: below what follows a label and two spaces
 /// or more, or as far from the left as the line.
 fn broken(line: &str, width: usize) -> String {
@@ -246,6 +252,13 @@ mod tests {
         assert_eq!(broken("a-word-that-is-longer b", 5), "a-word-that-is-longer\nb\n");
         assert_eq!(broken("label   one two three", 16), "label   one two\n        three\n");
         assert_eq!(broken("", 5), "\n");
+    }
+
+    #[test]
+    fn prose_is_broken_without_a_terminal_too() {
+        let long = "word ".repeat(30);
+        assert!(prose(&long).lines().all(|line| line.chars().count() <= 80));
+        assert_eq!(prose("as it is"), "as it is\n");
     }
 
     #[test]

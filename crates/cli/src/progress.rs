@@ -10,6 +10,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Files that have a bar of their own at the same time; the rest is in the bar of all.
 const VISIBLE: usize = 8;
 
+/// The bar of a file, as wide as the terminal: the rest of it leaves 13 of 80 columns to the bar itself.
+const FILE: &str = "{msg:20!} {prefix:>5} {wide_bar} {decimal_bytes:>10}/{decimal_total_bytes:<10} \
+                    {decimal_bytes_per_sec:>11} {eta:>4}";
+
 /// The bars of a whole command.
 #[derive(Debug)]
 pub(crate) struct Bars {
@@ -132,10 +136,7 @@ impl Observer for Follower<'_> {
         }
         let name = self.names.get(transaction).cloned().unwrap_or_default();
         let bar = ProgressBar::new(total.unwrap_or(0))
-            .with_style(style(
-                "{msg:24!} {prefix:>5} {bar:30} {decimal_bytes:>10}/{decimal_total_bytes:<10} \
-                 {decimal_bytes_per_sec:>12} {eta}",
-            ))
+            .with_style(style(FILE))
             .with_message(name)
             .with_prefix(format!("#{stream}"));
         state.active.insert(transaction, self.bars.all.add(bar));

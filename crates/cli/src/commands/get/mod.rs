@@ -8,6 +8,7 @@ mod page;
 mod page_report;
 
 use std::collections::HashMap;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anabranch_http::{
@@ -136,7 +137,9 @@ impl Get {
         let groups = self.groups()?;
         self.make_directories(&groups)?;
         let interrupt = Interrupt::install()?;
-        let bars = Bars::new(self.urls.len(), !self.quiet && !self.json);
+        // A file and its bar would overwrite each other on one terminal.
+        let shown = self.to_stdout() && std::io::stdout().is_terminal();
+        let bars = Bars::new(self.urls.len(), !self.quiet && !self.json && !shown);
         let sctp = self.bind_sctp(&groups)?;
         let files: Vec<_> = groups.iter().flat_map(Group::files).map(Path::to_owned).collect();
         let tools = Tools { sctp: sctp.as_ref(), bars: &bars, interrupt: &interrupt };

@@ -26,7 +26,7 @@ impl Show {
             // Writing to a string does not fail.
             let _ = describe(&mut text, scenario);
         }
-        output::print(&output::filled(&text))
+        output::print(&output::prose(&text))
     }
 }
 
