@@ -1,50 +1,47 @@
 //! `getsockopt` and `setsockopt` (RFC 6458 section 8).
 
+mod associations;
+mod carrier;
+mod events;
 mod fields;
-mod get;
+mod messages;
 mod named;
+mod paths;
 mod plain;
-mod set;
 
 use std::ffi::c_void;
 use std::time::Duration;
 
+use anabranch::AssociationConfig;
 use libc::{c_int, socklen_t};
 
 use super::{done, guard};
-use crate::abi::{self, IPPROTO_SCTP, Plain, event, option};
+use crate::abi::{self, AssocValue, IPPROTO_SCTP, Plain, option};
 use crate::errno::Errno;
-use crate::socket::find;
+use crate::socket::configure::FUTURE_ASSOC;
+use crate::socket::options::Options;
+use crate::socket::{Socket, find};
 
-pub(super) use self::set::init as set_init;
+pub(super) use self::associations::init as set_init;
 
-/// Flags of SCTP_PEER_ADDR_PARAMS.
-const HB_ENABLE: u32 = 1;
-const HB_DISABLE: u32 = 1 << 1;
-const HB_DEMAND: u32 = 1 << 2;
-const PMTUD_ENABLE: u32 = 1 << 3;
-const PMTUD_DISABLE: u32 = 1 << 4;
-const SACKDELAY_ENABLE: u32 = 1 << 5;
-const SACKDELAY_DISABLE: u32 = 1 << 6;
+/// An option at the level of SCTP: how it is set, and what is said of it to those who ask with these
+/// bytes in its structure.
+type Row = (c_int, Set, Get);
+type Set = fn(&Socket, &[u8]) -> Result<(), Errno>;
+type Get = fn(&Socket, &[u8]) -> Result<Vec<u8>, Errno>;
 
-/// The fields of `struct sctp_event_subscribe` in order; what stands without a type here cannot
-/// happen and may not be asked for.
-const SUBSCRIPTIONS: [u16; 14] = [
-    event::DATA_IO,
-    event::ASSOC_CHANGE,
-    event::PEER_ADDR_CHANGE,
-    event::SEND_FAILED,
-    event::REMOTE_ERROR,
-    event::SHUTDOWN,
-    event::PARTIAL_DELIVERY,
-    event::ADAPTATION,
-    event::AUTHENTICATION,
-    event::SENDER_DRY,
-    event::STREAM_RESET,
-    event::ASSOC_RESET,
-    event::STREAM_CHANGE,
-    event::SEND_FAILED_EVENT,
+const TABLES: [&[Row]; 6] = [
+    associations::ROWS,
+    paths::ROWS,
+    events::ROWS,
+    messages::ROWS,
+    carrier::ROWS,
+    &[(option::NAMED, named::set, named::get)],
 ];
+
+fn row(name: c_int) -> Result<&'static Row, Errno> {
+    TABLES.into_iter().flatten().find(|row| row.0 == name).ok_or(Errno::ENOPROTOOPT)
+}
 
 /// Sets an option.
 ///
@@ -67,7 +64,7 @@ pub unsafe extern "C" fn anabranch_setsockopt(
         let bytes = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len as usize) };
         match level {
             libc::SOL_SOCKET => plain::set(&socket, name, bytes),
-            IPPROTO_SCTP => set::set(&socket, name, bytes),
+            IPPROTO_SCTP => row(name)?.1(&socket, bytes),
             libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::set_ip(level, name, bytes),
             _ => Err(Errno::ENOPROTOOPT),
         }
@@ -97,7 +94,7 @@ pub unsafe extern "C" fn anabranch_getsockopt(
         let given = unsafe { std::slice::from_raw_parts(value.cast::<u8>().cast_const(), room) };
         let result = match level {
             libc::SOL_SOCKET => plain::get(&socket, name),
-            IPPROTO_SCTP => get::get(&socket, name, given),
+            IPPROTO_SCTP => row(name).and_then(|row| row.2(&socket, given)),
             libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::get_ip(level, name),
             _ => Err(Errno::ENOPROTOOPT),
         }?;
@@ -173,16 +170,6 @@ fn is_grown(level: c_int, name: c_int, room: usize) -> bool {
     (level, name, room) == (IPPROTO_SCTP, option::PEER_ADDR_PARAMS, OLD_PADDRPARAMS)
 }
 
-/// As [`parse`], of all sizes that the structure has had; what a smaller one lacks is 0.
-fn parse_paddrparams(bytes: &[u8]) -> Result<abi::Paddrparams, Errno> {
-    if bytes.len() == OLD_PADDRPARAMS {
-        let mut whole = bytes.to_vec();
-        whole.resize(size_of::<abi::Paddrparams>(), 0);
-        return parse(&whole);
-    }
-    parse(bytes)
-}
-
 fn int(bytes: &[u8]) -> Result<c_int, Errno> {
     parse(bytes)
 }
@@ -193,4 +180,48 @@ fn milliseconds(time: Duration) -> u32 {
 
 fn duration(milliseconds: u32) -> Duration {
     Duration::from_millis(milliseconds.into())
+}
+
+fn number(number: usize) -> Result<Vec<u8>, Errno> {
+    Ok(abi::to_bytes(&c_int::try_from(number).unwrap_or(c_int::MAX)))
+}
+
+/// Changes an option that takes effect at once.
+fn choose(socket: &Socket, change: impl FnOnce(&mut Options)) -> Result<(), Errno> {
+    socket.with(|state| change(&mut state.options));
+    Ok(())
+}
+
+/// As [`choose`], for what is on or off.
+fn switch(
+    socket: &Socket,
+    bytes: &[u8],
+    of: impl FnOnce(&mut Options) -> &mut bool,
+) -> Result<(), Errno> {
+    let on = int(bytes)? != 0;
+    choose(socket, |options| *of(options) = on)
+}
+
+/// Of an option that can only be asked for: to `setsockopt` there is none.
+fn read_only(_: &Socket, _: &[u8]) -> Result<(), Errno> {
+    Err(Errno::ENOPROTOOPT)
+}
+
+/// Options of the association with whose number a structure begins, or of those to come.
+fn configuration(socket: &Socket, given: &[u8]) -> Result<AssociationConfig, Errno> {
+    socket.configuration(parse::<AssocValue>(given).map_or(FUTURE_ASSOC, |given| given.assoc_id))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_option_stands_in_two_tables() {
+        let names: Vec<c_int> = TABLES.into_iter().flatten().map(|row| row.0).collect();
+        let different: BTreeSet<_> = names.iter().collect();
+        assert_eq!(different.len(), names.len());
+    }
 }

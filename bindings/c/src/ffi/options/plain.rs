@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use libc::c_int;
 
-use super::set::choose;
-use super::{int, parse};
+use super::{choose, int, parse, switch};
 use crate::abi;
 use crate::errno::Errno;
 use crate::socket::configure::FUTURE_ASSOC;
@@ -46,15 +45,9 @@ pub(super) fn set(socket: &Socket, name: c_int, bytes: &[u8]) -> Result<(), Errn
         // Ports of associations that have ended are free at once.
         libc::SO_REUSEADDR => int(bytes).map(|_| ()),
         // Heartbeats keep associations alive anyway.
-        libc::SO_KEEPALIVE => {
-            let on = int(bytes)? != 0;
-            choose(socket, |options| options.keepalive = on)
-        }
+        libc::SO_KEEPALIVE => switch(socket, bytes, |options| &mut options.keepalive),
         // An SCTP port has one listener: the second one says EADDRINUSE.
-        libc::SO_REUSEPORT => {
-            let on = int(bytes)? != 0;
-            choose(socket, |options| options.reuse_port = on)
-        }
+        libc::SO_REUSEPORT => switch(socket, bytes, |options| &mut options.reuse_port),
         libc::SO_BINDTODEVICE => {
             let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
             let name = std::str::from_utf8(name).map_err(|_| Errno::EINVAL)?.to_owned();

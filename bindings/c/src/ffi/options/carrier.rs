@@ -1,0 +1,37 @@
+//! What carries the packets: UDP and its ports, or IP protocol 132.
+
+use super::{Row, choose, int, number, parse, switch};
+use crate::abi::{self, Udpencaps, option};
+use crate::errno::Errno;
+use crate::socket::Socket;
+use crate::socket::configure::ALL_ASSOC;
+
+pub(super) const ROWS: &[Row] = &[
+    (option::REMOTE_UDP_ENCAPS_PORT, set_remote_port, remote_port),
+    (option::LOCAL_UDP_PORT, set_local_port, |socket, _| number(socket.udp_port().into())),
+    (
+        option::RAW_IP,
+        |socket, bytes| switch(socket, bytes, |options| &mut options.raw),
+        |socket, _| number(socket.with(|state| state.options.raw).into()),
+    ),
+];
+
+fn set_remote_port(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
+    let info: Udpencaps = parse(bytes)?;
+    if info.assoc_id > ALL_ASSOC {
+        // The engine follows where a peer's packets come from (RFC 6951 section 5.4).
+        return Err(Errno::EOPNOTSUPP);
+    }
+    choose(socket, |options| options.remote_udp_port = u16::from_be(info.port))
+}
+
+fn remote_port(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
+    let info: Udpencaps = parse(given)?;
+    let port = socket.with(|state| state.options.remote_udp_port).to_be();
+    Ok(abi::to_bytes(&Udpencaps { port, ..info }))
+}
+
+fn set_local_port(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
+    let port = u16::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
+    choose(socket, |options| options.udp_port = Some(port))
+}
