@@ -173,7 +173,6 @@ impl Receiver {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "what becomes of a DATA chunk, case by case")]
     fn accept(
         &mut self,
         data: &Data<'_>,
@@ -212,26 +211,8 @@ impl Receiver {
         let memory = if copied { length } else { share.max(length) };
         let begin = data.flags.begin();
         let charge = memory + FRAGMENT_COST + if begin { MESSAGE_COST } else { 0 };
-        let mut left = self.memory_left();
-        let mut refused = false;
-        if self.renegable.is_some() {
-            left = self.make_room(tsn, charge as usize);
-            // What was dropped may be the neighbour without which this is an interval too many.
-            refused = self.map.check(tsn) != Insert::New;
-        }
-        let full = self.charge + charge as usize > self.limit;
-        if refused || (full || charge as usize > left) && !self.may_exceed(tsn, charge as usize) {
-            self.dropped += 1;
-            mark!(DataNoRoom);
-            // req: rfc9260 6.2 "MUST NOT be included in the SACK chunk"
-            // req: rfc9260 6.2 "it MUST NOT include them in Gap Ack"
-            return match full && self.is_stuck(tsn) {
-                false => Ok(DataOutcome::NoRoom),
-                true => Err("messages whose predecessors were never sent fill the buffer"),
-            };
-        }
-        if self.charge + charge as usize > self.limit {
-            mark!(DataReserve);
+        if !self.admits(tsn, charge as usize)? {
+            return Ok(DataOutcome::NoRoom);
         }
         if copied {
             mark!(PieceCopied);
@@ -240,7 +221,39 @@ impl Receiver {
             mark!(TsnWrapped);
         }
         let piece = if copied { Bytes::copy_from_slice(&piece) } else { piece };
+        self.enter(tsn, length as usize, charge as usize);
+        self.assemble(tsn, data, piece, charge)?;
+        Ok(DataOutcome::New)
+    }
 
+    /// Whether there is room for a chunk, if need be for other data that is dropped.
+    fn admits(&mut self, tsn: u64, charge: usize) -> Result<bool, Violation> {
+        let mut left = self.memory_left();
+        let mut refused = false;
+        if self.renegable.is_some() {
+            left = self.make_room(tsn, charge);
+            // What was dropped may be the neighbour without which this is an interval too many.
+            refused = self.map.check(tsn) != Insert::New;
+        }
+        let full = self.charge + charge > self.limit;
+        if refused || (full || charge > left) && !self.may_exceed(tsn, charge) {
+            self.dropped += 1;
+            mark!(DataNoRoom);
+            // req: rfc9260 6.2 "MUST NOT be included in the SACK chunk"
+            // req: rfc9260 6.2 "it MUST NOT include them in Gap Ack"
+            return match full && self.is_stuck(tsn) {
+                false => Ok(false),
+                true => Err("messages whose predecessors were never sent fill the buffer"),
+            };
+        }
+        if full {
+            mark!(DataReserve);
+        }
+        Ok(true)
+    }
+
+    /// A chunk is received from now on, and counts.
+    fn enter(&mut self, tsn: u64, length: usize, charge: usize) {
         // req: rfc9260 6.2 "MUST always acknowledge the reception of each valid"
         self.map.insert(tsn);
         if let Some(renegable) = &mut self.renegable {
@@ -249,22 +262,31 @@ impl Receiver {
             }
             renegable.forget_up_to(self.map.cumulative());
         }
-        self.charge += charge as usize;
+        self.charge += charge;
         self.chunks += 1;
-        self.accepted += length as usize;
-        self.recent_data += length as usize;
-        self.recent_memory += charge as usize;
+        self.accepted += length;
+        self.recent_data += length;
+        self.recent_memory += charge;
         if self.recent_memory > self.limit / 4 {
             self.recent_data /= 2;
             self.recent_memory /= 2;
         }
+    }
 
-        let assembled = if begin && data.flags.end() {
+    /// Puts a chunk to the rest of its message, which goes to its stream if it is whole.
+    fn assemble(
+        &mut self,
+        tsn: u64,
+        data: &Data<'_>,
+        piece: Bytes,
+        charge: u32,
+    ) -> Result<(), Violation> {
+        let assembled = if data.flags.begin() && data.flags.end() {
             Some(whole(tsn, data, piece, charge))
         } else {
             self.reassembly.insert(Fragment {
                 tsn,
-                begin,
+                begin: data.flags.begin(),
                 end: data.flags.end(),
                 stream: data.stream,
                 ssn: data.ssn.0,
@@ -285,7 +307,7 @@ impl Receiver {
         if !self.reassembly.is_empty() {
             self.reassembly.verify(self.map.cumulative())?;
         }
-        Ok(DataOutcome::New)
+        Ok(())
     }
 
     /// Drops renegable data above `tsn`, which wants room, until it has it or there is no more.
