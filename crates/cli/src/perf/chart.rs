@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anabranch_lab::chart::{Chart, Curve, Dot, Size, Style};
+use anabranch_lab::chart::{Chart, Curve, Dot, Style};
 use anabranch_lab::report::picture;
 use serde::Deserialize;
 
@@ -102,18 +102,7 @@ pub(crate) fn draw(title: &str, sources: &[Source], what: What) -> Result<String
         What::Rate => "Mb/s",
         What::Bytes => "megabytes",
     };
-    let chart = Chart {
-        size: Size::LARGE,
-        title: title.to_owned(),
-        x_label: "seconds".to_owned(),
-        x_names: None,
-        y_label: y_label.to_owned(),
-        curves,
-        x_from_zero: true,
-        from_zero: true,
-        log: [false; 2],
-    };
-    Ok(picture(&chart))
+    Ok(picture(&Chart::over_time(title, y_label, curves)))
 }
 
 /// The intervals of a measurement.

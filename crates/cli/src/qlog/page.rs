@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use anabranch_lab::chart::{Chart, Curve, Dot, Size, Style, escape, thinned};
+use anabranch_lab::chart::{Chart, Curve, Dot, Style, escape, thinned};
 use anabranch_lab::report::page;
 
 use super::read::Header;
@@ -79,38 +79,26 @@ fn section(body: &mut String, story: &Story) {
 
 /// The charts of which there is something to draw.
 fn charts(story: &Story) -> Vec<Chart> {
-    let chart = |title: &str, y_label: &str, curves: Vec<Curve>| Chart {
-        size: Size::LARGE,
-        title: title.to_owned(),
-        x_label: "time (s)".to_owned(),
-        x_names: None,
-        y_label: y_label.to_owned(),
-        curves,
-        // The charts stand below each other.
-        x_from_zero: true,
-        from_zero: true,
-        log: [false; 2],
-    };
     let window =
         |path: &PathStory| [("cwnd", path.cwnd.clone()), ("ssthresh", path.ssthresh.clone())];
     let rtt = |path: &PathStory| [("SRTT", path.srtt.clone()), ("least", path.min_rtt.clone())];
     let charts = [
-        chart("Chunks sent and lost", "chunk", sequence(story)),
-        chart("Chunks lost so far, by cause", "chunks", losses(story)),
-        chart("Congestion windows", "bytes", over_time(story, window)),
-        chart(
+        Chart::over_time("Chunks sent and lost", "chunk", sequence(story)),
+        Chart::over_time("Chunks lost so far, by cause", "chunks", losses(story)),
+        Chart::over_time("Congestion windows", "bytes", over_time(story, window)),
+        Chart::over_time(
             "Bytes in flight",
             "bytes",
             over_time(story, |path| [("in flight", path.flight.clone())]),
         ),
-        chart("Round-trip times", "ms", over_time(story, rtt)),
-        chart("Retransmission timeouts", "RTO (ms)", timeouts(story)),
-        chart(
+        Chart::over_time("Round-trip times", "ms", over_time(story, rtt)),
+        Chart::over_time("Retransmission timeouts", "RTO (ms)", timeouts(story)),
+        Chart::over_time(
             "The peer's receive window",
             "bytes",
             vec![Curve::over_time("as this side sees it", 0, until(&story.peer_rwnd, story.end))],
         ),
-        chart(
+        Chart::over_time(
             "States of paths",
             STATES_LABEL,
             over_time(story, |path| [("state", path.states.clone())]),

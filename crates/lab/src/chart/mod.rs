@@ -143,6 +143,22 @@ pub struct Chart {
 }
 
 impl Chart {
+    /// A large chart of what changes with time: from zero on both axes, so that charts below each other
+    /// can be compared.
+    pub fn over_time(title: &str, y_label: &str, curves: Vec<Curve>) -> Self {
+        Self {
+            size: Size::LARGE,
+            title: title.to_owned(),
+            x_label: "time (s)".to_owned(),
+            x_names: None,
+            y_label: y_label.to_owned(),
+            curves,
+            x_from_zero: true,
+            from_zero: true,
+            log: [false; 2],
+        }
+    }
+
     /// The chart as an SVG element.
     pub fn svg(&self) -> String {
         let shown = self.shown();
@@ -399,6 +415,17 @@ mod tests {
         assert_eq!(svg.matches("class=\"interval\"").count(), 6);
         assert_eq!(svg.matches("<path fill=\"none\"").count(), 1);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_chart_over_time_begins_at_zero() {
+        let late = Curve::over_time("ours", 0, [(70.0, 60.0), (100.0, 90.0)]);
+        let svg = Chart::over_time("a title", "chunks", vec![late]).svg();
+        // One for each axis.
+        assert_eq!(svg.matches(">0</text>").count(), 2, "{svg}");
+        for part in ["viewBox=\"0 0 1000 ", "aria-label=\"a title\"", "time (s)", "chunks"] {
+            assert!(svg.contains(part), "{part} in {svg}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use anabranch_wire::{Chunk, Packet};
 
 use super::build::{self, Built, Measured};
 use super::measure;
-use crate::chart::{Chart, Curve, Dot, Size, Style, escape, thinned};
+use crate::chart::{Chart, Curve, Dot, Style, escape, thinned};
 use crate::metrics::Metrics;
 use crate::report::{link, page};
 use crate::scenario::Point;
@@ -336,26 +336,14 @@ impl Trace {
     }
 
     fn charts(&self) -> [Chart; 7] {
-        let chart = |title: &str, y_label: &str, curves| Chart {
-            size: Size::LARGE,
-            title: title.to_owned(),
-            x_label: "time (s)".to_owned(),
-            x_names: None,
-            y_label: y_label.to_owned(),
-            curves,
-            // The charts stand below each other.
-            x_from_zero: true,
-            from_zero: true,
-            log: [false; 2],
-        };
         [
-            chart("Time and sequence", "chunk", self.sequence()),
-            chart("Goodput", "goodput (kbit/s)", series(&self.flows, &self.goodput)),
-            chart("Congestion windows", "cwnd (bytes)", self.series(&self.cwnd)),
-            chart("Bytes in flight", "flight (bytes)", self.series(&self.flight)),
-            chart("Round-trip times", "SRTT (s)", self.series(&self.srtt)),
-            chart("Queues of the cores", "queue (packets)", self.series(&self.queue)),
-            chart("Retransmission timeouts", "RTO (s)", self.series(&self.rto)),
+            Chart::over_time("Time and sequence", "chunk", self.sequence()),
+            Chart::over_time("Goodput", "goodput (kbit/s)", series(&self.flows, &self.goodput)),
+            Chart::over_time("Congestion windows", "cwnd (bytes)", self.series(&self.cwnd)),
+            Chart::over_time("Bytes in flight", "flight (bytes)", self.series(&self.flight)),
+            Chart::over_time("Round-trip times", "SRTT (s)", self.series(&self.srtt)),
+            Chart::over_time("Queues of the cores", "queue (packets)", self.series(&self.queue)),
+            Chart::over_time("Retransmission timeouts", "RTO (s)", self.series(&self.rto)),
         ]
     }
 
