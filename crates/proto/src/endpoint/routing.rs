@@ -53,10 +53,6 @@ impl Endpoint {
 
     /// One packet; returns the association that it changed. `last` is the association of the
     /// packet before, most likely the same.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "the order of questions, as section 8.4 of RFC 9260 has it"
-    )]
     fn handle_packet(
         &mut self,
         now: Instant,
@@ -65,24 +61,11 @@ impl Endpoint {
         range: std::ops::Range<usize>,
         last: Option<AssociationId>,
     ) -> Option<AssociationId> {
-        let Ok(packet) = Packet::parse(&batch[range]) else {
-            self.discarded += 1;
-            return last;
-        };
-        // req: rfc9260 6.8 "the receiver MUST first check the"
-        if self.config.checksum && !packet.checksum_ok() {
-            self.discarded += 1;
-            return last;
-        }
-        let header = packet.header();
-        // An answer would have to use the port.
-        // req: rfc9260 3.1 "Source Port Number 0 MUST NOT be used"
-        // req: rfc9260 3.1 "Destination Port Number 0 MUST NOT be used"
-        if header.source_port == 0 || header.destination_port == 0 {
-            self.discarded += 1;
-            return last;
-        }
-        let Some(Ok(first)) = packet.chunks().next() else {
+        let taken = Packet::parse(&batch[range]).ok().and_then(|packet| {
+            let first = self.first_chunk(&packet)?;
+            Some((packet, first))
+        });
+        let Some((packet, first)) = taken else {
             self.discarded += 1;
             return last;
         };
@@ -93,17 +76,48 @@ impl Endpoint {
             congestion_experienced: received.ecn == Some(Ecn::Ce),
             continues: false,
         };
-        if first.kind == kind::INIT || first.kind == kind::COOKIE_ECHO {
-            let id = self.handle_setup(now, &arrival, &packet, first, batch);
-            id.into_iter().for_each(|id| self.log_received(now, id, &arrival, &packet));
-            return id.or(last);
+        let id = match first.kind {
+            kind::INIT | kind::COOKIE_ECHO => {
+                self.handle_setup(now, &arrival, &packet, first, batch)
+            }
+            _ => self.deliver(now, &mut arrival, &packet, first, batch, last),
+        };
+        id.into_iter().for_each(|id| self.log_received(now, id, &arrival, &packet));
+        id.or(last)
+    }
+
+    /// The first chunk of a packet that may be for somebody here.
+    #[inline]
+    fn first_chunk<'a>(&self, packet: &Packet<'a>) -> Option<RawChunk<'a>> {
+        // req: rfc9260 6.8 "the receiver MUST first check the"
+        if self.config.checksum && !packet.checksum_ok() {
+            return None;
         }
-        let key = Key::new(
-            received.remote,
-            received.remote_udp_port,
-            header.source_port,
-            header.destination_port,
-        );
+        let header = packet.header();
+        // An answer would have to use the port.
+        // req: rfc9260 3.1 "Source Port Number 0 MUST NOT be used"
+        // req: rfc9260 3.1 "Destination Port Number 0 MUST NOT be used"
+        if header.source_port == 0 || header.destination_port == 0 {
+            return None;
+        }
+        packet.chunks().next()?.ok()
+    }
+
+    /// Gives a packet that sets nothing up to the association that it is for, or to nobody. The order of
+    /// questions is that of section 8.4 of RFC 9260.
+    #[inline]
+    fn deliver(
+        &mut self,
+        now: Instant,
+        arrival: &mut Arrival,
+        packet: &Packet<'_>,
+        first: RawChunk<'_>,
+        batch: &Bytes,
+        last: Option<AssociationId>,
+    ) -> Option<AssociationId> {
+        let header = packet.header();
+        let ports = (header.source_port, header.destination_port);
+        let key = Key::new(arrival.remote, arrival.remote_udp_port, ports.0, ports.1);
         let id = match last {
             Some(id) if self.demux.is_last(&key, id) => Some(id),
             _ => self.demux.find(&key),
@@ -112,35 +126,31 @@ impl Endpoint {
         if let Some(id) = id
             && let Some(association) = self.get_mut(id)
         {
-            check = association.check_tag(&packet, first);
+            check = association.check_tag(packet, first);
             match check {
                 TagCheck::Valid => {
                     arrival.continues = last == Some(id);
-                    association.handle_packet(now, arrival, &packet, false, batch);
-                    self.log_received(now, id, &arrival, &packet);
+                    association.handle_packet(now, *arrival, packet, false, batch);
                     return Some(id);
                 }
                 TagCheck::Reflected => {
-                    association.handle_reflected(now, &arrival, first);
-                    self.log_received(now, id, &arrival, &packet);
+                    association.handle_reflected(now, arrival, first);
                     return Some(id);
                 }
                 TagCheck::OutOfTheBlue | TagCheck::Discard => {}
             }
         }
-        if let Some(id) = self.find_by_tag(&arrival, &packet, first)
+        if let Some(id) = self.find_by_tag(arrival, packet, first)
             && let Some(association) = self.get_mut(id)
         {
-            association.handle_packet(now, arrival, &packet, false, batch);
-            self.log_received(now, id, &arrival, &packet);
+            association.handle_packet(now, *arrival, packet, false, batch);
             self.demux.remember(key, id);
             return Some(id);
         }
-        if let Some(id) = self.find_refused(&arrival, &packet, first)
+        if let Some(id) = self.find_refused(arrival, packet, first)
             && let Some(association) = self.get_mut(id)
         {
-            association.handle_reflected(now, &arrival, first);
-            self.log_received(now, id, &arrival, &packet);
+            association.handle_reflected(now, arrival, first);
             return Some(id);
         }
         if first.kind == kind::INIT_ACK && self.is_late_init_ack(header) {
@@ -149,10 +159,10 @@ impl Endpoint {
         match check {
             // req: rfc9260 6 "SHOULD be handled per Section 8.4"
             // req: rfc9260 6 "SHOULD be processed according to the rules"
-            TagCheck::OutOfTheBlue => self.out_of_the_blue(&arrival, &packet),
+            TagCheck::OutOfTheBlue => self.out_of_the_blue(arrival, packet),
             TagCheck::Valid | TagCheck::Reflected | TagCheck::Discard => self.discarded += 1,
         }
-        last
+        None
     }
 
     /// Whether an INIT ACK from an address that is not an association's is for one that has another
