@@ -156,6 +156,8 @@ pub struct Counters {
     pub data_chunks_received: u64,
     /// DATA chunks received again.
     pub duplicate_chunks: u64,
+    /// DATA chunks accepted whose TSN was not the next one, because others were missing.
+    pub out_of_sequence_chunks: u64,
     /// DATA chunks dropped because there was no room for them.
     pub dropped_chunks: u64,
     /// DATA chunks dropped after they had been acknowledged by gap ack blocks (reneging).
@@ -171,6 +173,13 @@ pub struct Counters {
     pub nr_sacks_sent: u64,
     /// Of them NR-SACK chunks received.
     pub nr_sacks_received: u64,
+    /// Gap ack blocks in the SACK and NR-SACK chunks received.
+    pub gap_blocks_received: u64,
+    /// Chunks sent other than DATA: SACKs among them, but neither padding nor timestamps.
+    pub control_chunks_sent: u64,
+    /// Chunks received other than DATA, without those that are answered before there is an
+    /// association (INIT, COOKIE ECHO).
+    pub control_chunks_received: u64,
     /// Chunks retransmitted after enough missing reports, or because time proved them lost.
     pub fast_retransmitted_chunks: u64,
     /// Of them, those for which fewer reports than usual were enough (early retransmit).

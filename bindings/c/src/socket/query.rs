@@ -184,9 +184,13 @@ impl Socket {
                 opackets: sum(|path| path.packets_sent),
                 ipackets: sum(|path| path.packets_received),
                 rtxchunks: sum(|path| path.retransmitted_chunks),
+                outofseqtsns: counters.out_of_sequence_chunks,
                 idupchunks: counters.duplicate_chunks,
+                gapcnt: counters.gap_blocks_received,
                 oodchunks: sum(|path| path.data_chunks_sent),
                 iodchunks: counters.data_chunks_received,
+                octrlchunks: counters.control_chunks_sent,
+                ictrlchunks: counters.control_chunks_received,
                 ..AssocStats::default()
             })
         })

@@ -188,7 +188,12 @@ static void counters(void)
     CHECK(stats.sas_opackets >= before.sas_opackets + 7 && stats.sas_ipackets >= 7);
     CHECK(stats.sas_maxrto >= 300 && stats.sas_maxrto <= 60000);
     CHECK(memcmp(&stats.sas_obs_rto_ipaddr, &to, sizeof to) == 0);
+    /* INIT and COOKIE ECHO; COOKIE ACK and the SACKs, none of which had anything to tell but that. */
+    CHECK(before.sas_octrlchunks >= 2 && before.sas_ictrlchunks >= 2);
+    CHECK(stats.sas_ictrlchunks >= before.sas_ictrlchunks + stats.sas_isacks);
+    CHECK(stats.sas_gapcnt == 0 && stats.sas_outofseqtsns == 0);
     stats = totals(server.fd, far);
+    CHECK(stats.sas_octrlchunks > stats.sas_osacks && stats.sas_outofseqtsns == 0);
     CHECK(stats.sas_iodchunks == 7 && stats.sas_osacks >= 7 && stats.sas_isacks == 0);
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }

@@ -294,6 +294,7 @@ impl Association {
 
     /// A chunk that is not DATA; `false` ends the reading of the packet.
     fn on_control(&mut self, now: Instant, path: PathId, raw: RawChunk<'_>, batch: &Bytes) -> bool {
+        self.counts.control_received += 1;
         let Ok(chunk) = raw.decode() else {
             // pion/sctp asks for an acknowledgement in this way. It says and wants nothing.
             if raw.kind == anabranch_wire::kind::HEARTBEAT && raw.value.is_empty() {
@@ -366,6 +367,8 @@ impl Association {
             return;
         }
         self.counts.sacks_received += 1;
+        self.counts.gap_blocks_received +=
+            (sack.gap_blocks.len() + sack.nr_gap_blocks.len()) as u64;
         // A list this short was not cut for want of room in the packet.
         let complete = raw.value.len() < 400;
         let delays = self.config.concurrent().is_some_and(|multipath| multipath.delayed_acks);

@@ -178,6 +178,9 @@ struct Counts {
     sacks_received: u64,
     nr_sacks_sent: u64,
     nr_sacks_received: u64,
+    gap_blocks_received: u64,
+    control_sent: u64,
+    control_received: u64,
     packets_discarded: u64,
     handshake_retransmissions: u16,
 }
@@ -190,6 +193,9 @@ impl Counts {
             sacks_received: self.sacks_received,
             nr_sacks_sent: self.nr_sacks_sent,
             nr_sacks_received: self.nr_sacks_received,
+            gap_blocks_received: self.gap_blocks_received,
+            control_chunks_sent: self.control_sent,
+            control_chunks_received: self.control_received,
             packets_discarded: self.packets_discarded,
             handshake_retransmissions: self.handshake_retransmissions.into(),
             ..Counters::default()

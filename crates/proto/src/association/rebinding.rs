@@ -109,6 +109,7 @@ impl Association {
         let mut packet = PacketWriter::new(buf, header, limit);
         let info = HeartbeatInfo { path, probe: 0, nonce }.encode();
         let mut written = packet.chunk(&Chunk::Heartbeat(Heartbeat { info: &info }));
+        let answers = answer.is_some();
         if let Some(value) = answer {
             written = written.and_then(|()| packet.raw(kind::HEARTBEAT_ACK, 0, &value));
         }
@@ -117,6 +118,7 @@ impl Association {
             return (path, port, 0);
         }
         self.paths[path].stats.heartbeats_sent += 1;
+        self.counts.control_sent += 1 + u64::from(answers);
         (path, port, self.finish(packet))
     }
 

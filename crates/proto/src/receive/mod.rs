@@ -113,6 +113,7 @@ pub(crate) struct Receiver {
     bytes: u64,
     chunks: u64,
     duplicates: u64,
+    out_of_sequence: u64,
     dropped: u64,
     reneged: u64,
 }
@@ -154,6 +155,7 @@ impl Receiver {
             bytes: 0,
             chunks: 0,
             duplicates: 0,
+            out_of_sequence: 0,
             dropped: 0,
             reneged: 0,
         }
@@ -256,6 +258,7 @@ impl Receiver {
     fn enter(&mut self, tsn: u64, length: usize, charge: usize) {
         // req: rfc9260 6.2 "MUST always acknowledge the reception of each valid"
         self.map.insert(tsn);
+        self.out_of_sequence += u64::from(tsn > self.map.cumulative());
         if let Some(renegable) = &mut self.renegable {
             if tsn > self.map.cumulative() {
                 renegable.insert(tsn);
@@ -647,6 +650,7 @@ impl Receiver {
         counters.data_chunks_received += self.chunks;
         counters.duplicate_chunks += self.duplicates;
         counters.dropped_chunks += self.dropped;
+        counters.out_of_sequence_chunks += self.out_of_sequence;
         counters.reneged_chunks += self.reneged;
     }
 }

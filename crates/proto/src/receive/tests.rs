@@ -115,6 +115,7 @@ fn messages_come_out_and_are_counted() {
     assert_eq!(counters.messages_received, 3);
     assert_eq!(counters.bytes_received, 151);
     assert_eq!((counters.data_chunks_received, counters.duplicate_chunks), (3, 1));
+    assert_eq!(counters.out_of_sequence_chunks, 1);
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anabranch_harness::{Pair, Verdict, craft};
-use anabranch_proto::{OutgoingMessage, Ppid};
-use anabranch_wire::{Tsn, kind};
+use anabranch_proto::{Counters, Instant, OutgoingMessage, Ppid};
+use anabranch_wire::{Chunk, Packet, Tsn, kind};
+use bytes::Bytes;
 
 use super::{config, sack, tsns};
 
@@ -98,4 +99,52 @@ fn sacks_that_lie_are_survived() {
     // What was never sent cannot have come.
     pair.inject(0, lie(&[], last.wrapping_add(1000)));
     assert!(pair.closed[0].is_some());
+}
+
+/// Chunks other than DATA in packets, and the gap ack blocks in SACKs among them.
+fn control(packets: &[(Instant, Bytes)]) -> (u64, u64) {
+    let (mut chunks, mut blocks) = (0, 0);
+    for (_, bytes) in packets {
+        let packet = Packet::parse(bytes).unwrap();
+        for raw in packet.chunks().map(Result::unwrap) {
+            chunks += u64::from(raw.kind != kind::DATA);
+            if let Ok(Chunk::Sack(sack)) = raw.decode() {
+                blocks += sack.gap_blocks.len() as u64;
+            }
+        }
+    }
+    (chunks, blocks)
+}
+
+#[test]
+fn control_chunks_and_gaps_are_counted_as_they_are_on_the_wire() {
+    let mut config = config();
+    config.timers.heartbeat_interval = Some(Duration::from_secs(10));
+    let mut pair = Pair::connected(2, config);
+    pair.forget();
+    let before = [0, 1].map(|node| pair.statistics(node).counters);
+    let mut lost = false;
+    pair.net.script(move |sight| {
+        match sight.has(kind::DATA) && !std::mem::replace(&mut lost, true) {
+            true => Verdict::Drop,
+            false => Verdict::Pass,
+        }
+    });
+    for _ in 0..4 {
+        assert!(pair.send(0, 0, vec![1; 1000]));
+    }
+    // Heartbeats and their answers, too.
+    pair.run(Duration::from_secs(100));
+    assert_eq!(pair.received_len(1), 4000);
+    let (sent, answered) = (control(&pair.sent(0)), control(&pair.sent(1)));
+    let after = [0, 1].map(|node| pair.statistics(node).counters);
+    assert!(sent.0 >= 4 && answered.0 >= 8 && answered.1 >= 1, "{sent:?} {answered:?}");
+    let grown = |node: usize, of: fn(&Counters) -> u64| of(&after[node]) - of(&before[node]);
+    for (node, sent, received) in [(0, sent, answered), (1, answered, sent)] {
+        assert_eq!(grown(node, |counters| counters.control_chunks_sent), sent.0);
+        assert_eq!(grown(node, |counters| counters.control_chunks_received), received.0);
+        assert_eq!(grown(node, |counters| counters.gap_blocks_received), received.1);
+    }
+    assert_eq!(grown(1, |counters| counters.out_of_sequence_chunks), 3);
+    assert_eq!(grown(0, |counters| counters.out_of_sequence_chunks), 0);
 }

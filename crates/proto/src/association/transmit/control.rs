@@ -47,13 +47,14 @@ impl Association {
             packet.cancel();
             return (path, 0, false);
         }
+        self.counts.control_sent += 1;
         let len = self.finish(packet);
         self.paths[path].last_probe = now;
         (path, len, len > normal)
     }
 
     fn write_cookie_echo(
-        &self,
+        &mut self,
         packet: &mut PacketWriter<'_>,
         limit: usize,
     ) -> Result<(), anabranch_wire::NoRoom> {
@@ -66,6 +67,7 @@ impl Association {
         if !unrecognized.is_empty() && packet.len() + unrecognized.len() + 8 <= limit {
             let causes = Causes::new(unrecognized);
             packet.chunk(&Chunk::Error(Error { causes }))?;
+            self.counts.control_sent += 1;
         }
         Ok(())
     }
@@ -87,6 +89,7 @@ impl Association {
                 break;
             }
             self.outbox.chunks.pop_front();
+            self.counts.control_sent += 1;
         }
     }
 }

@@ -34,7 +34,7 @@ impl Association {
         self.write_heartbeat(info, len, buf)
     }
 
-    fn write_heartbeat(&self, info: HeartbeatInfo, len: usize, buf: &mut Vec<u8>) -> usize {
+    fn write_heartbeat(&mut self, info: HeartbeatInfo, len: usize, buf: &mut Vec<u8>) -> usize {
         let len = len.max(HEADER_LEN + HEARTBEAT_LEN);
         let mut packet = PacketWriter::new(buf, self.header(), len);
         let info = info.encode();
@@ -46,6 +46,7 @@ impl Association {
             packet.cancel();
             return 0;
         }
+        self.counts.control_sent += 1;
         self.finish(packet)
     }
 }
