@@ -13,6 +13,7 @@ mod engine;
 mod failover;
 mod flood;
 mod lane;
+mod lksctp;
 mod net;
 mod peer;
 mod plan;
@@ -102,6 +103,15 @@ enum Command {
         #[arg(long)]
         pmr: u32,
     },
+    /// Runs programs that were written for the kernel's SCTP on the C library, with themselves on the
+    /// Linux kernel, in both roles.
+    Lksctp,
+    /// Runs one of its lanes within namespaces of its own. Used by the program itself.
+    #[command(hide = true)]
+    LksctpLane {
+        #[command(flatten)]
+        selection: Selection,
+    },
     /// Runs an engine from crates.io on a UDP socket. Used by the program itself.
     #[command(hide = true)]
     Engine(engine::Options),
@@ -118,6 +128,8 @@ fn main() -> ExitCode {
         Some(Command::FailoverLane { selection, pmr }) => {
             failover::lane(&selection, pmr).map(|()| true)
         }
+        Some(Command::Lksctp) => lksctp::run(),
+        Some(Command::LksctpLane { selection }) => lksctp::lane(&selection),
         Some(Command::Flood) => flood::run().map(|()| true),
         Some(Command::FloodLane { selection }) => flood::lane(&selection).map(|()| true),
         Some(Command::Flooder(options)) => flood::send(&options).map(|()| true),

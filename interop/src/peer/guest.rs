@@ -103,9 +103,18 @@ impl Guest {
 
     /// Starts the peer program in the guest.
     pub(super) async fn start(&self, arguments: &[String]) -> Result<Peer, String> {
+        self.begin(&format!("exec peer {} 2>&1", arguments.join(" "))).await
+    }
+
+    /// Starts a program in the guest, after which `status` is said, and its exit status.
+    pub(crate) async fn run(&self, words: &str) -> Result<Peer, String> {
+        self.begin(&format!("{words} 2>&1; echo status $?; exit")).await
+    }
+
+    async fn begin(&self, command: &str) -> Result<Peer, String> {
         let stream = Self::connect().await?;
         let (output, mut input) = stream.into_split();
-        let line = format!("echo pid $$; exec peer {} 2>&1\n", arguments.join(" "));
+        let line = format!("echo pid $$; {command}\n");
         input.write_all(line.as_bytes()).await.map_err(|e| format!("guest: {e}"))?;
         // The shell's input must stay open as long as the program runs.
         input.forget();

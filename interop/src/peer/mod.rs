@@ -197,6 +197,11 @@ pub(crate) struct End {
 }
 
 impl Peer {
+    /// A program on this host.
+    pub(crate) fn here(command: tokio::process::Command) -> Result<Self, String> {
+        process::spawn(command)
+    }
+
     /// Waits for a line that begins with a word and returns the rest.
     pub(crate) async fn line(&mut self, word: &str) -> Result<String, String> {
         let wait = async {

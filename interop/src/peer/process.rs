@@ -9,14 +9,19 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::{Handle, Peer};
 
 pub(super) fn start(program: &str, arguments: &[String]) -> Result<Peer, String> {
-    let mut child = Command::new("ip")
-        .args(["netns", "exec", "peer", program])
-        .args(arguments)
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", "peer", program]).args(arguments);
+    spawn(command).map_err(|error| format!("{program}: {error}"))
+}
+
+/// Starts a command whose lines are read.
+pub(super) fn spawn(mut command: Command) -> Result<Peer, String> {
+    let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .map_err(|e| format!("{program}: {e}"))?;
+        .map_err(|error| error.to_string())?;
     let output = child.stdout.take().ok_or("no output of the peer's program")?;
     Ok(Peer { lines: lines(output), handle: Handle::Process(child) })
 }

@@ -119,10 +119,12 @@ static void ask(int one_to_one, struct sockaddr_in *at)
 int main(int count, char **arguments)
 {
     struct sockaddr_in at = {.sin_family = AF_INET};
-    if (count != 4)
+    /* server or client, the style, the port, and the server's address */
+    if (count < 4 || count > 5)
         return 2;
     at.sin_port = htons(atoi(arguments[3]));
-    inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
+    if (inet_pton(AF_INET, count > 4 ? arguments[4] : "127.0.0.1", &at.sin_addr) != 1)
+        return 2;
     alarm(60);
     int one_to_one = !strcmp(arguments[2], "one-to-one");
     if (!strcmp(arguments[1], "server"))

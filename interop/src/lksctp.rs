@@ -1,0 +1,116 @@
+//! Programs that were written for the kernel's SCTP, compiled twice: on the C library here, and on the
+//! Linux kernel in its guest. Each of them with the same one over there, in both roles.
+
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use crate::lane::{self, Family, Lane, PROGRAM, Transport};
+use crate::peer::{GUEST_UDP_PORT, Kind, Peer};
+use crate::{Selection, net};
+
+/// The environment variable that tells a lane where the programs on the C library are.
+const HERE: &str = "ANABRANCH_INTEROP_LKSCTP";
+
+/// Programs, and the style in which each is to run.
+const PROGRAMS: [(&str, &str); 3] =
+    [("lksctp", "one-to-one"), ("lksctp", "one-to-many"), ("lksctp_sendv", "sendv")];
+
+/// What a client says that got back what it sent.
+const CONTENT: &str = "4 messages came back";
+
+/// Runs all programs over both transports and prints a line each; whether none failed.
+pub(crate) fn run() -> Result<bool, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| e.to_string())?;
+    runtime.block_on(async {
+        let last = |output: String| output.lines().last().unwrap_or_default().to_string();
+        let guest =
+            net::run(Kind::Linux.build_script().unwrap_or_default(), &[]).await.map(last)?;
+        let here = net::run("interop/linux/lksctp/build", &[]).await.map(last)?;
+        let mut all = true;
+        for transport in Transport::ALL {
+            let own = std::env::current_exe().map_err(|e| e.to_string())?;
+            let status = Command::new("unshare")
+                .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
+                .arg(own)
+                .args(["lksctp-lane", "--peer", Kind::Linux.name(), "--transport"])
+                .args([transport.name(), "--family", Family::V4.name()])
+                .env(PROGRAM, &guest)
+                .env(HERE, &here)
+                .stdin(Stdio::null())
+                .kill_on_drop(true)
+                .status()
+                .await
+                .map_err(|e| format!("unshare: {e}"))?;
+            all &= status.success();
+        }
+        Ok(all)
+    })
+}
+
+/// All programs over one transport, within this process's namespaces; whether none failed.
+pub(crate) fn lane(selection: &Selection) -> Result<bool, String> {
+    lane::within(selection, async |lane| {
+        if lane.transport == Transport::Udp
+            && let Some(guest) = &lane.guest
+        {
+            // Associations begun there go to this UDP port, on which servers here listen.
+            guest.shell(&format!("sysctl -q -w net.sctp.encap_port={GUEST_UDP_PORT}")).await?;
+        }
+        let (mut all, mut port) = (true, 5000);
+        for (program, style) in PROGRAMS {
+            for serves_here in [true, false] {
+                let met = meet(&lane, program, style, serves_here, port).await;
+                let role = if serves_here { "server" } else { "client" };
+                let outcome = met.as_ref().err().map_or("ok", |error| error);
+                println!("{:<8}{program:<14}{style:<13}{role:<8}{outcome}", lane.transport.name());
+                all &= met.is_ok();
+                port += 1;
+            }
+        }
+        Ok(all)
+    })
+}
+
+/// Lets a client meet a server; both must be content.
+async fn meet(
+    lane: &Lane,
+    program: &str,
+    style: &str,
+    serves_here: bool,
+    port: u16,
+) -> Result<(), String> {
+    let address = if serves_here { net::near } else { net::far }(lane.family, net::STEADY);
+    let words = |role| format!("{program} {role} {style} {port} {address}");
+    let mut server = start(lane, serves_here, &words("server")).await?;
+    server.line("ready").await?;
+    let mut client = start(lane, !serves_here, &words("client")).await?;
+    client.line(CONTENT).await?;
+    for (role, peer) in [("client", &mut client), ("server", &mut server)] {
+        let status = peer.line("status").await?;
+        if status != "0" {
+            return Err(format!("the {role} ends with status {status}"));
+        }
+    }
+    Ok(())
+}
+
+/// Starts a program, which says its status at the end, on this host or in the guest.
+async fn start(lane: &Lane, here: bool, words: &str) -> Result<Peer, String> {
+    match &lane.guest {
+        Some(guest) if !here => guest.run(words).await,
+        _ => {
+            let directory = std::env::var(HERE).unwrap_or_default();
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("{directory}/{words} 2>&1; echo status $?")]);
+            match lane.transport {
+                Transport::Native => shell.env("ANABRANCH_RAW_IP", "1"),
+                Transport::Udp => {
+                    shell.env("ANABRANCH_REMOTE_UDP_PORT", GUEST_UDP_PORT.to_string())
+                }
+            };
+            Peer::here(shell)
+        }
+    }
+}
