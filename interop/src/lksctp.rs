@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 use crate::lane::{self, Family, Lane, PROGRAM, Transport};
 use crate::peer::{GUEST_UDP_PORT, Kind, Peer};
-use crate::{Selection, net};
+use crate::{Selection, net, run};
 
 /// The environment variable that tells a lane where the programs on the C library are.
 const HERE: &str = "ANABRANCH_INTEROP_LKSCTP";
@@ -24,10 +24,13 @@ pub(crate) fn run() -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| e.to_string())?;
     runtime.block_on(async {
-        let last = |output: String| output.lines().last().unwrap_or_default().to_string();
-        let guest =
-            net::run(Kind::Linux.build_script().unwrap_or_default(), &[]).await.map(last)?;
-        let here = net::run("interop/linux/lksctp/build", &[]).await.map(last)?;
+        let (guest, here) = match prepare().await {
+            Ok(programs) => programs,
+            Err(missing) => {
+                eprintln!("skipped: {missing}");
+                return Ok(!run::is_all_required());
+            }
+        };
         let mut all = true;
         for transport in Transport::ALL {
             let own = std::env::current_exe().map_err(|e| e.to_string())?;
@@ -47,6 +50,15 @@ pub(crate) fn run() -> Result<bool, String> {
         }
         Ok(all)
     })
+}
+
+/// Builds the programs: for the guest, and for this host.
+async fn prepare() -> Result<(String, String), String> {
+    run::can_unshare().await?;
+    let last = |output: String| output.lines().last().unwrap_or_default().to_string();
+    let guest = net::run(Kind::Linux.build_script().unwrap_or_default(), &[]).await.map(last)?;
+    let here = net::run("interop/linux/lksctp/build", &[]).await.map(last)?;
+    Ok((guest, here))
 }
 
 /// All programs over one transport, within this process's namespaces; whether none failed.

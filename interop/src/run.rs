@@ -47,10 +47,20 @@ pub(crate) fn run(selection: &Selection, jobs: usize, json: bool) -> Result<bool
         for what in &missing {
             eprintln!("skipped: {what}");
         }
-        let required = std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|value| value == "1");
         let failed = reports.iter().any(|report| report.outcome == Outcome::Failed);
-        Ok(!failed && (missing.is_empty() || !required))
+        Ok(!failed && (missing.is_empty() || !is_all_required()))
     })
+}
+
+/// Whether it is a failure that a peer is missing.
+pub(crate) fn is_all_required() -> bool {
+    std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|value| value == "1")
+}
+
+/// Whether there can be hosts of a lane's own here; the error says why not.
+pub(crate) async fn can_unshare() -> Result<(), String> {
+    let tried = net::run("unshare", &["-n", "-m", "true"]).await;
+    tried.map(|_| ()).map_err(|error| format!("no namespaces here (they need root): {error}"))
 }
 
 fn or_all<T: Clone>(some: &[T], all: &[T]) -> Vec<T> {
@@ -60,8 +70,8 @@ fn or_all<T: Clone>(some: &[T], all: &[T]) -> Vec<T> {
 /// The lanes to run, and what is missing for others.
 async fn plan(selection: &Selection) -> Result<(Vec<Planned>, Vec<String>), String> {
     let (mut lanes, mut missing) = (Vec::new(), Vec::new());
-    if let Err(error) = net::run("unshare", &["-n", "-m", "true"]).await {
-        return Ok((lanes, vec![format!("no namespaces here (they need root): {error}")]));
+    if let Err(error) = can_unshare().await {
+        return Ok((lanes, vec![error]));
     }
     for kind in or_all(&selection.peer, &Kind::ALL) {
         let program = match kind.build_script() {
