@@ -104,5 +104,15 @@ def check(site):
     print(f"{len(pages)} pages, {count} links within the site")
 
 
+def main():
+    tasks = {"rewrite": rewrite, "check": check}
+    if len(sys.argv) != 3 or sys.argv[1] not in tasks:
+        sys.exit("site-links.py rewrite|check DIR")
+    directory = pathlib.Path(sys.argv[2]).resolve()
+    if not directory.is_dir():
+        sys.exit(f"site-links.py: {sys.argv[2]} is no directory")
+    tasks[sys.argv[1]](directory)
+
+
 if __name__ == "__main__":
-    {"rewrite": rewrite, "check": check}[sys.argv[1]](pathlib.Path(sys.argv[2]).resolve())
+    main()

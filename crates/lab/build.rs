@@ -1,8 +1,12 @@
-//! Lists the scenario files of this repository, so that the program has them in it.
+//! Packs the scenario files of this repository, so that the program has them in it, and lists them.
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 
 fn main() {
     // Asked for at run time: the checkout may have been moved since this was compiled.
@@ -12,19 +16,29 @@ fn main() {
     let mut files = Vec::new();
     collect(&root, &mut files);
     files.sort();
-    let mut code = String::from("&[\n");
+    let mut index = String::from("&[\n");
+    let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
     for file in &files {
         println!("cargo:rerun-if-changed={}", file.display());
-        if let Ok(name) = file.strip_prefix(&root) {
-            let name = name.display().to_string().replace('\\', "/");
-            let file = file.display().to_string();
-            let _ = writeln!(code, "    ({name:?}, include_str!({file:?})),");
+        let Ok(name) = file.strip_prefix(&root) else { continue };
+        let name = name.display().to_string().replace('\\', "/");
+        let text = match fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) => panic!("the file {} cannot be read: {error}", file.display()),
+        };
+        let _ = writeln!(index, "    ({name:?}, {}),", text.len());
+        if let Err(error) = packed.write_all(text.as_bytes()) {
+            panic!("the scenarios cannot be packed: {error}");
         }
     }
-    code.push_str("]\n");
+    index.push_str("]\n");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
-    if let Err(error) = fs::write(out.join("embedded.rs"), code) {
-        panic!("the list of scenarios cannot be written: {error}");
+    let written = packed
+        .finish()
+        .and_then(|packed| fs::write(out.join("embedded.zlib"), packed))
+        .and_then(|()| fs::write(out.join("embedded.rs"), index));
+    if let Err(error) = written {
+        panic!("the scenarios cannot be written: {error}");
     }
 }
 

@@ -3,13 +3,20 @@
 use std::fmt::Display;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anabranch::runtime::{ImpairedRuntime, Runtime, TokioRuntime};
 use anabranch_impair::file::ImpairmentFile;
 use anabranch_impair::pattern;
 
 use crate::failure::Failure;
+
+/// How long a command that is over waits for its links.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Those that have links.
+static RUNTIMES: Mutex<Vec<Arc<ImpairedRuntime>>> = Mutex::new(Vec::new());
 
 /// Reads an impairment file, and the patterns that it names, which stand beside it.
 pub(crate) fn read(path: &Path) -> Result<ImpairmentFile, Failure> {
@@ -40,5 +47,15 @@ pub(crate) fn runtime(path: &Path) -> Result<Arc<dyn Runtime>, Failure> {
     let file = read(path)?;
     let tokio = TokioRuntime::current()
         .ok_or_else(|| Failure::failed("there is no runtime for impaired sockets"))?;
-    Ok(Arc::new(ImpairedRuntime::new(Arc::new(tokio), file, seed())))
+    let runtime = Arc::new(ImpairedRuntime::new(Arc::new(tokio), file, seed()));
+    RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&runtime));
+    Ok(runtime)
+}
+
+/// Waits for what is underway in links of this process, so that a peer gets the end of a shutdown.
+pub(crate) async fn drained() {
+    let runtimes = std::mem::take(&mut *RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner));
+    for runtime in runtimes {
+        runtime.drained(PATIENCE).await;
+    }
 }

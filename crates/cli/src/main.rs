@@ -42,7 +42,9 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, ValueEnum};
 use serde::Serialize;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::commands::Command;
 use crate::failure::Failure;
@@ -147,7 +149,11 @@ fn run(program: Program) -> Result<(), Failure> {
         .max_blocking_threads(BLOCKING_THREADS.max(2 * cores))
         .build()
         .map_err(|error| Failure::failed(format!("no runtime can be started: {error}")))?;
-    let result = runtime.block_on(program.command.run());
+    let result = runtime.block_on(async {
+        let result = program.command.run().await;
+        impairment::drained().await;
+        result
+    });
     #[cfg(unix)]
     control::remove_sockets();
     // A blocked disk must not keep the program from ending.
@@ -156,34 +162,64 @@ fn run(program: Program) -> Result<(), Failure> {
 }
 
 fn start_log(verbose: u8, format: LogFormat) -> Result<(), Failure> {
-    let level = match verbose {
-        0 => "warn",
-        1 => "info",
-        2 => "debug",
-        _ => "trace",
-    };
-    let filter = match std::env::var("ANABRANCH_LOG") {
-        Ok(filter) => EnvFilter::try_new(filter)
-            .map_err(|error| Failure::usage(format!("ANABRANCH_LOG: {error}")))?,
-        Err(_) => EnvFilter::new(level),
-    };
+    let filter = log_filter(verbose, std::env::var("ANABRANCH_LOG").ok().as_deref())?;
     let (no, force) = (std::env::var_os("NO_COLOR"), std::env::var_os("FORCE_COLOR"));
     let colors = line::colors(no, force).unwrap_or_else(|| std::io::stderr().is_terminal());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
     match format {
-        LogFormat::Text => log.with_ansi(colors).init(),
-        LogFormat::Json => log.json().init(),
+        LogFormat::Text => registry.with(log.with_ansi(colors)).init(),
+        LogFormat::Json => registry.with(log.json()).init(),
     }
     Ok(())
 }
 
+/// What is logged: as the environment says, and otherwise by how often `-v` is given.
+fn log_filter(verbose: u8, environment: Option<&str>) -> Result<Targets, Failure> {
+    let level = match verbose {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    match environment {
+        Some(filter) if !filter.trim().is_empty() => filter.parse().map_err(|error| {
+            Failure::usage(format!(
+                "ANABRANCH_LOG has no filters such as 'anabranch=debug': {error}"
+            ))
+        }),
+        _ => Ok(Targets::new().with_default(level)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use tracing::Level;
+
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
         line::shape(Program::command(), false).debug_assert();
         line::shape(Program::command(), true).debug_assert();
+    }
+
+    #[test]
+    fn the_environment_filters_logs_by_target() {
+        let logs = |verbose, environment, target: &str, level| {
+            log_filter(verbose, environment).unwrap().would_enable(target, &level)
+        };
+        assert!(
+            logs(0, None, "anabranch", Level::WARN) && !logs(0, None, "anabranch", Level::INFO)
+        );
+        assert!(logs(3, None, "anything", Level::TRACE));
+        let both = Some("anabranch=debug,anabranch_proto::path=trace");
+        assert!(logs(0, both, "anabranch::sockets", Level::DEBUG));
+        assert!(!logs(3, both, "anabranch::sockets", Level::TRACE));
+        assert!(logs(0, both, "anabranch_proto::path", Level::TRACE));
+        assert!(!logs(3, both, "hyper", Level::ERROR));
+        assert!(logs(0, Some("info"), "hyper", Level::INFO));
+        assert!(logs(1, Some(""), "hyper", Level::INFO));
+        assert!(log_filter(0, Some("anabranch=loud")).is_err());
     }
 }

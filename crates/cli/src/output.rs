@@ -78,6 +78,23 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     fitting(rows, width())
 }
 
+/// Rows in columns, the first row being the heading, of which the last one is prose: it goes on below
+/// itself, no wider than 80 columns where there is no terminal, either.
+pub(crate) fn list_with_prose(rows: &[Vec<String>]) -> String {
+    with_prose(rows, width().unwrap_or(80))
+}
+
+fn with_prose(rows: &[Vec<String>], width: usize) -> String {
+    let text = columns(rows);
+    let heading = text.lines().next().unwrap_or_default();
+    let prose = rows.first().and_then(|row| row.last()).map_or(0, |name| name.chars().count());
+    let hang = heading.chars().count().saturating_sub(prose);
+    if hang > width / 2 + width / 4 {
+        return fitting(rows, Some(width));
+    }
+    text.lines().map(|line| hanging(line, width, hang)).collect()
+}
+
 /// Text whose lines are no longer than the terminal is wide; what goes elsewhere is left as it is.
 pub(crate) fn filled(text: &str) -> String {
     match width() {
@@ -100,7 +117,11 @@ fn broken(line: &str, width: usize) -> String {
         let label = indent + line.trim_start()[..at].chars().count();
         label + line.chars().skip(label).take_while(|c| *c == ' ').count()
     });
-    let hang = if hang <= width / 2 { hang } else { indent };
+    hanging(line, width, if hang <= width / 2 { hang } else { indent })
+}
+
+/// A line broken between words, of which the parts below the first begin at column `hang`.
+fn hanging(line: &str, width: usize, hang: usize) -> String {
     let (mut text, mut rest) = (String::new(), line.to_owned());
     while rest.chars().count() > width {
         let spaces = rest.char_indices().enumerate().skip(hang + 1).filter(|(_, (_, c))| *c == ' ');
@@ -252,6 +273,18 @@ mod tests {
         assert_eq!(broken("a-word-that-is-longer b", 5), "a-word-that-is-longer\nb\n");
         assert_eq!(broken("label   one two three", 16), "label   one two\n        three\n");
         assert_eq!(broken("", 5), "\n");
+    }
+
+    #[test]
+    fn the_last_column_goes_on_below_itself() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let rows = [row(["id", "runs", "title"]), row(["a", "5", "some words that are long"])];
+        let expected =
+            "  id  runs  title\n  a      5  some words\n            that are\n            long\n";
+        assert_eq!(with_prose(&rows, 23), expected);
+        assert_eq!(with_prose(&rows, 80), columns(&rows));
+        // Where there is no room beside the other columns, each row is a paragraph.
+        assert_eq!(with_prose(&rows, 14), fitting(&rows, Some(14)));
     }
 
     #[test]

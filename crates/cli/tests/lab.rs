@@ -166,6 +166,11 @@ fn the_laboratory_works_anywhere() {
     let dir = tempfile::tempdir().unwrap();
     let shown = lab(dir.path(), &["show", "caro/2.5"]);
     assert!(text(&shown.stdout).contains("caro/2.5/5-best (effect)"), "{shown:?}");
+    // Where they are written to for the time of a command is not told.
+    assert!(text(&shown.stdout).contains("\nfile: caro/2.5.toml in the program\n"), "{shown:?}");
+    let listed = text(&lab(dir.path(), &["list"]).stdout);
+    assert!(listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
+    assert!(listed.contains("  AllRtxAlt against\n"), "{listed}");
     let new = lab(dir.path(), &["new", "three"]);
     assert!(text(&new.stdout).contains("anabranch lab run three.toml"), "{new:?}");
     // What is there is not overwritten.

@@ -192,6 +192,21 @@ fn slow_fetch(site: &Site, server: &Server) -> (std::process::Child, String) {
     (child, url)
 }
 
+/// The last packet of a shutdown is still in a link when the command is over.
+#[test]
+fn what_links_delay_at_the_end_arrives() {
+    let site = Site::new(&[1000]);
+    let mut server = serve(&site, "127.0.0.1");
+    let late = site.path().parent().unwrap().join("late.toml");
+    std::fs::write(&late, "[[path]]\ndelay_ms = 100\ndirection = \"send\"").unwrap();
+    let base = format!("sctp://127.0.0.1:8080;udp={}", server.udp_port());
+    site.get(&base, &["--impair", late.to_str().unwrap()]);
+    site.assert_copies(1);
+    assert_eq!(server.line()["complete"], true);
+    let ended = server.event();
+    assert!(ended["error"].is_null(), "{ended}");
+}
+
 #[test]
 fn an_interrupted_fetch_is_gone_on_with() {
     let site = Site::new(&[6_000_000]);

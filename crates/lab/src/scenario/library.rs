@@ -1,13 +1,18 @@
 //! The scenario files below one directory: `DIRECTORY/document/figure.toml`.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use flate2::read::ZlibDecoder;
+
 use super::{Override, Scenario, ScenarioError};
 
-/// The scenario files of this project, by their place below `scenarios`.
-const EMBEDDED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+/// The scenario files of this project, by their place below `scenarios`, with their lengths.
+const EMBEDDED: &[(&str, usize)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+/// What they say, one behind the other.
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/embedded.zlib"));
 
 /// A directory of scenario files.
 #[derive(Clone, Debug)]
@@ -34,7 +39,10 @@ impl Library {
     /// A directory for temporary files that cannot be written to.
     pub fn embedded() -> std::io::Result<Self> {
         let unpacked = tempfile::Builder::new().prefix("anabranch-scenarios-").tempdir()?;
-        for (name, text) in EMBEDDED {
+        let mut texts = ZlibDecoder::new(PACKED);
+        for (name, length) in EMBEDDED {
+            let mut text = vec![0; *length];
+            texts.read_exact(&mut text)?;
             let file = unpacked.path().join(name);
             if let Some(directory) = file.parent() {
                 fs::create_dir_all(directory)?;
@@ -187,6 +195,10 @@ mod tests {
         let here = Library::find(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
         let library = Library::embedded().unwrap();
         assert_eq!(library.ids().unwrap(), here.ids().unwrap());
+        for (name, _) in EMBEDDED {
+            let text = |library: &Library| fs::read(library.directory().join(name)).unwrap();
+            assert!(text(&library) == text(&here), "{name}");
+        }
         let scenario = library.load("caro/2.5", &[]).unwrap();
         assert!(crate::reference::load(&scenario).unwrap().len() > 100);
         assert_eq!(crate::check::unrecorded(&scenario).unwrap(), [] as [&str; 0]);

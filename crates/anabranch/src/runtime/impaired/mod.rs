@@ -4,13 +4,13 @@ mod socket;
 #[cfg(all(test, feature = "runtime-tokio"))]
 mod tests;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Context;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anabranch_impair::LinkStats;
 use anabranch_impair::file::{Direction, ImpairmentFile};
@@ -33,6 +33,9 @@ pub struct ImpairedRuntime {
     origin: Instant,
     sockets: Mutex<Vec<Weak<Mutex<Links>>>>,
 }
+
+/// Time between two looks at links that are to become empty.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// What the link of one direction of one path did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +68,25 @@ impl ImpairedRuntime {
             reports.extend(links.reports());
         }
         reports
+    }
+
+    /// Waits until no link has anything more of what was sent, at most for `limit`. A process that ends
+    /// before takes with it what its links delay, such as the last packet of a shutdown.
+    pub async fn drained(&self, limit: Duration) {
+        let end = self.inner.now() + limit;
+        let mut timer = self.inner.clone().timer();
+        while self.is_underway() && self.inner.now() < end {
+            timer.reset((self.inner.now() + LOOK).min(end));
+            poll_fn(|cx| timer.poll(cx)).await;
+        }
+    }
+
+    fn is_underway(&self) -> bool {
+        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        sockets
+            .iter()
+            .filter_map(Weak::upgrade)
+            .any(|links| links.lock().unwrap_or_else(PoisonError::into_inner).underway())
     }
 
     /// Puts links around a socket.

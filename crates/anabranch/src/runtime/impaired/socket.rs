@@ -1,10 +1,13 @@
 //! A socket with links before and behind it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use anabranch_impair::file::{Direction, ImpairmentFile};
 use anabranch_impair::pattern::Facts;
@@ -27,6 +30,9 @@ const MOST_PATHS: usize = 4096;
 /// Buffers that the inner socket fills at a time, and their size: what a GRO batch can hold.
 const BUFFERS: usize = 4;
 const BUFFER_SIZE: usize = 65_535;
+
+/// How long a socket that was dropped still sends what its links have.
+const LONGEST_DRAIN: Duration = Duration::from_secs(10);
 
 /// Times that the inner socket is asked before other tasks have their turn.
 const ROUNDS: usize = 64;
@@ -76,6 +82,8 @@ pub(super) struct Links {
     seed: u64,
     encapsulation: Encapsulation,
     paths: BTreeMap<(IpAddr, IpAddr), Path>,
+    /// What has left them and waits for the inner socket.
+    unsent: usize,
 }
 
 #[derive(Debug)]
@@ -110,7 +118,7 @@ enum Offered {
 
 impl Links {
     pub(super) fn new(file: Arc<ImpairmentFile>, seed: u64, encapsulation: Encapsulation) -> Self {
-        Self { file, seed, encapsulation, paths: BTreeMap::new() }
+        Self { file, seed, encapsulation, paths: BTreeMap::new(), unsent: 0 }
     }
 
     pub(super) fn reports(&self) -> impl Iterator<Item = LinkReport> {
@@ -170,15 +178,34 @@ impl Links {
         }
     }
 
+    fn sending(&self) -> impl Iterator<Item = &Link<Datagram>> {
+        self.paths.values().filter_map(|path| path.send.as_ref())
+    }
+
+    /// Whether something that was sent has not left yet.
+    pub(super) fn underway(&self) -> bool {
+        self.unsent > 0 || self.sending().any(|link| link.in_transit() > 0)
+    }
+
+    /// When something of what was sent leaves.
+    fn next_departure(&self) -> Option<u64> {
+        self.sending().filter_map(Link::next_deadline).min()
+    }
+
     fn next_deadline(&self) -> Option<u64> {
         let links = self.paths.values().flat_map(Path::links);
         links.filter_map(|(_, link)| link.next_deadline()).min()
     }
 }
 
-/// A socket whose packets go through links.
+/// A socket whose packets go through links. When it is dropped, what it has sent goes on its way all the
+/// same.
 #[derive(Debug)]
-pub(super) struct ImpairedSocket {
+pub(super) struct ImpairedSocket(Option<Impaired>);
+
+/// What is left of a socket while its links still have something.
+#[derive(Debug)]
+pub(super) struct Impaired {
     inner: Box<dyn PacketSocket>,
     runtime: Arc<dyn Runtime>,
     /// Where the links' time begins.
@@ -217,9 +244,30 @@ impl ImpairedSocket {
             errors: VecDeque::new(),
             buffers: vec![vec![0; BUFFER_SIZE]; BUFFERS],
         };
-        Self { inner, runtime, origin, links, state: Mutex::new(state) }
+        Self(Some(Impaired { inner, runtime, origin, links, state: Mutex::new(state) }))
     }
+}
 
+impl Deref for ImpairedSocket {
+    type Target = Impaired;
+
+    fn deref(&self) -> &Impaired {
+        self.0.as_ref().expect("only who drops it takes it")
+    }
+}
+
+impl Drop for ImpairedSocket {
+    fn drop(&mut self) {
+        let Some(socket) = self.0.take().filter(|socket| socket.lock().1.underway()) else {
+            return;
+        };
+        let limit = socket.runtime.now() + LONGEST_DRAIN;
+        let runtime = Arc::clone(&socket.runtime);
+        runtime.spawn(Box::pin(poll_fn(move |cx| socket.drain(cx, limit))));
+    }
+}
+
+impl Impaired {
     fn lock(&self) -> (MutexGuard<'_, State>, MutexGuard<'_, Links>) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (state, self.links.lock().unwrap_or_else(PoisonError::into_inner))
@@ -251,9 +299,36 @@ impl ImpairedSocket {
             // As on a network: of other errors the inner socket tells later.
             if let Err(TransmitError::WouldBlock) = self.inner.try_send(&datagrams) {
                 state.outbox.push_front(first);
-                return;
+                break;
             }
         }
+        links.unsent = state.outbox.len();
+    }
+
+    /// Sends what is still underway. Ready when nothing is, or the time is up.
+    fn drain(&self, cx: &mut Context<'_>, limit: Instant) -> Poll<()> {
+        for _ in 0..ROUNDS {
+            let (mut state, mut links) = self.lock();
+            self.send_out(&mut state, &mut links, self.now());
+            if !links.underway() || self.runtime.now() >= limit {
+                return Poll::Ready(());
+            }
+            if links.unsent > 0 && self.inner.poll_writable(cx).is_ready() {
+                continue;
+            }
+            let due = links.next_departure().map_or(limit, |at| self.at(at));
+            state.timer.reset(due.min(limit));
+            if state.timer.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// A time of the links as the runtime counts.
+    fn at(&self, link_time: u64) -> Instant {
+        Instant::from_nanos(link_time.saturating_add(self.origin.as_nanos()))
     }
 
     /// Gives what the inner socket has received to the links. Pending if there is nothing.
@@ -405,8 +480,7 @@ impl PacketSocket for ImpairedSocket {
             let Some(deadline) = links.next_deadline() else {
                 return Poll::Pending;
             };
-            let after = deadline.saturating_add(self.origin.as_nanos());
-            state.timer.reset(Instant::from_nanos(after));
+            state.timer.reset(self.at(deadline));
             if state.timer.poll(cx).is_pending() {
                 return Poll::Pending;
             }

@@ -83,6 +83,28 @@ async fn what_the_file_says_is_lost_and_the_rest_arrives_in_order() {
 }
 
 #[tokio::test]
+async fn what_is_underway_when_a_socket_is_dropped_arrives() {
+    let limit = std::time::Duration::from_secs(30);
+    let plain = TokioRuntime::current().unwrap();
+    let sender = runtime("[[path]]\ndelay_ms = 50\ndirection = \"send\"");
+    let (from, to) = (bind(&*sender, 1), bind(&plain, 2));
+    let begun = plain.now();
+    assert_eq!(send(&*from, to.local_address(), b"the last", 8).await.unwrap(), 8);
+    drop(from);
+    sender.drained(limit).await;
+    assert!(plain.now() >= begun + std::time::Duration::from_millis(50));
+    assert_eq!(sender.links(), []);
+    assert_eq!(receive(&*to, 1).await, [b"the last"]);
+    // Nobody waits longer than told, nor for nothing.
+    let hours = runtime("[[path]]\ndelay_ms = 3600000\ndirection = \"send\"");
+    hours.drained(limit).await;
+    let from = bind(&*hours, 1);
+    assert_eq!(send(&*from, to.local_address(), b"never", 5).await.unwrap(), 5);
+    hours.drained(std::time::Duration::from_millis(20)).await;
+    assert_eq!(hours.links()[0].statistics.delivered, 0);
+}
+
+#[tokio::test]
 async fn what_is_sent_after_the_last_look_leaves_in_time() {
     let plain = TokioRuntime::current().unwrap();
     let sender = runtime("[[path]]\ndelay_ms = 5\ndirection = \"send\"");

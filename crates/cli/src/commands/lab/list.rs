@@ -48,7 +48,10 @@ impl List {
             }));
         }
         let document = json!({ "scenarios": listed });
-        if self.json { output::print_json(&document) } else { output::print(&output::table(&rows)) }
+        match self.json {
+            true => output::print_json(&document),
+            false => output::print(&output::list_with_prose(&rows)),
+        }
     }
 }
 

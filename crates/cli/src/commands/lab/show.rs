@@ -1,6 +1,7 @@
 //! `anabranch lab show`.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use anabranch_lab::metrics::METRICS;
 use anabranch_lab::scenario::{Library, Scenario};
@@ -24,13 +25,21 @@ impl Show {
         let mut text = String::new();
         for scenario in &scenarios {
             // Writing to a string does not fail.
-            let _ = describe(&mut text, scenario);
+            let _ = describe(&mut text, scenario, &place(library, &scenario.file));
         }
         output::print(&output::prose(&text))
     }
 }
 
-fn describe(text: &mut String, scenario: &Scenario) -> std::fmt::Result {
+/// Where a scenario is written: the program's own are nowhere that would outlive it.
+fn place(library: &Library, file: &Path) -> String {
+    match file.strip_prefix(library.directory()) {
+        Ok(inside) if library.is_embedded() => format!("{} in the program", inside.display()),
+        _ => file.display().to_string(),
+    }
+}
+
+fn describe(text: &mut String, scenario: &Scenario, place: &str) -> std::fmt::Result {
     writeln!(text, "{}: {}", scenario.id, scenario.title)?;
     if !scenario.source.is_empty() {
         writeln!(text, "from {}", scenario.source)?;
@@ -38,7 +47,7 @@ fn describe(text: &mut String, scenario: &Scenario) -> std::fmt::Result {
     if !scenario.notes.is_empty() {
         writeln!(text, "\n{}", scenario.notes.trim())?;
     }
-    writeln!(text, "\nfile: {}", scenario.file.display())?;
+    writeln!(text, "\nfile: {place}")?;
     let plan = scenario.replications;
     write!(text, "runs: {} of each point, {} points", plan.seeds, scenario.points.len())?;
     match plan.precision {
