@@ -18,10 +18,6 @@ use std::task::Waker;
 
 use crate::state::AssociationState;
 
-/// Longest message that a byte stream is cut into while nothing else waits; it is cut further when
-/// something does.
-pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
-
 /// What an association keeps that has byte streams.
 #[derive(Debug)]
 pub(crate) struct ByteStreams {

@@ -12,7 +12,7 @@ use anabranch_proto::{
 use bytes::{Bytes, BytesMut};
 use tokio::io::AsyncWrite;
 
-use crate::byte_mode::{ByteStreams, MAX_MESSAGE};
+use crate::byte_mode::ByteStreams;
 use crate::error::{SendError, SendErrorReason};
 use crate::handle::{Held, Left, StreamOf};
 use crate::wakers::Key;
@@ -145,7 +145,7 @@ impl SendStream {
             let error = "written after the end of the byte stream";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, error)));
         }
-        let len = slices.iter().map(|slice| slice.len()).sum::<usize>().min(MAX_MESSAGE);
+        let len = slices.iter().map(|slice| slice.len()).sum::<usize>();
         if len == 0 {
             return Poll::Ready(Ok(0));
         }
@@ -159,9 +159,10 @@ impl SendStream {
                 return Err(Held::NoCredit);
             }
             // Bytes are copied only when there is room for them.
-            if !association.has_room_for_bytes(stream) {
+            let Some(most) = association.room_for_bytes(stream) else {
                 return Err(Held::Engine(Refused::Blocked));
-            }
+            };
+            let len = len.min(most);
             let message = byte_mode::bytes(stream, gather(slices, len));
             association.send(now, message).map_err(|refused| Held::Engine(refused.reason))?;
             ledger.on_written(stream, len);

@@ -49,6 +49,12 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::commands::Command;
 use crate::failure::Failure;
 
+/// Buffers of up to 64 KiB come and go with each packet, which some systems' allocators give back to
+/// the kernel each time, and clear anew.
+#[cfg(unix)]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Threads that may wait for disks at the same time, or two for each core.
 const BLOCKING_THREADS: usize = 64;
 
@@ -144,7 +150,12 @@ fn run(program: Program) -> Result<(), Failure> {
         return if code == 0 { Ok(()) } else { Err(Failure::Exit(code)) };
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let mut builder = match &program.command {
+        // What one association brings is not worth being handed from thread to thread.
+        Command::Get(_) => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = builder
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS.max(2 * cores))
         .build()

@@ -449,10 +449,12 @@ impl Association {
         self.sender.set_priority(stream, priority.into());
     }
 
-    /// Whether a [divisible](OutgoingMessage::divisible) message would find room on a stream, so that
-    /// nothing need be copied in vain. If not, [`Event::Writable`] tells of room.
-    pub fn has_room_for_bytes(&mut self, stream: u16) -> bool {
-        self.sender.has_room_for_bytes(stream)
+    /// How long a [divisible](OutgoingMessage::divisible) message should be that a stream is given now,
+    /// in bytes, so that nothing need be copied in vain: 16 KiB, up to 64 KiB where a quarter of the
+    /// congestion window is as much, and no more than a message may have. `None` if there is no room;
+    /// [`Event::Writable`] tells when there is.
+    pub fn room_for_bytes(&mut self, stream: u16) -> Option<usize> {
+        self.sender.room_for_bytes(stream)
     }
 
     /// Gives up what waits of a stream's [divisible](OutgoingMessage::divisible) messages, as far as

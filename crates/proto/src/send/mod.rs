@@ -46,6 +46,12 @@ const MIN_FILL: usize = 64;
 /// always something to send, and no more, since a writer that is ahead fills the others' buffer.
 const BYTE_STREAM_BUFFER: usize = 128 << 10;
 
+/// What a byte stream hands over at once on slow links, in bytes.
+const SHORT_BYTES: usize = 16 << 10;
+
+/// The same on fast ones.
+const LONG_BYTES: usize = 64 << 10;
+
 /// The part of a message that goes into one DATA chunk.
 #[derive(Debug)]
 pub(crate) struct Fragment {
@@ -207,13 +213,14 @@ impl SendQueue {
         self.scheduler.divisible_bytes(stream) >= limit
     }
 
-    /// Whether a divisible message would be taken now; if not, the user waits for room.
-    pub(crate) fn has_room_for_bytes(&mut self, stream: u16) -> bool {
-        let full = self.buffered >= self.limit || self.byte_stream_is_full(stream);
-        if full {
+    /// How long a divisible message should be that would be taken now, about `wanted` bytes; with
+    /// `None` the user waits for room.
+    pub(crate) fn room_for_bytes(&mut self, stream: u16, wanted: usize) -> Option<usize> {
+        if self.buffered >= self.limit || self.byte_stream_is_full(stream) {
             self.block();
+            return None;
         }
-        !full
+        Some(wanted.clamp(SHORT_BYTES, LONG_BYTES).min(self.max_message))
     }
 
     /// User bytes not yet sent.

@@ -214,7 +214,7 @@ fn a_byte_stream_has_its_share_of_the_buffer() {
     for scheduler in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
         let mut q = queue(|c| c.scheduler = scheduler);
         let mut taken = 0;
-        while q.has_room_for_bytes(1) {
+        while q.room_for_bytes(1, 0).is_some() {
             q.push(Instant::ZERO, divisible(1, 1000)).unwrap();
             taken += 1000;
         }
@@ -228,8 +228,18 @@ fn a_byte_stream_has_its_share_of_the_buffer() {
         q.push(Instant::ZERO, divisible(1, 1)).unwrap();
         let mut limited = queue(|c| (c.scheduler, c.stream_send_buffer) = (scheduler, 10));
         limited.push(Instant::ZERO, divisible(1, 10)).unwrap();
-        assert!(!limited.has_room_for_bytes(1) && limited.has_room_for_bytes(2));
+        assert!(limited.room_for_bytes(1, 0).is_none() && limited.room_for_bytes(2, 0).is_some());
     }
+}
+
+#[test]
+fn byte_streams_hand_over_more_where_the_window_is_large() {
+    let mut q = queue(|_| {});
+    for (wanted, given) in [(0, SHORT_BYTES), (40_000, 40_000), (usize::MAX, LONG_BYTES)] {
+        assert_eq!(q.room_for_bytes(1, wanted), Some(given));
+    }
+    q.max_message = 1000;
+    assert_eq!(q.room_for_bytes(1, usize::MAX), Some(1000), "what is longer would be refused");
 }
 
 #[test]

@@ -247,9 +247,11 @@ impl Sender {
         self.queue.unsent() + self.outstanding.payload()
     }
 
-    /// Whether a byte stream may have more waiting; if not, its user waits for room.
-    pub(crate) fn has_room_for_bytes(&mut self, stream: u16) -> bool {
-        self.queue.has_room_for_bytes(stream)
+    /// How much more a byte stream is given at once; with `None` its user waits for room.
+    pub(crate) fn room_for_bytes(&mut self, stream: u16) -> Option<usize> {
+        // A reader has nothing of a message before its last byte, which must not take long.
+        let cwnd = self.lanes.ids().map(|path| self.lanes[path].congestion.cwnd()).max();
+        self.queue.room_for_bytes(stream, cwnd.unwrap_or_default() / 4)
     }
 
     /// Gives up what waits of a byte stream.

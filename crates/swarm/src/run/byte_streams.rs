@@ -134,7 +134,7 @@ impl ByteUser {
             return self.end(now, association, stream, Mark::Abandoned);
         };
         let length = credit.min(length) as usize;
-        if length == 0 || !association.has_room_for_bytes(stream) {
+        if length == 0 || association.room_for_bytes(stream).is_none() {
             return;
         }
         let writing = self.writing.entry(stream).or_default();
