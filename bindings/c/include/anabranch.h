@@ -57,6 +57,33 @@ struct sctp_recvv_rn {
 #define SCTP_COMPLETE 0x100
 #endif
 
+/* RFC 6458 sections 5.3.3 and 8.1.22, which Linux lacks; the numbers are ours. With the option on (int)
+ * and sctp_data_io_event, recvmsg gives SCTP_EXTRCV in place of SCTP_SNDRCV. */
+#ifndef SCTP_USE_EXT_RCVINFO
+#define SCTP_USE_EXT_RCVINFO 0x4103
+#define SCTP_EXTRCV 0x100
+#define SCTP_NEXT_MSG_AVAIL 0x1
+#define SCTP_NEXT_MSG_ISCOMPLETE 0x2
+#define SCTP_NEXT_MSG_IS_UNORDERED 0x4
+#define SCTP_NEXT_MSG_IS_NOTIFICATION 0x8
+struct sctp_extrcvinfo {
+    uint16_t sinfo_stream;
+    uint16_t sinfo_ssn;
+    uint16_t sinfo_flags;
+    uint32_t sinfo_ppid;
+    uint32_t sinfo_context;
+    uint32_t sinfo_pr_value;
+    uint32_t sinfo_tsn;
+    uint32_t sinfo_cumtsn;
+    uint16_t serinfo_next_flags;
+    uint16_t serinfo_next_stream;
+    sctp_assoc_t serinfo_next_aid;
+    uint32_t serinfo_next_length;
+    uint32_t serinfo_next_ppid;
+    sctp_assoc_t sinfo_assoc_id;
+};
+#endif
+
 /* Whether NR-SACKs are wanted, and of an association that is up whether both sides agreed on them
  * (struct sctp_assoc_value, as in usrsctp; Linux has no such option). */
 #ifndef SCTP_NRSACK_SUPPORTED

@@ -77,6 +77,12 @@ plain! {
         assoc_id: i32,
     }
     struct Nxtinfo { sid: u16, flags: u16, ppid: u32, length: u32, assoc_id: i32, }
+    /// Of RFC 6458 section 5.3.3; Linux has no such structure.
+    struct Extrcvinfo {
+        stream: u16, ssn: u16, flags: u16, pad: u16, ppid: u32, context: u32, pr_value: u32,
+        tsn: u32, cumtsn: u32, next_flags: u16, next_stream: u16, next_aid: i32,
+        next_length: u32, next_ppid: u32, assoc_id: i32,
+    }
     struct Prinfo { policy: u16, pad: u16, value: u32, }
     struct DefaultPrinfo { assoc_id: i32, value: u32, policy: u16, pad: u16, }
     struct Authinfo { keynumber: u16, }
@@ -198,6 +204,8 @@ pub(crate) mod option {
     pub(crate) const RAW_IP: i32 = 0x4101;
     /// Our own: an option of the engine by its name, a [`NamedOption`](super::NamedOption).
     pub(crate) const NAMED: i32 = 0x4102;
+    /// Linux has no such option; the number is ours.
+    pub(crate) const USE_EXT_RCVINFO: i32 = 0x4103;
 }
 
 /// Flags of messages.
@@ -214,6 +222,10 @@ pub(crate) mod flag {
     /// MSG_FIN of the system.
     pub(crate) const EOF: u16 = 0x200;
     pub(crate) const MSG_NOTIFICATION: i32 = 0x8000;
+    /// Of the next message, in `serinfo_next_flags`: there is one, all of it has come, it is unordered.
+    pub(crate) const NEXT_MSG_AVAIL: u16 = 1;
+    pub(crate) const NEXT_MSG_ISCOMPLETE: u16 = 1 << 1;
+    pub(crate) const NEXT_MSG_IS_UNORDERED: u16 = 1 << 2;
 }
 
 /// Types of notifications.
@@ -260,6 +272,7 @@ mod tests {
             Sndinfo = "sctp_sndinfo" { ppid = "snd_ppid" assoc_id = "snd_assoc_id" }
             Rcvinfo = "sctp_rcvinfo" { ppid = "rcv_ppid" assoc_id = "rcv_assoc_id" }
             Nxtinfo = "sctp_nxtinfo" { length = "nxt_length" assoc_id = "nxt_assoc_id" }
+            Extrcvinfo = "sctp_extrcvinfo" { ppid = "sinfo_ppid" next_flags = "serinfo_next_flags" assoc_id = "sinfo_assoc_id" }
             Prinfo = "sctp_prinfo" { value = "pr_value" }
             DefaultPrinfo = "sctp_default_prinfo" { value = "pr_value" policy = "pr_policy" }
             Authinfo = "sctp_authinfo" {}
@@ -327,6 +340,7 @@ mod tests {
             ("ANABRANCH_LOCAL_UDP_PORT", option::LOCAL_UDP_PORT),
             ("ANABRANCH_RAW_IP", option::RAW_IP),
             ("ANABRANCH_OPTION", option::NAMED),
+            ("SCTP_USE_EXT_RCVINFO", option::USE_EXT_RCVINFO),
             ("MSG_NOTIFICATION", flag::MSG_NOTIFICATION),
         ] {
             number(name, value.into());
@@ -341,6 +355,9 @@ mod tests {
             ("SCTP_SENDALL", flag::SENDALL),
             ("SCTP_EOF", flag::EOF),
             ("SCTP_COMPLETE", flag::COMPLETE),
+            ("SCTP_NEXT_MSG_AVAIL", flag::NEXT_MSG_AVAIL),
+            ("SCTP_NEXT_MSG_ISCOMPLETE", flag::NEXT_MSG_ISCOMPLETE),
+            ("SCTP_NEXT_MSG_IS_UNORDERED", flag::NEXT_MSG_IS_UNORDERED),
             ("SCTP_DATA_IO_EVENT", event::DATA_IO),
             ("SCTP_ASSOC_CHANGE", event::ASSOC_CHANGE),
             ("SCTP_PEER_ADDR_CHANGE", event::PEER_ADDR_CHANGE),

@@ -17,6 +17,8 @@ const SCTP_SNDINFO: c_int = 2;
 const SCTP_RCVINFO: c_int = 3;
 const SCTP_NXTINFO: c_int = 4;
 const SCTP_PRINFO: c_int = 5;
+/// Linux has no such type; the number is ours.
+const SCTP_EXTRCV: c_int = 0x100;
 
 /// Sends a message as the socket's options say.
 ///
@@ -212,7 +214,10 @@ pub unsafe extern "C" fn anabranch_recvmsg(
         let (current, next) = incoming.about();
         let current = current.map(|info| item(SCTP_RCVINFO, &info));
         let next = next.map(|info| item(SCTP_NXTINFO, &info));
-        let sndrcv = incoming.sndrcv().map(|info| item(SCTP_SNDRCV, &info));
+        let sndrcv = incoming.sndrcv().map(|info| match incoming.extended(&info) {
+            Some(extended) => item(SCTP_EXTRCV, &extended),
+            None => item(SCTP_SNDRCV, &info),
+        });
         let items: Vec<_> = current.into_iter().chain(next).chain(sndrcv).collect();
         // SAFETY: the caller's promise.
         unsafe { set_control(message, &items) };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use libc::{c_int, iovec, sockaddr, socklen_t, ssize_t};
 
 use super::{buffers, length};
-use crate::abi::{Nxtinfo, Prinfo, Rcvinfo, Sndinfo, Sndrcvinfo, event, flag};
+use crate::abi::{Extrcvinfo, Nxtinfo, Prinfo, Rcvinfo, Sndinfo, Sndrcvinfo, event, flag};
 use crate::address;
 use crate::errno::Errno;
 use crate::socket::{Outgoing, Received, Socket, Taken, Target, find};
@@ -162,5 +162,36 @@ impl Incoming {
             assoc_id: info.assoc_id,
             ..Sndrcvinfo::default()
         })
+    }
+
+    /// SCTP_EXTRCV, which is SCTP_SNDRCV and what is known of the next message, if
+    /// SCTP_USE_EXT_RCVINFO is on (RFC 6458 section 8.1.22).
+    pub(super) fn extended(&self, info: &Sndrcvinfo) -> Option<Extrcvinfo> {
+        let Taken::Message { next, .. } = self.received.taken else { return None };
+        if !self.socket.with(|state| state.options.extended) {
+            return None;
+        }
+        let mut extended = Extrcvinfo {
+            stream: info.stream,
+            ssn: info.ssn,
+            flags: info.flags,
+            ppid: info.ppid,
+            context: info.context,
+            tsn: info.tsn,
+            cumtsn: info.cumtsn,
+            assoc_id: info.assoc_id,
+            ..Extrcvinfo::default()
+        };
+        if let Some(next) = next {
+            let if_so = |is, shown| if next.flags & is != 0 { shown } else { 0 };
+            extended.next_flags = flag::NEXT_MSG_AVAIL
+                | if_so(flag::COMPLETE, flag::NEXT_MSG_ISCOMPLETE)
+                | if_so(flag::UNORDERED, flag::NEXT_MSG_IS_UNORDERED);
+            extended.next_stream = next.sid;
+            extended.next_aid = next.assoc_id;
+            extended.next_length = next.length;
+            extended.next_ppid = next.ppid;
+        }
+        Some(extended)
     }
 }

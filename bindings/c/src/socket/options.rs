@@ -24,6 +24,8 @@ pub(crate) struct Options {
     /// SCTP_RECVRCVINFO and SCTP_RECVNXTINFO.
     pub(crate) rcvinfo: bool,
     pub(crate) nxtinfo: bool,
+    /// SCTP_USE_EXT_RCVINFO: SCTP_EXTRCV in place of SCTP_SNDRCV.
+    pub(crate) extended: bool,
     /// SO_LINGER.
     pub(crate) linger: Option<Duration>,
     /// SO_RCVTIMEO and SO_SNDTIMEO.
@@ -60,6 +62,7 @@ impl Options {
             events: BTreeSet::new(),
             rcvinfo: false,
             nxtinfo: false,
+            extended: false,
             linger: None,
             receive_timeout: None,
             send_timeout: None,

@@ -198,6 +198,49 @@ static void counters(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
+/* What comes with a message, and what is known of the next one (RFC 6458 section 5.3.3). */
+static struct sctp_extrcvinfo extended(int fd, const char *expected)
+{
+    char buffer[64], control[256];
+    struct iovec piece = {buffer, sizeof buffer};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control,
+                             .msg_controllen = sizeof control};
+    struct sctp_extrcvinfo info;
+    size_t length = strlen(expected);
+    CHECK(anabranch_recvmsg(fd, &message, 0) == (ssize_t)length && !memcmp(buffer, expected, length));
+    struct cmsghdr *only = CMSG_FIRSTHDR(&message);
+    CHECK(only && only->cmsg_level == IPPROTO_SCTP && only->cmsg_type == SCTP_EXTRCV);
+    CHECK(only->cmsg_len == CMSG_LEN(sizeof info) && !CMSG_NXTHDR(&message, only));
+    memcpy(&info, CMSG_DATA(only), sizeof info);
+    return info;
+}
+
+static void next_message(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server), on = 1;
+    connect_to(near, &server);
+    int far = anabranch_accept(server.fd, NULL, NULL);
+    struct sctp_event_subscribe events = {.sctp_data_io_event = 1};
+    SET(far, SCTP_EVENTS, events);
+    SET(far, SCTP_USE_EXT_RCVINFO, on);
+    CHECK(anabranch_sctp_sendmsg(near, "one", 3, NULL, 0, htonl(7), 0, 3, 0, 0) == 3);
+    CHECK(anabranch_sctp_sendmsg(near, "three", 5, NULL, 0, htonl(8), SCTP_UNORDERED, 4, 0, 0) == 5);
+    while (totals(far, 0).sas_iodchunks < 2)
+        poll(NULL, 0, 1);
+    struct sctp_extrcvinfo info = extended(far, "one");
+    CHECK(info.sinfo_stream == 3 && info.sinfo_ppid == htonl(7) && info.sinfo_flags == 0);
+    CHECK(info.serinfo_next_flags ==
+          (SCTP_NEXT_MSG_AVAIL | SCTP_NEXT_MSG_ISCOMPLETE | SCTP_NEXT_MSG_IS_UNORDERED));
+    CHECK(info.serinfo_next_stream == 4 && info.serinfo_next_ppid == htonl(8));
+    CHECK(info.serinfo_next_length == 5 && info.serinfo_next_aid == info.sinfo_assoc_id);
+    uint32_t tsn = info.sinfo_tsn;
+    info = extended(far, "three");
+    CHECK(info.sinfo_tsn == tsn + 1 && info.sinfo_flags == SCTP_UNORDERED);
+    CHECK(info.serinfo_next_flags == 0 && info.serinfo_next_length == 0);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
+}
+
 int main(void)
 {
     /* What hangs is to fail. */
@@ -206,6 +249,7 @@ int main(void)
     sender_dry_of_many();
     counters();
     numbers();
+    next_message();
     CHECK(anabranch_finish(20000) == 0);
     printf("passed\n");
     return 0;

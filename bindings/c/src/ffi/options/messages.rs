@@ -24,6 +24,11 @@ pub(super) const ROWS: &[Row] = &[
         |socket, _| number(socket.with(|state| state.options.nxtinfo).into()),
     ),
     (
+        option::USE_EXT_RCVINFO,
+        |socket, bytes| switch(socket, bytes, |options| &mut options.extended),
+        |socket, _| number(socket.with(|state| state.options.extended).into()),
+    ),
+    (
         option::DISABLE_FRAGMENTS,
         |socket, bytes| switch(socket, bytes, |options| &mut options.whole),
         |socket, _| number(socket.with(|state| state.options.whole).into()),
