@@ -19,7 +19,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What an endpoint is bound to. Sockets with the same binding share an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Binding {
     /// Local addresses, sorted; none means all of the host.
     pub(crate) addresses: Vec<IpAddr>,
@@ -27,6 +27,8 @@ pub(crate) struct Binding {
     pub(crate) udp_port: Option<u16>,
     /// The only interface to be used, if there is one (SO_BINDTODEVICE).
     pub(crate) interface: Option<String>,
+    /// The type of service or traffic class of all packets (IP_TOS, IPV6_TCLASS).
+    pub(crate) traffic_class: u8,
 }
 
 /// A runtime with the endpoints on it.
@@ -114,6 +116,7 @@ impl Host {
     pub(crate) fn bind(&self, binding: &Binding) -> Result<Endpoint, Errno> {
         let mut builder = Endpoint::builder()
             .runtime(self.runtime.clone())
+            .traffic_class(binding.traffic_class)
             .local_addresses(binding.addresses.iter().copied());
         if let Some(interface) = &binding.interface {
             builder = builder.interface(interface.clone());

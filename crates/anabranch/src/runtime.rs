@@ -35,6 +35,8 @@ mod others;
 mod polled;
 #[cfg(all(feature = "runtime-tokio", unix))]
 mod raw;
+#[cfg(all(feature = "runtime-tokio", any(target_os = "linux", target_os = "android")))]
+mod several;
 #[cfg(all(feature = "runtime-tokio", target_os = "linux"))]
 mod steering;
 #[cfg(feature = "runtime-tokio")]
@@ -148,6 +150,8 @@ pub struct Binding {
     pub address: SocketAddr,
     /// The interface that all packets take, whatever the routes are.
     pub interface: Option<String>,
+    /// The type of service (IPv4) or traffic class (IPv6) of all packets, with zeros where ECN stands.
+    pub traffic_class: u8,
     /// Which of several sockets on this address and UDP port it is; `None` is the only one.
     pub shard: Option<Shard>,
 }
@@ -170,7 +174,8 @@ pub struct Shard {
 impl Binding {
     /// A UDP socket on this address.
     pub fn udp(address: SocketAddr) -> Self {
-        Self { encapsulation: Encapsulation::Udp, address, interface: None, shard: None }
+        let encapsulation = Encapsulation::Udp;
+        Self { encapsulation, address, interface: None, traffic_class: 0, shard: None }
     }
 
     /// A raw socket for IP protocol 132 on this address.
@@ -179,6 +184,7 @@ impl Binding {
             encapsulation: Encapsulation::Ip,
             address: SocketAddr::new(address, 0),
             interface: None,
+            traffic_class: 0,
             shard: None,
         }
     }

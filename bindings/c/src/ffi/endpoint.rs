@@ -44,7 +44,7 @@ pub unsafe extern "C" fn anabranch_endpoint_new(
             port => Some(u16::try_from(port).map_err(|_| Errno::EINVAL)?),
         };
         let endpoint =
-            Host::system()?.bind(&Binding { addresses: local, udp_port, interface: None })?;
+            Host::system()?.bind(&Binding { addresses: local, udp_port, ..Binding::default() })?;
         Ok(Box::into_raw(Box::new(anabranch_endpoint { endpoint })))
     })
 }

@@ -65,7 +65,7 @@ pub unsafe extern "C" fn anabranch_setsockopt(
         match level {
             libc::SOL_SOCKET => plain::set(&socket, name, bytes),
             IPPROTO_SCTP => row(name)?.1(&socket, bytes),
-            libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::set_ip(level, name, bytes),
+            libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::set_ip(&socket, level, name, bytes),
             _ => Err(Errno::ENOPROTOOPT),
         }
     })
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn anabranch_getsockopt(
         let result = match level {
             libc::SOL_SOCKET => plain::get(&socket, name),
             IPPROTO_SCTP => row(name).and_then(|row| row.2(&socket, given)),
-            libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::get_ip(level, name),
+            libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::get_ip(&socket, level, name),
             _ => Err(Errno::ENOPROTOOPT),
         }?;
         // Of a structure that has grown, older programs get what they know.

@@ -35,7 +35,7 @@ impl Stack {
             let executor = executor.clone();
             Box::new(move || executor.settle())
         };
-        let only = Binding { addresses: vec![local], udp_port: None, interface: None };
+        let only = Binding { addresses: vec![local], ..Binding::default() };
         let host = Arc::new(Host::new(executor.clone(), settle, only));
         *lock(&host.config) = settings.association();
         Self { executor, network, host, sysctl: OnceLock::new() }

@@ -81,6 +81,19 @@ impl Socket {
         })
     }
 
+    /// Gives all packets a type of service, before an endpoint has been opened (IP_TOS). The bits of
+    /// ECN are not the user's.
+    pub(crate) fn choose_traffic_class(&self, class: u8) -> Result<(), Errno> {
+        let class = class & !3;
+        self.with(|state| {
+            if state.endpoint.is_some() && state.options.traffic_class != class {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            state.options.traffic_class = class;
+            Ok(())
+        })
+    }
+
     /// Options of an association, or of those to come.
     pub(crate) fn configuration(&self, id: i32) -> Result<AssociationConfig, Errno> {
         if self.style == Style::OneToOne || (FUTURE_ASSOC..=ALL_ASSOC).contains(&id) {

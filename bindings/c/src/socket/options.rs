@@ -33,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) send_timeout: Option<Duration>,
     /// SO_BINDTODEVICE.
     pub(crate) interface: Option<String>,
+    /// IP_TOS and IPV6_TCLASS, which are one.
+    pub(crate) traffic_class: u8,
     /// SCTP_DISABLE_FRAGMENTS: what does not fit into one packet is refused.
     pub(crate) whole: bool,
     /// SO_KEEPALIVE and SO_REUSEPORT, which change nothing but what they are asked for.
@@ -67,6 +69,7 @@ impl Options {
             receive_timeout: None,
             send_timeout: None,
             interface: None,
+            traffic_class: 0,
             whole: false,
             keepalive: false,
             reuse_port: false,

@@ -131,7 +131,9 @@ impl Socket {
         let udp_port = state.options.udp_port.unwrap_or(usual);
         let udp_port = if state.options.raw { None } else { Some(udp_port) };
         let interface = state.options.interface.clone();
-        let endpoint = self.host.endpoint(Binding { addresses, udp_port, interface })?;
+        let traffic_class = state.options.traffic_class;
+        let binding = Binding { addresses, udp_port, interface, traffic_class };
+        let endpoint = self.host.endpoint(binding)?;
         state.endpoint = Some(endpoint.clone());
         Ok(endpoint)
     }

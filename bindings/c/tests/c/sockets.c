@@ -878,12 +878,81 @@ static void again_and_again(void)
     CHECK(now <= at_first);
 }
 
+/* The type of service that the first packet of an association has, over IPv4 or IPv6. */
+static int service_of(int family, int class)
+{
+    int level = family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, on = 1, got = -1;
+    int name = family == AF_INET ? IP_TOS : IPV6_TCLASS;
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    struct sockaddr_in four = at("127.0.0.1", 0);
+    struct sockaddr *to = family == AF_INET ? SA(four) : SA(six);
+    socklen_t length = family == AF_INET ? sizeof four : sizeof six;
+    int peer = socket(family, SOCK_DGRAM, 0);
+    CHECK(peer >= 0 && bind(peer, to, length) == 0 && getsockname(peer, to, &length) == 0);
+    CHECK(setsockopt(peer, level, family == AF_INET ? IP_RECVTOS : IPV6_RECVTCLASS, &on, sizeof on) == 0);
+    int fd = anabranch_socket(family, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_SCTP);
+    in_port_t *port = family == AF_INET ? &four.sin_port : &six.sin6_port;
+    struct sctp_udpencaps encapsulation = {.sue_port = *port};
+    SET(fd, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
+    CHECK(option(fd, level, name, &class, sizeof class) == 0);
+    *port = htons(5000);
+    FAILS(anabranch_connect(fd, to, length), EINPROGRESS);
+    socklen_t size = sizeof got;
+    CHECK(anabranch_getsockopt(fd, level, name, &got, &size) == 0 && got == (class & ~3));
+    class ^= 0x40;
+    FAILS(option(fd, level, name, &class, sizeof class), EOPNOTSUPP);
+
+    char control[256];
+    struct iovec piece = {big, sizeof big};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control,
+                             .msg_controllen = sizeof control};
+    CHECK(recvmsg(peer, &message, 0) > 12);
+    struct cmsghdr *only = CMSG_FIRSTHDR(&message);
+    CHECK(only && only->cmsg_level == level && only->cmsg_type == name);
+    got = *CMSG_DATA(only);
+    CHECK(anabranch_close(fd) == 0 && close(peer) == 0);
+    return got;
+}
+
+static void service(void)
+{
+    for (int family = AF_INET;; family = AF_INET6) {
+        CHECK(service_of(family, 0) == 0);
+        CHECK(service_of(family, 0xb8) == 0xb8);
+        /* The bits of ECN are not the user's. */
+        CHECK(service_of(family, 0x2b) == 0x28);
+        if (family == AF_INET6)
+            break;
+    }
+    int fd = anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP), too_much = 256, some = -1;
+    FAILS(option(fd, IPPROTO_IP, IP_TOS, &too_much, sizeof too_much), EINVAL);
+    FAILS(option(fd, IPPROTO_IP, IP_TOS, &some, sizeof some), EINVAL);
+    CHECK(anabranch_close(fd) == 0);
+
+    /* Both ways with messages of many packets. */
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server), class = 0x48;
+    CHECK(option(near, IPPROTO_IP, IP_TOS, &class, sizeof class) == 0);
+    connect_to(near, &server);
+    int far = anabranch_accept(server.fd, NULL, NULL);
+    memset(big, 'y', sizeof big);
+    CHECK(anabranch_send(near, big, sizeof big, 0) == sizeof big);
+    size_t received = 0;
+    while (received < sizeof big) {
+        ssize_t count = anabranch_recv(far, big, sizeof big, 0);
+        CHECK(count > 0);
+        received += (size_t)count;
+    }
+    CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
+}
+
 int main(void)
 {
     /* What hangs is to fail. */
     alarm(120);
     readiness();
     messages();
+    service();
     one_to_many();
     multihoming();
     options();

@@ -30,6 +30,14 @@ pub(super) fn bind_to(socket: &socket2::Socket, binding: &Binding) -> io::Result
     }
 }
 
+/// Whether packets can have the type of service that is asked for.
+pub(super) fn check_class(binding: &Binding) -> io::Result<()> {
+    if binding.traffic_class == 0 || cfg!(any(target_os = "linux", target_os = "android")) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::Unsupported, "no type of service can be set on this system"))
+}
+
 /// Notices changes of addresses and links.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn watch() -> Option<Box<dyn AddressWatch>> {

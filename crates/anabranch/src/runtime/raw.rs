@@ -36,6 +36,8 @@ pub(super) struct Descriptor {
     io: Polled,
     state: UdpSocketState,
     inbox: RefCell<Inbox>,
+    /// The type of service or traffic class of all packets.
+    class: u8,
 }
 
 /// A raw socket bound to the address of a binding.
@@ -44,6 +46,7 @@ fn open(binding: &Binding) -> io::Result<(socket2::Socket, SocketAddr)> {
     let protocol = socket2::Protocol::from(i32::from(SCTP.0));
     let socket = socket2::Socket::new(domain, socket2::Type::RAW, Some(protocol))?;
     interfaces::bind_to(&socket, binding)?;
+    interfaces::check_class(binding)?;
     let mut address = binding.address;
     address.set_port(0);
     socket.bind(&address.into())?;
@@ -53,7 +56,7 @@ fn open(binding: &Binding) -> io::Result<(socket2::Socket, SocketAddr)> {
 /// Opens a raw socket, which needs the capability CAP_NET_RAW.
 pub(super) fn bind(binding: &Binding) -> io::Result<Socket> {
     let (socket, address) = open(binding)?;
-    let socket = main(socket, address)?;
+    let socket = main(socket, address, binding.traffic_class)?;
     #[cfg(target_os = "linux")]
     let socket = socket.opened(binding);
     Ok(socket)
@@ -73,24 +76,24 @@ pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Socket> {
     }
     let mut address = socket.local_addr()?.as_socket().ok_or_else(wrong)?;
     address.set_port(0);
-    main(socket, address)
+    main(socket, address, 0)
 }
 
-fn main(socket: socket2::Socket, address: SocketAddr) -> io::Result<Socket> {
-    let main = Descriptor::new(socket, address)?;
+fn main(socket: socket2::Socket, address: SocketAddr, class: u8) -> io::Result<Socket> {
+    let main = Descriptor::new(socket, address, class)?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let _ = main.state.enable_transport_errors(main.io.get().into());
     Ok(Bound::new(main, address))
 }
 
 impl Descriptor {
-    fn new(socket: socket2::Socket, address: SocketAddr) -> io::Result<Self> {
+    fn new(socket: socket2::Socket, address: SocketAddr, class: u8) -> io::Result<Self> {
         // The options that a UDP socket gets, as far as they mean something to IP.
         let state = bound::prepare(&socket)?;
         // The standard library has no type for raw sockets; all are descriptors to the system.
         let io = Polled::new(socket.into())?;
         let inbox = RefCell::new(Inbox::new(address.is_ipv4()));
-        Ok(Self { io, state, inbox })
+        Ok(Self { io, state, inbox, class })
     }
 }
 
@@ -100,7 +103,7 @@ impl bound::Descriptor for Descriptor {
     }
 
     fn send(&self, datagrams: &Datagrams<'_>) -> io::Result<usize> {
-        send::packets(self.io.get(), &self.state, datagrams)
+        send::packets(self.io.get(), &self.state, datagrams, self.class)
     }
 
     fn classify(&self, _datagrams: &Datagrams<'_>, error: io::Error) -> TransmitError {
@@ -150,7 +153,7 @@ impl bound::Descriptor for Descriptor {
     #[cfg(target_os = "linux")]
     fn open_other(&self, binding: &Binding, _address: SocketAddr) -> io::Result<Self> {
         let (socket, address) = open(binding)?;
-        Self::new(socket, address)
+        Self::new(socket, address, self.class)
     }
 
     // In between a packet may reach several, which does no harm.

@@ -13,6 +13,8 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 
 use super::bound::{self, Bound};
 use super::polled::{Look, Polled};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use super::several;
 use super::{Batch, Binding, Datagrams, Runtime, TokioRuntime, TransmitError, errors, interfaces};
 #[cfg(target_os = "linux")]
 use super::{Shard, TagMark, steering};
@@ -31,6 +33,9 @@ pub(super) struct Descriptor {
     /// errors.
     state: RefCell<UdpSocketState>,
     queue: Queue,
+    /// The type of service or traffic class of all datagrams, which quinn-udp knows no way for.
+    #[cfg_attr(not(any(target_os = "linux", target_os = "android")), allow(dead_code))]
+    class: u8,
 }
 
 /// What is known of the system's queue of arrivals.
@@ -78,6 +83,7 @@ fn open(binding: &Binding) -> io::Result<socket2::Socket> {
         socket.set_only_v6(true)?;
     }
     interfaces::bind_to(&socket, binding)?;
+    interfaces::check_class(binding)?;
     Ok(socket)
 }
 
@@ -108,7 +114,7 @@ pub(super) fn bind(binding: &Binding) -> io::Result<Socket> {
         #[cfg(not(target_os = "linux"))]
         Some(_) => return Err(io::ErrorKind::Unsupported.into()),
     }
-    let socket = adopt(socket)?;
+    let socket = main(socket, binding.traffic_class)?;
     #[cfg(target_os = "linux")]
     let socket = socket.opened(binding);
     Ok(socket)
@@ -116,13 +122,17 @@ pub(super) fn bind(binding: &Binding) -> io::Result<Socket> {
 
 /// Takes a socket that is bound.
 pub(super) fn adopt(socket: socket2::Socket) -> io::Result<Socket> {
-    let main = Descriptor::new(socket)?;
+    main(socket, 0)
+}
+
+fn main(socket: socket2::Socket, class: u8) -> io::Result<Socket> {
+    let main = Descriptor::new(socket, class)?;
     let address = main.io.get().local_addr()?;
     Ok(Bound::new(main, address))
 }
 
 impl Descriptor {
-    fn new(socket: socket2::Socket) -> io::Result<Self> {
+    fn new(socket: socket2::Socket, class: u8) -> io::Result<Self> {
         if socket.r#type()? != socket2::Type::DGRAM {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a UDP socket"));
         }
@@ -133,7 +143,7 @@ impl Descriptor {
         let io = Polled::new(socket.into())?;
         let turns = TokioRuntime::current().is_some_and(|runtime| runtime.takes_turns());
         let queue = Queue { turns, ..Queue::default() };
-        Ok(Self { io, state: RefCell::new(state), queue })
+        Ok(Self { io, state: RefCell::new(state), queue, class })
     }
 }
 
@@ -143,6 +153,11 @@ impl bound::Descriptor for Descriptor {
     }
 
     fn send(&self, datagrams: &Datagrams<'_>) -> io::Result<usize> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if self.class != 0 {
+            let to = datagrams.destination;
+            return several::packets(self.io.get(), to, datagrams, self.class);
+        }
         #[cfg(unix)]
         if is_plain(datagrams) {
             return self.io.get().send_to(datagrams.contents, datagrams.destination);
@@ -187,6 +202,10 @@ impl bound::Descriptor for Descriptor {
     }
 
     fn max_segments(&self) -> usize {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if self.class != 0 {
+            return several::MOST_PACKETS;
+        }
         self.state.borrow().max_gso_segments()
     }
 
@@ -205,7 +224,7 @@ impl bound::Descriptor for Descriptor {
         let socket = open(binding)?;
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
-        let other = Self::new(socket)?;
+        let other = Self::new(socket, self.class)?;
         // Strangers' packets are taken one by one, so that a few of them take little time.
         let _ = nix::sys::socket::setsockopt(other.io.get(), sockopt::UdpGroSegment, &false);
         Ok(other)

@@ -25,6 +25,8 @@ pub(crate) struct Wanted {
     pub(crate) port: u16,
     /// All packets take this interface.
     pub(crate) interface: Option<String>,
+    /// The type of service or traffic class of all packets.
+    pub(crate) traffic_class: u8,
     /// Sockets that were opened already, in place of addresses.
     pub(crate) opened: Vec<UdpSocket>,
     /// Which shard of the endpoint the sockets are for, if it has several.
@@ -43,7 +45,8 @@ impl SocketSet {
     /// Opens one socket for each local address, or for each family if there are none; all have
     /// the same UDP port, unless they carry IP protocol 132.
     pub(crate) fn bind(runtime: &dyn Runtime, wanted: Wanted) -> Result<Self, BindError> {
-        let Wanted { encapsulation, addresses, port, interface, opened, shard } = wanted;
+        let Wanted { encapsulation, addresses, port, interface, traffic_class, opened, shard } =
+            wanted;
         for (index, address) in addresses.iter().enumerate() {
             if addresses[..index].iter().any(|other| other.ip == address.ip) {
                 return Err(BindError::DuplicateAddress(address.ip));
@@ -58,7 +61,9 @@ impl SocketSet {
         }
         let sockets = if opened.is_empty() {
             let mut plan = Plan::new(encapsulation, &addresses, interface.as_deref(), &present)?;
-            plan.bindings.iter_mut().for_each(|(binding, _)| binding.shard = shard);
+            for (binding, _) in &mut plan.bindings {
+                (binding.traffic_class, binding.shard) = (traffic_class, shard);
+            }
             plan.open(runtime, port)?
         } else {
             adopt(runtime, encapsulation, opened)?
@@ -157,7 +162,8 @@ impl Plan {
                 address = SocketAddrV6::new(v6, 0, 0, scope).into();
             }
             let interface = interface.map(str::to_owned);
-            let binding = Binding { encapsulation, address, interface, shard: None };
+            let binding =
+                Binding { encapsulation, address, interface, traffic_class: 0, shard: None };
             bindings.push((binding, link.map(str::to_owned)));
         }
         Ok(Self { bindings, all_needed })

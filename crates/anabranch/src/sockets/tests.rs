@@ -187,6 +187,7 @@ fn bind_on(fake: &Fake, address: IpAddr, link: &str) -> Result<SocketSet, BindEr
         addresses,
         port: 7,
         interface: None,
+        traffic_class: 0,
         opened: Vec::new(),
         shard: None,
     };
@@ -204,6 +205,7 @@ fn bind_to(
         addresses: addresses.iter().map(|&ip| WantedAddress { ip, link: None }).collect(),
         port,
         interface: interface.map(str::to_owned),
+        traffic_class: 0,
         opened: Vec::new(),
         shard: None,
     };

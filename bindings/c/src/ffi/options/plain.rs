@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use libc::c_int;
 
-use super::{choose, int, parse, switch};
+use super::{choose, int, number, parse, switch};
 use crate::abi;
 use crate::errno::Errno;
 use crate::socket::configure::FUTURE_ASSOC;
@@ -63,7 +63,6 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
         let tv_sec = limit.as_secs().try_into().unwrap_or(libc::time_t::MAX);
         abi::to_bytes(&libc::timeval { tv_sec, tv_usec: limit.subsec_micros().into() })
     };
-    let number = |number: usize| abi::to_bytes(&c_int::try_from(number).unwrap_or(c_int::MAX));
     let options = socket.with(|state| state.options.clone());
     Ok(match name {
         libc::SO_ERROR => abi::to_bytes(&socket.take_error().map_or(0, |errno| errno.0)),
@@ -76,8 +75,8 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
             let l_linger = time.try_into().unwrap_or(c_int::MAX);
             abi::to_bytes(&libc::linger { l_onoff: options.linger.is_some().into(), l_linger })
         }
-        libc::SO_RCVBUF => number(options.config.receiving.receive_buffer),
-        libc::SO_SNDBUF => number(options.config.sending.send_buffer),
+        libc::SO_RCVBUF => number(options.config.receiving.receive_buffer)?,
+        libc::SO_SNDBUF => number(options.config.sending.send_buffer)?,
         libc::SO_RCVTIMEO => timeval(options.receive_timeout),
         libc::SO_SNDTIMEO => timeval(options.send_timeout),
         libc::SO_REUSEADDR => abi::to_bytes(&1),
@@ -94,23 +93,33 @@ pub(super) fn get(socket: &Socket, name: c_int) -> Result<Vec<u8>, Errno> {
     })
 }
 
-/// Options at the levels of IPv4 and IPv6, of which those values can be had that the library works
-/// with: an IPv6 socket takes IPv4 as well, and packets have no type of service.
-pub(super) fn set_ip(level: c_int, name: c_int, bytes: &[u8]) -> Result<(), Errno> {
+/// Options at the levels of IPv4 and IPv6. An IPv6 socket takes IPv4 as well, and what packets have as
+/// type of service and as traffic class is one.
+pub(super) fn set_ip(
+    socket: &Socket,
+    level: c_int,
+    name: c_int,
+    bytes: &[u8],
+) -> Result<(), Errno> {
     match (level, name) {
-        (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY | libc::IPV6_TCLASS)
-        | (libc::IPPROTO_IP, libc::IP_TOS) => match int(bytes)? {
+        (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => match int(bytes)? {
             0 => Ok(()),
             _ => Err(Errno::EOPNOTSUPP),
         },
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) | (libc::IPPROTO_IP, libc::IP_TOS) => {
+            let class = u8::try_from(int(bytes)?).map_err(|_| Errno::EINVAL)?;
+            socket.choose_traffic_class(class)
+        }
         _ => Err(Errno::ENOPROTOOPT),
     }
 }
 
-pub(super) fn get_ip(level: c_int, name: c_int) -> Result<Vec<u8>, Errno> {
+pub(super) fn get_ip(socket: &Socket, level: c_int, name: c_int) -> Result<Vec<u8>, Errno> {
     match (level, name) {
-        (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY | libc::IPV6_TCLASS)
-        | (libc::IPPROTO_IP, libc::IP_TOS) => Ok(abi::to_bytes::<c_int>(&0)),
+        (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => number(0),
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) | (libc::IPPROTO_IP, libc::IP_TOS) => {
+            number(socket.with(|state| state.options.traffic_class).into())
+        }
         _ => Err(Errno::ENOPROTOOPT),
     }
 }

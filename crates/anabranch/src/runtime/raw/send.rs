@@ -9,100 +9,23 @@ pub(super) use single::{MOST_PACKETS, packets};
 /// Sending several packets with one call.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod several {
-    use std::io::{self, IoSlice};
-    use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
-    use std::os::fd::AsRawFd;
+    use std::io;
 
-    use anabranch_proto::Ecn;
-    use nix::libc;
-    use nix::sys::socket::{
-        ControlMessage, MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike, sendmmsg,
-        sendmsg,
-    };
     use quinn_udp::UdpSocketState;
 
-    use crate::runtime::Datagrams;
-
-    /// Packets sent with one call: about as many as the engine makes at a time.
-    pub(in super::super) const MOST_PACKETS: usize = 44;
+    pub(in super::super) use crate::runtime::several::MOST_PACKETS;
+    use crate::runtime::{Datagrams, several};
 
     /// Sends packets and returns the bytes of those that the kernel took.
     pub(in super::super) fn packets(
         socket: &std::net::UdpSocket,
         _state: &UdpSocketState,
         datagrams: &Datagrams<'_>,
+        class: u8,
     ) -> io::Result<usize> {
-        let ecn = datagrams.ecn.map_or(0, Ecn::bits);
-        match datagrams.destination {
-            SocketAddr::V4(to) => {
-                let to = SockaddrIn::from(SocketAddrV4::new(*to.ip(), 0));
-                let info = match datagrams.source {
-                    Some(IpAddr::V4(source)) => Some(libc::in_pktinfo {
-                        ipi_ifindex: 0,
-                        ipi_spec_dst: libc::in_addr { s_addr: u32::from_ne_bytes(source.octets()) },
-                        ipi_addr: libc::in_addr { s_addr: 0 },
-                    }),
-                    _ => None,
-                };
-                // The kernel refuses room that no control message fills.
-                match &info {
-                    Some(info) => {
-                        let control =
-                            [ControlMessage::Ipv4Tos(&ecn), ControlMessage::Ipv4PacketInfo(info)];
-                        let space = nix::cmsg_space!(u8, libc::in_pktinfo);
-                        call(socket, datagrams, to, &control, space)
-                    }
-                    None => {
-                        let control = [ControlMessage::Ipv4Tos(&ecn)];
-                        call(socket, datagrams, to, &control, nix::cmsg_space!(u8))
-                    }
-                }
-            }
-            SocketAddr::V6(to) => {
-                let (scope, class) = (to.scope_id(), i32::from(ecn));
-                let to = SockaddrIn6::from(SocketAddrV6::new(*to.ip(), 0, 0, scope));
-                let info = match datagrams.source {
-                    Some(IpAddr::V6(source)) => Some(libc::in6_pktinfo {
-                        ipi6_addr: libc::in6_addr { s6_addr: source.octets() },
-                        ipi6_ifindex: scope,
-                    }),
-                    _ => None,
-                };
-                match &info {
-                    Some(info) => {
-                        let control = [
-                            ControlMessage::Ipv6TClass(&class),
-                            ControlMessage::Ipv6PacketInfo(info),
-                        ];
-                        let space = nix::cmsg_space!(libc::c_int, libc::in6_pktinfo);
-                        call(socket, datagrams, to, &control, space)
-                    }
-                    None => {
-                        let control = [ControlMessage::Ipv6TClass(&class)];
-                        call(socket, datagrams, to, &control, nix::cmsg_space!(libc::c_int))
-                    }
-                }
-            }
-        }
-    }
-
-    fn call<S: SockaddrLike + Copy>(
-        socket: &std::net::UdpSocket,
-        datagrams: &Datagrams<'_>,
-        to: S,
-        control: &[ControlMessage<'_>],
-        space: Vec<u8>,
-    ) -> io::Result<usize> {
-        let flags = MsgFlags::MSG_DONTWAIT;
-        let packets = datagrams.contents.chunks(datagrams.segment_size.max(1)).take(MOST_PACKETS);
-        let packets: Vec<[IoSlice<'_>; 1]> = packets.map(|packet| [IoSlice::new(packet)]).collect();
-        if let [packet] = &packets[..] {
-            return Ok(sendmsg(socket.as_raw_fd(), packet, control, flags, Some(&to))?);
-        }
-        let addresses = vec![Some(to); packets.len()];
-        let mut headers = MultiHeaders::preallocate(packets.len(), Some(space));
-        let sent = sendmmsg(socket.as_raw_fd(), &mut headers, &packets, addresses, control, flags)?;
-        Ok(sent.map(|message| message.bytes).sum())
+        let mut to = datagrams.destination;
+        to.set_port(0);
+        several::packets(socket, to, datagrams, class)
     }
 }
 
@@ -123,6 +46,7 @@ mod single {
         socket: &std::net::UdpSocket,
         state: &UdpSocketState,
         datagrams: &Datagrams<'_>,
+        _class: u8,
     ) -> io::Result<usize> {
         let len = datagrams.segment_size.min(datagrams.contents.len());
         let contents = datagrams.contents.get(..len).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
 use std::task::Poll;
 
-use anabranch_proto::{Encapsulation, TagMark};
+use anabranch_proto::TagMark;
 
 use crate::runtime::{Apart, Batch, Binding, PacketSocket, Runtime, Shard, TokioRuntime};
 use crate::shards::shard_of;
@@ -111,8 +111,7 @@ async fn each_packet_is_in_its_queue_of_its_shard() {
         let mut shards = Vec::new();
         for index in 0..count {
             let shard = Some(Shard { index, count, joins: index > 0 });
-            let binding =
-                Binding { encapsulation: Encapsulation::Udp, address, interface: None, shard };
+            let binding = Binding { shard, ..Binding::udp(address) };
             let socket = runtime.bind(&binding).unwrap();
             address = socket.local_address();
             shards.push(socket);
