@@ -14,6 +14,19 @@ use crate::handle::AssociationRef;
 use crate::wakers::{Key, WakerSet};
 
 /// Something that happened to an association, from [`Events`].
+///
+/// ```
+/// use anabranch::Notification;
+///
+/// /// What a monitor is to hear of, if anything.
+/// fn alarm(event: &Notification) -> Option<String> {
+///     match event {
+///         Notification::FailedOver { remote, .. } => Some(format!("data goes to {remote} now")),
+///         Notification::Closed(reason) => Some(format!("the association is over: {reason}")),
+///         _ => None,
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Notification {

@@ -9,6 +9,18 @@ use bytes::{Buf, Bytes, BytesMut};
 use self::Pieces::{Many, One};
 
 /// A user message to send (RFC 9260 section 11.1.5).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use anabranch_proto::{OutgoingMessage, Ppid};
+///
+/// let mut position = OutgoingMessage::new(3, Ppid(0), &b"12.5 48.2"[..]);
+/// // The next one is on its way soon: this one must not hold it up, nor come late.
+/// position.unordered = true;
+/// position.lifetime = Some(Duration::from_millis(200));
+/// assert_eq!((position.stream, position.data.len()), (3, 9));
+/// ```
 #[derive(Clone, Debug)]
 pub struct OutgoingMessage {
     /// Outbound stream, below [`Association::outbound_streams`](crate::Association::outbound_streams).

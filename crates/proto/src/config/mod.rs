@@ -39,6 +39,15 @@ pub use crate::send::{Bundling, Pieces, SchedulerKind, SendConfig};
 ///
 /// Fields carry the protocol parameter's name of RFC 9260 section 16 where there is one. They are set
 /// one by one, in an expression ([`with`](Self::with)), or by name ([`set`](Self::set)).
+///
+/// ```
+/// use anabranch_proto::AssociationConfig;
+///
+/// let mut config = AssociationConfig::profile("signalling").unwrap();
+/// config.set("rto-min", "200ms").unwrap();
+/// assert!(config.validate().is_ok());
+/// assert!(config.set("rto-min", "soon").is_err());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AssociationConfig {
