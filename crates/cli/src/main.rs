@@ -46,7 +46,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::commands::Command;
+use crate::commands::{Command, Threads};
 use crate::failure::Failure;
 
 /// Buffers of up to 64 KiB come and go with each packet, which some systems' allocators give back to
@@ -150,11 +150,15 @@ fn run(program: Program) -> Result<(), Failure> {
         return if code == 0 { Ok(()) } else { Err(Failure::Exit(code)) };
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut builder = match &program.command {
-        // What one association brings is not worth being handed from thread to thread.
-        Command::Get(_) => tokio::runtime::Builder::new_current_thread(),
-        _ => tokio::runtime::Builder::new_multi_thread(),
+    let mut builder = match program.command.threads() {
+        Threads::Own => tokio::runtime::Builder::new_current_thread(),
+        Threads::Shards(_) | Threads::Cores => tokio::runtime::Builder::new_multi_thread(),
     };
+    if let (Threads::Shards(shards), None) =
+        (program.command.threads(), std::env::var_os("TOKIO_WORKER_THREADS"))
+    {
+        builder.worker_threads(shards.max(1));
+    }
     let runtime = builder
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS.max(2 * cores))

@@ -62,8 +62,8 @@ pub(crate) struct SctpOptions {
     /// windows are closed and new associations refused [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory_limit: Option<usize>,
-    /// Divide the endpoint over so many tasks, for as many cores; an association belongs to one of
-    /// them by its SCTP ports (Linux, over UDP) [default: 1]
+    /// Divide the endpoint over so many tasks and threads, for as many cores; an association belongs
+    /// to one of them by its SCTP ports (Linux, over UDP) [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) shards: Option<usize>,
     /// Send and receive over this network interface only, whatever the routes are; its link-local

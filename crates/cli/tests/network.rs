@@ -70,7 +70,9 @@ fn a_pattern_is_followed_packet_by_packet_and_a_log_replays() {
     let Some(network) = network(&text.replace("pattern = \"p\"\n", "")) else { return };
     write(&network, "p", pattern);
     write(&network, "net.toml", &text);
-    let (serve, client) = (serve(), echo(600));
+    // Both ends close at once, so the server does not wait for the client's last packet: the network
+    // stands until that, too, has arrived.
+    let (serve, client) = (serve(), format!("{} && sleep 0.2", echo(600)));
     let first = emulate(
         &network,
         &["--log", "one.log", "--at", "server", &serve, "--", "sh", "-c", &client],

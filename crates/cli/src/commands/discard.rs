@@ -4,6 +4,7 @@ use anabranch::Association;
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::options::SctpOptions;
 use crate::service::{Served, ServiceOptions};
 
 /// Take whatever messages any SCTP peer sends, and throw them away
@@ -19,6 +20,10 @@ pub(crate) struct Discard {
 }
 
 impl Discard {
+    pub(crate) fn sctp(&self) -> &SctpOptions {
+        &self.options.sctp
+    }
+
     pub(crate) async fn run(self) -> Result<(), Failure> {
         self.options.run("discard", discard).await
     }

@@ -6,7 +6,7 @@ use anabranch::{
 use clap::Args;
 
 use crate::failure::Failure;
-use crate::options::size;
+use crate::options::{SctpOptions, size};
 use crate::parts::{Parts, TooLong};
 use crate::service::{Served, ServiceOptions};
 
@@ -28,6 +28,10 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
+    pub(crate) fn sctp(&self) -> &SctpOptions {
+        &self.options.sctp
+    }
+
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let most = self.max_message;
         self.options.run("echo", move |association| echo(association, most)).await

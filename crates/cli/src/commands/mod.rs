@@ -48,7 +48,32 @@ pub(crate) enum Command {
     Man(shell::Man),
 }
 
+/// On how many threads a command runs, besides those for what blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// On its own: what one association brings is not worth being handed from thread to thread.
+    Own,
+    /// One for each shard of its endpoint, or as TOKIO_WORKER_THREADS says. An association's task and
+    /// its endpoint's talk with each other for every few packets, and two threads that wake each other
+    /// take half as much time again as one that does it all.
+    Shards(usize),
+    /// As many as there are cores.
+    Cores,
+}
+
 impl Command {
+    pub(crate) fn threads(&self) -> Threads {
+        let sctp = match self {
+            Self::Get(_) => return Threads::Own,
+            Self::Serve(command) => command.sctp(),
+            Self::Perf(command) => command.sctp(),
+            Self::Echo(command) => Some(command.sctp()),
+            Self::Discard(command) => Some(command.sctp()),
+            _ => None,
+        };
+        sctp.map_or(Threads::Cores, |options| Threads::Shards(options.shards.unwrap_or(1)))
+    }
+
     pub(crate) async fn run(self) -> Result<(), Failure> {
         match self {
             Self::Serve(command) => command.run().await,

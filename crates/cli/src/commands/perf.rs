@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use crate::address::authority;
 use crate::client::ClientOptions;
 use crate::failure::Failure;
-use crate::options::{Transport, duration, size};
+use crate::options::{SctpOptions, Transport, duration, size};
 use crate::perf::chart::{self, Source, What};
 use crate::perf::client::Measurement;
 use crate::perf::{Limit, MOST_SIZE, Mode, Plan, server};
@@ -141,6 +141,15 @@ impl ChartOf {
 }
 
 impl Perf {
+    /// The options of SCTP of the side that this is.
+    pub(crate) fn sctp(&self) -> Option<&SctpOptions> {
+        match &self.side {
+            Side::Server(server) => Some(&server.options.sctp),
+            Side::Client(client) => Some(&client.client.sctp),
+            Side::Chart(_) => None,
+        }
+    }
+
     pub(crate) async fn run(self) -> Result<(), Failure> {
         match self.side {
             Side::Server(server) => {

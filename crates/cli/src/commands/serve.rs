@@ -73,6 +73,11 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
+    /// Its options of SCTP, if it is over nothing else.
+    pub(crate) fn sctp(&self) -> Option<&SctpOptions> {
+        (self.transport != Transport::Tcp && self.tcp.is_none()).then_some(&self.sctp)
+    }
+
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let carrier = one_udp_port(self.udp_port, "--udp-port", self.listen.udp_port)?;
         let udp_port = carrier.map(|_| "--udp-port");
