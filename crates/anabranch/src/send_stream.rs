@@ -9,7 +9,7 @@ use anabranch_proto::byte_mode::{self, Mark, Stopped};
 use anabranch_proto::{
     Association as Engine, OutgoingMessage, Ppid, SendErrorReason as Refused, StreamPriority,
 };
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::AsyncWrite;
 
 use crate::byte_mode::ByteStreams;
@@ -135,17 +135,44 @@ impl SendStream {
         }
     }
 
-    /// Sends the bytes of `slices`, as many as one message takes.
-    fn poll_write_slices(
+    /// Writes all of `bytes` without copying them, as `write_all` of [`AsyncWrite`] does with a copy. If
+    /// its future is dropped, some of them may have been written.
+    ///
+    /// # Errors
+    /// The association is no more, or the peer reads no more of this stream.
+    pub async fn write_bytes(&mut self, bytes: impl Into<Bytes>) -> io::Result<()> {
+        let mut bytes = bytes.into();
+        while !bytes.is_empty() {
+            let written = poll_fn(|cx| self.poll_write_bytes(cx, &bytes)).await?;
+            bytes.advance(written);
+        }
+        Ok(())
+    }
+
+    /// Writes the first bytes of `bytes` without copying them, as many as one message takes: how many, as
+    /// `poll_write` of [`AsyncWrite`] does.
+    ///
+    /// # Errors
+    /// The association is no more, or the peer reads no more of this stream.
+    pub fn poll_write_bytes(
         &mut self,
         cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
+        bytes: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_some(cx, bytes.len(), |len| bytes.slice(..len))
+    }
+
+    /// Sends some of `len` bytes, as many as one message takes, which `first` has of any length.
+    fn poll_write_some(
+        &mut self,
+        cx: &mut Context<'_>,
+        len: usize,
+        first: impl FnOnce(usize) -> Bytes,
     ) -> Poll<io::Result<usize>> {
         if self.bytes == ByteState::Ended {
             let error = "written after the end of the byte stream";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, error)));
         }
-        let len = slices.iter().map(|slice| slice.len()).sum::<usize>();
         if len == 0 {
             return Poll::Ready(Ok(0));
         }
@@ -163,7 +190,7 @@ impl SendStream {
                 return Err(Held::Engine(Refused::Blocked));
             };
             let len = len.min(most);
-            let message = byte_mode::bytes(stream, gather(slices, len));
+            let message = byte_mode::bytes(stream, first(len));
             association.send(now, message).map_err(|refused| Held::Engine(refused.reason))?;
             ledger.on_written(stream, len);
             written = len;
@@ -197,7 +224,7 @@ impl AsyncWrite for SendStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_write_slices(cx, &[IoSlice::new(buf)])
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 
     fn poll_write_vectored(
@@ -205,7 +232,8 @@ impl AsyncWrite for SendStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_write_slices(cx, bufs)
+        let len = bufs.iter().map(|slice| slice.len()).sum();
+        self.get_mut().poll_write_some(cx, len, |len| gather(bufs, len))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anabranch::config::{Pieces, SchedulerKind};
 use anabranch::{Association, AssociationConfig, SendStream, StreamPriority};
+use bytes::Bytes;
 use common::{Pair, V4, pattern, soon};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -32,6 +33,31 @@ async fn settled(association: &Association) -> u64 {
         }
         before = now;
     }
+}
+
+#[tokio::test]
+async fn bytes_are_written_as_they_lie_in_memory() {
+    soon(async {
+        let pair = Pair::new(&[V4]).await;
+        let (mut send, _) = pair.near.open_stream().await.unwrap();
+        let whole = Bytes::from(pattern(3_000_000, 4));
+        let expected = whole.clone();
+        let writer = tokio::spawn(async move {
+            // Both ways of writing, and nothing, in turn.
+            send.write_bytes(whole.slice(..1_000_001)).await.unwrap();
+            send.write_all(&whole[1_000_001..1_000_005]).await.unwrap();
+            send.write_bytes(Bytes::new()).await.unwrap();
+            send.write_bytes(whole.slice(1_000_005..)).await.unwrap();
+            send.shutdown().await.unwrap();
+            send.write_bytes("late").await.unwrap_err().kind()
+        });
+        let (_answer, mut recv) = pair.far.accept_stream().await.unwrap().unwrap();
+        let mut read = Vec::new();
+        recv.read_to_end(&mut read).await.unwrap();
+        assert!(read == expected, "{} bytes", read.len());
+        assert_eq!(writer.await.unwrap(), ErrorKind::BrokenPipe);
+    })
+    .await;
 }
 
 #[tokio::test]
