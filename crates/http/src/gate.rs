@@ -10,21 +10,23 @@
 //! Who has come last goes first: when there is a crowd of clients that take nothing, those who wait in
 //! front of an honest one are of them, and only come to sit in the place in their turn.
 
+use std::any::Any;
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Buf;
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::stream::Pending;
+use crate::handed::{Handed, Next};
+use crate::stream::{Pending, TakeBytes};
 
 /// Requests at work unless told otherwise.
 const MOST_REQUESTS: usize = 256;
@@ -259,6 +261,8 @@ struct State {
     answered: bool,
     /// Bytes of a head that is not complete.
     head: usize,
+    /// What the answer's body has given away, if the transport takes it without copying.
+    handed: Option<Handed>,
 }
 
 impl Stream {
@@ -312,8 +316,22 @@ impl Stream {
     fn flushed(&self) {
         let mut state = self.state();
         if state.answered {
-            *state = State { head: state.head, ..State::default() };
+            let handed = state.handed.as_ref().map(|_| Handed::default());
+            *state = State { head: state.head, handed, ..State::default() };
         }
+    }
+
+    /// Bytes of an answer are on their way to being written.
+    fn hand_on(&self, bytes: &Bytes) {
+        if let Some(handed) = &mut self.state().handed {
+            handed.give(bytes);
+        }
+    }
+
+    /// What to write first of these.
+    fn next(&self, slices: &[IoSlice<'_>]) -> Next {
+        let mut state = self.state();
+        state.handed.as_mut().map_or(Next::Slices(slices.len()), |handed| handed.next(slices))
     }
 }
 
@@ -342,10 +360,7 @@ impl<B> Drop for Answer<B> {
     }
 }
 
-impl<B: Body> Body for Answer<B>
-where
-    B::Data: Buf,
-{
+impl<B: Body + 'static> Body for Answer<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -353,7 +368,14 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        self.body.as_mut().poll_frame(cx)
+        let polled = self.body.as_mut().poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            let data = frame.data_ref().map(|data| data as &dyn Any);
+            if let Some(bytes) = data.and_then(<dyn Any>::downcast_ref) {
+                self.stream.hand_on(bytes);
+            }
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -374,8 +396,9 @@ pub(crate) struct Watched<S> {
     stalled: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
-impl<S> Watched<S> {
+impl<S: TakeBytes> Watched<S> {
     pub(crate) fn new(inner: S, stream: Arc<Stream>) -> Self {
+        stream.state().handed = inner.takes_bytes().then(Handed::default);
         Self { inner, stream, stalled: None }
     }
 
@@ -423,7 +446,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: TakeBytes + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -437,10 +460,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
+        bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = Pin::new(&mut this.inner).poll_write_vectored(cx, bufs);
+        let inner = Pin::new(&mut this.inner);
+        let written = match this.stream.next(bufs) {
+            Next::Bytes(bytes) => inner.poll_take_bytes(cx, &bytes),
+            Next::Slices(count) => inner.poll_write_vectored(cx, &bufs[..count]),
+        };
         this.watch(cx, written)
     }
 

@@ -21,6 +21,7 @@ mod client;
 mod error;
 mod files;
 mod gate;
+mod handed;
 mod page;
 mod priority;
 mod sctp;
@@ -42,5 +43,7 @@ pub use page::{ObjectLoad, PageLoad, PageRequest, load_page};
 pub use priority::Priority;
 pub use sctp::SctpStream;
 pub use server::{Served, ServerOptions, serve_connection};
-pub use stream::{AcceptStreams, ByteStream, OpenStreams, Pending, Prioritise, StreamTotals};
+pub use stream::{
+    AcceptStreams, ByteStream, OpenStreams, Pending, Prioritise, StreamTotals, TakeBytes,
+};
 pub use url::{Authority, Host, Scheme, Url, UrlError, split_udp_port};

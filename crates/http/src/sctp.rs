@@ -1,14 +1,17 @@
 //! SCTP associations as connections: each stream in both directions is a byte stream.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use anabranch::config::SchedulerKind;
 use anabranch::{Association, RecvStream, SendStream, StreamPriority};
+use bytes::Bytes;
 use tokio::io::Join;
 
 use crate::priority::Priority;
-use crate::stream::{AcceptStreams, ByteStream, OpenStreams, Pending, Prioritise};
+use crate::stream::{AcceptStreams, ByteStream, OpenStreams, Pending, Prioritise, TakeBytes};
 
 /// Both directions of an SCTP stream as one byte stream.
 pub type SctpStream = Join<RecvStream, SendStream>;
@@ -19,6 +22,20 @@ impl OpenStreams for Association {
     /// Takes the next free stream; waits for one if all are in use.
     async fn open(&self) -> io::Result<ByteStream<SctpStream>> {
         Ok(byte_stream(self.open_stream().await?))
+    }
+}
+
+impl TakeBytes for SctpStream {
+    fn takes_bytes(&self) -> bool {
+        true
+    }
+
+    fn poll_take_bytes(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        self.writer_mut().poll_write_bytes(cx, bytes)
     }
 }
 

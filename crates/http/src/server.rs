@@ -23,7 +23,9 @@ use tracing::debug;
 use crate::error::root_cause;
 use crate::gate::{Answer, Gate, Limits, Stream, Watched};
 use crate::priority::Priority;
-use crate::stream::{AcceptStreams, ByteStream, Counted, Counters, Prioritise, StreamTotals};
+use crate::stream::{
+    AcceptStreams, ByteStream, Counted, Counters, Prioritise, StreamTotals, TakeBytes,
+};
 
 /// How long a connection may have no stream unless told otherwise.
 const IDLE: Duration = Duration::from_secs(120);
@@ -189,7 +191,7 @@ struct Serving {
 impl Serving {
     async fn serve<IO, S, B>(self, io: IO, service: S, options: &ServerOptions)
     where
-        IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send,
+        IO: tokio::io::AsyncRead + TakeBytes + Unpin + Send,
         S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone,
         B: Body + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::priority::Priority;
@@ -32,10 +33,29 @@ pub trait OpenStreams: Sync {
     fn open(&self) -> impl Future<Output = io::Result<ByteStream<Self::Stream>>> + Send;
 }
 
+/// What is written to, and may take bytes without copying them.
+pub trait TakeBytes: AsyncWrite {
+    /// Whether it does.
+    fn takes_bytes(&self) -> bool {
+        false
+    }
+
+    /// Takes the first bytes of `bytes` as they lie in memory, and says how many, as `poll_write` does.
+    fn poll_take_bytes(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write(cx, bytes)
+    }
+}
+
+impl TakeBytes for tokio::io::DuplexStream {}
+
 /// A connection on which the peer opens the streams: a server's.
 pub trait AcceptStreams: Send {
     /// What a stream is read from and written to.
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send;
+    type Stream: AsyncRead + TakeBytes + Unpin + Send;
 
     /// Waits for the next stream; `None` when the peer will open no more. Must be cancel-safe:
     /// a future dropped before it is ready loses no stream.
@@ -164,6 +184,21 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+impl<S: TakeBytes + Unpin> TakeBytes for Counted<S> {
+    fn takes_bytes(&self) -> bool {
+        self.inner.takes_bytes()
+    }
+
+    fn poll_take_bytes(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.inner).poll_take_bytes(cx, bytes);
+        self.count_sent(result)
     }
 }
 

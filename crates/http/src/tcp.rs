@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::stream::{AcceptStreams, ByteStream, OpenStreams};
+use crate::stream::{AcceptStreams, ByteStream, OpenStreams, TakeBytes};
 
 /// A client's 'connection': one TCP connection for each stream.
 #[derive(Debug)]
@@ -137,6 +137,8 @@ impl TcpServerConnection {
         Ok(Self(Some(stream)))
     }
 }
+
+impl TakeBytes for TcpStream {}
 
 impl AcceptStreams for TcpServerConnection {
     type Stream = TcpStream;

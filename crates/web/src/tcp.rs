@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use anabranch::runtime::Instant;
-use anabranch_http::{AcceptStreams, ByteStream, OpenStreams};
+use anabranch_http::{AcceptStreams, ByteStream, OpenStreams, TakeBytes};
 use anabranch_impair::Rng;
 use anabranch_tcp::{Config, Connection, Stats};
 use bytes::{Buf, Bytes};
@@ -292,6 +292,8 @@ impl AsyncRead for TcpStream {
         read.unwrap_or_else(|error| Poll::Ready(Err(error)))
     }
 }
+
+impl TakeBytes for TcpStream {}
 
 impl AsyncWrite for TcpStream {
     fn poll_write(
