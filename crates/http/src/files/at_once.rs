@@ -1,37 +1,52 @@
 //! Files that the system has in memory: they are opened and read without waiting for a disk, and so without a visit
 //! to another thread.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::path::Path;
 
 use bytes::Bytes;
 use cap_std::fs::Dir;
 
-/// Opens a file below `root`, as `Dir::open` does, if all of its path is known without looking at a disk. `None`
-/// says nothing: that it is to be looked for in the usual way.
+/// Looks at a file below `root`, following links as `Dir::open` does, if all of its path is known without looking at a
+/// disk. `None` says nothing: that it is to be looked for in the usual way.
 #[cfg(target_os = "linux")]
-pub(super) fn open(root: &Dir, path: &Path) -> Option<File> {
-    use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
-    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
-    let open = |flags| openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), within).ok();
-    // What is opened for reading may be a device, to which that does something, so it is looked at first.
-    let seen = File::from(open(OFlags::PATH)?).metadata().ok()?;
-    // And should it be a pipe by now, nobody waits for its other end.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    seen.is_file().then(|| open(flags).map(File::from)).flatten()
+pub(super) fn look(root: &Dir, path: &Path) -> Option<Metadata> {
+    // What is opened for reading may be a device, to which that does something.
+    let seen = within(root, path, rustix::fs::OFlags::PATH)?.metadata().ok()?;
+    seen.is_file().then_some(seen)
 }
 
-/// Reads at most `most` bytes where the file stands, if they are in memory. `None` says nothing.
+/// Opens what was a file when it was looked at. `None` says nothing.
 #[cfg(target_os = "linux")]
-pub(super) fn read(file: &File, most: usize) -> Option<Bytes> {
+pub(super) fn open(root: &Dir, path: &Path) -> Option<File> {
+    use rustix::fs::OFlags;
+    // Should it be a pipe by now, nobody waits for its other end.
+    within(root, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
+}
+
+#[cfg(target_os = "linux")]
+fn within(root: &Dir, path: &Path, flags: rustix::fs::OFlags) -> Option<File> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::CACHED;
+    let opened = openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), within);
+    opened.ok().map(File::from)
+}
+
+/// Reads at most `most` bytes from `offset` on, if they are in memory. `None` says nothing.
+#[cfg(target_os = "linux")]
+pub(super) fn read(file: &File, offset: u64, most: usize) -> Option<Bytes> {
     use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
-    /// Where the file stands, which moves on.
-    const HERE: u64 = u64::MAX;
     let mut piece = vec![0; most];
     let into = &mut [IoSliceMut::new(&mut piece)];
-    let count = preadv2(file, into, HERE, ReadWriteFlags::NOWAIT).ok()?;
+    let count = preadv2(file, into, offset, ReadWriteFlags::NOWAIT).ok()?;
     piece.truncate(count);
     (count > 0).then(|| piece.into())
+}
+
+/// Other systems do not say.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn look(_: &Dir, _: &Path) -> Option<Metadata> {
+    None
 }
 
 /// Other systems do not say.
@@ -42,7 +57,7 @@ pub(super) fn open(_: &Dir, _: &Path) -> Option<File> {
 
 /// Other systems do not say.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn read(_: &File, _: usize) -> Option<Bytes> {
+pub(super) fn read(_: &File, _: u64, _: usize) -> Option<Bytes> {
     None
 }
 
@@ -68,15 +83,17 @@ mod tests {
         mkfifoat(CWD, root.join("pipe"), Mode::RUSR).unwrap();
         let root = Dir::open_ambient_dir(&root, ambient_authority()).unwrap();
         for no in ["outside", "absolute", "pipe", "sub", "../secret", "/etc/passwd", "nothing"] {
-            assert!(open(&root, Path::new(no)).is_none(), "{no}");
+            assert!(look(&root, Path::new(no)).is_none(), "{no}");
         }
         for name in ["sub/file", "inside"] {
             // Kernels and file systems that cannot say so send us the usual way.
-            let Some(file) = open(&root, Path::new(name)) else { continue };
-            let Some(piece) = read(&file, 4) else { continue };
+            let Some(seen) = look(&root, Path::new(name)) else { continue };
+            assert_eq!(seen.len(), 10);
+            let file = open(&root, Path::new(name)).unwrap();
+            let Some(piece) = read(&file, 0, 4) else { continue };
             assert_eq!(piece, "0123");
-            assert_eq!(read(&file, 100).unwrap(), "456789");
-            assert_eq!(read(&file, 100), None, "the end is the usual way's affair");
+            assert_eq!(read(&file, 4, 100).unwrap(), "456789");
+            assert_eq!(read(&file, 10, 100), None, "the end is the usual way's affair");
         }
     }
 }

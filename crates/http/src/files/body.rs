@@ -20,6 +20,8 @@ const PIECE: u64 = 64 << 10;
 pub struct FileBody {
     /// Bytes still to come.
     remaining: u64,
+    /// Where in the file they begin.
+    offset: u64,
     source: Source,
 }
 
@@ -37,32 +39,30 @@ enum Source {
 
 impl FileBody {
     pub(super) fn empty() -> Self {
-        Self { remaining: 0, source: Source::Done }
+        Self { remaining: 0, offset: 0, source: Source::Done }
     }
 
     pub(super) fn memory(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        Self { remaining: bytes.len() as u64, source: Source::Memory(bytes) }
+        Self { remaining: bytes.len() as u64, offset: 0, source: Source::Memory(bytes) }
     }
 
     /// `len` bytes of `file` from offset `start`, of which the first piece is read at once: whoever opens files may wait,
     /// and of a small one there is nothing left to wait for.
-    pub(super) fn file(mut file: File, start: u64, len: u64) -> io::Result<Self> {
+    pub(super) fn file(file: File, start: u64, len: u64) -> io::Result<Self> {
         if len == 0 {
             return Ok(Self::empty());
         }
-        file.seek(SeekFrom::Start(start))?;
-        let (file, piece) = read(file, len)?;
-        Ok(Self { remaining: len, source: Source::Ready(piece, file) })
+        let (file, piece) = read(file, start, len)?;
+        Ok(Self { remaining: len, offset: start, source: Source::Ready(piece, file) })
     }
 
     /// The same where nothing may be waited for.
-    pub(super) fn later(mut file: File, start: u64, len: u64) -> io::Result<Self> {
-        if len == 0 {
-            return Ok(Self::empty());
+    pub(super) fn later(file: File, start: u64, len: u64) -> Self {
+        match len {
+            0 => Self::empty(),
+            _ => Self { remaining: len, offset: start, source: Source::Idle(file) },
         }
-        file.seek(SeekFrom::Start(start))?;
-        Ok(Self { remaining: len, source: Source::Idle(file) })
     }
 }
 
@@ -70,6 +70,7 @@ impl FileBody {
     /// A piece goes on its way; more of the file is read if there is more to come.
     fn hand_on(&mut self, piece: Bytes, file: File) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         self.remaining = self.remaining.saturating_sub(piece.len() as u64);
+        self.offset += piece.len() as u64;
         if self.remaining > 0 {
             self.source = Source::Idle(file);
         }
@@ -77,10 +78,11 @@ impl FileBody {
     }
 }
 
-/// Reads the next piece, at most `limit` bytes.
-fn read(file: File, limit: u64) -> io::Result<(File, Bytes)> {
+/// Reads the piece at `offset`, at most `limit` bytes.
+fn read(mut file: File, offset: u64, limit: u64) -> io::Result<(File, Bytes)> {
     let want = limit.min(PIECE);
     let mut piece = Vec::with_capacity(usize::try_from(want).unwrap_or(0));
+    file.seek(SeekFrom::Start(offset))?;
     (&file).take(want).read_to_end(&mut piece)?;
     if piece.is_empty() {
         // The length has been announced; only cutting the stream off tells the client.
@@ -107,12 +109,12 @@ impl Body for FileBody {
                 }
                 Source::Ready(piece, file) => return this.hand_on(piece, file),
                 Source::Idle(file) => {
-                    let limit = this.remaining;
+                    let (offset, limit) = (this.offset, this.remaining);
                     let most = usize::try_from(limit.min(PIECE)).unwrap_or(0);
-                    if let Some(piece) = at_once::read(&file, most) {
+                    if let Some(piece) = at_once::read(&file, offset, most) {
                         return this.hand_on(piece, file);
                     }
-                    let task = tokio::task::spawn_blocking(move || read(file, limit));
+                    let task = tokio::task::spawn_blocking(move || read(file, offset, limit));
                     this.source = Source::Reading(task);
                 }
                 Source::Reading(mut task) => {

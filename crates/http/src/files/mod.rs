@@ -5,6 +5,7 @@ mod body;
 mod coding;
 mod index;
 mod range;
+mod recent;
 mod target;
 mod validators;
 
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
 use http::header::{
@@ -28,6 +30,7 @@ use tracing::info;
 pub use self::body::FileBody;
 use self::coding::{Accepted, Coding};
 use self::range::Selection;
+use self::recent::Recent;
 use self::validators::Validators;
 
 /// Serves the files below a directory: GET and HEAD, ranges, conditional requests, files that lie
@@ -41,6 +44,7 @@ pub struct Files {
     root: Arc<Dir>,
     /// Directories that are listed at once.
     listing: Arc<Semaphore>,
+    recent: Arc<Recent>,
 }
 
 /// A listing is work for the processor and the disk: no more of them at once than leaves others
@@ -55,9 +59,9 @@ enum Found {
     Directory,
 }
 
-/// A file that was opened.
+/// A file, and what it is sent with.
 struct FoundFile {
-    file: std::fs::File,
+    content: Content,
     len: u64,
     validators: Validators,
     content_type: HeaderValue,
@@ -67,6 +71,28 @@ struct FoundFile {
     varies: bool,
 }
 
+/// Where the bytes of a file are.
+enum Content {
+    File(std::fs::File),
+    /// Where those who may not wait have it.
+    Cached(std::fs::File),
+    Memory(Bytes),
+}
+
+impl Content {
+    /// A body of `len` bytes from `start` on, both within the file.
+    fn body(self, start: u64, len: u64) -> io::Result<FileBody> {
+        match self {
+            Self::File(file) => FileBody::file(file, start, len),
+            Self::Cached(file) => Ok(FileBody::later(file, start, len)),
+            Self::Memory(bytes) => {
+                let place = |offset| usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+                Ok(FileBody::memory(bytes.slice(place(start)..place(start + len))))
+            }
+        }
+    }
+}
+
 impl Files {
     /// Serves what is below `directory`.
     ///
@@ -74,7 +100,11 @@ impl Files {
     /// The directory cannot be opened.
     pub fn open(directory: &Path) -> io::Result<Self> {
         let root = Dir::open_ambient_dir(directory, ambient_authority())?;
-        Ok(Self { root: Arc::new(root), listing: Arc::new(Semaphore::new(LISTINGS)) })
+        Ok(Self {
+            root: Arc::new(root),
+            listing: Arc::new(Semaphore::new(LISTINGS)),
+            recent: Arc::default(),
+        })
     }
 
     async fn answer(self, method: Method, path: String, headers: HeaderMap) -> Response<FileBody> {
@@ -86,7 +116,6 @@ impl Files {
         let Some(target) = target::resolve(&path) else {
             return plain(StatusCode::NOT_FOUND);
         };
-        let root = Arc::clone(&self.root);
         let directory = target.directory;
         // What may become a listing. No other target ends with a slash.
         let _place = match directory {
@@ -94,14 +123,15 @@ impl Files {
             false => None,
         };
         let asked = Asked { method, headers };
-        if !directory && let Some(found) = at_once(&root, &target.path) {
-            return asked.answer(&path, Ok(found), FileBody::later);
+        if !directory && let Some(found) = self.at_once(&target.path) {
+            return asked.answer(&path, Ok(Found::File(found)));
         }
+        let root = Arc::clone(&self.root);
         // Opening, reading and listing may wait for a disk.
         let answered = tokio::task::spawn_blocking(move || {
             let accepted = Accepted::of(&asked.headers);
             let found = find(&root, &target.path, directory, &path, &accepted);
-            asked.answer(&path, found, FileBody::file)
+            asked.answer(&path, found)
         });
         let mut response =
             answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR));
@@ -110,19 +140,26 @@ impl Files {
         }
         response
     }
-}
 
-/// Makes the body of an answer from a file, an offset in it and a length.
-type MakeBody = fn(std::fs::File, u64, u64) -> io::Result<FileBody>;
-
-/// A file that is there without waiting. Beside those that shrink there may be compressed ones, which are looked for
-/// where one may wait.
-fn at_once(root: &Dir, path: &Path) -> Option<Found> {
-    let content_type = content_type(path);
-    if coding::is_worth_it(&content_type) {
-        return None;
+    /// A file that is there without waiting. Beside those that shrink there may be compressed ones, which are looked
+    /// for where one may wait.
+    fn at_once(&self, path: &Path) -> Option<FoundFile> {
+        let content_type = content_type(path);
+        if coding::is_worth_it(&content_type) {
+            return None;
+        }
+        let seen = at_once::look(&self.root, path)?;
+        if let Some(content) = self.recent.find(&seen) {
+            return Some(FoundFile::new(Content::Memory(content), &seen, content_type));
+        }
+        let file = at_once::open(&self.root, path)?;
+        let metadata = file.metadata().ok().filter(|metadata| metadata.is_file())?;
+        let content = match self.recent.read(&file, &metadata) {
+            Some(content) => Content::Memory(content),
+            None => Content::Cached(file),
+        };
+        Some(FoundFile::new(content, &metadata, content_type))
     }
-    found_file(at_once::open(root, path)?, content_type, None, false).ok()
 }
 
 /// What was asked of the file or directory that a path leads to.
@@ -132,10 +169,9 @@ struct Asked {
 }
 
 impl Asked {
-    /// The answer; `body` makes one of a file, from an offset and of so many bytes.
-    fn answer(&self, path: &str, found: io::Result<Found>, body: MakeBody) -> Response<FileBody> {
+    fn answer(&self, path: &str, found: io::Result<Found>) -> Response<FileBody> {
         let mut response = match found {
-            Ok(Found::File(found)) => file_response(found, body, &self.method, &self.headers),
+            Ok(Found::File(found)) => file_response(found, &self.method, &self.headers),
             Ok(Found::Listing(html)) => {
                 let html_type = HeaderValue::from_static("text/html; charset=utf-8");
                 text(StatusCode::OK, html_type, html)
@@ -230,27 +266,22 @@ fn open_file(
     let coding = beside.taken.as_ref().map(|(coding, _)| *coding);
     let path = beside.taken.as_ref().map_or(path, |(_, path)| path);
     let file = root.open(path)?.into_std();
-    found_file(file, content_type, coding, beside.varies)
-}
-
-fn found_file(
-    file: std::fs::File,
-    content_type: HeaderValue,
-    coding: Option<Coding>,
-    varies: bool,
-) -> io::Result<Found> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::ErrorKind::NotFound.into());
     }
-    Ok(Found::File(FoundFile {
-        len: metadata.len(),
-        validators: Validators::of(&metadata).coded(coding.map(Coding::name)),
-        content_type,
-        file,
-        coding,
-        varies,
-    }))
+    let mut found = FoundFile::new(Content::File(file), &metadata, content_type);
+    found.validators = found.validators.coded(coding.map(Coding::name));
+    Ok(Found::File(FoundFile { coding, varies: beside.varies, ..found }))
+}
+
+impl FoundFile {
+    /// A file as it is.
+    fn new(content: Content, metadata: &std::fs::Metadata, content_type: HeaderValue) -> Self {
+        let validators = Validators::of(metadata);
+        let (len, coding, varies) = (metadata.len(), None, false);
+        Self { content, len, validators, content_type, coding, varies }
+    }
 }
 
 fn content_type(path: &Path) -> HeaderValue {
@@ -258,13 +289,8 @@ fn content_type(path: &Path) -> HeaderValue {
     HeaderValue::from_static(guess)
 }
 
-fn file_response(
-    found: FoundFile,
-    body: MakeBody,
-    method: &Method,
-    headers: &HeaderMap,
-) -> Response<FileBody> {
-    let FoundFile { file, len, validators, content_type, coding, varies } = found;
+fn file_response(found: FoundFile, method: &Method, headers: &HeaderMap) -> Response<FileBody> {
+    let FoundFile { content, len, validators, content_type, coding, varies } = found;
     let describe = |fields: &mut HeaderMap| {
         add_validators(fields, &validators);
         if varies {
@@ -294,7 +320,7 @@ fn file_response(
     };
     let body = match *method {
         Method::HEAD => Ok(FileBody::empty()),
-        _ => body(file, start, count),
+        _ => content.body(start, count),
     };
     let Ok(body) = body else {
         return plain(StatusCode::INTERNAL_SERVER_ERROR);

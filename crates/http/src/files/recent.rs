@@ -1,0 +1,213 @@
+//! What was in small files a moment ago, for requests that come often.
+//!
+//! A file that has the same size and times as before has the same content, so it is looked at for each request, but
+//! neither opened nor read.
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+
+use super::at_once;
+
+/// Reading a longer one costs more than opening it.
+const LONGEST: u64 = 64 << 10;
+
+/// Bytes of all that is kept.
+const MOST: usize = 8 << 20;
+
+/// What has changed within the last step of a file system's clock may change again without a trace. Most count in steps
+/// of milliseconds.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// Some count whole seconds, or two of them, and some hundredths.
+const SETTLED_SLOWLY: Duration = Duration::from_millis(2500);
+
+/// Whoever writes to a file by mapping it into memory leaves a trace late, or never.
+const LIFE: Duration = Duration::from_secs(5);
+
+/// Contents of files, by what tells one file from another.
+#[derive(Debug, Default)]
+pub(super) struct Recent(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    files: HashMap<Identity, Kept>,
+    /// Of all contents.
+    bytes: usize,
+}
+
+/// A state of a file: device, inode, bytes, and the times of the last change to its content and to itself.
+type Identity = (u64, u64, u64, [(i64, i64); 2]);
+
+#[derive(Debug)]
+struct Kept {
+    content: Bytes,
+    since: Instant,
+}
+
+impl Recent {
+    /// The content of the file that looks like this.
+    pub(super) fn find(&self, metadata: &Metadata) -> Option<Bytes> {
+        let identity = identity(metadata)?;
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = state.files.get(&identity)?;
+        if kept.since.elapsed() < LIFE {
+            return Some(kept.content.clone());
+        }
+        let old = state.files.remove(&identity)?;
+        state.bytes -= old.content.len();
+        None
+    }
+
+    /// Reads a file that looks like this and has not changed for a while, and keeps what is in it, if nothing is to
+    /// be waited for. `None` says nothing: the file is to be read in the usual way.
+    pub(super) fn read(&self, file: &File, metadata: &Metadata) -> Option<Bytes> {
+        let len = metadata.len();
+        let identity = identity(metadata)?;
+        if len == 0 || len > LONGEST || !is_settled(&identity) {
+            return None;
+        }
+        let content = at_once::read(file, 0, usize::try_from(len).ok()?)?;
+        if content.len() as u64 != len {
+            return None;
+        }
+        self.keep(identity, content.clone());
+        Some(content)
+    }
+
+    fn keep(&self, identity: Identity, content: Bytes) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.bytes + content.len() > MOST {
+            // Those that are asked for are soon back.
+            *state = State::default();
+        }
+        state.bytes += content.len();
+        let kept = Kept { content, since: Instant::now() };
+        if let Some(old) = state.files.insert(identity, kept) {
+            state.bytes -= old.content.len();
+        }
+    }
+}
+
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt as _;
+    let times =
+        [(metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec())];
+    Some((metadata.dev(), metadata.ino(), metadata.len(), times))
+}
+
+/// Other systems do not say.
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> Option<Identity> {
+    None
+}
+
+/// Whether the last change is over. Times in the future say nothing.
+fn is_settled((.., times): &Identity) -> bool {
+    let whole = |nanoseconds: i64| nanoseconds % 10_000_000 == 0;
+    let coarse = times.iter().any(|(_, nanoseconds)| whole(*nanoseconds));
+    let least = if coarse { SETTLED_SLOWLY } else { SETTLED };
+    let since_epoch = |(seconds, nanoseconds): &(i64, i64)| {
+        let seconds = Duration::from_secs(u64::try_from(*seconds).unwrap_or(0));
+        seconds + Duration::from_nanos(u64::try_from(*nanoseconds).unwrap_or(0))
+    };
+    let changed = times.iter().map(since_epoch).max().unwrap_or_default();
+    (SystemTime::UNIX_EPOCH + changed).elapsed().is_ok_and(|ago| ago >= least)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// A file that was changed so long ago.
+    fn written(file: &File, content: &str, ago: Duration) -> Metadata {
+        use std::os::unix::fs::FileExt as _;
+        file.set_len(0).unwrap();
+        file.write_all_at(content.as_bytes(), 0).unwrap();
+        file.set_modified(SystemTime::now() - ago).unwrap();
+        file.metadata().unwrap()
+    }
+
+    /// As `read`, for a file whose own times are as old as its content's: no program can set these.
+    fn keep(recent: &Recent, file: &File, metadata: &Metadata) {
+        let content = at_once::read(file, 0, 1 << 20).unwrap();
+        recent.keep(identity(metadata).unwrap(), content);
+    }
+
+    #[test]
+    fn what_has_changed_is_not_what_was_kept() {
+        let file = tempfile::tempfile().unwrap();
+        let long = Duration::from_secs(100);
+        let before = written(&file, "before", long);
+        let recent = Recent::default();
+        assert_eq!(recent.find(&before), None);
+        // It has just been changed, if only its times.
+        assert_eq!(recent.read(&file, &before), None);
+        keep(&recent, &file, &before);
+        assert_eq!(recent.find(&before).unwrap(), "before");
+        // Of the same length, and as old as the other.
+        std::thread::sleep(Duration::from_millis(20));
+        let after = written(&file, "behind", long);
+        assert_eq!(recent.find(&after), None);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let recent = Recent::default();
+        let content = Bytes::from(vec![0; 64 << 10]);
+        for inode in 0..1000 {
+            recent.keep((0, inode, 0, [(0, 0); 2]), content.clone());
+            let state = recent.0.lock().unwrap();
+            assert!(state.bytes <= MOST);
+            assert_eq!(state.bytes, state.files.len() * content.len());
+        }
+        // The same again is no more than before.
+        let before = recent.0.lock().unwrap().bytes;
+        recent.keep((0, 999, 0, [(0, 0); 2]), content);
+        assert_eq!(recent.0.lock().unwrap().bytes, before);
+    }
+
+    #[test]
+    fn what_is_old_is_read_anew() {
+        let file = tempfile::tempfile().unwrap();
+        let metadata = written(&file, "content", Duration::from_secs(100));
+        let recent = Recent::default();
+        keep(&recent, &file, &metadata);
+        let identity = identity(&metadata).unwrap();
+        let old = Instant::now().checked_sub(LIFE);
+        // A system that has just started has no such time.
+        let Some(old) = old else { return };
+        recent.0.lock().unwrap().files.get_mut(&identity).unwrap().since = old;
+        assert_eq!(recent.find(&metadata), None);
+        assert_eq!(recent.0.lock().unwrap().bytes, 0);
+    }
+
+    #[test]
+    fn files_settle() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let ago = |milliseconds: u64, nanoseconds: i64| {
+            let then = now - Duration::from_millis(milliseconds);
+            (
+                then.as_secs() as i64,
+                if nanoseconds < 0 { then.subsec_nanos().into() } else { nanoseconds },
+            )
+        };
+        let settled = |times| is_settled(&(0, 0, 0, times));
+        let long = ago(100_000, 123_456_789);
+        assert!(settled([long, long]));
+        assert!(settled([long, ago(2000, 123_456_789)]));
+        assert!(
+            !settled([long, ago(2000, 0)]),
+            "it may be any time of that second or the one before"
+        );
+        assert!(settled([long, ago(4000, 0)]));
+        assert!(!settled([long, ago(0, -1)]));
+        assert!(!settled([ago(0, -1), long]));
+        let future = (now.as_secs() as i64 + 1000, 123_456_789);
+        assert!(!settled([future, long]));
+    }
+}
