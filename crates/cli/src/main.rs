@@ -173,7 +173,7 @@ fn run(program: Program) -> Result<(), Failure> {
     control::remove_sockets();
     // A blocked disk must not keep the program from ending.
     runtime.shutdown_background();
-    result
+    output::finish(result)
 }
 
 fn start_log(verbose: u8, format: LogFormat) -> Result<(), Failure> {

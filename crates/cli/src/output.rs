@@ -1,10 +1,13 @@
 //! What goes to standard output.
 
+mod soon;
+
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::OnceLock;
 
 use serde::Serialize;
 
+pub(crate) use self::soon::print_soon;
 use crate::failure::Failure;
 
 /// Prints a text. A reader that has gone away is not a failure.
@@ -15,12 +18,19 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Writes bytes to standard output; see [`print`].
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+    let before = soon::take();
+    let written = stdout.write_all(&before).and_then(|()| stdout.write_all(bytes));
+    match written.and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::failed(format!("standard output cannot be written: {error}")))
         }
         _ => Ok(()),
     }
+}
+
+/// The result of a command once all that it had to say is printed.
+pub(crate) fn finish(result: Result<(), Failure>) -> Result<(), Failure> {
+    result.and(print(""))
 }
 
 /// Name of what is printed as JSON: the command, such as `perf-client`.
@@ -35,10 +45,15 @@ pub(crate) fn name_documents(command: &str) {
 /// Prints a JSON document on one line. An object begins with `schema`, the command that printed
 /// it, and `version`, that of the program.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    print(&json_line(value)?)
+}
+
+/// The line that [`print_json`] prints.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
     let text = serde_json::to_string(value)
         .map_err(|error| Failure::failed(format!("the report cannot be written: {error}")))?;
     let schema = SCHEMA.get().map_or("anabranch", String::as_str);
-    print(&(headed(&text, schema) + "\n"))
+    Ok(headed(&text, schema) + "\n")
 }
 
 /// A document with its schema, and the program's version if it has none of its own.

@@ -19,7 +19,7 @@ use crate::clock::rfc3339;
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::Transport;
-use crate::output::{count, print, print_json};
+use crate::output::{count, json_line, print, print_json, print_soon};
 use crate::report::Traffic;
 
 /// What a server serves, and how it tells.
@@ -94,10 +94,10 @@ impl Service {
     /// The files, with a line for each request of this peer.
     pub(crate) fn files_for(&self, peer: &str) -> Logged<Files> {
         let (peer, json) = (peer.to_owned(), self.json);
-        Logged::new(self.files.clone(), move |access| {
-            if let Err(Failure::Failed(sentence)) = tell_access(&peer, &access, json) {
-                complain(&sentence);
-            }
+        Logged::new(self.files.clone(), move |access| match access_line(&peer, &access, json) {
+            Ok(line) => print_soon(&line),
+            Err(Failure::Failed(sentence)) => complain(&sentence),
+            Err(_) => {}
         })
     }
 
@@ -132,13 +132,13 @@ impl Service {
 }
 
 /// One line for a request: time, peer, method, target, status and bytes of the answer.
-fn tell_access(peer: &str, access: &Access, json: bool) -> Result<(), Failure> {
+fn access_line(peer: &str, access: &Access, json: bool) -> Result<String, Failure> {
     let time = rfc3339(access.at);
     let (method, target) = (access.method.as_str(), access.target.as_str());
     let (status, bytes, complete) = (access.status.as_u16(), access.bytes, access.complete);
     if json {
         let seconds = access.took.as_secs_f64();
-        return print_json(&ServerEvent::Request {
+        return json_line(&ServerEvent::Request {
             time,
             peer,
             method,
@@ -153,7 +153,7 @@ fn tell_access(peer: &str, access: &Access, json: bool) -> Result<(), Failure> {
     // What the peer writes must not write to the terminal: a request line has printable ASCII
     // only, but that is the parser's affair.
     let target = target.escape_default();
-    print(&format!("{time} {peer} {method} {target} {status} {bytes}{cut}\n"))
+    Ok(format!("{time} {peer} {method} {target} {status} {bytes}{cut}\n"))
 }
 
 /// What a client wants of one authority.
