@@ -28,6 +28,7 @@ mod sctp;
 mod server;
 mod stream;
 pub mod tcp;
+mod turn;
 mod url;
 
 pub use access::{Access, Logged, LoggedBody};

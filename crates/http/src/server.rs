@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::error::Error;
+use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use http::{Request, Response};
 use http_body::Body;
@@ -26,6 +26,7 @@ use crate::priority::Priority;
 use crate::stream::{
     AcceptStreams, ByteStream, Counted, Counters, Prioritise, StreamTotals, TakeBytes,
 };
+use crate::turn::Turn;
 
 /// How long a connection may have no stream unless told otherwise.
 const IDLE: Duration = Duration::from_secs(120);
@@ -145,6 +146,7 @@ where
     let mut idle = pin!(sleep(options.idle.unwrap_or_default()));
     // All streams share the connection's task: they wait for the same association anyhow, and
     // nothing has to be spawned, so that any executor will do.
+    let turn = Turn::default();
     let mut streams = FuturesUnordered::new();
     while open || !streams.is_empty() {
         tokio::select! {
@@ -156,7 +158,7 @@ where
                     let counter = Arc::clone(counters.entry(id).or_default());
                     let stream = gate.stream();
                     let served = Serving { id, counter, stream, prioritise: prioritise.clone() };
-                    streams.push(served.serve(io, service.clone(), options));
+                    streams.push(turn.share(served.serve(io, service.clone(), options)));
                 }
                 Ok(None) => open = false,
                 Err(error) => {
@@ -164,7 +166,7 @@ where
                     break;
                 }
             },
-            Some(()) = streams.next() => {
+            Some(()) = poll_fn(|cx| turn.poll_next(cx, &mut streams)) => {
                 if let Some(time) = options.idle.filter(|_| streams.is_empty()) {
                     idle.as_mut().reset(Instant::now() + time);
                 }

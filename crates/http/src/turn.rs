@@ -1,0 +1,113 @@
+//! Streams of one connection that have something to do are looked after a few at a time.
+//!
+//! What they write leaves when their task gives way to the one that sends. If all of them had their turn before, the
+//! peer would have nothing to do meanwhile, and then ask for everything at once again.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use futures_util::stream::{FuturesUnordered, Stream};
+
+/// Streams that have their turn before others get theirs.
+const STREAMS: usize = 16;
+
+/// A turn of the task of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Turn(AtomicUsize);
+
+impl Turn {
+    /// Runs a stream's future, in a later turn if this one has had its streams.
+    pub(crate) async fn share<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            // All of them belong to one task, and none is polled beside another.
+            let had = self.0.load(Relaxed);
+            if had == STREAMS {
+                // Once two have said so the task gives way.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.0.store(had + 1, Relaxed);
+            future.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Begins a turn: the end of the next stream, if there are any.
+    pub(crate) fn poll_next<F: Future>(
+        &self,
+        cx: &mut Context<'_>,
+        streams: &mut FuturesUnordered<F>,
+    ) -> Poll<Option<F::Output>> {
+        self.0.store(0, Relaxed);
+        pin!(streams).poll_next(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn a_task_gives_way_between_its_streams() {
+        let (turn, polled) = (Turn::default(), Cell::new(0));
+        let mut streams = FuturesUnordered::new();
+        for _ in 0..3 * STREAMS + 1 {
+            let mut rest = 2;
+            let polled = &polled;
+            streams.push(turn.share(poll_fn(move |cx| {
+                polled.set(polled.get() + 1);
+                rest -= 1;
+                match rest {
+                    0 => Poll::Ready(()),
+                    // There is more to do.
+                    _ => {
+                        cx.waker().wake_by_ref();
+                        Poll::Pending
+                    }
+                }
+            })));
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut ended, mut turns, mut most) = (0, 0, 0);
+        while ended < 3 * STREAMS + 1 {
+            let before = polled.get();
+            match turn.poll_next(&mut cx, &mut streams) {
+                Poll::Ready(Some(())) => ended += 1,
+                Poll::Ready(None) => break,
+                Poll::Pending => {}
+            }
+            turns += 1;
+            most = most.max(polled.get() - before);
+            assert!(turns < 1000);
+        }
+        assert_eq!(polled.get(), 2 * (3 * STREAMS + 1));
+        assert!(most <= STREAMS, "{most} streams in one turn");
+    }
+
+    #[test]
+    fn every_stream_has_its_turn() {
+        let (turn, first, last) = (Turn::default(), Cell::new(0), Cell::new(0));
+        let mut streams = FuturesUnordered::new();
+        // Those that always have something to do do not keep others waiting.
+        for at in 0..10 * STREAMS {
+            let place = if at == 0 { &first } else { &last };
+            streams.push(turn.share(poll_fn(move |cx| {
+                place.set(place.get() + 1);
+                cx.waker().wake_by_ref();
+                Poll::<()>::Pending
+            })));
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..1000 {
+            assert!(turn.poll_next(&mut cx, &mut streams).is_pending());
+        }
+        let mean = last.get() / (10 * STREAMS - 1);
+        assert!(first.get() * 2 > mean && first.get() < 2 * mean, "{} and {mean}", first.get());
+    }
+}
