@@ -291,7 +291,9 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::runtime::{NetworkErrorKind, PacketSocket};
+    #[cfg(target_os = "linux")]
+    use crate::runtime::NetworkErrorKind;
+    use crate::runtime::PacketSocket;
 
     fn datagrams(destination: SocketAddr, contents: &[u8], segment_size: usize) -> Datagrams<'_> {
         let (source, ecn, may_fragment) = (None, Some(Ecn::Ect0), false);

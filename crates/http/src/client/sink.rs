@@ -253,6 +253,7 @@ fn without_path(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
     use crate::client::Output;
 
     fn names(directory: &Path) -> Vec<String> {
