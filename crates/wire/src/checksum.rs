@@ -14,7 +14,8 @@ const FIELD: core::ops::Range<usize> = 8..12;
 ///
 /// SCTP sends it with its least significant byte first
 /// (RFC 9260 appendix A).
-#[inline]
+// Where it is inlined linkers keep the tables of all CRCs there are, 700 KB.
+#[inline(never)]
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
