@@ -18,6 +18,9 @@ const LONGEST: u64 = 64 << 10;
 /// Bytes of all that is kept.
 const MOST: usize = 8 << 20;
 
+/// Bytes that a file takes besides its content, about.
+const ENTRY: usize = 256;
+
 /// What has changed within the last step of a file system's clock may change again without a trace. Most count in steps
 /// of milliseconds.
 const SETTLED: Duration = Duration::from_millis(100);
@@ -35,7 +38,7 @@ pub(super) struct Recent(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     files: HashMap<Identity, Kept>,
-    /// Of all contents.
+    /// Of all of them.
     bytes: usize,
 }
 
@@ -48,6 +51,12 @@ struct Kept {
     since: Instant,
 }
 
+impl Kept {
+    fn cost(&self) -> usize {
+        ENTRY + self.content.len()
+    }
+}
+
 impl Recent {
     /// The content of the file that looks like this.
     pub(super) fn find(&self, metadata: &Metadata) -> Option<Bytes> {
@@ -58,7 +67,7 @@ impl Recent {
             return Some(kept.content.clone());
         }
         let old = state.files.remove(&identity)?;
-        state.bytes -= old.content.len();
+        state.bytes -= old.cost();
         None
     }
 
@@ -79,15 +88,15 @@ impl Recent {
     }
 
     fn keep(&self, identity: Identity, content: Bytes) {
+        let kept = Kept { content, since: Instant::now() };
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.bytes + content.len() > MOST {
+        if state.bytes + kept.cost() > MOST {
             // Those that are asked for are soon back.
             *state = State::default();
         }
-        state.bytes += content.len();
-        let kept = Kept { content, since: Instant::now() };
+        state.bytes += kept.cost();
         if let Some(old) = state.files.insert(identity, kept) {
-            state.bytes -= old.content.len();
+            state.bytes -= old.cost();
         }
     }
 }
@@ -157,18 +166,20 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let recent = Recent::default();
-        let content = Bytes::from(vec![0; 64 << 10]);
-        for inode in 0..1000 {
-            recent.keep((0, inode, 0, [(0, 0); 2]), content.clone());
-            let state = recent.0.lock().unwrap();
-            assert!(state.bytes <= MOST);
-            assert_eq!(state.bytes, state.files.len() * content.len());
+        for len in [64 << 10, 1] {
+            let recent = Recent::default();
+            let content = Bytes::from(vec![0; len]);
+            for inode in 0..100_000 {
+                recent.keep((0, inode, 0, [(0, 0); 2]), content.clone());
+                let state = recent.0.lock().unwrap();
+                assert!(state.bytes <= MOST);
+                assert_eq!(state.bytes, state.files.len() * (ENTRY + len));
+            }
+            // The same again is no more than before.
+            let before = recent.0.lock().unwrap().bytes;
+            recent.keep((0, 99_999, 0, [(0, 0); 2]), content);
+            assert_eq!(recent.0.lock().unwrap().bytes, before);
         }
-        // The same again is no more than before.
-        let before = recent.0.lock().unwrap().bytes;
-        recent.keep((0, 999, 0, [(0, 0); 2]), content);
-        assert_eq!(recent.0.lock().unwrap().bytes, before);
     }
 
     #[test]
