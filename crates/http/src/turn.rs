@@ -19,9 +19,10 @@ pub(crate) struct Turn(AtomicUsize);
 
 impl Turn {
     /// Runs a stream's future, in a later turn if this one has had its streams.
-    pub(crate) async fn share<F: Future>(&self, future: F) -> F::Output {
-        let mut future = pin!(future);
-        poll_fn(|cx| {
+    pub(crate) fn share<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
+        // An `async fn` would have room for it twice.
+        let mut future = Box::pin(future);
+        poll_fn(move |cx| {
             // All of them belong to one task, and none is polled beside another.
             let had = self.0.load(Relaxed);
             if had == STREAMS {
@@ -32,7 +33,6 @@ impl Turn {
             self.0.store(had + 1, Relaxed);
             future.as_mut().poll(cx)
         })
-        .await
     }
 
     /// Begins a turn: the end of the next stream, if there are any.
