@@ -18,7 +18,10 @@ fn records(path: &Path) -> Vec<Value> {
 /// A file comes over a bad link, both ends keep logs: `site/far.qlog` and `copy/near.qlog`. Returns what the
 /// server told of the association.
 fn transfer(site: &Site, loss: &str) -> Value {
-    let bad = format!("seed = 5\n[[path]]\ndelay_ms = 5\nrate_mbit = 50\nloss_percent = {loss}\n");
+    // What the client sends arrives: it does not stay to repeat its last packet.
+    let bad = format!(
+        "seed = 5\n[[path]]\ndirection = \"send\"\ndelay_ms = 10\nrate_mbit = 50\nloss_percent = {loss}\n"
+    );
     std::fs::write(site.path().join("bad.toml"), bad).unwrap();
     let listen = ["--listen", "127.0.0.1,127.0.0.2:80", "--udp-port", "0"];
     let log = ["--impair", "bad.toml", "--qlog", "far.qlog"];
