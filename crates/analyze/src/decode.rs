@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use anabranch_wire::Packet;
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
 
 /// Link types (https://www.tcpdump.org/linktypes.html).
@@ -119,10 +120,10 @@ pub(crate) fn decode(link: i32, data: &[u8]) -> Option<Decoded<'_>> {
         }
         Some(TransportSlice::Udp(udp)) => {
             let ports = (udp.source_port(), udp.destination_port());
-            if ports.0 != SCTP_PORT && ports.1 != SCTP_PORT {
-                return None;
-            }
-            sctp(udp.payload(), from, to, identification, size)
+            // On other ports its checksum gives it away, if it is whole.
+            let told = ports.0 == SCTP_PORT || ports.1 == SCTP_PORT;
+            let is_sctp = told || Packet::parse(udp.payload()).is_ok_and(|p| p.checksum_ok());
+            is_sctp.then(|| sctp(udp.payload(), from, to, identification, size)).flatten()
         }
         None if payload.ip_number.0 == SCTP => {
             sctp(payload.payload, from, to, identification, size)

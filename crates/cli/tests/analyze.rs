@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Site, run};
+use common::{Server, Site, run};
 use serde_json::Value;
 
 fn capture(site: &Site) -> Vec<u8> {
@@ -47,6 +47,20 @@ fn a_capture_becomes_tables_and_pages() {
     assert!(read("page.html").contains("extent of reordering"));
     let json: Value = run(&["analyze", "a.pcapng", "--json"], &site.path()).json();
     assert_eq!((&json["data"], &json["out_of_sequence"]["reordered"]), (&3.into(), &1.into()));
+}
+
+/// A port in UDP that no number gives away, as two programs of one host have it.
+#[test]
+fn sctp_is_found_on_any_udp_port() {
+    let site = Site::new(&[100_000]);
+    let server = Server::start(&["--listen", "127.0.0.1:80", "--udp-port", "0"], &site.path());
+    let base = format!("sctp://127.0.0.1:80;udp={}", server.udp_port());
+    let got = site.get(&base, &["--capture", "run.pcapng"]);
+    assert_eq!(got.code, Some(0), "{}", got.stderr);
+    assert_eq!(server.interrupt(), Some(0));
+    let json: Value = run(&["analyze", "run.pcapng", "--json"], &site.copy()).json();
+    assert_eq!((&json["others"], &json["flows"]["sctp"]), (&0.into(), &1.into()), "{json}");
+    assert!(json["bytes"].as_u64().unwrap() > 100_000, "{json}");
 }
 
 #[test]

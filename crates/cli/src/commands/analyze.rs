@@ -15,8 +15,8 @@ use crate::output::{filled, print, print_json};
 
 /// Tell from captures what happened to TCP and SCTP: losses, reordering, copies, flow by flow
 ///
-/// Reads pcap and pcapng of any size in constant memory; SCTP may be in UDP on port 9899. Data that
-/// is out of sequence is told apart into what was sent again (and why), what was reordered (how far and how
+/// Reads pcap and pcapng of any size in constant memory; SCTP may be in UDP, on any port as long as
+/// packets are whole. Data that is out of sequence is told apart into what was sent again (and why), what was reordered (how far and how
 /// late, RFC 4737), what the network copied, and the unknown; docs/analyze.md says how. A file that is cut off
 /// or damaged is read as far as it goes (exit code 1).
 #[derive(Debug, Args)]
