@@ -223,7 +223,8 @@ impl Payload {
 
     /// Whether there is no byte left.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        // Whoever takes bytes asks after every piece: the lengths need not be added up.
+        self.chunk().is_empty()
     }
 
     /// The pieces in order.
@@ -267,6 +268,10 @@ impl Default for Payload {
 impl Buf for Payload {
     fn remaining(&self) -> usize {
         self.len()
+    }
+
+    fn has_remaining(&self) -> bool {
+        !self.is_empty()
     }
 
     fn chunk(&self) -> &[u8] {
