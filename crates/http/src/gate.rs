@@ -97,8 +97,8 @@ struct Line {
 
 #[derive(Debug)]
 struct Waiter {
-    /// Its connection has nothing at work.
-    first: bool,
+    /// Places that its connection has.
+    at_work: Arc<AtomicUsize>,
     place: oneshot::Sender<Place>,
 }
 
@@ -106,31 +106,23 @@ struct Waiter {
 #[derive(Debug)]
 struct Place {
     places: Arc<Places>,
-    /// It is one for connections that have nothing at work.
-    first: bool,
+    /// Of which of the free ones it is.
+    kind: usize,
+    /// Places that its connection has.
+    at_work: Arc<AtomicUsize>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        loop {
-            let next = {
-                let mut line = self.places.line();
-                let may = |waiter: &Waiter| waiter.first || !self.first;
-                match line.waiting.iter().rposition(may) {
-                    Some(at) => line.waiting.remove(at),
-                    None => {
-                        line.free[usize::from(self.first)] += 1;
-                        return;
-                    }
-                }
-            };
-            if next.place.is_closed() {
-                continue;
-            }
+        {
+            let mut line = self.places.line();
+            self.at_work.fetch_sub(1, Relaxed);
+            line.free[self.kind] += 1;
+        }
+        // Two at the most: its own, and one for its connection, which may have nothing at work now.
+        while let Some((sender, place)) = self.places.next() {
             // One that is not taken after all is dropped in there, and given to the next.
-            let place = Self { places: Arc::clone(&self.places), first: self.first };
-            drop(next.place.send(place));
-            return;
+            drop(sender.send(place));
         }
     }
 }
@@ -153,6 +145,7 @@ impl Gate {
         Arc::new(Connection {
             places: Arc::clone(&self.0),
             own: Arc::new(Semaphore::new(self.0.share())),
+            at_work: Arc::default(),
             moved: Mutex::new((Instant::now(), 0)),
             pending,
         })
@@ -185,19 +178,42 @@ impl Places {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn enter(self: &Arc<Self>, first: bool) -> Option<Place> {
+    /// Takes a place that is free for one who waits.
+    fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<Place>, Place)> {
+        let mut line = self.line();
+        for kind in [0, 1] {
+            while line.free[kind] > 0 {
+                let may = |waiter: &Waiter| kind == 0 || waiter.at_work.load(Relaxed) == 0;
+                let Some(at) = line.waiting.iter().rposition(may) else { break };
+                let Waiter { at_work, place } = line.waiting.remove(at);
+                if !place.is_closed() {
+                    line.free[kind] -= 1;
+                    return Some((place, self.place(kind, &at_work)));
+                }
+            }
+        }
+        None
+    }
+
+    /// A place that was free, for a connection which has so many at work.
+    fn place(self: &Arc<Self>, kind: usize, at_work: &Arc<AtomicUsize>) -> Place {
+        at_work.fetch_add(1, Relaxed);
+        Place { places: Arc::clone(self), kind, at_work: Arc::clone(at_work) }
+    }
+
+    async fn enter(self: &Arc<Self>, at_work: &Arc<AtomicUsize>) -> Option<Place> {
         let place = {
             let mut line = self.line();
-            let kinds = if first { &[0, 1][..] } else { &[0] };
+            let kinds = if at_work.load(Relaxed) == 0 { &[0, 1][..] } else { &[0] };
             match kinds.iter().find(|kind| line.free[**kind] > 0) {
                 Some(&kind) => {
                     line.free[kind] -= 1;
-                    return Some(Place { places: Arc::clone(self), first: kind == 1 });
+                    return Some(self.place(kind, at_work));
                 }
                 None => {
                     line.waiting.retain(|waiter| !waiter.place.is_closed());
                     let (sender, place) = oneshot::channel();
-                    line.waiting.push(Waiter { first, place: sender });
+                    line.waiting.push(Waiter { at_work: Arc::clone(at_work), place: sender });
                     place
                 }
             }
@@ -211,6 +227,8 @@ impl Places {
 pub(crate) struct Connection {
     places: Arc<Places>,
     own: Arc<Semaphore>,
+    /// Places that it has; changed while the line is held.
+    at_work: Arc<AtomicUsize>,
     /// When the transport last took something of an answer, or the peer did, and what was pending
     /// then.
     moved: Mutex<(Instant, u64)>,
@@ -287,8 +305,7 @@ impl Stream {
         }
         let Ok(own) = Arc::clone(&self.connection.own).acquire_owned().await else { return };
         let places = &self.connection.places;
-        let first = self.connection.own.available_permits() + 1 == places.share();
-        let Some(place) = places.enter(first).await else { return };
+        let Some(place) = places.enter(&self.connection.at_work).await else { return };
         self.state().places = Some((own, place));
     }
 

@@ -45,6 +45,8 @@ impl Default for ServerOptions {
         let mut http = http1::Builder::new();
         // Bounds what one slow stream holds of a body beside the transport's send buffer.
         http.max_buf_size(256 << 10);
+        // Whoever has asked may end its side and wait for the answer.
+        http.half_close(true);
         let limits = Limits::default();
         Self { http, limits, gate: Gate::new(limits), idle: Some(IDLE) }
     }

@@ -243,3 +243,42 @@ async fn half_requests_of_all_are_bounded_together() {
     // Whole requests come through all the same.
     assert!(read(&mut client.ask(REQUEST).await).await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_came_second_becomes_the_first() {
+    let options = ServerOptions::default().with_requests(16);
+    let crowd: Vec<_> = (0..4).map(|_| Client::new(&options)).collect();
+    let mut streams = Vec::new();
+    for client in &crowd {
+        for _ in 0..4 {
+            streams.push(client.ask(REQUEST).await);
+        }
+    }
+    wait(1).await;
+    // All ordinary places are theirs, and stay theirs: they take a little now and then.
+    let crowd = tokio::spawn(async move {
+        loop {
+            wait(2).await;
+            crowd.iter().for_each(|client| drop(client.pending.fetch_add(1, Relaxed)));
+        }
+    });
+    let honest = Client::new(&options);
+    let [mut one, mut two] = [honest.ask(REQUEST).await, honest.ask(REQUEST).await];
+    wait(1).await;
+    assert_eq!(honest.begun(), 1);
+    for stream in [&mut one, &mut two] {
+        let answered = tokio::time::timeout(Duration::from_secs(60), read(stream)).await;
+        assert_eq!(answered, Ok(true));
+    }
+    assert!(read(&mut honest.ask(REQUEST).await).await);
+    crowd.abort();
+    drop(streams);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_asked_may_end_its_side() {
+    let client = Client::new(&ServerOptions::default());
+    let mut stream = client.ask(REQUEST).await;
+    stream.shutdown().await.unwrap();
+    assert!(read(&mut stream).await, "the answer is whole");
+}

@@ -36,7 +36,8 @@ pub async fn load_page_http3<T>(
 where
     T: OpenStreams<Bytes> + Clone,
 {
-    let page = Loading { sender, request, notes: Notes::new(clock, request.silence) };
+    let notes = Notes::new(clock, request.silence, request.keep);
+    let page = Loading { sender, request, notes };
     page.notes.expect([request.target.clone()]);
     // The index is kept in any case, since it is read.
     let index = page.notes.unless_silent(page.object(0, true)).await;
@@ -90,7 +91,7 @@ impl<T: OpenStreams<Bytes> + Clone> Loading<'_, T> {
             let piece = piece.copy_to_bytes(piece.remaining());
             received += piece.len() as u64;
             self.notes.arrive(index, piece.len());
-            kept.push(&piece);
+            self.notes.keep(&mut kept, &piece);
         }
         match announced {
             Some(expected) if expected != received => {
@@ -101,9 +102,7 @@ impl<T: OpenStreams<Bytes> + Clone> Loading<'_, T> {
             }
             _ => {}
         }
-        let kept = kept.freeze();
-        self.notes.complete(index, keep.then(|| kept.clone()));
-        Ok(kept)
+        Ok(self.notes.complete(index, kept))
     }
 }
 

@@ -87,7 +87,7 @@ pub async fn load_page<C: OpenStreams>(
 ) -> Result<PageLoad, FetchError> {
     let opened = connection.open().await.map_err(FetchError::Stream)?;
     let mut stream = Stream::new(opened);
-    let notes = Notes::new(clock, request.silence);
+    let notes = Notes::new(clock, request.silence, request.keep);
     notes.expect([request.target.clone()]);
     let page = Loading { connection, request, notes, queues: Mutex::default() };
     // The index is kept in any case, since it is read.
@@ -346,15 +346,13 @@ where
         };
         received += piece.len() as u64;
         page.notes.arrive(index, piece.len());
-        kept.push(&piece);
+        page.notes.keep(&mut kept, &piece);
     }
     *closes |= !answers.goes_on();
     if !is_whole {
         return Err(FetchError::Status(head.status));
     }
-    let kept = kept.freeze();
-    page.notes.complete(index, keep.then(|| kept.clone()));
-    Ok(kept)
+    Ok(page.notes.complete(index, kept))
 }
 
 /// Whether an answer begins where a part ends, and is of the same state of the object.

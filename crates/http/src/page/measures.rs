@@ -25,7 +25,7 @@ pub struct ObjectLoad {
     pub arrivals: Vec<(Duration, u64)>,
     /// When it was complete.
     pub completed: Option<Duration>,
-    /// Its body, if it was to be kept.
+    /// Its body, if it was to be kept and there was room for all of it.
     pub body: Option<Bytes>,
     /// Why it did not come.
     pub error: Option<String>,

@@ -1,6 +1,7 @@
 //! What is noted of a page while it comes.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,15 +10,22 @@ use bytes::{Bytes, BytesMut};
 use super::measures::ObjectLoad;
 use crate::error::FetchError;
 
-/// Objects of a page at the most, and bytes of its index.
+/// Objects of a page at the most.
 pub(super) const MOST_OBJECTS: usize = 1000;
+
+/// Bytes of its index that are read for what it embeds.
 const LONGEST_INDEX: usize = 8 << 20;
+
+/// Bytes of a page that are kept, if it is to be kept.
+const LONGEST_PAGE: usize = 256 << 20;
 
 /// The objects that were asked for, and what came of them. Times count from the beginning.
 pub(super) struct Notes<'a> {
     clock: &'a (dyn Fn() -> Duration + Sync),
     origin: Duration,
     silence: Option<Duration>,
+    /// Bytes that may still be kept.
+    room: AtomicUsize,
     noted: Mutex<Noted>,
 }
 
@@ -40,9 +48,14 @@ pub(super) struct Part {
 }
 
 impl<'a> Notes<'a> {
-    /// Time begins now.
-    pub(super) fn new(clock: &'a (dyn Fn() -> Duration + Sync), silence: Option<Duration>) -> Self {
-        Self { clock, origin: clock(), silence, noted: Mutex::default() }
+    /// Time begins now. Whether bodies are to be kept; the index is in any case, since it is read.
+    pub(super) fn new(
+        clock: &'a (dyn Fn() -> Duration + Sync),
+        silence: Option<Duration>,
+        keep: bool,
+    ) -> Self {
+        let room = AtomicUsize::new(if keep { LONGEST_PAGE } else { LONGEST_INDEX });
+        Self { clock, origin: clock(), silence, room, noted: Mutex::default() }
     }
 
     fn now(&self) -> Duration {
@@ -89,14 +102,30 @@ impl<'a> Notes<'a> {
         self.hear(index, |object, now| object.arrive(now, bytes as u64));
     }
 
-    /// All of it has come.
-    pub(super) fn complete(&self, index: usize, body: Option<Bytes>) {
+    /// Keeps a piece of a body, if it is kept and there is room.
+    pub(super) fn keep(&self, kept: &mut Kept, piece: &[u8]) {
+        if !kept.whole {
+            return;
+        }
+        let less = |room: usize| room.checked_sub(piece.len());
+        match self.room.fetch_update(Relaxed, Relaxed, less) {
+            Ok(_) => kept.bytes.extend_from_slice(piece),
+            // Nothing behind a hole is of use.
+            Err(_) => kept.whole = false,
+        }
+    }
+
+    /// All of it has come; its body, if it was kept, as far as there was room.
+    pub(super) fn complete(&self, index: usize, kept: Kept) -> Bytes {
+        let (whole, bytes) = (kept.whole, kept.bytes.freeze());
+        let body = whole.then(|| bytes.clone());
         self.hear(index, |object, now| {
             if object.arrivals.is_empty() {
                 object.arrive(now, 0);
             }
             (object.completed, object.body) = (Some(now), body);
         });
+        bytes
     }
 
     /// It does not come.
@@ -169,22 +198,37 @@ impl<'a> Notes<'a> {
 /// The body of an object, if it is kept.
 #[derive(Debug)]
 pub(super) struct Kept {
-    keep: bool,
+    /// It is, and nothing is missing.
+    whole: bool,
     bytes: BytesMut,
 }
 
 impl Kept {
     pub(super) fn new(keep: bool) -> Self {
-        Self { keep, bytes: BytesMut::new() }
+        Self { whole: keep, bytes: BytesMut::new() }
     }
+}
 
-    pub(super) fn push(&mut self, piece: &[u8]) {
-        if self.keep && self.bytes.len() + piece.len() <= LONGEST_INDEX {
-            self.bytes.extend_from_slice(piece);
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    pub(super) fn freeze(self) -> Bytes {
-        self.bytes.freeze()
+    #[test]
+    fn what_is_kept_is_whole_or_nothing() {
+        let clock = || Duration::ZERO;
+        let notes = Notes::new(&clock, None, false);
+        notes.expect(["/".into(), "/long".into(), "/short".into()]);
+        let (mut index, mut long, mut short) = (Kept::new(true), Kept::new(true), Kept::new(true));
+        notes.keep(&mut index, &[1; 100]);
+        notes.keep(&mut long, &vec![2; LONGEST_INDEX - 110]);
+        notes.keep(&mut long, &[3; 20]);
+        notes.keep(&mut long, &[4; 5]);
+        notes.keep(&mut short, &[5; 10]);
+        notes.keep(&mut Kept::new(false), &[6; 10]);
+        assert_eq!(notes.complete(0, index).len(), 100);
+        assert_eq!(notes.complete(1, long).len(), LONGEST_INDEX - 110, "its beginning can be read");
+        assert_eq!(notes.complete(2, short).len(), 10);
+        let kept = notes.into_objects().into_iter().map(|object| object.body.map(|b| b.len()));
+        assert_eq!(kept.collect::<Vec<_>>(), [Some(100), None, Some(10)]);
     }
 }

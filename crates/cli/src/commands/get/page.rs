@@ -186,9 +186,7 @@ impl Get {
                 complain(&format!("{}: {error}", object.target));
             }
         }
-        if let Some(directory) = &self.out {
-            keep(page, directory)?;
-        }
+        let kept = self.out.as_ref().map(|directory| keep(page, directory)).transpose()?;
         let mut report = PageReport::new(url, page, carried);
         if let Some(directory) = &self.page.filmstrip {
             report.filmstrip =
@@ -199,7 +197,7 @@ impl Get {
             (false, true) => {}
             (false, false) => print(&filled(&report.summary(self.paths)))?,
         }
-        if page.is_complete() { Ok(()) } else { Err(Failure::Reported) }
+        if page.is_complete() && kept != Some(false) { Ok(()) } else { Err(Failure::Reported) }
     }
 }
 
@@ -207,15 +205,23 @@ fn no_connection(authority: &Authority, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot connect to {authority}: {error}"))
 }
 
-/// Writes what came whole under the names that it has on the server.
-fn keep(page: &PageLoad, directory: &Path) -> Result<(), Failure> {
+/// Writes what came whole under the names that it has on the server; whether that was everything.
+fn keep(page: &PageLoad, directory: &Path) -> Result<bool, Failure> {
+    let mut all = true;
     let whole =
         page.objects.iter().chain([&page.index]).filter(|object| object.completed.is_some());
     for object in whole {
-        let Some(body) = &object.body else { continue };
-        let Some(name) = local_name(&object.target) else {
-            complain(&format!("{} is not kept: it has no usable file name", object.target));
-            continue;
+        let (name, body) = match (local_name(&object.target), &object.body) {
+            (Some(name), Some(body)) => (name, body),
+            (name, _) => {
+                let why = match name {
+                    Some(_) => "of a page 256 MiB are kept at the most; 'get' its URL by itself",
+                    None => "it has no usable file name",
+                };
+                complain(&format!("{} is not kept: {why}", object.target));
+                all = false;
+                continue;
+            }
         };
         let path = directory.join(name);
         let write = || {
@@ -226,7 +232,7 @@ fn keep(page: &PageLoad, directory: &Path) -> Result<(), Failure> {
             Failure::failed(format!("{} cannot be written: {error}", path.display()))
         })?;
     }
-    Ok(())
+    Ok(all)
 }
 
 /// The path below a directory for a target of a server: what leads out of it, or is no plain name, has
