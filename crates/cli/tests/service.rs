@@ -135,7 +135,7 @@ fn metrics_are_there_for_prometheus() {
     let sent = text.lines().find(|line| line.starts_with("anabranch_datagrams_sent_total{"));
     let sent: f64 = sent.unwrap().rsplit_once(' ').unwrap().1.parse().unwrap();
     assert!(sent > 60.0, "{text}");
-    assert!(ask(&free, "GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(ask(&free, "GET /x HTTP/1.1\r\nhost: x\r\n\r\n").starts_with("HTTP/1.1 404 "));
     // A request without an end.
     assert_eq!(ask(&free, &"x".repeat(9000)), "");
     let taken = ["serve", ".", "--listen", "127.0.0.1:81", "--udp-port", "0", "--metrics", &free];

@@ -361,13 +361,18 @@ impl Drop for Stream {
 
 /// The body of an answer, which tells when it is complete or given up.
 pub(crate) struct Answer<B> {
-    body: Pin<Box<B>>,
+    /// An answer of the server's own has none.
+    body: Option<Pin<Box<B>>>,
     stream: Arc<Stream>,
 }
 
 impl<B> Answer<B> {
     pub(crate) fn new(body: B, stream: Arc<Stream>) -> Self {
-        Self { body: Box::pin(body), stream }
+        Self { body: Some(Box::pin(body)), stream }
+    }
+
+    pub(crate) fn empty(stream: Arc<Stream>) -> Self {
+        Self { body: None, stream }
     }
 }
 
@@ -385,7 +390,8 @@ impl<B: Body + 'static> Body for Answer<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let polled = self.body.as_mut().poll_frame(cx);
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let polled = body.as_mut().poll_frame(cx);
         if let Poll::Ready(Some(Ok(frame))) = &polled {
             let data = frame.data_ref().map(|data| data as &dyn Any);
             if let Some(bytes) = data.and_then(<dyn Any>::downcast_ref) {
@@ -396,11 +402,11 @@ impl<B: Body + 'static> Body for Answer<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(|body| body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), |body| body.size_hint())
     }
 }
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
-use http::{Request, Response};
+use http::header::{CONNECTION, HOST, HeaderValue};
+use http::{Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::rt::Timer;
@@ -211,6 +212,12 @@ impl Serving {
             let (service, stream) = (service.clone(), Arc::clone(&watched));
             async move {
                 stream.enter().await;
+                if !names_its_host(&request) {
+                    let mut response = Response::new(Answer::empty(stream));
+                    *response.status_mut() = StatusCode::BAD_REQUEST;
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                    return Ok(response);
+                }
                 let response = service.call(request).await?;
                 Ok::<_, Infallible>(response.map(|body| Answer::new(body, stream)))
             }
@@ -220,5 +227,14 @@ impl Serving {
             Ok(()) => debug!(stream = id, "stream ended"),
             Err(error) => debug!(stream = id, reason = root_cause(&error), "stream broke"),
         }
+    }
+}
+
+/// Whether a request says once for which host it is (RFC 9112 section 3.2); before HTTP/1.1 it need not. Whoever
+/// stands between the client and this server may have taken another one.
+fn names_its_host<B>(request: &Request<B>) -> bool {
+    match request.headers().get_all(HOST).iter().count() {
+        0 => request.version() < Version::HTTP_11,
+        count => count == 1,
     }
 }

@@ -40,6 +40,9 @@ async fn requests_that_hide_another_one_are_refused() {
             "GET / HTTP/1.1\r\nhost : x\r\n\r\n",
             "GET / HTTP/1.1\r\nhost: x\r\n content-length: 40\r\n\r\n",
             "GET / HTTP/1.1\r\nhost: x\r\nx\0y: 1\r\n\r\n",
+            // A host that others take for another one, or none.
+            "GET / HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n",
+            "GET / HTTP/1.1\r\n\r\n",
             // No request at all.
             "GET /\r\n\r\n",
             "\x16\x03\x01\x02\0\x01\0\x01\r\n\r\n",

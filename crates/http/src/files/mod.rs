@@ -54,6 +54,8 @@ const LISTINGS: usize = 2;
 /// What a path leads to.
 enum Found {
     File(FoundFile),
+    /// A directory without an index of its own.
+    Unlisted,
     Listing(String),
     /// A directory named without the slash at the end, which relative links need.
     Directory,
@@ -116,25 +118,32 @@ impl Files {
         let Some(target) = target::resolve(&path) else {
             return plain(StatusCode::NOT_FOUND);
         };
-        let directory = target.directory;
-        // What may become a listing. No other target ends with a slash.
-        let _place = match directory {
-            true => self.listing.acquire().await.ok(),
-            false => None,
-        };
-        let asked = Asked { method, headers };
-        if !directory && let Some(found) = self.at_once(&target.path) {
-            return asked.answer(&path, Ok(Found::File(found)));
+        let asked = Asked { method, path, headers };
+        if !target.directory
+            && let Some(found) = self.at_once(&target.path)
+        {
+            return asked.answer(Ok(Found::File(found)));
         }
         let root = Arc::clone(&self.root);
+        let failed = |_| Err(plain(StatusCode::INTERNAL_SERVER_ERROR));
         // Opening, reading and listing may wait for a disk.
         let answered = tokio::task::spawn_blocking(move || {
-            let accepted = Accepted::of(&asked.headers);
-            let found = find(&root, &target.path, directory, &path, &accepted);
-            asked.answer(&path, found)
+            match find(&root, &target.path, target.directory, &Accepted::of(&asked.headers)) {
+                Ok(Found::Unlisted) => Ok((asked, root, target)),
+                found => Err(asked.answer(found)),
+            }
         });
-        let mut response =
-            answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR));
+        let mut response = match answered.await.unwrap_or_else(failed) {
+            Err(response) => response,
+            Ok((asked, root, target)) => {
+                let _place = self.listing.acquire().await.ok();
+                let answered = tokio::task::spawn_blocking(move || {
+                    let listed = index::page(&root, &target.path, &asked.path);
+                    asked.answer(listed.map(Found::Listing))
+                });
+                answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
+            }
+        };
         if response.status() == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -165,18 +174,22 @@ impl Files {
 /// What was asked of the file or directory that a path leads to.
 struct Asked {
     method: Method,
+    /// The path as the request has it.
+    path: String,
     headers: HeaderMap,
 }
 
 impl Asked {
-    fn answer(&self, path: &str, found: io::Result<Found>) -> Response<FileBody> {
+    fn answer(&self, found: io::Result<Found>) -> Response<FileBody> {
         let mut response = match found {
             Ok(Found::File(found)) => file_response(found, &self.method, &self.headers),
             Ok(Found::Listing(html)) => {
                 let html_type = HeaderValue::from_static("text/html; charset=utf-8");
                 text(StatusCode::OK, html_type, html)
             }
-            Ok(Found::Directory) => redirect(path),
+            Ok(Found::Directory) => redirect(&self.path),
+            // Whoever found it lists it.
+            Ok(Found::Unlisted) => plain(StatusCode::NOT_FOUND),
             Err(error) => plain(match error.kind() {
                 // The sandbox reports a link that leads out as a denied permission as well.
                 io::ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
@@ -222,13 +235,7 @@ fn is_out_of_files(error: &io::Error) -> bool {
 }
 
 /// Looks `path` up and opens it.
-fn find(
-    root: &Dir,
-    path: &Path,
-    directory: bool,
-    title: &str,
-    accepted: &Accepted,
-) -> io::Result<Found> {
+fn find(root: &Dir, path: &Path, directory: bool, accepted: &Accepted) -> io::Result<Found> {
     let metadata = root.metadata(path)?;
     if metadata.is_dir() {
         if !directory {
@@ -238,9 +245,7 @@ fn find(
         let opened =
             root.metadata(&page).and_then(|metadata| open_file(root, &page, &metadata, accepted));
         return match opened {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(Found::Listing(index::page(root, path, title)?))
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Unlisted),
             other => other,
         };
     }
@@ -297,6 +302,9 @@ fn file_response(found: FoundFile, method: &Method, headers: &HeaderMap) -> Resp
             fields.insert(VARY, HeaderValue::from_static("accept-encoding"));
         }
     };
+    if validators.unwanted(headers) {
+        return plain(StatusCode::PRECONDITION_FAILED);
+    }
     if validators.not_modified(headers) {
         let mut response = Response::new(FileBody::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;

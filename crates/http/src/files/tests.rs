@@ -1,7 +1,9 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use http::header::{ACCEPT_ENCODING, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
+use http::header::{
+    ACCEPT_ENCODING, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
+};
 use http_body_util::BodyExt;
 
 use super::*;
@@ -40,6 +42,47 @@ async fn ask(
 
 async fn get(files: &Files, path: &str) -> (http::response::Parts, Vec<u8>) {
     ask(files, Method::GET, path, &[]).await
+}
+
+#[tokio::test]
+async fn a_state_that_is_not_there_is_not_sent() {
+    let (_directory, files) = site();
+    for (field, value, status) in [
+        (IF_MATCH, "\"another\"", StatusCode::PRECONDITION_FAILED),
+        (IF_MATCH, "*", StatusCode::OK),
+        (IF_UNMODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:37 GMT", StatusCode::PRECONDITION_FAILED),
+    ] {
+        let (head, _) = ask(&files, Method::GET, "/hello.txt", &[(field, value)]).await;
+        assert_eq!(head.status, status, "{value}");
+    }
+}
+
+#[tokio::test]
+async fn an_index_does_not_wait_for_listings() {
+    let (directory, files) = site();
+    fs::write(directory.path().join("root/sub/index.html"), "an index").unwrap();
+    // All that may be listed at once is being listed.
+    let listed = files.listing.acquire_many(LISTINGS as u32).await.unwrap();
+    assert_eq!(get(&files, "/sub/").await.1, b"an index");
+    let waiting = tokio::time::timeout(Duration::from_millis(50), get(&files, "/"));
+    assert!(waiting.await.is_err(), "a listing does");
+    drop(listed);
+    assert!(String::from_utf8(get(&files, "/").await.1).unwrap().contains("hello.txt"));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_of_a_far_future_is_sent_without_a_date() {
+    let (directory, files) = site();
+    let name = directory.path().join("root/hello.txt");
+    let far = SystemTime::UNIX_EPOCH + Duration::from_secs(400_000_000_000);
+    fs::File::options().write(true).open(&name).unwrap().set_modified(far).unwrap();
+    let (head, body) = get(&files, "/hello.txt").await;
+    assert_eq!((head.status, &body[..]), (StatusCode::OK, &b"hello, world"[..]));
+    if fs::metadata(&name).unwrap().modified().unwrap() == far {
+        // Not every file system can tell such a time.
+        assert!(!head.headers.contains_key(LAST_MODIFIED));
+    }
 }
 
 #[tokio::test]

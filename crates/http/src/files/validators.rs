@@ -4,14 +4,19 @@ use std::fs::Metadata;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
-use http::header::{HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
+use http::header::{
+    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
+};
+
+/// The first second of the year 10000, which dates of HTTP cannot tell.
+const YEAR_10000: u64 = 253_402_300_800;
 
 /// What tells one state of a file from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Validators {
     /// Entity tag with its quotes: length and time of the last change in nanoseconds.
     pub(super) etag: Option<String>,
-    /// Time of the last change in whole seconds, as the fields have it.
+    /// Time of the last change in whole seconds, as the fields have it, if they can.
     pub(super) modified: Option<SystemTime>,
 }
 
@@ -34,23 +39,35 @@ impl Validators {
     }
 
     fn new(len: u64, since_epoch: Duration) -> Self {
+        let seconds = Some(since_epoch.as_secs()).filter(|seconds| *seconds < YEAR_10000);
         Self {
             etag: Some(format!("\"{len:x}-{:x}\"", since_epoch.as_nanos())),
-            modified: Some(UNIX_EPOCH + Duration::from_secs(since_epoch.as_secs())),
+            modified: seconds.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds)),
         }
+    }
+
+    /// Whether the client wants another state or nothing (RFC 9110 sections 13.1.1 and 13.1.4).
+    /// If-Match outranks If-Unmodified-Since.
+    pub(super) fn unwanted(&self, headers: &HeaderMap) -> bool {
+        if headers.contains_key(IF_MATCH) {
+            return !tags(headers, &IF_MATCH).any(|tag| tag == "*" || Some(tag) == self.etag());
+        }
+        match (self.modified, date(headers, &IF_UNMODIFIED_SINCE)) {
+            (Some(modified), Some(since)) => modified > since,
+            _ => false,
+        }
+    }
+
+    fn etag(&self) -> Option<&str> {
+        self.etag.as_deref()
     }
 
     /// Whether the client has this state already. If-None-Match outranks If-Modified-Since.
     pub(super) fn not_modified(&self, headers: &HeaderMap) -> bool {
         if headers.contains_key(IF_NONE_MATCH) {
-            let Some(etag) = &self.etag else { return false };
-            return headers
-                .get_all(IF_NONE_MATCH)
-                .iter()
-                .filter_map(|value| value.to_str().ok())
-                .flat_map(|value| value.split(','))
-                // Weak comparison: whether a tag is weak does not matter here.
-                .map(|tag| tag.trim())
+            let Some(etag) = self.etag() else { return false };
+            // Weak comparison: whether a tag is weak does not matter here.
+            return tags(headers, &IF_NONE_MATCH)
                 .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag);
         }
         match (self.modified, date(headers, &IF_MODIFIED_SINCE)) {
@@ -64,11 +81,17 @@ impl Validators {
         let Some(condition) = headers.get(IF_RANGE) else {
             return true;
         };
-        if self.etag.as_deref().is_some_and(|etag| condition.as_bytes() == etag.as_bytes()) {
+        if self.etag().is_some_and(|etag| condition.as_bytes() == etag.as_bytes()) {
             return true;
         }
         self.modified.is_some() && date(headers, &IF_RANGE) == self.modified
     }
+}
+
+/// The entity tags of a field.
+fn tags<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
@@ -103,10 +126,31 @@ mod tests {
         both.insert(IF_MODIFIED_SINCE, same.parse().unwrap());
         assert!(!state.not_modified(&both));
 
+        assert!(!state.unwanted(&HeaderMap::new()));
+        assert!(!state.unwanted(&headers(IF_MATCH, &format!("\"a\", {etag}"))));
+        assert!(!state.unwanted(&headers(IF_MATCH, "*")));
+        assert!(state.unwanted(&headers(IF_MATCH, "\"a\"")));
+        assert!(state.unwanted(&headers(IF_MATCH, &format!("W/{etag}"))), "strong comparison");
+        assert!(!state.unwanted(&headers(IF_UNMODIFIED_SINCE, same)));
+        assert!(state.unwanted(&headers(IF_UNMODIFIED_SINCE, before)));
+        assert!(!state.unwanted(&headers(IF_UNMODIFIED_SINCE, "yesterday")));
+        let mut both = headers(IF_MATCH, &etag);
+        both.insert(IF_UNMODIFIED_SINCE, before.parse().unwrap());
+        assert!(!state.unwanted(&both));
+
         assert!(state.range_applies(&HeaderMap::new()));
         assert!(state.range_applies(&headers(IF_RANGE, &etag)));
         assert!(state.range_applies(&headers(IF_RANGE, same)));
         assert!(!state.range_applies(&headers(IF_RANGE, before)));
         assert!(!state.range_applies(&headers(IF_RANGE, "\"a\"")));
+    }
+    #[test]
+    fn times_that_no_date_can_tell_are_not_told() {
+        let state = Validators::new(1, Duration::from_secs(YEAR_10000));
+        assert_eq!(state.modified, None);
+        assert!(state.etag.is_some());
+        let state = Validators::new(1, Duration::from_secs(YEAR_10000 - 1));
+        let told = httpdate::fmt_http_date(state.modified.unwrap());
+        assert_eq!(told, "Fri, 31 Dec 9999 23:59:59 GMT");
     }
 }
