@@ -139,3 +139,26 @@ fn an_interrupted_fetch_leaves_nothing() {
     ended.failed_with(130, "interrupted");
     site.assert_copies(0);
 }
+
+/// Connections that say nothing have descriptors, which files need.
+#[cfg(unix)]
+#[test]
+fn idle_connections_leave_files_their_descriptors() {
+    let site = Site::new(&[5000]);
+    let serve = anabranch(&["serve", ".", "--listen", "127.0.0.1:0", "--json"], &site.path());
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -n 80; exec \"$0\" \"$@\" --transport tcp"]);
+    limited.arg(serve.get_program()).args(serve.get_args()).current_dir(site.path());
+    let server = Server::of(limited);
+    let address = format!("127.0.0.1:{}", server.port());
+    let idle: Vec<_> = (0..60).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    for _ in 0..3 {
+        site.get(&format!("http://{address}"), &["--json"]).json();
+        site.assert_copied();
+    }
+    // The first have given way.
+    let closed = (&idle[0]).read(&mut [0; 1]);
+    assert!(!matches!(closed, Ok(1..)), "{closed:?}");
+    drop(idle);
+    assert_eq!(server.interrupt(), Some(0));
+}

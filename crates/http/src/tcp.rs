@@ -9,6 +9,10 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::stream::{AcceptStreams, ByteStream, OpenStreams, TakeBytes};
 
+/// Bytes that the system takes beyond those on their way, where it can be told.
+#[cfg(target_os = "linux")]
+const NOT_SENT: u32 = 64 << 10;
+
 /// A client's 'connection': one TCP connection for each stream.
 #[derive(Debug)]
 pub struct TcpClient {
@@ -131,9 +135,12 @@ impl TcpServerConnection {
     /// Wraps an accepted connection.
     ///
     /// # Errors
-    /// The socket refuses the option TCP_NODELAY.
+    /// The socket refuses an option.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
+        // The system takes megabytes and then nothing for long: a slow peer would look like one that takes nothing.
+        #[cfg(target_os = "linux")]
+        socket2::SockRef::from(&stream).set_tcp_notsent_lowat(NOT_SENT)?;
         Ok(Self(Some(stream)))
     }
 }

@@ -108,7 +108,9 @@ impl Serve {
                 _ => format!("the directory {name} cannot be opened: {error}"),
             })
         })?;
-        let requests = self.max_requests.map_or_else(most_requests, |most| most as usize);
+        let descriptors = descriptors();
+        let most = || (descriptors.saturating_sub(OTHER_DESCRIPTORS) / 2).clamp(1, MOST_REQUESTS);
+        let requests = self.max_requests.map_or_else(most, |most| most as usize);
         let service = Service {
             files,
             directory: self.directory,
@@ -116,6 +118,7 @@ impl Serve {
             json: self.json,
             paths: self.paths,
             interrupt: Interrupt::install()?,
+            most_connections: most_connections(descriptors, requests),
             http: ServerOptions::default()
                 .with_timer(TokioTimer::new())
                 .with_requests(requests)
@@ -142,17 +145,36 @@ impl Serve {
     }
 }
 
-/// Requests at work at once that leave descriptors for everything else: sockets, directories, and a
-/// quarter more requests.
-fn most_requests() -> usize {
-    const MOST: u64 = 256;
-    #[cfg(unix)]
-    let files = {
-        const OTHERS: u64 = 32;
-        nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)
-            .map_or(MOST, |(soft, _)| soft.saturating_sub(OTHERS) / 2)
-    };
-    #[cfg(not(unix))]
-    let files = MOST;
-    usize::try_from(files.clamp(1, MOST)).unwrap_or(1)
+/// Requests at work at once, unless told otherwise.
+const MOST_REQUESTS: usize = 256;
+
+/// Descriptors for sockets, directories, logs and the rest.
+const OTHER_DESCRIPTORS: usize = 32;
+
+/// Descriptors that are asked for, if this user may have them.
+const MOST_DESCRIPTORS: u64 = 16_384;
+
+/// TCP connections at the most; each takes some 23 kB.
+const MOST_CONNECTIONS: usize = 10_000;
+
+/// TCP connections at once that leave a descriptor for each request at work, of which there may be a quarter more.
+fn most_connections(descriptors: usize, requests: usize) -> usize {
+    let left = descriptors.saturating_sub(OTHER_DESCRIPTORS + requests + requests.div_ceil(4));
+    // Compressed files and directories are looked at beside those that are open.
+    (left / 4 * 3).clamp(4, MOST_CONNECTIONS)
+}
+
+/// Descriptors that this process may have, after asking for as many as are of use.
+#[cfg(unix)]
+fn descriptors() -> usize {
+    use nix::sys::resource::{Resource::RLIMIT_NOFILE, getrlimit, setrlimit};
+    let Ok((soft, hard)) = getrlimit(RLIMIT_NOFILE) else { return MOST_DESCRIPTORS as usize };
+    let wanted = soft.max(hard.min(MOST_DESCRIPTORS));
+    let given = if setrlimit(RLIMIT_NOFILE, wanted, hard).is_ok() { wanted } else { soft };
+    usize::try_from(given).unwrap_or(usize::MAX)
+}
+
+#[cfg(not(unix))]
+fn descriptors() -> usize {
+    MOST_DESCRIPTORS as usize
 }

@@ -1,5 +1,6 @@
 //! What `serve` and `get` run on. Each transport brings the same two functions.
 
+mod crowd;
 pub(crate) mod sctp;
 pub(crate) mod tcp;
 
@@ -34,6 +35,8 @@ pub(crate) struct Service {
     pub(crate) interrupt: Interrupt,
     /// How requests are served; their bounds are for all connections together.
     pub(crate) http: ServerOptions,
+    /// TCP connections at once.
+    pub(crate) most_connections: usize,
 }
 
 #[derive(Serialize)]

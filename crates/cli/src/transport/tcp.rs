@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use anabranch_http::tcp::{TcpClient, TcpServerConnection};
 use anabranch_http::{ServerOptions, StreamTotals, fetch_with, serve_connection};
 use futures_util::future::select_all;
+use hyper::service::{Service as _, service_fn};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
+use super::crowd::{Asked, Crowd};
 use super::{Delivery, Order, Service};
 use crate::failure::Failure;
 use crate::options::Transport;
@@ -22,16 +23,18 @@ pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
     let (listeners, port) = bind(&service).await?;
     service.listening(Transport::Tcp, port, None)?;
     let options = service.http.clone();
-    let mut connections = JoinSet::new();
+    let mut crowd = Crowd::new(service.most_connections);
     loop {
+        let full = crowd.is_full();
         let accepted = tokio::select! {
-            (accepted, ..) = select_all(listeners.iter().map(|l| Box::pin(l.accept()))) => accepted,
-            Some(_) = connections.join_next() => continue,
+            (accepted, ..) = select_all(listeners.iter().map(|l| Box::pin(l.accept()))), if !full => accepted,
+            () = crowd.ended() => continue,
             () = service.interrupt.wait() => return Ok(()),
         };
         match accepted {
             Ok((stream, peer)) => {
-                connections.spawn(answer(service.clone(), options.clone(), stream, peer));
+                let (service, options) = (service.clone(), options.clone());
+                crowd.add(|asked| answer(service, options, stream, peer, asked));
             }
             Err(error) => {
                 // Out of descriptors, most likely: connections that end give some back.
@@ -86,12 +89,22 @@ fn passed(service: &Service) -> Result<Option<(Vec<TcpListener>, u16)>, Failure>
     Ok(Some((adopted.map_err(Failure::failed)?, port)))
 }
 
-async fn answer(service: Service, options: ServerOptions, stream: TcpStream, peer: SocketAddr) {
+async fn answer(
+    service: Service,
+    options: ServerOptions,
+    stream: TcpStream,
+    peer: SocketAddr,
+    asked: Asked,
+) {
+    let files = service.files_for(&peer.to_string());
+    let files = service_fn(move |request| {
+        asked.note();
+        files.call(request)
+    });
     let served = async {
         let local = stream.local_addr()?;
         let connection = TcpServerConnection::new(stream)?;
-        let served =
-            serve_connection(connection, service.files_for(&peer.to_string()), &options).await;
+        let served = serve_connection(connection, files, &options).await;
         Ok::<_, io::Error>((local, served.streams))
     };
     match served.await {

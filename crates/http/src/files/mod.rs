@@ -31,6 +31,7 @@ pub use self::body::FileBody;
 use self::coding::{Accepted, Coding};
 use self::range::Selection;
 use self::recent::Recent;
+use self::target::Target;
 use self::validators::Validators;
 
 /// Serves the files below a directory: GET and HEAD, ranges, conditional requests, files that lie
@@ -118,36 +119,39 @@ impl Files {
         let Some(target) = target::resolve(&path) else {
             return plain(StatusCode::NOT_FOUND);
         };
-        let asked = Asked { method, path, headers };
         if !target.directory
             && let Some(found) = self.at_once(&target.path)
         {
-            return asked.answer(Ok(Found::File(found)));
+            return Asked { method, path, headers, target }.answer(Ok(Found::File(found)));
         }
-        let root = Arc::clone(&self.root);
-        let failed = |_| Err(plain(StatusCode::INTERNAL_SERVER_ERROR));
+        let asked = Arc::new(Asked { method, path, headers, target });
+        let (files, theirs) = (self.clone(), Arc::clone(&asked));
         // Opening, reading and listing may wait for a disk.
         let answered = tokio::task::spawn_blocking(move || {
-            match find(&root, &target.path, target.directory, &Accepted::of(&asked.headers)) {
-                Ok(Found::Unlisted) => Ok((asked, root, target)),
-                found => Err(asked.answer(found)),
+            match find(&files.root, &theirs.target, &Accepted::of(&theirs.headers)) {
+                Ok(Found::Unlisted) => None,
+                found => Some(theirs.answer(found)),
             }
         });
+        let failed = |_| Some(plain(StatusCode::INTERNAL_SERVER_ERROR));
         let mut response = match answered.await.unwrap_or_else(failed) {
-            Err(response) => response,
-            Ok((asked, root, target)) => {
-                let _place = self.listing.acquire().await.ok();
-                let answered = tokio::task::spawn_blocking(move || {
-                    let listed = index::page(&root, &target.path, &asked.path);
-                    asked.answer(listed.map(Found::Listing))
-                });
-                answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
-            }
+            Some(response) => response,
+            None => self.list(asked).await,
         };
         if response.status() == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
+    }
+
+    async fn list(self, asked: Arc<Asked>) -> Response<FileBody> {
+        let _place = self.listing.acquire().await.ok();
+        let root = Arc::clone(&self.root);
+        let answered = tokio::task::spawn_blocking(move || {
+            let listed = index::page(&root, &asked.target.path, &asked.path);
+            asked.answer(listed.map(Found::Listing))
+        });
+        answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
     }
 
     /// A file that is there without waiting. Beside those that shrink there may be compressed ones, which are looked
@@ -177,6 +181,7 @@ struct Asked {
     /// The path as the request has it.
     path: String,
     headers: HeaderMap,
+    target: Target,
 }
 
 impl Asked {
@@ -234,11 +239,12 @@ fn is_out_of_files(error: &io::Error) -> bool {
     cfg!(unix) && matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
-/// Looks `path` up and opens it.
-fn find(root: &Dir, path: &Path, directory: bool, accepted: &Accepted) -> io::Result<Found> {
+/// Looks the target up and opens it.
+fn find(root: &Dir, target: &Target, accepted: &Accepted) -> io::Result<Found> {
+    let Target { path, directory } = target;
     let metadata = root.metadata(path)?;
     if metadata.is_dir() {
-        if !directory {
+        if !*directory {
             return Ok(Found::Directory);
         }
         let page = path.join("index.html");
@@ -249,7 +255,7 @@ fn find(root: &Dir, path: &Path, directory: bool, accepted: &Accepted) -> io::Re
             other => other,
         };
     }
-    if directory {
+    if *directory {
         return Err(io::ErrorKind::NotADirectory.into());
     }
     open_file(root, path, &metadata, accepted)
