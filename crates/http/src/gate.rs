@@ -10,6 +10,8 @@
 //! Who has come last goes first: when there is a crowd of clients that take nothing, those who wait in
 //! front of an honest one are of them, and only come to sit in the place in their turn.
 
+mod open;
+
 use std::any::Any;
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -25,6 +27,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, Sleep, sleep};
 
+use self::open::{Member, Open};
 use crate::handed::{Handed, Next};
 use crate::stream::{Pending, TakeBytes};
 
@@ -85,6 +88,7 @@ struct Places {
     waiting: AtomicUsize,
     /// Bytes of heads that are not complete.
     heads: AtomicUsize,
+    open: Open,
 }
 
 /// Places that are free, and who waits for them.
@@ -137,12 +141,14 @@ impl Gate {
             line: Mutex::new(Line { free: [most, most.div_ceil(SHARE)], waiting: Vec::new() }),
             waiting: AtomicUsize::new(0),
             heads: AtomicUsize::new(0),
+            open: Open::new(most),
         }))
     }
 
     /// `pending`: what the transport holds for the peer, if it tells.
     pub(crate) fn connection(&self, pending: Option<Pending>) -> Arc<Connection> {
         Arc::new(Connection {
+            number: self.0.open.connection(),
             places: Arc::clone(&self.0),
             own: Arc::new(Semaphore::new(self.0.share())),
             at_work: Arc::default(),
@@ -225,6 +231,7 @@ impl Places {
 
 /// What one connection has at work.
 pub(crate) struct Connection {
+    number: u64,
     places: Arc<Places>,
     own: Arc<Semaphore>,
     /// Places that it has; changed while the line is held.
@@ -243,7 +250,10 @@ impl fmt::Debug for Connection {
 
 impl Connection {
     pub(crate) fn stream(self: &Arc<Self>) -> Arc<Stream> {
-        Arc::new(Stream { connection: Arc::clone(self), state: Mutex::default() })
+        let member = Arc::<Member>::default();
+        let number = self.places.open.enter(self.number, Arc::clone(&member));
+        let connection = Arc::clone(self);
+        Arc::new(Stream { connection, number, member, state: Mutex::default() })
     }
 
     fn moved(&self) -> MutexGuard<'_, (Instant, u64)> {
@@ -266,6 +276,9 @@ impl Connection {
 #[derive(Debug)]
 pub(crate) struct Stream {
     connection: Arc<Connection>,
+    /// Of all that are open.
+    number: u64,
+    member: Arc<Member>,
     state: Mutex<State>,
 }
 
@@ -306,7 +319,13 @@ impl Stream {
         let Ok(own) = Arc::clone(&self.connection.own).acquire_owned().await else { return };
         let places = &self.connection.places;
         let Some(place) = places.enter(&self.connection.at_work).await else { return };
+        self.member.set_at_work(true);
         self.state().places = Some((own, place));
+    }
+
+    /// Waits until it has to give way to another one: there are too many.
+    pub(crate) async fn ousted(&self) {
+        self.member.ousted().await;
     }
 
     /// Bytes came; what is too much for a head that is not complete is refused.
@@ -335,6 +354,7 @@ impl Stream {
         if state.answered {
             let handed = state.handed.as_ref().map(|_| Handed::default());
             *state = State { head: state.head, handed, ..State::default() };
+            self.member.set_at_work(false);
         }
     }
 
@@ -356,6 +376,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         let head = self.state().head;
         self.connection.places.heads.fetch_sub(head, Relaxed);
+        self.connection.places.open.leave(self.connection.number, self.number);
     }
 }
 

@@ -222,10 +222,14 @@ impl Serving {
                 Ok::<_, Infallible>(response.map(|body| Answer::new(body, stream)))
             }
         });
-        let io = TokioIo::new(Watched::new(Counted::new(io, counter), stream));
-        match options.http.serve_connection(io, service).await {
-            Ok(()) => debug!(stream = id, "stream ended"),
-            Err(error) => debug!(stream = id, reason = root_cause(&error), "stream broke"),
+        let io = TokioIo::new(Watched::new(Counted::new(io, counter), Arc::clone(&stream)));
+        tokio::select! {
+            biased;
+            () = stream.ousted() => debug!(stream = id, "stream gave way: too many are open"),
+            served = options.http.serve_connection(io, service) => match served {
+                Ok(()) => debug!(stream = id, "stream ended"),
+                Err(error) => debug!(stream = id, reason = root_cause(&error), "stream broke"),
+            },
         }
     }
 }

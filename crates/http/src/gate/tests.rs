@@ -284,3 +284,23 @@ async fn who_has_asked_may_end_its_side() {
     stream.shutdown().await.unwrap();
     assert!(read(&mut stream).await, "the answer is whole");
 }
+
+#[tokio::test(start_paused = true)]
+async fn streams_of_all_are_bounded_together() {
+    let options = ServerOptions::default().with_requests(1);
+    let few = Client::new(&options);
+    let mut quiet = few.ask(b"GET / HTTP/1.1\r\n").await;
+    let many = Client::new(&options);
+    let mut streams = Vec::new();
+    for _ in 0..1500 {
+        streams.push(many.ask(b"G").await);
+    }
+    wait(1).await;
+    let mut open = 0;
+    for stream in &mut streams {
+        open += usize::from(stream.write_all(b"E").await.is_ok());
+    }
+    assert_eq!(open, 1023);
+    quiet.write_all(b"host: x\r\n\r\n").await.unwrap();
+    assert!(read(&mut quiet).await, "who has few streams keeps them");
+}

@@ -1,0 +1,166 @@
+//! How many streams are open, of all connections together.
+//!
+//! A stream takes some 27 kB before it has asked anything, or while it waits in line, and a byte on each of a
+//! thousand streams costs a stranger nothing. So there are so many for all, and one more takes the place of one of
+//! the connection that has the most: who has few loses none to those who have many.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Streams for each request that may be at work.
+const STREAMS: usize = 32;
+
+/// Streams at the least.
+const LEAST: usize = 1024;
+
+/// What is known of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Member {
+    at_work: AtomicBool,
+    ousted: Notify,
+}
+
+impl Member {
+    /// Whether its request is being answered.
+    pub(super) fn set_at_work(&self, at_work: bool) {
+        self.at_work.store(at_work, Relaxed);
+    }
+
+    /// Waits until it has to give way.
+    pub(super) async fn ousted(&self) {
+        self.ousted.notified().await;
+    }
+}
+
+/// The streams of a server.
+#[derive(Debug)]
+pub(super) struct Open {
+    most: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    count: usize,
+    /// The streams of each connection, the oldest first.
+    connections: BTreeMap<u64, BTreeMap<u64, Arc<Member>>>,
+    /// How many each has; of those with as many, the oldest last.
+    sizes: BTreeSet<(usize, Reverse<u64>)>,
+}
+
+impl State {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Changes the streams of a connection.
+    fn change<T>(
+        &mut self,
+        connection: u64,
+        change: impl FnOnce(&mut BTreeMap<u64, Arc<Member>>) -> T,
+    ) -> T {
+        let streams = self.connections.entry(connection).or_default();
+        let before = streams.len();
+        let changed = change(streams);
+        let after = streams.len();
+        if after == 0 {
+            self.connections.remove(&connection);
+        }
+        self.count = self.count + after - before;
+        self.sizes.remove(&(before, Reverse(connection)));
+        if after > 0 {
+            self.sizes.insert((after, Reverse(connection)));
+        }
+        changed
+    }
+
+    /// One that is not being answered, of the connection that has the most.
+    fn least_needed(&self) -> Option<(u64, u64)> {
+        self.sizes.iter().rev().find_map(|(_, Reverse(connection))| {
+            let mut streams = self.connections.get(connection)?.iter();
+            let (number, _) = streams.find(|(_, member)| !member.at_work.load(Relaxed))?;
+            Some((*connection, *number))
+        })
+    }
+}
+
+impl Open {
+    /// For so many requests at work.
+    pub(super) fn new(requests: usize) -> Self {
+        Self { most: requests.saturating_mul(STREAMS).max(LEAST), state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for a connection.
+    pub(super) fn connection(&self) -> u64 {
+        self.state().number()
+    }
+
+    /// A stream of a connection is open, for which another one gives way if there are too many; its number.
+    pub(super) fn enter(&self, connection: u64, member: Arc<Member>) -> u64 {
+        let mut state = self.state();
+        let number = state.number();
+        state.change(connection, |streams| streams.insert(number, member));
+        if state.count > self.most
+            && let Some((connection, number)) = state.least_needed()
+            && let Some(member) = state.change(connection, |streams| streams.remove(&number))
+        {
+            member.ousted.notify_one();
+        }
+        number
+    }
+
+    /// It is not any more.
+    pub(super) fn leave(&self, connection: u64, number: u64) {
+        self.state().change(connection, |streams| streams.remove(&number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether it was told to give way.
+    fn is_ousted(member: &Member) -> bool {
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        std::pin::pin!(member.ousted()).poll(&mut cx).is_ready()
+    }
+
+    #[test]
+    fn who_has_most_gives_way() {
+        let open = Open::new(1);
+        let enter = |connection| {
+            let member = Arc::new(Member::default());
+            (open.enter(connection, Arc::clone(&member)), member)
+        };
+        let [few, many, more] = [open.connection(), open.connection(), open.connection()];
+        let kept: Vec<_> = (0..10).map(|_| enter(few)).collect();
+        let first = enter(many);
+        first.1.set_at_work(true);
+        let streams: Vec<_> = (0..LEAST).map(|_| enter(many)).collect();
+        assert_eq!(open.state().count, LEAST);
+        let ousted = streams.iter().take_while(|(_, member)| is_ousted(member)).count();
+        assert_eq!(ousted, 11, "the oldest of those that are not being answered");
+        assert!(!is_ousted(&first.1));
+        // Both have as many in the end.
+        let others: Vec<_> = (0..LEAST).map(|_| enter(more)).collect();
+        let sizes = |of| open.state().connections[&of].len();
+        assert!(sizes(many).abs_diff(sizes(more)) <= 1);
+        assert_eq!(sizes(few), 10);
+        for (connection, all) in [(few, kept), (many, streams), (more, others), (many, vec![first])]
+        {
+            all.iter().for_each(|(number, _)| open.leave(connection, *number));
+        }
+        let state = open.state();
+        assert_eq!((state.count, state.connections.len(), state.sizes.len()), (0, 0, 0));
+    }
+}
