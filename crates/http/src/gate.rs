@@ -55,6 +55,10 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The answer to a head that is too long (RFC 6585 section 5).
+const TOO_LARGE: &[u8] = b"HTTP/1.1 431 Request Header Fields Too Large\r\n\
+    connection: close\r\ncontent-length: 0\r\n\r\n";
+
 /// What a server bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -474,7 +478,7 @@ impl<S: TakeBytes> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Watched<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -483,8 +487,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buf.filled().len();
         let result = Pin::new(&mut self.inner).poll_read(cx, buf);
         let read = buf.filled().len().saturating_sub(before);
-        if let (Poll::Ready(Ok(())), true) = (&result, read > 0) {
-            self.stream.read(read)?;
+        if let (Poll::Ready(Ok(())), true) = (&result, read > 0)
+            && let Err(error) = self.stream.read(read)
+        {
+            // What was asked before is answered, so that this is an answer, too: as far as it can be said at once.
+            let said = Pin::new(&mut self.inner).poll_write(cx, TOO_LARGE);
+            if said.is_ready() {
+                let _ = Pin::new(&mut self.inner).poll_shutdown(cx);
+            }
+            return Poll::Ready(Err(error));
         }
         result
     }

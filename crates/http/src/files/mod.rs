@@ -22,7 +22,7 @@ use http::header::{
     ACCEPT_RANGES, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
     HeaderValue, LAST_MODIFIED, LOCATION, RETRY_AFTER, VARY,
 };
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper::service::Service;
 use tokio::sync::Semaphore;
 use tracing::info;
@@ -110,21 +110,21 @@ impl Files {
         })
     }
 
-    async fn answer(self, method: Method, path: String, headers: HeaderMap) -> Response<FileBody> {
+    async fn answer(self, method: Method, uri: Uri, headers: HeaderMap) -> Response<FileBody> {
         if method != Method::GET && method != Method::HEAD {
             let mut response = plain(StatusCode::METHOD_NOT_ALLOWED);
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
-        let Some(target) = target::resolve(&path) else {
+        let Some(target) = target::resolve(uri.path()) else {
             return plain(StatusCode::NOT_FOUND);
         };
         if !target.directory
             && let Some(found) = self.at_once(&target.path)
         {
-            return Asked { method, path, headers, target }.answer(Ok(Found::File(found)));
+            return Asked { method, uri, headers, target }.answer(Ok(Found::File(found)));
         }
-        let asked = Arc::new(Asked { method, path, headers, target });
+        let asked = Arc::new(Asked { method, uri, headers, target });
         let (files, theirs) = (self.clone(), Arc::clone(&asked));
         // Opening, reading and listing may wait for a disk.
         let answered = tokio::task::spawn_blocking(move || {
@@ -148,7 +148,7 @@ impl Files {
         let _place = self.listing.acquire().await.ok();
         let root = Arc::clone(&self.root);
         let answered = tokio::task::spawn_blocking(move || {
-            let listed = index::page(&root, &asked.target.path, &asked.path);
+            let listed = index::page(&root, &asked.target.path, asked.uri.path());
             asked.answer(listed.map(Found::Listing))
         });
         answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
@@ -178,8 +178,7 @@ impl Files {
 /// What was asked of the file or directory that a path leads to.
 struct Asked {
     method: Method,
-    /// The path as the request has it.
-    path: String,
+    uri: Uri,
     headers: HeaderMap,
     target: Target,
 }
@@ -192,7 +191,7 @@ impl Asked {
                 let html_type = HeaderValue::from_static("text/html; charset=utf-8");
                 text(StatusCode::OK, html_type, html)
             }
-            Ok(Found::Directory) => redirect(&self.path),
+            Ok(Found::Directory) => redirect(&self.uri),
             // Whoever found it lists it.
             Ok(Found::Unlisted) => plain(StatusCode::NOT_FOUND),
             Err(error) => plain(match error.kind() {
@@ -203,6 +202,8 @@ impl Asked {
                     StatusCode::NOT_FOUND
                 }
                 _ if is_out_of_files(&error) => StatusCode::SERVICE_UNAVAILABLE,
+                // Links that lead nowhere but to each other.
+                _ if is_one_of(&error, &[ELOOP]) => StatusCode::NOT_FOUND,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
             }),
         };
@@ -223,10 +224,9 @@ impl<B> Service<Request<B>> for Files {
         let (head, _body) = request.into_parts();
         Box::pin(async move {
             let method = head.method.clone();
-            let path = head.uri.path().to_owned();
-            let response =
-                files.answer(head.method, head.uri.path().to_owned(), head.headers).await;
-            info!(%method, path, status = response.status().as_u16(), "request");
+            let uri = head.uri.clone();
+            let response = files.answer(head.method, head.uri, head.headers).await;
+            info!(%method, path = uri.path(), status = response.status().as_u16(), "request");
             Ok(response)
         })
     }
@@ -236,7 +236,13 @@ impl<B> Service<Request<B>> for Files {
 fn is_out_of_files(error: &io::Error) -> bool {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
-    cfg!(unix) && matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+    is_one_of(error, &[ENFILE, EMFILE])
+}
+
+const ELOOP: i32 = if cfg!(target_os = "linux") { 40 } else { 62 };
+
+fn is_one_of(error: &io::Error, numbers: &[i32]) -> bool {
+    cfg!(unix) && error.raw_os_error().is_some_and(|number| numbers.contains(&number))
 }
 
 /// Looks the target up and opens it.
@@ -365,9 +371,12 @@ fn add_validators(fields: &mut HeaderMap, validators: &Validators) {
     }
 }
 
-fn redirect(path: &str) -> Response<FileBody> {
+fn redirect(uri: &Uri) -> Response<FileBody> {
     // '//host' would send the client elsewhere.
-    let location = format!("/{}/", path.trim_matches('/'));
+    let mut location = format!("/{}/", uri.path().trim_matches('/'));
+    if let Some(query) = uri.query() {
+        location.extend(["?", query]);
+    }
     let mut response = plain(StatusCode::MOVED_PERMANENTLY);
     insert(response.headers_mut(), LOCATION, &location);
     response
