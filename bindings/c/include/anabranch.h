@@ -117,6 +117,9 @@ int anabranch_accept4(int fd, struct sockaddr *address, socklen_t *len, int flag
 int anabranch_connect(int fd, const struct sockaddr *address, socklen_t len);
 int anabranch_shutdown(int fd, int how);
 int anabranch_close(int fd);
+/* Closes all sockets that are open, as the end of a process does; `anabranch_finish` waits for what
+ * they sent. */
+void anabranch_close_all(void);
 /* FIONREAD only: bytes of the next message, as far as it has come. */
 int anabranch_ioctl(int fd, unsigned long request, int *value);
 /* Whether a descriptor is a socket of this library: 1 or 0. */

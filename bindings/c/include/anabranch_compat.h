@@ -3,8 +3,8 @@
  *     cc -include anabranch_compat.h program.c $(pkg-config --cflags --libs anabranch)
  *
  * The plain names of socket calls become functions that look whose a descriptor is: sockets of
- * IPPROTO_SCTP go to anabranch, all others to the system. What was sent is delivered when the
- * program ends by exit() or by returning from main. The UDP ports come from the environment:
+ * IPPROTO_SCTP go to anabranch, all others to the system. When the program ends by exit() or by
+ * returning from main, what is still open is closed, and what was sent is delivered. The UDP ports come from the environment:
  * ANABRANCH_UDP_PORT is this side's, ANABRANCH_REMOTE_UDP_PORT the peer's, each 9899 if it is not
  * set (a client's own one is free then); ANABRANCH_RAW_IP=1 takes IP protocol 132. ANABRANCH_OPTIONS
  * sets options of the engine (docs/options.md): "profile=bulk;multipath=cmt-pf".
@@ -40,6 +40,7 @@
 
 ANABRANCH_COMPAT_ void anabranch_compat_finish(void)
 {
+    anabranch_close_all();
     anabranch_finish(ANABRANCH_COMPAT_FINISH);
 }
 

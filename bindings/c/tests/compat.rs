@@ -81,6 +81,17 @@ fn programs_for_a_kernel_talk_to_usrsctp() {
     }
 }
 
+/// A kernel closes what a program leaves open, and so does the end of one that has none.
+#[test]
+fn sockets_that_nobody_closes_end_with_the_program() {
+    let library = Installed::new();
+    let program = compile(&library, "tests/c/unclosed.c");
+    let [udp, _] = udp_ports();
+    let mut server = start(&mut server(&program, "", &udp));
+    succeed(&mut client(&program, "", &udp));
+    assert!(server.wait().unwrap().success());
+}
+
 #[test]
 fn options_that_there_are_not_are_told() {
     let library = Installed::new();

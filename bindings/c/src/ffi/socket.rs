@@ -167,6 +167,16 @@ pub extern "C" fn anabranch_close(fd: c_int) -> c_int {
     done(|| Socket::close(fd))
 }
 
+/// Closes all sockets that are open, as the end of a process does with those of the system: nothing
+/// is waited for, whatever SO_LINGER says.
+#[unsafe(no_mangle)]
+pub extern "C" fn anabranch_close_all() {
+    guard((), || {
+        Socket::close_all();
+        Ok(())
+    });
+}
+
 /// A local address of the socket.
 ///
 /// # Safety

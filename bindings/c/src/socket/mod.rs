@@ -131,6 +131,12 @@ fn forget(descriptor: c_int) -> Result<Arc<Socket>, Errno> {
     table.remove(&descriptor).ok_or(Errno::EBADF)
 }
 
+/// Takes all sockets out of the table.
+fn forget_all() -> Vec<Arc<Socket>> {
+    let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
+    table.drain().map(|(_, socket)| socket).collect()
+}
+
 /// Numbers for associations, never used twice; those below are RFC 6458's own.
 fn fresh_id() -> i32 {
     static NEXT: AtomicI32 = AtomicI32::new(3);

@@ -11,7 +11,7 @@ use anabranch::{
 };
 
 use super::link::primary;
-use super::{Bound, Socket, State, Style, forget};
+use super::{Bound, Socket, State, Style, forget, forget_all};
 use crate::address;
 use crate::errno::Errno;
 use crate::host::{Binding, Host, lock};
@@ -363,25 +363,38 @@ impl Socket {
     /// SO_LINGER says how long to wait, and at once if that says so.
     pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
         let socket = forget(descriptor)?;
-        let (peers, linger) = socket.with(|state| {
-            state.closed = true;
-            (std::mem::take(&mut state.peers), state.options.linger)
-        });
-        socket.stop_listening();
-        let mut closing = Vec::new();
-        for peer in peers.into_values() {
-            match (&peer.association, linger) {
-                (Some(association), Some(Duration::ZERO)) => association.abort(b""),
-                _ => socket.start_finishing(&peer),
-            }
-            closing.extend(peer.association);
-            peer.link.taken.notify_one();
-        }
-        socket.host.settle();
+        let (closing, linger) = socket.end();
         match linger.filter(|limit| !limit.is_zero()) {
             Some(limit) => linger_for(&socket.host, limit, closing),
             None => Ok(()),
         }
+    }
+
+    /// Closes all sockets, as the end of a process does: without waiting, whatever SO_LINGER says.
+    pub(crate) fn close_all() {
+        for socket in forget_all() {
+            socket.end();
+        }
+    }
+
+    /// Ends the associations of a socket that nobody finds any more; returns them, and SO_LINGER.
+    fn end(&self) -> (Vec<Association>, Option<Duration>) {
+        let (peers, linger) = self.with(|state| {
+            state.closed = true;
+            (std::mem::take(&mut state.peers), state.options.linger)
+        });
+        self.stop_listening();
+        let mut closing = Vec::new();
+        for peer in peers.into_values() {
+            match (&peer.association, linger) {
+                (Some(association), Some(Duration::ZERO)) => association.abort(b""),
+                _ => self.start_finishing(&peer),
+            }
+            closing.extend(peer.association);
+            peer.link.taken.notify_one();
+        }
+        self.host.settle();
+        (closing, linger)
     }
 }
 
