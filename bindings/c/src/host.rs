@@ -79,6 +79,12 @@ impl Host {
         world().host.get_or_init(Self::start).clone()
     }
 
+    /// The host of this process, if there is one: the child of a fork has none, nor has it anything
+    /// to wait for.
+    pub(crate) fn started() -> Option<Arc<Self>> {
+        world().host.get()?.as_ref().ok().cloned()
+    }
+
     fn start() -> Result<Arc<Self>, Errno> {
         let threads = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

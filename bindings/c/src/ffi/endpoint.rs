@@ -137,7 +137,8 @@ pub unsafe extern "C" fn anabranch_endpoint_socket(
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_finish(milliseconds: c_int) -> c_int {
     guard(-1, || {
-        if Host::system()?.finish(limit(milliseconds)) { Ok(0) } else { Err(Errno::ETIMEDOUT) }
+        let idle = Host::started().is_none_or(|host| host.finish(limit(milliseconds)));
+        if idle { Ok(0) } else { Err(Errno::ETIMEDOUT) }
     })
 }
 

@@ -17,6 +17,11 @@ static volatile sig_atomic_t signals;
 
 #define SA(address) ((struct sockaddr *)&(address))
 
+static void finish(void)
+{
+    printf("finish %d\n", anabranch_finish(20000));
+}
+
 static int listening(int *udp)
 {
     int fd = anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP), zero = 0;
@@ -132,6 +137,19 @@ static void forked(void)
     CHECK(anabranch_recv(far, &byte, 1, 0) == 1 && byte == 'p');
 }
 
+/* The child of a fork inherits handlers of `atexit`, and has nothing to finish. */
+static void child_ends(void)
+{
+    int status;
+    CHECK(atexit(finish) == 0);
+    CHECK(anabranch_close(anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP)) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        exit(3);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+}
+
 /* SO_LINGER tells whether what was sent has arrived. */
 static void lingered(void)
 {
@@ -150,11 +168,6 @@ static void lingered(void)
     CHECK(errno == EAGAIN);
     CHECK(anabranch_close(slow) == -1 && errno == ETIMEDOUT);
     CHECK(anabranch_close(slow) == -1 && errno == EBADF);
-}
-
-static void finish(void)
-{
-    printf("finish %d\n", anabranch_finish(20000));
 }
 
 /* The end of the program, too late for variables of its thread, still delivers. */
@@ -196,6 +209,8 @@ int main(int count, char **arguments)
         forked();
     else if (strcmp(what, "lingered") == 0)
         lingered();
+    else if (strcmp(what, "child-ends") == 0)
+        child_ends();
     else if (strcmp(what, "exit") == 0)
         parent_of_exit(arguments[0]);
     else if (strcmp(what, "at-exit") == 0 && count > 2)
