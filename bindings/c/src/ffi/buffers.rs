@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use libc::{c_int, iovec};
 
 use crate::errno::Errno;
@@ -58,14 +58,16 @@ pub(super) unsafe fn gather(list: *const iovec, count: usize) -> Result<Bytes, E
     // SAFETY: the caller's promise.
     let entries = unsafe { entries(list, count) }?;
     let total = entries.iter().map(|entry| entry.iov_len).sum();
-    let mut bytes = BytesMut::with_capacity(total);
+    let mut bytes = Vec::new();
+    // The caller's number: without memory for it the process is to go on.
+    bytes.try_reserve_exact(total).map_err(|_| Errno::ENOBUFS)?;
     for entry in entries.iter().filter(|entry| entry.iov_len > 0) {
         // SAFETY: not null, and readable for its length as the caller promises.
         let piece =
             unsafe { std::slice::from_raw_parts(entry.iov_base.cast::<u8>(), entry.iov_len) };
         bytes.extend_from_slice(piece);
     }
-    Ok(bytes.freeze())
+    Ok(bytes.into())
 }
 
 /// How many bytes the buffers of a list take.

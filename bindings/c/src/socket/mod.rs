@@ -152,18 +152,18 @@ impl Socket {
         nonblocking: bool,
         endpoint: Option<Endpoint>,
     ) -> Result<Arc<Self>, Errno> {
-        let options = Options::new(&host);
-        Self::with_options(host, style, domain, nonblocking, endpoint, options)
+        let (options, descriptor) = (Options::new(&host), Descriptor::new(nonblocking)?);
+        Ok(Self::with_options(host, style, domain, descriptor, endpoint, options))
     }
 
     fn with_options(
         host: Arc<Host>,
         style: Style,
         domain: c_int,
-        nonblocking: bool,
+        descriptor: Descriptor,
         endpoint: Option<Endpoint>,
         options: Options,
-    ) -> Result<Arc<Self>, Errno> {
+    ) -> Arc<Self> {
         let state = State {
             options,
             closed: false,
@@ -184,14 +184,14 @@ impl Socket {
             host,
             style,
             domain,
-            descriptor: Descriptor::new(nonblocking)?,
+            descriptor,
             state: Mutex::new(state),
             changed: Changes::default(),
             accepted_taken: Notify::new(),
         });
         let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
         table.insert(socket.number(), socket.clone());
-        Ok(socket)
+        socket
     }
 
     /// The descriptor's number.

@@ -13,6 +13,7 @@ use anabranch::{
 use super::link::primary;
 use super::{Bound, Socket, State, Style, forget, forget_all};
 use crate::address;
+use crate::descriptor::Descriptor;
 use crate::errno::Errno;
 use crate::host::{Binding, Host, lock};
 
@@ -274,20 +275,26 @@ impl Socket {
         }
         let wait = self.is_nonblocking(0);
         let limit = self.with(|state| state.options.receive_timeout);
-        let (association, mut options, bound) = self.wait(wait, limit, |state| {
+        let (descriptor, association, mut options, bound) = self.wait(wait, limit, |state| {
             if !state.listening {
                 return Some(Err(Errno::EINVAL));
             }
-            let association = state.accepted.pop_front()?;
+            let waiting = state.accepted.front()?.clone();
+            // Without a descriptor the association goes on waiting.
+            let descriptor = match Descriptor::new(nonblocking) {
+                Ok(descriptor) => descriptor,
+                Err(errno) => return Some(Err(errno)),
+            };
+            state.accepted.pop_front();
             self.accepted_taken.notify_one();
-            Some(Ok((association, state.options.clone(), state.bound.clone())))
+            Some(Ok((descriptor, waiting, state.options.clone(), state.bound.clone())))
         })?;
         options.linger = None;
         // One that has ended is given, too, with what it brought.
         let remote = primary(&association).ok_or(Errno::ECONNABORTED)?;
         let (host, endpoint) = (self.host.clone(), self.with(|state| state.endpoint.clone()));
         let accepted =
-            Self::with_options(host, self.style, self.domain, nonblocking, endpoint, options)?;
+            Self::with_options(host, self.style, self.domain, descriptor, endpoint, options);
         accepted.with(|state| {
             state.bound = bound;
             accepted.adopt(state, association);
@@ -310,7 +317,8 @@ impl Socket {
             None => Err(Errno::EINVAL),
         })?;
         let (style, host) = (Style::OneToOne, self.host.clone());
-        let peeled = Self::with_options(host, style, self.domain, false, endpoint, options)?;
+        let descriptor = Descriptor::new(false)?;
+        let peeled = Self::with_options(host, style, self.domain, descriptor, endpoint, options);
         let moved = self.with(|state| {
             let peer = state.peers.remove(&id)?;
             let mut notifications = std::mem::take(&mut state.notifications);

@@ -1,0 +1,65 @@
+/* Where little is left, where two things meet, and what seldom happens: both ends in one process. */
+#define _GNU_SOURCE
+#include "ends.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* An association for which there is no descriptor waits for the next accept. */
+static void descriptors(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server), taken[1024], count = 0;
+    connect_to(near, &server);
+    CHECK(anabranch_send(near, "x", 1, 0) == 1);
+    wait_for(server.fd, POLLIN);
+    struct rlimit all, few;
+    CHECK(getrlimit(RLIMIT_NOFILE, &all) == 0);
+    few = all;
+    few.rlim_cur = 256;
+    CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    while (count < 1024 && (taken[count] = dup(STDERR_FILENO)) >= 0)
+        count++;
+    FAILS(anabranch_accept(server.fd, NULL, NULL), EMFILE);
+    while (count > 0)
+        close(taken[--count]);
+    CHECK(setrlimit(RLIMIT_NOFILE, &all) == 0);
+    wait_for(server.fd, POLLIN);
+    int far = anabranch_accept(server.fd, NULL, NULL);
+    CHECK(far >= 0 && anabranch_recv(far, big, 1, 0) == 1);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
+    CHECK(anabranch_close(server.fd) == 0);
+}
+
+/* A length for which there is no memory. */
+static void lengths(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server);
+    connect_to(near, &server);
+    FAILS(anabranch_send(near, big, (size_t)1 << (8 * sizeof(size_t) - 3), 0), ENOBUFS);
+    CHECK(anabranch_send(near, big, 1, 0) == 1);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+    {"descriptors", descriptors},
+    {"lengths", lengths},
+};
+
+/* All of them, or the one that is named. */
+int main(int count, char **arguments)
+{
+    /* What hangs is to fail. */
+    alarm(120);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (count < 2 || strcmp(arguments[1], cases[i].name) == 0)
+            cases[i].run();
+    }
+    CHECK(anabranch_finish(20000) == 0);
+    printf("passed\n");
+    return 0;
+}
