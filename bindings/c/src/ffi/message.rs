@@ -96,10 +96,10 @@ pub unsafe extern "C" fn anabranch_sendmsg(
         for (kind, bytes) in unsafe { control(message) } {
             match kind {
                 SCTP_SNDINFO => {
-                    sending.sndinfo(abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?);
+                    sending.sndinfo(abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?)?;
                 }
                 SCTP_SNDRCV => {
-                    sending.sndrcv(&abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?);
+                    sending.sndrcv(&abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?)?;
                 }
                 SCTP_PRINFO => {
                     sending.prinfo(abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?)?;

@@ -155,7 +155,7 @@ pub unsafe extern "C" fn anabranch_sctp_sendx(
         let mut sending = Sending::new(socket, data, remotes);
         if !info.is_null() {
             // SAFETY: not null, and the caller's promise; any bytes are a value.
-            sending.sndrcv(&unsafe { info.cast::<Sndrcvinfo>().read_unaligned() });
+            sending.sndrcv(&unsafe { info.cast::<Sndrcvinfo>().read_unaligned() })?;
         }
         sending.send(flags)
     })
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn anabranch_sctp_sendmsg(
         let flags = u16::try_from(flags).map_err(|_| Errno::EINVAL)?;
         let mut sending = Sending::new(socket, data, remotes);
         let info = Sndrcvinfo { stream, flags, ppid, context, timetolive, ..Sndrcvinfo::default() };
-        sending.sndrcv(&info);
+        sending.sndrcv(&info)?;
         sending.send(0)
     })
 }
@@ -295,7 +295,7 @@ pub unsafe extern "C" fn anabranch_sctp_send(
         let mut sending = Sending::new(socket, data, Vec::new());
         if !info.is_null() {
             // SAFETY: not null, and the caller's promise; any bytes are a value.
-            sending.sndrcv(&unsafe { info.cast::<Sndrcvinfo>().read_unaligned() });
+            sending.sndrcv(&unsafe { info.cast::<Sndrcvinfo>().read_unaligned() })?;
         }
         sending.send(flags)
     })
@@ -339,7 +339,7 @@ pub unsafe extern "C" fn anabranch_sctp_sendv(
         match info_type {
             SENDV_NOINFO => {}
             SENDV_SNDINFO => {
-                sending.sndinfo(abi::from_bytes(info).ok_or(Errno::EINVAL)?);
+                sending.sndinfo(abi::from_bytes(info).ok_or(Errno::EINVAL)?)?;
             }
             SENDV_PRINFO => {
                 sending.prinfo(abi::from_bytes(info).ok_or(Errno::EINVAL)?)?;
@@ -350,7 +350,7 @@ pub unsafe extern "C" fn anabranch_sctp_sendv(
                     return Err(Errno::EOPNOTSUPP);
                 }
                 if info.flags & SEND_SNDINFO_VALID != 0 {
-                    sending.sndinfo(info.sndinfo);
+                    sending.sndinfo(info.sndinfo)?;
                 }
                 if info.flags & SEND_PRINFO_VALID != 0 {
                     sending.prinfo(info.prinfo)?;

@@ -38,7 +38,8 @@ impl Sending {
     }
 
     /// What SCTP_SNDINFO says.
-    pub(super) fn sndinfo(&mut self, info: Sndinfo) {
+    pub(super) fn sndinfo(&mut self, info: Sndinfo) -> Result<(), Errno> {
+        check_policy(info.flags)?;
         self.outgoing.stream = info.sid;
         self.outgoing.flags = info.flags;
         self.outgoing.ppid = info.ppid;
@@ -46,29 +47,38 @@ impl Sending {
         if info.assoc_id != 0 {
             self.target.id = info.assoc_id;
         }
+        Ok(())
     }
 
     /// What SCTP_SNDRCV says; its time to live is in milliseconds, and 0 is for ever.
-    pub(super) fn sndrcv(&mut self, info: &Sndrcvinfo) {
+    pub(super) fn sndrcv(&mut self, info: &Sndrcvinfo) -> Result<(), Errno> {
         let Sndrcvinfo { stream, flags, ppid, context, assoc_id, .. } = *info;
-        self.sndinfo(Sndinfo { sid: stream, flags, ppid, context, assoc_id });
+        self.sndinfo(Sndinfo { sid: stream, flags, ppid, context, assoc_id })?;
         self.outgoing.lifetime = lifetime(info.timetolive);
+        Ok(())
     }
 
     /// What SCTP_PRINFO says. Without partial reliability (RFC 3758) only a time to live has a
     /// meaning: what was not sent until then is not sent any more.
     pub(super) fn prinfo(&mut self, info: Prinfo) -> Result<(), Errno> {
-        match info.policy & flag::PR_MASK {
-            0 => self.outgoing.lifetime = None,
-            flag::PR_TTL => self.outgoing.lifetime = lifetime(info.value),
-            _ => return Err(Errno::EOPNOTSUPP),
-        }
+        check_policy(info.policy)?;
+        let timed = info.policy & flag::PR_MASK == flag::PR_TTL;
+        self.outgoing.lifetime = lifetime(info.value).filter(|_| timed);
         Ok(())
     }
 
     /// Sends it. Returns its length.
     pub(super) fn send(self, flags: c_int) -> Result<ssize_t, Errno> {
         self.socket.send(&self.target, &self.outgoing, flags).map(length)
+    }
+}
+
+/// Whether the policy of partial reliability that flags have is one that there is: none, or a time
+/// to live. The number of another one is no time.
+pub(super) fn check_policy(flags: u16) -> Result<(), Errno> {
+    match flags & flag::PR_MASK {
+        0 | flag::PR_TTL => Ok(()),
+        _ => Err(Errno::EOPNOTSUPP),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Row, choose, int, milliseconds, number, parse, switch};
 use crate::abi::{self, AssocValue, DefaultPrinfo, Sndinfo, Sndrcvinfo, flag, option};
 use crate::errno::Errno;
-use crate::ffi::transfer::lifetime;
+use crate::ffi::transfer::{check_policy, lifetime};
 use crate::socket::Socket;
 
 pub(super) const ROWS: &[Row] = &[
@@ -41,6 +41,7 @@ pub(super) const ROWS: &[Row] = &[
 
 fn set_sndinfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let info: Sndinfo = parse(bytes)?;
+    check_policy(info.flags)?;
     choose(socket, |options| options.default_send = info)
 }
 
@@ -50,6 +51,7 @@ fn sndinfo(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
 
 fn set_send_param(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let Sndrcvinfo { stream, flags, ppid, context, assoc_id, timetolive, .. } = parse(bytes)?;
+    check_policy(flags)?;
     choose(socket, |options| {
         options.default_send = Sndinfo { sid: stream, flags, ppid, context, assoc_id };
         options.default_lifetime = lifetime(timetolive);
