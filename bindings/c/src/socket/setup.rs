@@ -319,29 +319,30 @@ impl Socket {
         let (style, host) = (Style::OneToOne, self.host.clone());
         let descriptor = Descriptor::new(false)?;
         let peeled = Self::with_options(host, style, self.domain, descriptor, endpoint, options);
+        // Both sockets are locked, the old one first, as nowhere else: what comes meanwhile finds the
+        // association in one of them.
         let moved = self.with(|state| {
             let peer = state.peers.remove(&id)?;
-            let mut notifications = std::mem::take(&mut state.notifications);
-            let waiting: Vec<_> = notifications.iter().filter(|n| n.0 == id).cloned().collect();
-            notifications.retain(|notification| notification.0 != id);
-            state.notifications = notifications;
+            let notifications = std::mem::take(&mut state.notifications);
+            let (waiting, others) = notifications.into_iter().partition(|told| told.0 == id);
+            state.notifications = others;
             state.ready.retain(|ready| *ready != id);
-            Some((peer, waiting))
+            peeled.with(|state| {
+                state.bound = bound;
+                state.used = true;
+                state.notifications = waiting;
+                if peer.head.is_some() {
+                    state.ready.push_back(id);
+                }
+                peer.link.move_to(&peeled);
+                state.peers.insert(id, peer);
+            });
+            Some(())
         });
-        let Some((peer, waiting)) = moved else {
+        if moved.is_none() {
             let _ = forget(peeled.number());
             return Err(Errno::EINVAL);
-        };
-        peeled.with(|state| {
-            state.bound = bound;
-            state.used = true;
-            state.notifications.extend(waiting);
-            if peer.head.is_some() {
-                state.ready.push_back(id);
-            }
-            peer.link.move_to(&peeled);
-            state.peers.insert(id, peer);
-        });
+        }
         Ok(peeled)
     }
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "ends.h"
 
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -64,6 +65,47 @@ static void lengths(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(server.fd) == 0);
 }
 
+enum { PEELED = 200, MESSAGES = 60 };
+static struct server crowded;
+
+static void *send_often(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < PEELED; i++) {
+        int near = client(SOCK_STREAM, &crowded);
+        connect_to(near, &crowded);
+        for (int k = 0; k < MESSAGES; k++)
+        {
+            CHECK(anabranch_send(near, "message", 8, 0) == 8);
+            if (k % 3 == 0)
+                usleep((useconds_t)(rand() % 60));
+        }
+        CHECK(anabranch_close(near) == 0);
+    }
+    return NULL;
+}
+
+/* What comes while an association becomes a socket of its own is not lost. */
+static void peeling(void)
+{
+    pthread_t sender;
+    struct sctp_sndrcvinfo info;
+    crowded = serve(SOCK_SEQPACKET, 1);
+    subscribe(crowded.fd, SCTP_DATA_IO_EVENT);
+    CHECK(pthread_create(&sender, NULL, send_often, NULL) == 0);
+    for (int i = 0; i < PEELED; i++) {
+        int flags = 0, count = 1;
+        CHECK(anabranch_sctp_recvmsg(crowded.fd, big, 8, NULL, NULL, &info, &flags) == 8);
+        int peeled = anabranch_sctp_peeloff(crowded.fd, info.sinfo_assoc_id);
+        CHECK(peeled >= 0);
+        while (anabranch_recv(peeled, big, 8, 0) == 8)
+            count++;
+        CHECK(count == MESSAGES && anabranch_close(peeled) == 0);
+    }
+    CHECK(pthread_join(sender, NULL) == 0);
+    CHECK(anabranch_close(crowded.fd) == 0);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -71,6 +113,7 @@ static const struct {
     {"policies", policies},
     {"descriptors", descriptors},
     {"lengths", lengths},
+    {"peeling", peeling},
 };
 
 /* All of them, or the one that is named. */
