@@ -39,7 +39,7 @@ pub(super) struct OutgoingState {
     pub(super) busy: bool,
     /// It waits for the association to come up.
     pub(super) early: Option<OutgoingMessage>,
-    /// After it the association is to be shut down.
+    /// After it, or when it has come up, the association is to be shut down.
     pub(super) finish: bool,
 }
 
@@ -111,11 +111,8 @@ impl Socket {
                         }
                     });
                     let events = association.events();
-                    let early = lock(&link.outgoing).early.take();
-                    if let Some(message) = early {
-                        deliver(&link, &association, message).await;
-                    }
-                    fetch(link, id, association, events).await;
+                    let begin = begin(&link, &association);
+                    tokio::join!(begin, fetch(link.clone(), id, association.clone(), events));
                 }
                 Err(error) => {
                     let errno = Errno::from(error);
@@ -167,7 +164,7 @@ impl Socket {
     /// Shuts an association down gracefully, after what waits to be sent.
     pub(super) fn start_finishing(&self, peer: &Peer) {
         let mut outgoing = lock(&peer.link.outgoing);
-        if outgoing.busy {
+        if outgoing.busy || peer.association.is_none() {
             outgoing.finish = true;
         } else if let Some(association) = peer.association.clone() {
             self.host.spawn(async move {
@@ -208,6 +205,21 @@ async fn accept(socket: &Weak<Socket>, listener: &Listener, stop: &Notify) {
         while socket.with(|state| !state.closed && !state.accepted.is_empty()) {
             socket.accepted_taken.notified().await;
         }
+    }
+}
+
+/// Does what was asked for while an association was set up: to send a message, to shut down.
+async fn begin(link: &Link, association: &Association) {
+    let (early, finish) = {
+        let mut outgoing = lock(&link.outgoing);
+        (outgoing.early.take(), outgoing.finish)
+    };
+    match early {
+        Some(message) => deliver(link, association, message).await,
+        None if finish => {
+            let _ = association.close().await;
+        }
+        None => {}
     }
 }
 
@@ -357,7 +369,7 @@ impl State {
     }
 
     /// An association did not come up.
-    fn failed(&mut self, style: Style, id: i32, errno: Errno) {
+    pub(super) fn failed(&mut self, style: Style, id: i32, errno: Errno) {
         let peer = self.peers.remove(&id);
         if let Some(awaited) = self.awaited.get_mut(&id) {
             *awaited = Some(errno);

@@ -81,11 +81,7 @@ impl Socket {
                     Err(errno) => return Some(Err(errno)),
                 },
             };
-            let lost = if self.style == Style::OneToOne { Errno::ENOTCONN } else { Errno::EINVAL };
-            match state.peers.get_mut(&id) {
-                Some(peer) => self.try_send(peer, outgoing, state.options.whole()),
-                None => Some(Err(state.error.take().unwrap_or(lost))),
-            }
+            self.try_send(state, id, outgoing)
         })?;
         Ok(outgoing.data.len())
     }
@@ -121,13 +117,17 @@ impl Socket {
     }
 
     /// Gives a message to an association; `None` if there is no room.
-    /// With `whole`, one that would be fragmented is refused; it says whether packets are raw.
     fn try_send(
         &self,
-        peer: &mut Peer,
+        state: &mut State,
+        id: i32,
         outgoing: &Outgoing,
-        whole: Option<bool>,
     ) -> Option<Result<(), Errno>> {
+        let whole = state.options.whole();
+        let Some(peer) = state.peers.get_mut(&id) else {
+            let lost = if self.style == Style::OneToOne { Errno::ENOTCONN } else { Errno::EINVAL };
+            return Some(Err(state.error.take().unwrap_or(lost)));
+        };
         if let Some(Err(errno)) = peer.end {
             peer.end = Some(Ok(()));
             return Some(Err(errno));
@@ -137,8 +137,9 @@ impl Socket {
         }
         if outgoing.has(flag::ABORT) {
             peer.finished = true;
-            if let Some(association) = &peer.association {
-                association.abort(&outgoing.data);
+            match &peer.association {
+                Some(association) => association.abort(&outgoing.data),
+                None => self.give_up(state, id),
             }
             return Some(Ok(()));
         }
@@ -173,16 +174,25 @@ impl Socket {
         Some(Ok(()))
     }
 
+    /// Ends an association while it is set up, as if that had failed.
+    fn give_up(&self, state: &mut State, id: i32) {
+        let link = state.peers.get(&id).map(|peer| peer.link.clone());
+        state.failed(self.style, id, Errno::ECONNABORTED);
+        if let Some(link) = link {
+            link.taken.notify_one();
+        }
+    }
+
     /// SCTP_SENDALL: a copy to every association that has room.
     fn send_to_all(&self, outgoing: &Outgoing) -> Result<usize, Errno> {
         if self.style == Style::OneToOne {
             return Err(Errno::EINVAL);
         }
         self.with(|state| {
-            let whole = state.options.whole();
-            for peer in state.peers.values_mut() {
+            let ids: Vec<i32> = state.peers.keys().copied().collect();
+            for id in ids {
                 // What becomes of each one, its notifications tell.
-                let _ = self.try_send(peer, outgoing, whole);
+                let _ = self.try_send(state, id, outgoing);
             }
         });
         self.host.settle();

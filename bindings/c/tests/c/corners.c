@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "ends.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -106,6 +107,57 @@ static void peeling(void)
     CHECK(anabranch_close(crowded.fd) == 0);
 }
 
+/* A peer that answers nothing: a UDP socket that nobody reads. */
+static int silent(struct server *server)
+{
+    struct sockaddr_in address = at("127.0.0.1", 0);
+    socklen_t length = sizeof address;
+    int udp = socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK(udp >= 0 && bind(udp, SA(address), sizeof address) == 0);
+    CHECK(getsockname(udp, SA(address), &length) == 0);
+    *server = (struct server){.fd = -1, .udp = ntohs(address.sin_port), .port = 5000};
+    return udp;
+}
+
+/* Starts to connect a one-to-many socket, and waits for nothing. */
+static sctp_assoc_t begin(int fd, const struct server *server)
+{
+    struct sockaddr_in to = at("127.0.0.1", server->port);
+    sctp_assoc_t id = 0;
+    CHECK(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+    FAILS(anabranch_sctp_connectx(fd, SA(to), 1, &id), EINPROGRESS);
+    CHECK(id > 2 && fcntl(fd, F_SETFL, 0) == 0);
+    return id;
+}
+
+/* Associations that are ended while they are set up. */
+static void early_ends(void)
+{
+    struct server server = serve(SOCK_SEQPACKET, 1), nobody;
+    int udp = silent(&nobody), near = client(SOCK_SEQPACKET, &server);
+    int other = client(SOCK_SEQPACKET, &nobody);
+    subscribe(server.fd, SCTP_ASSOC_CHANGE);
+    subscribe(near, SCTP_ASSOC_CHANGE);
+    subscribe(other, SCTP_ASSOC_CHANGE);
+    subscribe(other, SCTP_SEND_FAILED_EVENT);
+    struct sctp_sndrcvinfo end = {.sinfo_flags = SCTP_EOF};
+    end.sinfo_assoc_id = begin(near, &server);
+    CHECK(anabranch_sctp_send(near, NULL, 0, &end, 0) == 0);
+    CHECK(changed(near, SCTP_COMM_UP) == (sctp_assoc_t)end.sinfo_assoc_id);
+    CHECK(changed(near, SCTP_SHUTDOWN_COMP) == (sctp_assoc_t)end.sinfo_assoc_id);
+    CHECK(changed(server.fd, SCTP_COMM_UP) == changed(server.fd, SCTP_SHUTDOWN_COMP));
+
+    end = (struct sctp_sndrcvinfo){.sinfo_assoc_id = begin(other, &nobody)};
+    CHECK(anabranch_sctp_send(other, "early", 5, &end, 0) == 5);
+    end.sinfo_flags = SCTP_ABORT;
+    CHECK(anabranch_sctp_send(other, NULL, 0, &end, 0) == 0);
+    CHECK(changed(other, SCTP_CANT_STR_ASSOC) == (sctp_assoc_t)end.sinfo_assoc_id);
+    notified(other, SCTP_SEND_FAILED_EVENT);
+    FAILS(anabranch_sctp_send(other, "late", 4, &end, 0), EINVAL);
+    CHECK(close(udp) == 0 && anabranch_close(near) == 0 && anabranch_close(other) == 0);
+    CHECK(anabranch_close(server.fd) == 0);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -114,6 +166,7 @@ static const struct {
     {"descriptors", descriptors},
     {"lengths", lengths},
     {"peeling", peeling},
+    {"early ends", early_ends},
 };
 
 /* All of them, or the one that is named. */
