@@ -128,9 +128,12 @@ pub(super) unsafe fn receive(
     let received = socket.receive(room, flags)?;
     // SAFETY: the caller's promise.
     let copied = unsafe { buffers::scatter(&received.data, list, count) }?;
-    if let Some(peer) = received.from {
+    match received.from {
         // SAFETY: the caller's promise.
-        unsafe { address::write(socket.show(peer), from, fromlen) };
+        Some(peer) => unsafe { address::write(socket.show(peer), from, fromlen) },
+        // SAFETY: the caller's promise.
+        None if !fromlen.is_null() => unsafe { fromlen.write_unaligned(0) },
+        None => {}
     }
     Ok(Incoming { socket, received, copied })
 }

@@ -370,20 +370,20 @@ impl State {
 
     /// An association did not come up.
     pub(super) fn failed(&mut self, style: Style, id: i32, errno: Errno) {
-        let peer = self.peers.remove(&id);
         if let Some(awaited) = self.awaited.get_mut(&id) {
             *awaited = Some(errno);
         } else if style == Style::OneToOne {
             self.error = Some(errno);
         }
         self.tell(id, notify::cannot_start(id, errno));
-        let early = peer.and_then(|peer| lock(&peer.link.outgoing).early.take());
-        if let Some(message) = early {
+        let early = |peer: &Peer| lock(&peer.link.outgoing).early.take();
+        if let Some(message) = self.peers.get(&id).and_then(early) {
             self.send_failed(id, &message, false);
         }
+        self.peers.remove(&id);
     }
 
-    fn send_failed(&mut self, id: i32, message: &OutgoingMessage, sent: bool) {
+    pub(super) fn send_failed(&mut self, id: i32, message: &OutgoingMessage, sent: bool) {
         self.tell(id, notify::send_failed_event(id, message, sent));
         self.tell(id, notify::send_failed(id, message, sent));
     }

@@ -82,7 +82,7 @@ pub(crate) struct State {
     peers: BTreeMap<i32, Peer>,
     /// Associations with a message to take, in the order of their turns.
     ready: VecDeque<i32>,
-    notifications: VecDeque<(i32, Vec<u8>)>,
+    notifications: VecDeque<Told>,
     /// One-to-one: whether there was ever an association.
     used: bool,
     /// One-to-one: the error that the next call returns, or SO_ERROR.
@@ -90,6 +90,15 @@ pub(crate) struct State {
     /// Associations being set up whose callers wait, with how it failed.
     awaited: BTreeMap<i32, Option<Errno>>,
     shown: Readiness,
+}
+
+/// A notification, or the rest of one, that waits to be taken.
+#[derive(Debug)]
+struct Told {
+    id: i32,
+    /// The peer's address, which the socket may know no more when this is taken.
+    from: Option<SocketAddr>,
+    bytes: Vec<u8>,
 }
 
 /// What a socket is bound to.
@@ -317,7 +326,8 @@ impl State {
         if kind.is_some_and(|kind| self.options.events.contains(&u16::from_ne_bytes(kind)))
             && self.notifications.len() < MOST_NOTIFICATIONS
         {
-            self.notifications.push_back((id, notification));
+            let from = self.peers.get(&id).map(|peer| peer.remote);
+            self.notifications.push_back(Told { id, from, bytes: notification });
         }
     }
 }
@@ -352,7 +362,7 @@ mod tests {
                 state.tell(3, notify::restarted(3, 10, 20));
             }
             assert_eq!(state.notifications.len(), MOST_NOTIFICATIONS);
-            assert!(state.notifications.iter().all(|(_, told)| told == &notify::shutdown(3)));
+            assert!(state.notifications.iter().all(|told| told.bytes == notify::shutdown(3)));
         });
         Socket::close(socket.number()).unwrap();
     }

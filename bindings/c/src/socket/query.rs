@@ -209,8 +209,8 @@ impl Socket {
     /// Bytes of the next message that can be taken, as far as it has come (FIONREAD).
     pub(crate) fn next_length(&self) -> usize {
         self.with(|state| {
-            if let Some((_, notification)) = state.notifications.front() {
-                return notification.len();
+            if let Some(told) = state.notifications.front() {
+                return told.bytes.len();
             }
             let head = state.ready.iter().find_map(|id| state.peers.get(id)?.head.as_ref());
             head.map_or(0, |message| message.payload.len())

@@ -35,6 +35,10 @@ pub(crate) enum Taken {
 impl Socket {
     /// Takes up to `room` bytes of the next message or notification; with MSG_PEEK it stays.
     pub(crate) fn receive(&self, room: usize, flags: i32) -> Result<Received, Errno> {
+        if flags & libc::MSG_ERRQUEUE != 0 {
+            // Errors of packets, which no socket has here; a message is not one.
+            return Err(Errno::EAGAIN);
+        }
         let limit = self.with(|state| state.options.receive_timeout);
         let peek = flags & libc::MSG_PEEK != 0;
         self.wait(self.is_nonblocking(flags), limit, |state| {
@@ -72,16 +76,15 @@ impl Socket {
 
 impl State {
     fn take_notification(&mut self, room: usize, peek: bool) -> Option<Received> {
-        let (id, bytes) = self.notifications.front()?;
-        let from = self.peers.get(id).map(|peer| peer.remote);
-        let piece = Bytes::copy_from_slice(&bytes[..bytes.len().min(room)]);
-        let end = piece.len() == bytes.len();
-        if !peek
-            && let Some((id, mut bytes)) = self.notifications.pop_front()
-            && !end
-        {
-            bytes.drain(..piece.len());
-            self.notifications.push_front((id, bytes));
+        let told = self.notifications.front_mut()?;
+        let (from, length) = (told.from, told.bytes.len());
+        let piece = Bytes::copy_from_slice(&told.bytes[..length.min(room)]);
+        let end = piece.len() == length;
+        if !peek {
+            told.bytes.drain(..piece.len());
+            if end {
+                self.notifications.pop_front();
+            }
         }
         Some(Received { taken: Taken::Notification, from, end, data: vec![piece] })
     }

@@ -324,7 +324,7 @@ impl Socket {
         let moved = self.with(|state| {
             let peer = state.peers.remove(&id)?;
             let notifications = std::mem::take(&mut state.notifications);
-            let (waiting, others) = notifications.into_iter().partition(|told| told.0 == id);
+            let (waiting, others) = notifications.into_iter().partition(|told| told.id == id);
             state.notifications = others;
             state.ready.retain(|ready| *ready != id);
             peeled.with(|state| {
