@@ -155,10 +155,7 @@ impl Socket {
             if state.listening {
                 return Ok(());
             }
-            let bound = state
-                .bound
-                .get_or_insert_with(|| Bound { port: ephemeral(), addresses: Vec::new() });
-            let port = bound.port;
+            let port = state.bound.get_or_insert_with(Bound::anywhere).port;
             let endpoint = self.endpoint(state, Use::Listening)?;
             let mut options = ListenOptions::from(state.options.config.clone());
             options.backlog = usize::try_from(backlog).unwrap_or(options.backlog);
@@ -261,6 +258,10 @@ impl Socket {
         let mut options = ConnectOptions::from(state.options.config.clone());
         options.remote_udp_port = state.options.remote_udp_port;
         options.linger = LINGER;
+        if self.style == Style::OneToMany {
+            // All associations of the socket are to have the same port.
+            state.bound.get_or_insert_with(Bound::anywhere);
+        }
         options.local_port = state.bound.as_ref().map(|bound| bound.port);
         Ok(self.start_connecting(state, endpoint, remotes, options))
     }
@@ -404,6 +405,13 @@ impl Socket {
         }
         self.host.settle();
         (closing, linger)
+    }
+}
+
+impl Bound {
+    /// What a socket is bound to that was not told.
+    fn anywhere() -> Self {
+        Self { port: ephemeral(), addresses: Vec::new() }
     }
 }
 
