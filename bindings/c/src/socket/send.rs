@@ -68,7 +68,7 @@ impl Socket {
             return Err(Errno::EINVAL);
         }
         if outgoing.has(flag::SENDALL) {
-            return self.send_to_all(outgoing);
+            return self.send_to_all(outgoing, flags);
         }
         let nonblocking = self.is_nonblocking(flags);
         let limit = self.with(|state| state.options.send_timeout);
@@ -183,19 +183,28 @@ impl Socket {
         }
     }
 
-    /// SCTP_SENDALL: a copy to every association that has room.
-    fn send_to_all(&self, outgoing: &Outgoing) -> Result<usize, Errno> {
+    /// SCTP_SENDALL: a copy to every association. Those without room are waited for, unless the call
+    /// must not; if others have their copies by then, theirs come back as notifications.
+    fn send_to_all(&self, outgoing: &Outgoing, flags: i32) -> Result<usize, Errno> {
         if self.style == Style::OneToOne {
             return Err(Errno::EINVAL);
         }
+        let (mut left, limit): (Vec<i32>, _) =
+            self.with(|state| (state.peers.keys().copied().collect(), state.options.send_timeout));
+        let all = left.len();
+        let waited = self.wait(self.is_nonblocking(flags), limit, |state| {
+            // What else becomes of each one, its notifications tell.
+            left.retain(|id| self.try_send(state, *id, outgoing).is_none());
+            left.is_empty().then_some(Ok(()))
+        });
+        if left.len() == all {
+            waited?;
+        }
         self.with(|state| {
-            let ids: Vec<i32> = state.peers.keys().copied().collect();
-            for id in ids {
-                // What becomes of each one, its notifications tell.
-                let _ = self.try_send(state, id, outgoing);
+            for id in left {
+                state.send_failed(id, &outgoing.message(), false);
             }
         });
-        self.host.settle();
         Ok(outgoing.data.len())
     }
 }
