@@ -125,14 +125,14 @@ impl Socket {
     pub(crate) fn status(&self, id: i32) -> Result<Status, Errno> {
         self.with(|state| {
             let (id, peer) = state.peer(self.style, id)?;
-            let port = peer.remote.port();
+            let remote = peer.remote;
             let (Some(association), Some(known)) = (&peer.association, peer.statistics()) else {
-                return Err(Errno::EINVAL);
+                return Ok(being_set_up(id, self.shown(state, remote)));
             };
             let (instrms, outstrms) =
                 (association.inbound_streams(), association.outbound_streams());
             let primary = known.path(known.primary).ok_or(Errno::ENOTCONN)?;
-            let address = self.shown(state, SocketAddr::new(primary.remote, port));
+            let address = self.shown(state, SocketAddr::new(primary.remote, remote.port()));
             Ok(Status {
                 assoc_id: id,
                 state: number_of(known.state),
@@ -254,6 +254,17 @@ impl Socket {
             });
             state.error.take().or(of_peer)
         })
+    }
+}
+
+/// SCTP_STATUS of an association that is set up: little is known yet.
+fn being_set_up(id: i32, remote: SocketAddr) -> Status {
+    let address = address::to_storage(remote);
+    Status {
+        assoc_id: id,
+        state: number_of(AssociationState::CookieWait),
+        primary: Paddrinfo { assoc_id: id, address, state: ACTIVE, ..Paddrinfo::default() },
+        ..Status::default()
     }
 }
 

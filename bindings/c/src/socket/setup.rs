@@ -43,6 +43,9 @@ impl Socket {
             if wildcard {
                 ips.clear();
             }
+            if (1..ips.len()).any(|at| ips[..at].contains(&ips[at])) {
+                return Err(Errno::EADDRINUSE);
+            }
             let port = if port == 0 { ephemeral() } else { port };
             state.bound = Some(Bound { port, addresses: ips });
             Ok(())
@@ -209,7 +212,8 @@ impl Socket {
             self.host.settle();
             return Err(Errno::EINPROGRESS);
         }
-        let waited = self.wait(false, None, |state| {
+        let limit = self.with(|state| state.options.send_timeout);
+        let waited = self.wait(false, limit, |state| {
             if let Some(errno) = state.awaited.get(&id).copied().flatten() {
                 return Some(Err(errno));
             }
@@ -218,10 +222,12 @@ impl Socket {
                 _ => Some(Ok(id)),
             }
         });
-        self.with(|state| {
-            state.awaited.remove(&id);
-        });
-        waited
+        let failed = self.with(|state| state.awaited.remove(&id)).flatten();
+        // It may have failed at the last moment, and nobody else is told.
+        waited.map_err(|errno| match errno {
+            Errno::EAGAIN => failed.unwrap_or(Errno::EINPROGRESS),
+            errno => failed.unwrap_or(errno),
+        })
     }
 
     /// Starts to set an association up.

@@ -158,6 +158,150 @@ static void early_ends(void)
     CHECK(anabranch_close(server.fd) == 0);
 }
 
+/* The port of a one-to-many socket that was not bound is one, for all that it does. */
+static void unbound(void)
+{
+    struct server servers[2] = {serve(SOCK_SEQPACKET, 1), serve(SOCK_SEQPACKET, 1)};
+    int near = anabranch_socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
+    struct sockaddr_in name, from;
+    socklen_t length = sizeof name;
+    for (int i = 0; i < 2; i++) {
+        struct sctp_udpencaps encapsulation = {.sue_port = htons((uint16_t)servers[i].udp)};
+        struct sockaddr_in to = at("127.0.0.1", servers[i].port);
+        SET(near, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
+        CHECK(anabranch_sendto(near, "x", 1, 0, SA(to), sizeof to) == 1);
+    }
+    CHECK(anabranch_getsockname(near, SA(name), &length) == 0 && name.sin_port != 0);
+    for (int i = 0; i < 2; i++) {
+        length = sizeof from;
+        CHECK(anabranch_recvfrom(servers[i].fd, big, 1, 0, SA(from), &length) == 1);
+        CHECK(from.sin_port == name.sin_port);
+    }
+    CHECK(anabranch_listen(near, 1) == 0);
+    length = sizeof from;
+    CHECK(anabranch_getsockname(near, SA(from), &length) == 0 && from.sin_port == name.sin_port);
+    CHECK(anabranch_close(near) == 0);
+    CHECK(anabranch_close(servers[0].fd) == 0 && anabranch_close(servers[1].fd) == 0);
+}
+
+/* The last notification of an association tells whose it was. */
+static void last_words(void)
+{
+    struct server server = serve(SOCK_SEQPACKET, 1);
+    int near = client(SOCK_SEQPACKET, &server), flags;
+    connect_to(near, &server);
+    struct sockaddr_in name, from;
+    socklen_t length = sizeof name;
+    CHECK(anabranch_getsockname(near, SA(name), &length) == 0);
+    subscribe(server.fd, SCTP_ASSOC_CHANGE);
+    CHECK(anabranch_close(near) == 0);
+    int state;
+    do {
+        struct sctp_assoc_change change;
+        memset(&from, 0, sizeof from);
+        length = sizeof from, flags = 0;
+        CHECK(anabranch_sctp_recvmsg(server.fd, &change, sizeof change, SA(from), &length, NULL,
+                                     &flags) == sizeof change);
+        CHECK((flags & MSG_NOTIFICATION) && length == sizeof from);
+        CHECK(from.sin_family == AF_INET && from.sin_port == name.sin_port);
+        state = change.sac_state;
+    } while (state != SCTP_SHUTDOWN_COMP);
+    CHECK(anabranch_close(server.fd) == 0);
+}
+
+/* A message is none of the errors that MSG_ERRQUEUE asks for. */
+static void no_errors(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_STREAM, &server);
+    connect_to(near, &server);
+    int far = anabranch_accept(server.fd, NULL, NULL);
+    CHECK(far >= 0 && anabranch_send(near, "x", 1, 0) == 1);
+    wait_for(far, POLLIN);
+    FAILS(anabranch_recv(far, big, 1, MSG_ERRQUEUE), EAGAIN);
+    CHECK(anabranch_recv(far, big, 1, 0) == 1);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0);
+    CHECK(anabranch_close(server.fd) == 0);
+}
+
+/* A peer that does not answer: SO_SNDTIMEO ends the call that waits, and the attempt goes on. */
+static void unanswered(void)
+{
+    struct server nobody;
+    int udp = silent(&nobody), near = client(SOCK_STREAM, &nobody);
+    struct sockaddr_in to = at("127.0.0.1", nobody.port);
+    struct timeval moment = {.tv_usec = 1000};
+    CHECK(option(near, SOL_SOCKET, SO_SNDTIMEO, &moment, sizeof moment) == 0);
+    FAILS(anabranch_connect(near, SA(to), sizeof to), EINPROGRESS);
+    FAILS(anabranch_connect(near, SA(to), sizeof to), EALREADY);
+    struct sctp_status status = {0};
+    socklen_t length = sizeof status;
+    CHECK(anabranch_getsockopt(near, IPPROTO_SCTP, SCTP_STATUS, &status, &length) == 0);
+    CHECK(status.sstat_state == SCTP_COOKIE_WAIT && status.sstat_assoc_id > 2);
+    CHECK(memcmp(&status.sstat_primary.spinfo_address, &to, sizeof to) == 0);
+    CHECK(anabranch_close(near) == 0 && close(udp) == 0);
+}
+
+/* An address is bound to once. */
+static void twice(void)
+{
+    int fd = anabranch_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+    struct sockaddr_in list[2] = {at("127.0.0.1", 0), at("127.0.0.1", 0)};
+    FAILS(anabranch_sctp_bindx(fd, SA(list), 2, SCTP_BINDX_ADD_ADDR), EADDRINUSE);
+    CHECK(anabranch_sctp_bindx(fd, SA(list), 1, SCTP_BINDX_ADD_ADDR) == 0);
+    CHECK(anabranch_close(fd) == 0);
+}
+
+static void *send_to_all(void *near)
+{
+    struct sctp_sndrcvinfo all = {.sinfo_flags = SCTP_SENDALL};
+    CHECK(anabranch_sctp_send(*(int *)near, "to all", 6, &all, 0) == 6);
+    return NULL;
+}
+
+/* A copy for everybody: who has no room for it is waited for, or told of. */
+static void to_all(void)
+{
+    struct server full = serve(SOCK_STREAM, 1), empty = serve(SOCK_STREAM, 1);
+    int near = client(SOCK_SEQPACKET, &full), size = 20000;
+    CHECK(option(near, SOL_SOCKET, SO_SNDBUF, &size, sizeof size) == 0);
+    connect_to(near, &full);
+    struct sockaddr_in to = at("127.0.0.1", full.port);
+    struct sctp_udpencaps encapsulation = {.sue_port = htons((uint16_t)empty.udp)};
+    struct sctp_sndrcvinfo all = {.sinfo_flags = SCTP_SENDALL};
+    int slow = anabranch_accept(full.fd, NULL, NULL);
+    CHECK(slow >= 0);
+    subscribe(near, SCTP_SEND_FAILED_EVENT);
+    sctp_assoc_t id = anabranch_sctp_getassocid(near, SA(to), sizeof to);
+    struct pollfd writable = {near, POLLOUT, 0};
+    do {
+        while (anabranch_sendto(near, big, 10000, MSG_DONTWAIT, SA(to), sizeof to) == 10000)
+            ;
+        CHECK(errno == EAGAIN);
+        /* Until nothing moves any more. */
+    } while (poll(&writable, 1, 200) == 1);
+    /* Nobody has it. */
+    FAILS(anabranch_sctp_send(near, "all", 3, &all, MSG_DONTWAIT), EAGAIN);
+
+    SET(near, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
+    connect_to(near, &empty);
+    int quick = anabranch_accept(empty.fd, NULL, NULL);
+    CHECK(anabranch_sctp_send(near, "all", 3, &all, MSG_DONTWAIT) == 3);
+    CHECK(anabranch_recv(quick, big, sizeof big, 0) == 3);
+    union sctp_notification back = notified(near, SCTP_SEND_FAILED_EVENT);
+    CHECK(back.sn_send_failed_event.ssf_assoc_id == id);
+
+    /* With a reader both get it in the end. */
+    pthread_t sender;
+    CHECK(pthread_create(&sender, NULL, send_to_all, &near) == 0);
+    CHECK(anabranch_recv(quick, big, sizeof big, 0) == 6);
+    while (anabranch_recv(slow, big, sizeof big, 0) != 6)
+        ;
+    CHECK(pthread_join(sender, NULL) == 0);
+    CHECK(anabranch_close(near) == 0 && anabranch_close(slow) == 0 && anabranch_close(quick) == 0);
+    CHECK(anabranch_close(full.fd) == 0 && anabranch_close(empty.fd) == 0);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -167,6 +311,12 @@ static const struct {
     {"lengths", lengths},
     {"peeling", peeling},
     {"early ends", early_ends},
+    {"unbound", unbound},
+    {"last words", last_words},
+    {"no errors", no_errors},
+    {"unanswered", unanswered},
+    {"twice", twice},
+    {"to all", to_all},
 };
 
 /* All of them, or the one that is named. */
