@@ -104,6 +104,17 @@ fn many_associations_at_once() {
 }
 
 #[test]
+fn what_comes_after_the_last_whole_interval_is_told() {
+    let server = start(&["perf", "server"], "127.0.0.1");
+    let short = perf(&server, "127.0.0.1", &["--bytes", "10k", "--interval", "1000s"]);
+    let documents = short.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
+    let intervals: Vec<Value> =
+        documents.filter(|told: &Value| told["event"] == "interval").collect();
+    assert_eq!(intervals.len(), 1, "{}", short.stdout);
+    assert_eq!(intervals[0]["bytes_sent"], 10_000);
+}
+
+#[test]
 fn round_trips() {
     let server = start(&["perf", "server"], "127.0.0.1");
     let options = ["--mode", "ping", "--bytes", "6400", "--interval", "0s"];

@@ -131,6 +131,8 @@ impl Measurement {
             meter.add(&member.association, &member.counts);
         }
         let mut results: Vec<_> = members.iter().map(|_| None).collect();
+        let (sends, receives) = (self.mode.sends(), self.mode.receives());
+        let mut lines = Lines::new(self.json, self.paths, sends, receives);
         let working = async {
             let mut working: FuturesUnordered<_> = members
                 .iter()
@@ -143,9 +145,12 @@ impl Measurement {
         };
         let interrupted = tokio::select! {
             () = working => false,
-            failure = self.tell_intervals(meter) => return Err(failure),
+            failure = self.tell_intervals(meter, &mut lines) => return Err(failure),
             () = interrupt.wait() => true,
         };
+        if let Some(interval) = self.interval {
+            lines.tell_rest(&meter.interval(), interval)?;
+        }
         let seconds = meter.seconds();
         let cpu_seconds = cpu::seconds().zip(cpu).map(|(now, then)| now - then);
         let paths = meter.whole().paths;
@@ -237,13 +242,11 @@ impl Measurement {
     }
 
     /// Tells of intervals for ever, or until that fails.
-    async fn tell_intervals(&self, meter: &Meter) -> Failure {
+    async fn tell_intervals(&self, meter: &Meter, lines: &mut Lines) -> Failure {
         let Some(interval) = self.interval else {
             return std::future::pending().await;
         };
         let mut ticks = tokio::time::interval(interval);
-        let (sends, receives) = (self.mode.sends(), self.mode.receives());
-        let mut lines = Lines::new(self.json, self.paths, sends, receives);
         ticks.tick().await;
         loop {
             ticks.tick().await;

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::latency::time;
-use super::meter::{Interval, PathInterval};
+use super::meter::{Interval, PathInterval, Totals};
 use super::report::{Event, paths_text, state};
 use crate::failure::Failure;
 use crate::output::{count, print, print_json};
@@ -20,22 +21,39 @@ pub(crate) struct Lines {
     sent: bool,
     received: bool,
     headed: bool,
+    /// There was an interval.
+    told: bool,
     /// States of the paths, as far as they have been active; as they were told.
     states: HashMap<(IpAddr, IpAddr), String>,
 }
 
 impl Lines {
     pub(crate) fn new(json: bool, paths: bool, sent: bool, received: bool) -> Self {
-        Self { json, paths, sent, received, headed: false, states: HashMap::new() }
+        Self { json, paths, sent, received, headed: false, told: false, states: HashMap::new() }
     }
 
     /// Tells what happened in an interval.
     pub(crate) fn tell(&mut self, interval: &Interval) -> Result<(), Failure> {
+        self.told = true;
         if self.json {
             return print_json(&Event::Interval(interval));
         }
         let text = self.text(interval);
         print(&text)
+    }
+
+    /// Tells what happened after the last of the intervals, which are so long.
+    pub(crate) fn tell_rest(&mut self, rest: &Interval, length: Duration) -> Result<(), Failure> {
+        if self.counts(rest, length) { self.tell(rest) } else { Ok(()) }
+    }
+
+    /// Whether a rest is worth a line. What a moment brings, as the end of the last message, has no rate
+    /// that means something; but documents without any interval are of no use to who draws them.
+    fn counts(&self, rest: &Interval, length: Duration) -> bool {
+        let data = self.sent || self.received;
+        let moved = rest.round_trip.is_some() || (data && rest.totals != Totals::default());
+        let seconds = rest.to_seconds - rest.from_seconds;
+        moved && ((self.json && !self.told) || seconds >= length.as_secs_f64() / 10.0)
     }
 
     fn text(&mut self, interval: &Interval) -> String {
@@ -132,7 +150,6 @@ fn short(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::meter::Totals;
     use super::super::report::tests::path;
     use super::*;
 
@@ -161,6 +178,23 @@ mod tests {
         assert!(text.ends_with("\n  10.0.0.1 -> 10.0.0.2 is potentially failed\n"), "{text}");
         assert_eq!(lines.text(&interval(3.0, failed)).lines().count(), 1);
         assert!(lines.text(&interval(4.0, path())).ends_with(" is active, primary\n"));
+    }
+
+    #[test]
+    fn a_rest_counts_if_it_is_long_or_all_there_is() {
+        let mut lines = Lines::new(true, false, true, false);
+        let rest = |seconds| {
+            let rest = interval(3.0, path());
+            Interval { to_seconds: rest.from_seconds + seconds, ..rest }
+        };
+        assert!(lines.counts(&rest(0.001), Duration::from_secs(1)));
+        let people = Lines::new(false, false, true, false);
+        assert!(!people.counts(&rest(0.001), Duration::from_secs(1)));
+        lines.told = true;
+        assert!(!lines.counts(&rest(0.001), Duration::from_secs(1)));
+        assert!(lines.counts(&rest(0.5), Duration::from_secs(1)));
+        let nothing = Interval { totals: Totals::default(), ..rest(0.5) };
+        assert!(!lines.counts(&nothing, Duration::from_secs(1)));
     }
 
     #[test]

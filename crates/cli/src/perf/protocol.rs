@@ -141,6 +141,14 @@ pub(crate) struct Report {
     pub(crate) cpu_seconds: Option<f64>,
 }
 
+impl Report {
+    /// What the other side saw, which this side knows so many seconds after the request. What came in less than
+    /// a round trip, perhaps with the request, took no time that its receiver could tell: then this counts.
+    pub(crate) fn known_after(self, seconds: f64) -> Self {
+        if self.seconds < seconds / 2.0 { Self { seconds, ..self } } else { self }
+    }
+}
+
 impl Control {
     pub(crate) fn request(mode: Mode, plan: Plan) -> Self {
         Self::Request { version: VERSION, mode, plan }
@@ -215,6 +223,13 @@ mod tests {
             assert_eq!((message.stream, message.ppid), (0, CONTROL));
             assert_eq!(Control::read(message.data), Ok(control));
         }
+    }
+
+    #[test]
+    fn what_came_at_once_took_a_round_trip() {
+        let report = |seconds| Report { bytes: 10_000, seconds, ..Report::default() };
+        assert_eq!(report(7e-6).known_after(0.01), report(0.01));
+        assert_eq!(report(9.9).known_after(10.0), report(9.9));
     }
 
     #[test]

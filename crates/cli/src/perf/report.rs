@@ -202,9 +202,15 @@ impl Summary {
             text.push_str(&sender.text());
         }
         if paths || !events.is_empty() {
-            text.push_str(&paths_text(&self.paths, self.seconds));
+            text.push_str(&paths_text(&self.paths, self.transfer_seconds()));
         }
         text
+    }
+
+    /// How long data went over the paths, without handshakes and shutdowns.
+    fn transfer_seconds(&self) -> f64 {
+        let directions = [self.sent, self.received].into_iter().flatten();
+        directions.map(|d| d.seconds).reduce(f64::max).unwrap_or(self.seconds)
     }
 
     /// What the processors of both sides had to do.

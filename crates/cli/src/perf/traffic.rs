@@ -109,7 +109,9 @@ impl Exchange<'_> {
             if message.ppid == CONTROL {
                 match Control::read(message.payload)? {
                     Control::End { messages, bytes } => expected = Some((messages, bytes)),
-                    Control::Report(seen) => report = Some(seen),
+                    Control::Report(seen) => {
+                        report = Some(seen.known_after(self.counts.seconds()));
+                    }
                     Control::Request { .. } => return Err(NO_SERVER.to_owned()),
                 }
             } else {
