@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM.
+//! Ctrl-C, SIGTERM, and SIGHUP of a terminal that is closed.
 
 use std::time::Duration;
 
@@ -52,23 +52,64 @@ impl Interrupt {
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    /// `None` under nohup and the like, which want the command to outlive its terminal.
+    hang_up: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
 impl Signals {
     fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
+        let hang_up = match hang_up_ends() {
+            true => Some(signal(SignalKind::hangup())?),
+            false => None,
+        };
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hang_up,
         })
     }
 
     async fn next(&mut self) {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = hang_up => {}
         }
+    }
+}
+
+/// Whether SIGHUP is to end the program, that is, whether who started it has not had it ignored. Where the
+/// system does not tell, it keeps the meaning that it has.
+#[cfg(unix)]
+fn hang_up_ends() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status");
+    status.is_ok_and(|status| ignored(&status).is_some_and(|signals| signals & 1 == 0))
+}
+
+/// The signals that a process ignores, SIGHUP in the lowest bit, from its status in /proc.
+#[cfg(unix)]
+fn ignored(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::ignored;
+
+    #[test]
+    fn ignored_signals_are_read() {
+        assert_eq!(ignored("SigBlk:\t0000\nSigIgn:\t0000000000001001\n"), Some(0x1001));
+        assert_eq!(ignored("SigIgn:\tx\n"), None);
+        assert_eq!(ignored("Name:\tx\n"), None);
     }
 }
 

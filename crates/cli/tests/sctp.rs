@@ -234,6 +234,27 @@ fn an_interrupted_fetch_is_gone_on_with() {
     assert_eq!(second["complete"], true, "{second}");
 }
 
+/// What a terminal does that is closed, unless who runs the tests has had that ignored.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_terminal_that_is_closed_leaves_what_has_come() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    if u64::from_str_radix(ignored.trim(), 16).unwrap() & 1 == 1 {
+        return;
+    }
+    let site = Site::new(&[6_000_000]);
+    let server = serve(&site, "127.0.0.1");
+    let (child, _) = slow_fetch(&site, &server);
+    let hung_up = std::process::Command::new("kill")
+        .args(["-HUP", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(hung_up.success());
+    let ended: Ended = child.wait_with_output().unwrap().into();
+    ended.failed_with(130, "of 1 file are kept, the same command with --continue goes on there");
+}
+
 #[test]
 fn a_server_that_comes_back_is_gone_on_with() {
     let site = Site::new(&[6_000_000]);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anabranch_http::{FetchError, Fetched, Output, Transaction, Url};
+use anabranch_http::{FetchError, Fetched, Output, Transaction, Url, part_of};
 
 use super::{Get, Group, path_of};
 use crate::address::resolve;
@@ -21,6 +21,8 @@ pub(super) struct Item {
     index: usize,
     pub(super) transaction: Transaction,
     report: FileReport,
+    /// Bytes that an earlier command had left behind.
+    before: u64,
     /// It is not there yet, and another attempt may bring it.
     waits: bool,
 }
@@ -28,6 +30,10 @@ pub(super) struct Item {
 impl Item {
     pub(super) fn new(index: usize, url: &Url, transaction: Transaction) -> Self {
         let file = path_of(&transaction).map_or("-".into(), |path| path.display().to_string());
+        let before = match &transaction.output {
+            Output::File { path, resume: true } => part_of(path).map_or(0, |part| part.bytes),
+            _ => 0,
+        };
         let report = FileReport {
             url: url.to_string(),
             file,
@@ -37,7 +43,7 @@ impl Item {
             seconds: None,
             error: None,
         };
-        Self { index, transaction, report, waits: true }
+        Self { index, transaction, report, before, waits: true }
     }
 
     /// What bars call it.
@@ -52,8 +58,10 @@ impl Item {
         match result {
             Ok(fetched) => {
                 self.report.stream = Some(fetched.stream);
-                self.report.bytes = Some(fetched.bytes);
-                self.report.resumed_bytes = fetched.resumed;
+                // What earlier attempts brought came in the time that is told, too.
+                let resumed = fetched.resumed.min(self.before);
+                self.report.bytes = Some(fetched.bytes + (fetched.resumed - resumed));
+                self.report.resumed_bytes = resumed;
                 self.report.seconds = took.map(|took| took.as_secs_f64());
                 self.report.error = None;
             }
@@ -220,6 +228,16 @@ mod tests {
             let mut item = item(output);
             item.enter(Err(error), None);
             assert_eq!(item.waits, waits, "{:?}", item.report.error);
+        }
+        // What earlier attempts of this command brought has come, too.
+        for (before, expected) in [(0, (10, 0)), (3, (7, 3)), (9, (6, 4))] {
+            let mut item = item(file());
+            item.before = before;
+            item.enter(Ok(Fetched { stream: 1, bytes: 6, resumed: 4 }), None);
+            assert_eq!(
+                (item.report.bytes, item.report.resumed_bytes),
+                (Some(expected.0), expected.1)
+            );
         }
         let mut again = item(file());
         again.go_on();

@@ -309,7 +309,11 @@ impl Get {
         }
         files.sort_by_key(|(index, _)| *index);
         let files: Vec<_> = files.into_iter().map(|(_, file)| file).collect();
-        let failed = files.iter().any(|file| file.error.is_some());
+        let unfinished = files.iter().filter(|file| file.error.is_some());
+        let failed = unfinished.clone().next().is_some();
+        if let Some(kept) = kept(unfinished.map(|file| Path::new(&file.file))) {
+            complain(&kept);
+        }
         let report = GetReport {
             bytes: files.iter().filter_map(|file| file.bytes).sum(),
             // All connections begin together.
@@ -343,13 +347,18 @@ fn path_of(transaction: &Transaction) -> Option<&Path> {
 
 /// What to say of a fetch that the user stopped: what is there to go on with.
 fn interrupted(files: &[PathBuf]) -> Failure {
-    let parts: Vec<_> = files.iter().filter_map(|file| part_of(file)).collect();
-    if parts.is_empty() {
-        return Failure::Interrupted;
+    match kept(files.iter().map(PathBuf::as_path)) {
+        Some(kept) => Failure::Stopped(format!("interrupted: {kept}")),
+        None => Failure::Interrupted,
     }
+}
+
+/// What is there of files that are not whole, and what goes on with it.
+fn kept<'a>(files: impl Iterator<Item = &'a Path>) -> Option<String> {
+    let parts: Vec<_> = files.filter_map(part_of).collect();
     let bytes = count(parts.iter().map(|part| part.bytes).sum(), "byte");
     let files = count(parts.len() as u64, "file");
-    Failure::Stopped(format!(
-        "interrupted: {bytes} of {files} are kept, the same command with --continue goes on there"
-    ))
+    (!parts.is_empty()).then(|| {
+        format!("{bytes} of {files} are kept, the same command with --continue goes on there")
+    })
 }
