@@ -37,10 +37,19 @@ impl std::fmt::Debug for OptionInfo {
 }
 
 impl OptionInfo {
-    /// What it means, in one paragraph.
+    /// What it means, in one paragraph; without the value of RFC 9260 that [`doc`](Self::doc) may end with,
+    /// as each profile has its own.
     pub fn help(&self) -> String {
         let lines: Vec<&str> = self.doc.iter().map(|line| line.trim()).collect();
-        lines.join(" ")
+        let text = lines.join(" ");
+        let value = |end: &str| {
+            let number = end.starts_with(|c: char| c.is_ascii_digit());
+            matches!(end, "On." | "Off.") || (number && end.split(' ').count() <= 2)
+        };
+        match text.rsplit_once(". ") {
+            Some((meaning, end)) if value(end) => format!("{meaning}."),
+            _ => text,
+        }
     }
 
     /// What there must be: 'must be a time from 1 ns to 1 h'.

@@ -14,6 +14,16 @@ fn profiles_are_valid() {
     assert_eq!(AssociationConfig::rfc4960().timers.rto_initial, Duration::from_secs(3));
 }
 
+/// Profiles have their own values, which stand beside what an option means.
+#[test]
+fn help_is_without_the_value_of_one_profile() {
+    let help = |name| AssociationConfig::options().find(|o| o.name == name).unwrap().help();
+    assert_eq!(help("rto_min"), "RTO.Min, counted as `rto_floor` says.");
+    assert!(help("rto_slow_handshake").ends_with("Off, which is RFC 9260, has RTO.Initial."));
+    assert!(help("timestamps").ends_with(" 12 bytes a packet."));
+    assert!(help("mtu_max").contains(" 1,500; drivers lower it "));
+}
+
 #[test]
 // test: rfc9260 6.2 "MUST NOT allow the maximum delay (protocol parameter"
 // test: rfc9260 3.3.2 "Credit MUST NOT be smaller than 1500"

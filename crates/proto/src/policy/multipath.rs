@@ -31,8 +31,7 @@ section! {
     /// without the other one.
     #[derive(Copy)]
     pub struct MultipathConfig {
-        /// Whether all active paths carry new data. `AssociationConfig::with_multipath` sets it together
-        /// with what belongs to it, and so does its name. Off.
+        /// Whether all active paths carry new data; given by its name it sets what belongs to it, too. Off.
         mode as "multipath": MultipathMode = MultipathMode::Off, Kind::Word(MultipathMode::NAMES);
         /// Which of the paths that have room carries the next packet of new data.
         path_choice: PathChoice = PathChoice::RoundRobin, Kind::Word(PathChoice::NAMES);
