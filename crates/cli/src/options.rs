@@ -55,7 +55,7 @@ impl Transport {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "SCTP")]
 pub(crate) struct SctpOptions {
-    /// Set of protocol parameters: default, rfc9260, rfc4960 or rfc2960
+    /// Set of protocol parameters: default, rfc9260, rfc4960, rfc2960, bulk, signalling or web
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Bytes that the buffers of all associations may take together, for instance 64M; beyond,

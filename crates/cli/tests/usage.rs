@@ -60,6 +60,26 @@ fn help_is_as_long_as_it_has_to_be() {
 }
 
 #[test]
+fn usage_and_defaults_can_be_copied() {
+    let site = Site::new(&[]);
+    for command in [&["pattern", "new"][..], &["emulate"], &["lab", "gain"], &["serve"]] {
+        let help = run(&[command, &["-h"]].concat(), &site.path()).stdout;
+        let usage: Vec<_> = help.lines().skip_while(|line| !line.starts_with("Usage: ")).collect();
+        let usage: Vec<_> = usage.iter().take_while(|line| !line.is_empty()).collect();
+        assert!(!usage.is_empty() && usage.iter().all(|line| line.len() <= 80), "{usage:?}");
+    }
+    let help = run(&["demo", "--help"], &site.path()).stdout;
+    assert!(help.contains("[default: 0,4.3]"), "{help}");
+    // All profiles that are taken are named.
+    let help = run(&["get", "--help"], &site.path()).stdout;
+    let options = run(&["options", "rto-min", "--json"], &site.path()).json();
+    for profile in options["options"][0]["defaults"].as_array().unwrap() {
+        let name = profile[0].as_str().unwrap();
+        assert!(help.contains(&format!(" {name}")), "{name}: {help}");
+    }
+}
+
+#[test]
 fn shells_and_man_know_the_commands() {
     let site = Site::new(&[]);
     for shell in ["bash", "zsh", "fish"] {

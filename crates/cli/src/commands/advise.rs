@@ -98,7 +98,7 @@ impl Advise {
             return output::print_json(&report(&conditions, advice.as_ref(), &timely));
         }
         let paths = advice.as_ref().map(text).unwrap_or_default();
-        output::print(&(paths + &timely_text(&timely)))
+        output::print(&output::filled(&(paths + &timely_text(&timely))))
     }
 
     fn traffic(&self) -> Traffic {

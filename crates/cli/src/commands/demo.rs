@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::demo::{Conditions, MOST_PICTURES, Way, headless, serve};
 use crate::failure::Failure;
-use crate::output::{print, with_schema};
+use crate::output::{filled, print, with_schema};
 
 /// Show how a page of pictures comes over SCTP streams, over TCP and over HTTP/3
 ///
@@ -32,7 +32,13 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "FILE", requires = "headless")]
     json: Option<PathBuf>,
     /// Packets lost in each direction, in percent
-    #[arg(long, value_name = "PERCENT[,...]", value_delimiter = ',', default_values_t = [0.0, 4.3], requires = "headless")]
+    #[arg(
+        long,
+        value_name = "PERCENT[,...]",
+        value_delimiter = ',',
+        default_value = "0,4.3",
+        requires = "headless"
+    )]
     loss: Vec<f64>,
     /// Runs of each, with the seeds 1 to N
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000), requires = "headless")]
@@ -83,7 +89,7 @@ impl Demo {
             headless(conditions, &losses, &Way::ALL, seeds, jobs)
         });
         let done = computed.await.map_err(|_| Failure::failed("the computation broke"))??;
-        let Some(file) = self.json else { return print(&done.text()) };
+        let Some(file) = self.json else { return print(&filled(&done.text())) };
         let unwritten = |error| Failure::failed(format!("the report cannot be written: {error}"));
         let value = serde_json::to_value(&done).map_err(|error| unwritten(error.to_string()))?;
         let text = format!("{}\n", with_schema(&value));

@@ -11,6 +11,12 @@ use crate::emulate::{Emulation, LineAddress};
 use crate::failure::Failure;
 use crate::impairment;
 
+/// What clap would make of the groups is wider than a terminal.
+const USAGE: &str = "\
+anabranch emulate [OPTIONS] <FILE> [-- <COMMAND>...]
+       anabranch emulate [OPTIONS] --impair <FILE> --line <END=END>
+       anabranch emulate [OPTIONS] --impair <FILE> --relay <ADDR:PORT=ADDR:PORT>";
+
 /// Run programs behind links that lose, delay and reorder packets exactly as told
 ///
 /// FILE describes hosts, routers and links (docs/emulator.md). The command runs at the first host, as an
@@ -24,7 +30,8 @@ use crate::impairment;
 /// With --relay and --impair, UDP is relayed from one address to another, without namespaces or privileges:
 /// 'local' is where the relay listens, 'remote' the server, and 'send' the direction to it.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("what").args(["file", "lines", "relays"]).required(true)), after_help = "Examples:
+#[command(override_usage = USAGE,
+    group(ArgGroup::new("what").args(["file", "lines", "relays"]).required(true)), after_help = "Examples:
   anabranch emulate sat.toml --at server 'python3 -m http.server 80' -- curl http://10.0.0.2/
   anabranch emulate sat.toml -- ping -c 3 10.0.0.2
   anabranch emulate sat.toml --log fates.log --capture both.pcapng -- ./test

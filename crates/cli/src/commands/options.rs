@@ -65,7 +65,7 @@ impl Options {
         if self.json {
             return output::print_json(&Document { options: &rows });
         }
-        output::print(&if self.markdown { markdown(&rows) } else { plain(&rows) })
+        output::print(&if self.markdown { markdown(&rows) } else { output::filled(&plain(&rows)) })
     }
 }
 

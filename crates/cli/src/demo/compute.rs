@@ -50,12 +50,12 @@ impl Way {
         Self::ALL.into_iter().find(|way| way.key() == key)
     }
 
-    /// Its name for people.
+    /// Its name for people, within a sentence.
     pub(crate) fn name(self, streams: u16) -> String {
         match self {
             Self::Sctp if streams == 1 => "SCTP, one stream".to_owned(),
             Self::Sctp => format!("SCTP, {streams} streams"),
-            Self::Tcp(1) => "One TCP connection".to_owned(),
+            Self::Tcp(1) => "one TCP connection".to_owned(),
             Self::Tcp(connections) => format!("{connections} TCP connections"),
             Self::Http3 => "HTTP/3".to_owned(),
         }

@@ -90,7 +90,7 @@ impl Gain {
                 return Ok(());
             }
         }
-        output::print(&text(least, &search))
+        output::print(&output::filled(&text(least, &search)))
     }
 }
 

@@ -23,8 +23,11 @@ const PRESET: u64 = 60_000;
 ///
 /// KIND is loss, corrupt, duplicate, delay, rate or displace. What stands at the places that the rule
 /// chooses is --value; a lost packet needs none. Presets: geo-satellite, leo-satellite, mobile, train.
+/// RULE is one of --positions, --every, --random, --gilbert-elliott, --constant, --csv, --mahimahi,
+/// --captures and --preset.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("rule").required(true)), after_help = "Examples:
+#[command(override_usage = "anabranch pattern new [OPTIONS] <RULE> [KIND]",
+    group(ArgGroup::new("rule").required(true)), after_help = "Examples:
   anabranch pattern new loss --positions 3,17-19 --out three.pattern
   anabranch pattern new loss --every 100 --count 10000
   anabranch pattern new loss --random 1% --count 100M --seed 7 --out long.bin
