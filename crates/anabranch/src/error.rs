@@ -522,6 +522,7 @@ impl fmt::Display for CloseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.undelivered {
             0 => self.error.fmt(f),
+            1 => write!(f, "{}; 1 message may not have arrived", self.error),
             count => write!(f, "{}; {count} messages may not have arrived", self.error),
         }
     }
@@ -573,6 +574,15 @@ mod tests {
         let full = abort(Some(4)).to_string();
         assert!(full.ends_with("the server is full, try again later"), "{full}");
         assert!(abort(None).to_string().contains("check that a server listens"));
+    }
+
+    #[test]
+    fn what_may_not_have_arrived_is_counted() {
+        let text = |undelivered| {
+            CloseError { error: AssociationError::Restarted, undelivered }.to_string()
+        };
+        assert!(text(1).ends_with("; 1 message may not have arrived"));
+        assert!(text(2).ends_with("; 2 messages may not have arrived"));
     }
 
     #[test]

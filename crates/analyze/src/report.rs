@@ -53,7 +53,8 @@ pub fn text(report: &Report) -> String {
     let flows: u64 = report.flows.values().sum();
     let kinds: Vec<_> =
         report.flows.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    line(format!("flows            {flows} ({}), {} complete", kinds.join(", "), report.complete));
+    let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
+    line(format!("flows            {flows}{kinds}, {} complete", report.complete));
     if let Some(seen) = report.options.get("handshake seen") {
         let options = report.options.iter().filter(|(name, _)| **name != "handshake seen");
         let options: Vec<_> = options.map(|(name, count)| format!("{name} {count}")).collect();
@@ -139,6 +140,12 @@ fn chunk(kind: u8) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_capture_without_flows_has_no_kinds_of_them() {
+        let text = text(&Report::default());
+        assert!(text.contains("\nflows            0, 0 complete\n"), "{text}");
+    }
 
     #[test]
     fn chunks_have_their_names() {

@@ -24,6 +24,8 @@ fn totals_and_marks_are_told() {
     {
         assert!(out.contains(part), "no '{part}' in\n{out}");
     }
+    let (_, out, _) = swarm(&["--runs", "1"]);
+    assert!(out.contains("\n1 run, 0 failed; "), "{out}");
 }
 
 #[test]

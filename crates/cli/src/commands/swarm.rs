@@ -232,8 +232,13 @@ fn show(done: &Done, seed: u64, time: Duration, json: bool) -> Result<(), Failur
         for (name, count) in marks {
             text += &format!("{name:<60}{count:>12}\n");
         }
-        text += &format!("\n{} runs, {failed} failed; {seconds:.0} s\n", done.summed);
+        let runs = output::count(done.summed, "run");
+        text += &format!("\n{runs}, {failed} failed; {seconds:.0} s\n");
         output::print(&text)?;
     }
-    if failed == 0 { Ok(()) } else { Err(Failure::failed(format!("{failed} runs failed"))) }
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(Failure::failed(format!("{} failed", output::count(failed as u64, "run"))))
+    }
 }

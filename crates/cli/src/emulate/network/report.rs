@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::forwarder::Summary;
 use super::ways::Way;
 use crate::failure::Failure;
-use crate::output::{grouped, table};
+use crate::output::{count, grouped, table};
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -83,6 +83,10 @@ pub(super) fn tell(ways: &[Way], summary: &Summary) {
         rows.push(row);
     }
     let mut text = table(&rows);
+    let under_way: u64 = summary.statistics.iter().map(under_way).sum();
+    if under_way > 0 {
+        text.push_str(&format!("  {} still under way at the end\n", count(under_way, "packet")));
+    }
     if let Some((compared, all)) = summary.replayed {
         text.push_str(&format!(
             "  {compared} of the {all} packets in the log compared: all alike\n"
@@ -90,4 +94,24 @@ pub(super) fn tell(ways: &[Way], summary: &Summary) {
     }
     // Nothing is left to tell it to if standard error is closed.
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Packets that a link still had when it was over.
+fn under_way(statistics: &LinkStats) -> u64 {
+    let s = statistics;
+    let gone = [s.delivered, s.lost_model, s.lost_down, s.queue_drops, s.early_drops, s.too_big];
+    (s.offered + s.duplicated).saturating_sub(gone.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_neither_delivered_nor_lost_is_under_way() {
+        let mut statistics = LinkStats::default();
+        (statistics.offered, statistics.duplicated) = (6, 1);
+        (statistics.delivered, statistics.lost_model, statistics.queue_drops) = (3, 1, 1);
+        assert_eq!(under_way(&statistics), 2);
+    }
 }
