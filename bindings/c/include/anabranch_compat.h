@@ -16,6 +16,7 @@
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#define ANABRANCH_COMPAT_GNU_
 #endif
 
 #include <anabranch.h>
@@ -30,6 +31,12 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* A program may define it itself, as 1 or as nothing, and none of that is a redefinition. */
+#ifdef ANABRANCH_COMPAT_GNU_
+#undef _GNU_SOURCE
+#undef ANABRANCH_COMPAT_GNU_
+#endif
 
 #define ANABRANCH_COMPAT_ static inline __attribute__((unused))
 

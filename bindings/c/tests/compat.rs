@@ -18,9 +18,14 @@ const PROGRAMS: [(&str, &str); 3] = [
 const PORT: &str = "5000";
 
 fn compile(library: &Installed, source: &str) -> PathBuf {
+    compile_with(library, source, &[])
+}
+
+fn compile_with(library: &Installed, source: &str, extra: &[&str]) -> PathBuf {
     // A host without lksctp has the header from here.
     let includes = library.path("include/anabranch").display().to_string();
-    library.compile(source, &["-include", "anabranch_compat.h", "-I", &includes])
+    let usual = ["-include", "anabranch_compat.h", "-I", &includes];
+    library.compile(source, &[&usual, extra].concat())
 }
 
 /// Starts a server and waits until it says that it is ready.
@@ -106,5 +111,15 @@ fn options_that_there_are_not_are_told() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{options}");
         assert_eq!(said, format!("ANABRANCH_OPTIONS: {reason}\nsocket: {reason}\n"));
+    }
+}
+
+#[test]
+fn plain_names_reach_what_the_library_has() {
+    let library = Installed::new();
+    for extra in [&[][..], &["-DGNU_IS_ONE"]] {
+        let program = compile_with(&library, "tests/c/compat.c", extra);
+        let said = succeed(&mut Command::new(program)).stdout;
+        assert_eq!(said, b"passed\n", "{extra:?}");
     }
 }

@@ -1,0 +1,42 @@
+/* A program with the plain names, both ends in one: what the system has is not all that these reach.
+ * Programs define _GNU_SOURCE in either way. */
+#ifdef GNU_IS_ONE
+#define _GNU_SOURCE 1
+#else
+#define _GNU_SOURCE
+#endif
+#include "ends.h"
+
+#include <netinet/sctp.h>
+#include <unistd.h>
+
+/* The sockets to come meet this server. */
+static void to(const struct server *server)
+{
+    char udp[12];
+    snprintf(udp, sizeof udp, "%d", server->udp);
+    CHECK(setenv("ANABRANCH_REMOTE_UDP_PORT", udp, 1) == 0);
+}
+
+/* One-to-one, each side with a message. */
+static void plain(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    to(&server);
+    int near = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+    struct sockaddr_in there = at("127.0.0.1", server.port);
+    CHECK(connect(near, SA(there), sizeof there) == 0);
+    int far = accept(server.fd, NULL, NULL);
+    CHECK(far >= 0 && send(near, "there", 5, 0) == 5 && recv(far, big, sizeof big, 0) == 5);
+    CHECK(write(far, "back", 4) == 4 && read(near, big, sizeof big) == 4);
+    CHECK(close(near) == 0 && close(far) == 0 && close(server.fd) == 0);
+}
+
+int main(void)
+{
+    /* What hangs is to fail. */
+    alarm(120);
+    plain();
+    printf("passed\n");
+    return 0;
+}
