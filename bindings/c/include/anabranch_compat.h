@@ -124,6 +124,8 @@ ANABRANCH_COMPAT_ int anabranch_compat_socket(int domain, int type, int protocol
 ANABRANCH_COMPAT_CALL_(int, bind, (int fd, const struct sockaddr *a, socklen_t l), (fd, a, l))
 ANABRANCH_COMPAT_CALL_(int, listen, (int fd, int backlog), (fd, backlog))
 ANABRANCH_COMPAT_CALL_(int, accept, (int fd, struct sockaddr *a, socklen_t *l), (fd, a, l))
+ANABRANCH_COMPAT_CALL_(int, accept4, (int fd, struct sockaddr *a, socklen_t *l, int f),
+                       (fd, a, l, f))
 ANABRANCH_COMPAT_CALL_(int, connect, (int fd, const struct sockaddr *a, socklen_t l), (fd, a, l))
 ANABRANCH_COMPAT_CALL_(int, shutdown, (int fd, int how), (fd, how))
 ANABRANCH_COMPAT_CALL_(int, close, (int fd), (fd))
@@ -139,6 +141,8 @@ ANABRANCH_COMPAT_CALL_(ssize_t, sendto,
                         socklen_t l),
                        (fd, d, n, f, a, l))
 ANABRANCH_COMPAT_CALL_(ssize_t, sendmsg, (int fd, const struct msghdr *m, int f), (fd, m, f))
+ANABRANCH_COMPAT_CALL_(int, sendmmsg, (int fd, struct mmsghdr *m, unsigned int n, int f),
+                       (fd, m, n, f))
 ANABRANCH_COMPAT_CALL_(ssize_t, write, (int fd, const void *d, size_t n), (fd, d, n))
 ANABRANCH_COMPAT_CALL_(ssize_t, writev, (int fd, const struct iovec *v, int n), (fd, v, n))
 ANABRANCH_COMPAT_CALL_(ssize_t, recv, (int fd, void *d, size_t n, int f), (fd, d, n, f))
@@ -146,13 +150,30 @@ ANABRANCH_COMPAT_CALL_(ssize_t, recvfrom,
                        (int fd, void *d, size_t n, int f, struct sockaddr *a, socklen_t *l),
                        (fd, d, n, f, a, l))
 ANABRANCH_COMPAT_CALL_(ssize_t, recvmsg, (int fd, struct msghdr *m, int f), (fd, m, f))
+ANABRANCH_COMPAT_CALL_(int, recvmmsg,
+                       (int fd, struct mmsghdr *m, unsigned int n, int f, struct timespec *t),
+                       (fd, m, n, f, t))
 ANABRANCH_COMPAT_CALL_(ssize_t, read, (int fd, void *d, size_t n), (fd, d, n))
 ANABRANCH_COMPAT_CALL_(ssize_t, readv, (int fd, const struct iovec *v, int n), (fd, v, n))
+
+/* What waits is the library's; all else, FIONBIO among it, is the descriptor's. */
+ANABRANCH_COMPAT_ int anabranch_compat_ioctl(int fd, unsigned long request, ...)
+{
+    va_list list;
+    void *argument;
+    va_start(list, request);
+    argument = va_arg(list, void *);
+    va_end(list);
+    if (request == FIONREAD && anabranch_is_socket(fd))
+        return anabranch_ioctl(fd, request, (int *)argument);
+    return ioctl(fd, request, argument);
+}
 
 #define socket(...) anabranch_compat_socket(__VA_ARGS__)
 #define bind(...) anabranch_compat_bind(__VA_ARGS__)
 #define listen(...) anabranch_compat_listen(__VA_ARGS__)
 #define accept(...) anabranch_compat_accept(__VA_ARGS__)
+#define accept4(...) anabranch_compat_accept4(__VA_ARGS__)
 #define connect(...) anabranch_compat_connect(__VA_ARGS__)
 #define shutdown(...) anabranch_compat_shutdown(__VA_ARGS__)
 #define close(...) anabranch_compat_close(__VA_ARGS__)
@@ -163,13 +184,16 @@ ANABRANCH_COMPAT_CALL_(ssize_t, readv, (int fd, const struct iovec *v, int n), (
 #define send(...) anabranch_compat_send(__VA_ARGS__)
 #define sendto(...) anabranch_compat_sendto(__VA_ARGS__)
 #define sendmsg(...) anabranch_compat_sendmsg(__VA_ARGS__)
+#define sendmmsg(...) anabranch_compat_sendmmsg(__VA_ARGS__)
 #define write(...) anabranch_compat_write(__VA_ARGS__)
 #define writev(...) anabranch_compat_writev(__VA_ARGS__)
 #define recv(...) anabranch_compat_recv(__VA_ARGS__)
 #define recvfrom(...) anabranch_compat_recvfrom(__VA_ARGS__)
 #define recvmsg(...) anabranch_compat_recvmsg(__VA_ARGS__)
+#define recvmmsg(...) anabranch_compat_recvmmsg(__VA_ARGS__)
 #define read(...) anabranch_compat_read(__VA_ARGS__)
 #define readv(...) anabranch_compat_readv(__VA_ARGS__)
+#define ioctl(...) anabranch_compat_ioctl(__VA_ARGS__)
 
 /* What only SCTP has goes here in any case. */
 #define sctp_bindx anabranch_sctp_bindx

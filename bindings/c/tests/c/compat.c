@@ -7,7 +7,9 @@
 #endif
 #include "ends.h"
 
+#include <fcntl.h>
 #include <netinet/sctp.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* The sockets to come meet this server. */
@@ -32,11 +34,38 @@ static void plain(void)
     CHECK(close(near) == 0 && close(far) == 0 && close(server.fd) == 0);
 }
 
+/* Calls of Linux. */
+static void of_linux(void)
+{
+    struct server server = serve(SOCK_STREAM, 1);
+    to(&server);
+    int near = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP), on = 1, waiting = -1, ends[2];
+    struct sockaddr_in there = at("127.0.0.1", server.port);
+    CHECK(connect(near, SA(there), sizeof there) == 0);
+    int far = accept4(server.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    CHECK(far >= 0 && (fcntl(far, F_GETFL) & O_NONBLOCK));
+    struct iovec piece = {big, 10};
+    struct mmsghdr messages[2] = {0};
+    messages[0].msg_hdr = (struct msghdr){.msg_iov = &piece, .msg_iovlen = 1};
+    CHECK(sendmmsg(near, messages, 1, 0) == 1 && messages[0].msg_len == 10);
+    wait_for(far, POLLIN);
+    CHECK(ioctl(far, FIONREAD, &waiting) == 0 && waiting == 10);
+    CHECK(recvmmsg(far, messages, 1, MSG_DONTWAIT, NULL) == 1 && messages[0].msg_len == 10);
+    CHECK(ioctl(near, FIONBIO, &on) == 0 && (fcntl(near, F_GETFL) & O_NONBLOCK));
+    FAILS(recv(near, big, 1, 0), EAGAIN);
+    /* Descriptors of the system stay its own. */
+    CHECK(pipe(ends) == 0 && write(ends[1], "pipe", 4) == 4);
+    CHECK(ioctl(ends[0], FIONREAD, &waiting) == 0 && waiting == 4);
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+    CHECK(close(near) == 0 && close(far) == 0 && close(server.fd) == 0);
+}
+
 int main(void)
 {
     /* What hangs is to fail. */
     alarm(120);
     plain();
+    of_linux();
     printf("passed\n");
     return 0;
 }
