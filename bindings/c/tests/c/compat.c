@@ -60,12 +60,43 @@ static void of_linux(void)
     CHECK(close(near) == 0 && close(far) == 0 && close(server.fd) == 0);
 }
 
+/* A socket for IPv6 shows peers with IPv4 as Linux does. */
+static void mapped(void)
+{
+    int listener, near, far, value = 0;
+    struct sockaddr_in6 from = {.sin6_family = AF_INET6, .sin6_port = htons(4500)};
+    CHECK(setenv("ANABRANCH_UDP_PORT", "0", 1) == 0);
+    listener = socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP);
+    CHECK(unsetenv("ANABRANCH_UDP_PORT") == 0);
+    socklen_t length = sizeof value;
+    CHECK(getsockopt(listener, IPPROTO_SCTP, SCTP_I_WANT_MAPPED_V4_ADDR, &value, &length) == 0);
+    CHECK(value == 1);
+    CHECK(bind(listener, SA(from), sizeof from) == 0 && listen(listener, 1) == 0);
+    struct server server = {.fd = listener, .port = 4500};
+    CHECK(getsockopt(listener, IPPROTO_SCTP, ANABRANCH_LOCAL_UDP_PORT, &server.udp, &length) == 0);
+    to(&server);
+    near = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+    struct sockaddr_in here = at("127.0.0.1", 0), there = at("127.0.0.1", server.port);
+    CHECK(bind(near, SA(here), sizeof here) == 0);
+    CHECK(connect(near, SA(there), sizeof there) == 0);
+    length = sizeof from;
+    far = accept(listener, SA(from), &length);
+    CHECK(far >= 0 && length == sizeof from && from.sin6_family == AF_INET6);
+    CHECK(IN6_IS_ADDR_V4MAPPED(&from.sin6_addr));
+    /* What it shows it takes back: this is the only address of the peer. */
+    struct sctp_paddrparams params = {.spp_hbinterval = 7000, .spp_flags = SPP_HB_ENABLE};
+    memcpy(&params.spp_address, &from, sizeof from);
+    CHECK(setsockopt(far, IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS, &params, sizeof params) == 0);
+    CHECK(close(near) == 0 && close(far) == 0 && close(listener) == 0);
+}
+
 int main(void)
 {
     /* What hangs is to fail. */
     alarm(120);
     plain();
     of_linux();
+    mapped();
     printf("passed\n");
     return 0;
 }

@@ -72,7 +72,9 @@ fn check_path(socket: &Socket, params: &Paddrparams) -> Result<(), Errno> {
         // A path of its own parameters the engine has not, but where all paths lead to this
         // address they are those of the association; a heartbeat it has.
         let remote = address::from_bytes(&params.address)?.0.ip();
-        let all = socket.peer_addresses(params.assoc_id)?.iter().all(|known| known.ip() == remote);
+        let known = socket.peer_addresses(params.assoc_id)?;
+        // IPv4 ones may be shown mapped.
+        let all = known.iter().all(|known| known.ip().to_canonical() == remote);
         let changes = flags & !HB_DEMAND != 0 || params.pathmaxrxt != 0 || params.hbinterval != 0;
         if changes && !all {
             return Err(Errno::EOPNOTSUPP);
