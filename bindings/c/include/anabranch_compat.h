@@ -9,8 +9,8 @@
  * set (a client's own one is free then); ANABRANCH_RAW_IP=1 takes IP protocol 132. ANABRANCH_OPTIONS
  * sets options of the engine (docs/options.md): "profile=bulk;multipath=cmt-pf".
  *
- * Names are macros with arguments: a pointer to `close` is the system's. The child of a fork has
- * none of its parent's sockets (EBADF). */
+ * Names are macros with arguments: a pointer to `close` is the system's, and members that are called
+ * so are taken for it (docs/c.md). The child of a fork has none of its parent's sockets (EBADF). */
 #ifndef ANABRANCH_COMPAT_H
 #define ANABRANCH_COMPAT_H
 
