@@ -241,7 +241,8 @@ unsafe fn set_control(message: &mut msghdr, items: &[(c_int, Vec<u8>)]) {
         // SAFETY: have no preconditions.
         let (space, with_header) =
             unsafe { (libc::CMSG_SPACE(len) as usize, libc::CMSG_LEN(len) as usize) };
-        if space > room - used {
+        // The last item needs no padding behind it.
+        if with_header > room - used {
             message.msg_flags |= libc::MSG_CTRUNC;
             break;
         }
@@ -252,14 +253,14 @@ unsafe fn set_control(message: &mut msghdr, items: &[(c_int, Vec<u8>)]) {
         header.cmsg_len = with_header as _;
         header.cmsg_level = IPPROTO_SCTP;
         header.cmsg_type = *kind;
-        // SAFETY: `space` bytes are left at this place, and the header and the data fit there.
+        // SAFETY: `with_header` bytes are left at this place, and the header and the data fit there.
         unsafe {
             let at = message.msg_control.cast::<u8>().add(used);
             std::ptr::write_unaligned(at.cast(), header);
             let data = at.add(with_header - bytes.len());
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), data, bytes.len());
         }
-        used += space;
+        used += space.min(room - used);
     }
     message.msg_controllen = used as _;
 }
