@@ -34,11 +34,32 @@ static void control_without_padding(void)
     CHECK(anabranch_close(near) == 0 && anabranch_close(far) == 0 && anabranch_close(server.fd) == 0);
 }
 
+/* Many programs switch everything on at once, also what never happens here. */
+static void all_events(void)
+{
+    int fd = anabranch_socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
+    struct sctp_event_subscribe events, set;
+    memset(&events, 1, sizeof events);
+    SET(fd, SCTP_EVENTS, events);
+    socklen_t length = sizeof set;
+    CHECK(anabranch_getsockopt(fd, IPPROTO_SCTP, SCTP_EVENTS, &set, &length) == 0);
+    CHECK(length == sizeof set && memcmp(&set, &events, sizeof set) == 0);
+    memset(&events, 0, sizeof events);
+    SET(fd, SCTP_EVENTS, events);
+    CHECK(anabranch_getsockopt(fd, IPPROTO_SCTP, SCTP_EVENTS, &set, &length) == 0);
+    CHECK(memcmp(&set, &events, sizeof set) == 0);
+    /* Who asks for one of them is told. */
+    struct sctp_event event = {.se_type = SCTP_PARTIAL_DELIVERY_EVENT, .se_on = 1};
+    FAILS(option(fd, IPPROTO_SCTP, SCTP_EVENT, &event, sizeof event), EOPNOTSUPP);
+    CHECK(anabranch_close(fd) == 0);
+}
+
 int main(void)
 {
     /* What hangs is to fail. */
     alarm(120);
     control_without_padding();
+    all_events();
     CHECK(anabranch_finish(20000) == 0);
     printf("passed\n");
     return 0;

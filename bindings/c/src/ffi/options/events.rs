@@ -6,7 +6,7 @@ use crate::errno::Errno;
 use crate::socket::Socket;
 
 /// The fields of `struct sctp_event_subscribe` in order; those that are not among [`KNOWN`] cannot
-/// happen and may not be asked for.
+/// happen.
 const SUBSCRIPTIONS: [u16; 14] = [
     event::DATA_IO,
     event::ASSOC_CHANGE,
@@ -40,21 +40,17 @@ const KNOWN: [u16; 9] = [
 pub(super) const ROWS: &[Row] =
     &[(option::EVENT, set_event, event), (option::EVENTS, set_events, events)];
 
-fn subscribe(socket: &Socket, kind: u16, on: bool) -> Result<(), Errno> {
-    if !SUBSCRIPTIONS.contains(&kind) {
-        return Err(Errno::EINVAL);
-    }
-    // What never happens may only be switched off.
-    if on && !KNOWN.contains(&kind) {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    socket.subscribe(kind, on);
-    Ok(())
-}
-
 fn set_event(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let event: Event = parse(bytes)?;
-    subscribe(socket, event.kind, event.on != 0)
+    if !SUBSCRIPTIONS.contains(&event.kind) {
+        return Err(Errno::EINVAL);
+    }
+    // Who asks for one that never happens is told; it may be switched off.
+    if event.on != 0 && !KNOWN.contains(&event.kind) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    socket.subscribe(event.kind, event.on != 0);
+    Ok(())
 }
 
 fn event(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -63,9 +59,13 @@ fn event(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(abi::to_bytes(&Event { on, ..event }))
 }
 
-/// The structure has grown: programs give as many fields as they know.
+/// The structure has grown: programs give as many fields as they know. Many fill all of it with ones, so
+/// that those that never happen are taken, as Linux takes them.
 fn set_events(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    SUBSCRIPTIONS.iter().zip(bytes).try_for_each(|(kind, on)| subscribe(socket, *kind, *on != 0))
+    for (kind, on) in SUBSCRIPTIONS.iter().zip(bytes) {
+        socket.subscribe(*kind, *on != 0);
+    }
+    Ok(())
 }
 
 fn events(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
