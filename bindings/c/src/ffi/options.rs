@@ -10,13 +10,14 @@ mod paths;
 mod plain;
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::time::Duration;
 
 use anabranch::AssociationConfig;
 use libc::{c_int, socklen_t};
 
 use super::{done, guard};
-use crate::abi::{self, AssocValue, IPPROTO_SCTP, Plain, option};
+use crate::abi::{self, AssocValue, IPPROTO_SCTP, Plain, Sndinfo, Sndrcvinfo, option};
 use crate::errno::Errno;
 use crate::socket::configure::FUTURE_ASSOC;
 use crate::socket::options::Options;
@@ -130,32 +131,40 @@ pub unsafe extern "C" fn anabranch_sctp_opt_info(
             return Err(Errno::EFAULT);
         }
         // SAFETY: not null, and the caller's promise.
-        if unsafe { len.read_unaligned() } as usize >= size_of::<i32>() && has_id(name) {
-            // SAFETY: there is room, and the structures of these options begin with the number.
-            unsafe { value.cast::<i32>().write_unaligned(id) };
+        let room = unsafe { len.read_unaligned() } as usize;
+        if let Some(at) = id_at(name).filter(|at| room >= at + size_of::<i32>()) {
+            // SAFETY: there is room for the number where the structure has it.
+            unsafe { value.cast::<u8>().add(at).cast::<i32>().write_unaligned(id) };
         }
         // SAFETY: the caller's promise.
         Ok(unsafe { anabranch_getsockopt(fd, IPPROTO_SCTP, name, value, len) })
     })
 }
 
-/// Whether an option's structure begins with the number of an association.
-fn has_id(name: c_int) -> bool {
-    matches!(
-        name,
+/// Where an option's structure has the number of an association, if it has one.
+fn id_at(name: c_int) -> Option<usize> {
+    match name {
         option::RTOINFO
-            | option::ASSOCINFO
-            | option::PRIMARY_ADDR
-            | option::PEER_ADDR_PARAMS
-            | option::STATUS
-            | option::GET_PEER_ADDR_INFO
-            | option::GET_ASSOC_STATS
-            | option::DELAYED_SACK
-            | option::CONTEXT
-            | option::EVENT
-            | option::REMOTE_UDP_ENCAPS_PORT
-            | option::NAMED
-    )
+        | option::ASSOCINFO
+        | option::PRIMARY_ADDR
+        | option::PEER_ADDR_PARAMS
+        | option::PEER_ADDR_THLDS
+        | option::PEER_ADDR_THLDS_V2
+        | option::STATUS
+        | option::GET_PEER_ADDR_INFO
+        | option::GET_ASSOC_STATS
+        | option::DELAYED_SACK
+        | option::MAX_BURST
+        | option::NRSACK_SUPPORTED
+        | option::CONTEXT
+        | option::EVENT
+        | option::DEFAULT_PRINFO
+        | option::REMOTE_UDP_ENCAPS_PORT
+        | option::NAMED => Some(0),
+        option::DEFAULT_SNDINFO => Some(offset_of!(Sndinfo, assoc_id)),
+        option::DEFAULT_SEND_PARAM => Some(offset_of!(Sndrcvinfo, assoc_id)),
+        _ => None,
+    }
 }
 
 fn parse<T: Plain>(bytes: &[u8]) -> Result<T, Errno> {

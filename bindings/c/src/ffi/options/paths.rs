@@ -9,7 +9,6 @@ use crate::abi::{self, AssocValue, Paddrinfo, Paddrparams, Paddrthlds, Prim, Sto
 use crate::address;
 use crate::errno::Errno;
 use crate::socket::Socket;
-use crate::socket::configure::FUTURE_ASSOC;
 
 /// Flags of SCTP_PEER_ADDR_PARAMS.
 const HB_ENABLE: u32 = 1;
@@ -151,7 +150,7 @@ fn set_thresholds(socket: &Socket, given: &Paddrthlds, primary: bool) -> Result<
 }
 
 fn thresholds(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let paths = socket.configuration(FUTURE_ASSOC)?.paths;
+    let paths = configuration(socket, given)?.paths;
     let threshold = |errors: Option<u32>| {
         errors.map_or(u16::MAX, |errors| u16::try_from(errors).unwrap_or(u16::MAX))
     };
