@@ -11,6 +11,7 @@ use super::{buffers, length};
 use crate::abi::{Extrcvinfo, Nxtinfo, Prinfo, Rcvinfo, Sndinfo, Sndrcvinfo, event, flag};
 use crate::address;
 use crate::errno::Errno;
+use crate::socket::options::Own;
 use crate::socket::{Outgoing, Received, Socket, Taken, Target, find};
 
 /// A message to send: as its socket's options say, until the call says otherwise.
@@ -18,13 +19,15 @@ pub(super) struct Sending {
     pub(super) socket: Arc<Socket>,
     pub(super) outgoing: Outgoing,
     target: Target,
+    /// The call says how long the message lives.
+    timed: bool,
 }
 
 impl Sending {
-    /// A message to these addresses, or without any to the association that the options say.
+    /// A message to these addresses, as the options of the association there say.
     pub(super) fn new(socket: Arc<Socket>, data: Bytes, remotes: Vec<SocketAddr>) -> Self {
-        let (info, lifetime) =
-            socket.with(|state| (state.options.default_send, state.options.default_lifetime));
+        let target = Target { id: 0, remotes };
+        let (info, lifetime) = socket.defaults(&target);
         let outgoing = Outgoing {
             stream: info.sid,
             flags: info.flags,
@@ -33,8 +36,7 @@ impl Sending {
             lifetime,
             data,
         };
-        let id = if remotes.is_empty() { info.assoc_id } else { 0 };
-        Self { socket, outgoing, target: Target { id, remotes } }
+        Self { socket, outgoing, target, timed: false }
     }
 
     /// What SCTP_SNDINFO says.
@@ -46,6 +48,9 @@ impl Sending {
         self.outgoing.context = info.context;
         if info.assoc_id != 0 {
             self.target.id = info.assoc_id;
+            if !self.timed {
+                self.outgoing.lifetime = self.socket.defaults(&self.target).1;
+            }
         }
         Ok(())
     }
@@ -55,6 +60,7 @@ impl Sending {
         let Sndrcvinfo { stream, flags, ppid, context, assoc_id, .. } = *info;
         self.sndinfo(Sndinfo { sid: stream, flags, ppid, context, assoc_id })?;
         self.outgoing.lifetime = lifetime(info.timetolive);
+        self.timed = true;
         Ok(())
     }
 
@@ -64,6 +70,7 @@ impl Sending {
         check_policy(info.policy)?;
         let timed = info.policy & flag::PR_MASK == flag::PR_TTL;
         self.outgoing.lifetime = lifetime(info.value).filter(|_| timed);
+        self.timed = true;
         Ok(())
     }
 
@@ -163,7 +170,8 @@ impl Incoming {
     /// SCTP_SNDRCV, if `sctp_data_io_event` is on (RFC 6458 section 6.2.1).
     pub(super) fn sndrcv(&self) -> Option<Sndrcvinfo> {
         let Taken::Message { info, .. } = self.received.taken else { return None };
-        let wanted = self.socket.with(|state| state.options.events.contains(&event::DATA_IO));
+        let wants = |own: &Own| own.events.contains(&event::DATA_IO);
+        let wanted = self.socket.with(|state| wants(state.own(info.assoc_id)));
         wanted.then(|| Sndrcvinfo {
             stream: info.sid,
             ssn: info.ssn,

@@ -1,9 +1,13 @@
 //! Options of associations: of those to come, and of those that are up (RFC 6458 section 8).
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use anabranch::AssociationConfig;
 
-use super::{Peer, Socket, Style, notify};
-use crate::abi::event;
+use super::options::Own;
+use super::{Peer, Socket, State, Style, Target, notify};
+use crate::abi::{Sndinfo, event};
 use crate::errno::Errno;
 
 /// Numbers of RFC 6458 section 7.1 that stand for several associations.
@@ -51,23 +55,62 @@ impl Socket {
 
     /// Tells of events of a type from now on, or no more. That nothing is left to be sent is told at
     /// once of the associations of which it is so (RFC 6458 section 6.1.9).
-    pub(crate) fn subscribe(&self, kind: u16, on: bool) {
+    pub(crate) fn subscribe(&self, id: i32, kind: u16, on: bool) -> Result<(), Errno> {
         self.with(|state| {
-            let events = &mut state.options.events;
-            let changed = if on { events.insert(kind) } else { events.remove(&kind) };
-            if kind != event::SENDER_DRY || !changed {
-                return;
+            let before = state.subscribed(kind);
+            state.change_own(self.style, id, |own| {
+                if on {
+                    own.events.insert(kind)
+                } else {
+                    own.events.remove(&kind)
+                };
+            })?;
+            if kind != event::SENDER_DRY {
+                return Ok(());
             }
-            let is_dry = |peer: &Peer| {
+            let is_dry = |id: &&i32| {
+                let peer = state.peers.get(id)?;
                 let association = peer.association.as_ref()?;
                 Some(association.tell_when_dry(on) && peer.has_room() && !association.is_closed())
             };
-            let dry: Vec<i32> = (state.peers.iter())
-                .filter(|(_, peer)| is_dry(peer) == Some(true))
-                .map(|(id, _)| *id)
+            let after = state.subscribed(kind);
+            let dry: Vec<i32> = (before.symmetric_difference(&after))
+                .filter(|id| is_dry(id) == Some(true))
+                .copied()
                 .collect();
             dry.into_iter().for_each(|id| state.tell(id, notify::dry(id)));
-        });
+            Ok(())
+        })
+    }
+
+    /// Changes what each association has for itself; `id` is as for [`configure`](Self::configure).
+    pub(crate) fn change_own(&self, id: i32, change: impl Fn(&mut Own)) -> Result<(), Errno> {
+        self.with(|state| state.change_own(self.style, id, change))
+    }
+
+    /// What an association has for itself, or those to come have.
+    pub(crate) fn own(&self, id: i32) -> Result<Own, Errno> {
+        self.with(|state| {
+            let id = match (self.style, id) {
+                (Style::OneToOne, _) => state.only().map_or(FUTURE_ASSOC, |(id, _)| id),
+                (_, FUTURE_ASSOC..=ALL_ASSOC) => FUTURE_ASSOC,
+                (_, id) => state.peer(self.style, id)?.0,
+            };
+            Ok(state.own(id).clone())
+        })
+    }
+
+    /// SCTP_DEFAULT_SNDINFO and the time to live of the association that a message goes to.
+    pub(crate) fn defaults(&self, target: &Target) -> (Sndinfo, Option<Duration>) {
+        self.with(|state| {
+            let id = match self.style {
+                Style::OneToOne => state.only().map(|(id, _)| id),
+                Style::OneToMany if target.id != 0 => Some(target.id),
+                Style::OneToMany => state.peer_of(&target.remotes),
+            };
+            let own = state.own(id.unwrap_or(FUTURE_ASSOC));
+            (own.default_send, own.default_lifetime)
+        })
     }
 
     /// Binds to an interface, before an endpoint has been opened (SO_BINDTODEVICE).
@@ -103,5 +146,44 @@ impl Socket {
             (!association.is_closed()).then(|| association.config())
         };
         self.with_association(id, live)?.ok_or(Errno::ENOTCONN)
+    }
+}
+
+impl State {
+    /// What an association has for itself, or without one those to come have.
+    pub(crate) fn own(&self, id: i32) -> &Own {
+        let own = self.peers.get(&id).and_then(|peer| peer.own.as_ref());
+        own.unwrap_or(&self.options.own)
+    }
+
+    /// The associations of which events of a type are told.
+    fn subscribed(&self, kind: u16) -> BTreeSet<i32> {
+        let wants = |id: &i32| self.own(*id).events.contains(&kind);
+        self.peers.keys().copied().filter(wants).collect()
+    }
+
+    fn change_own(
+        &mut self,
+        style: Style,
+        id: i32,
+        change: impl Fn(&mut Own),
+    ) -> Result<(), Errno> {
+        let usual = self.options.own.clone();
+        let id = if style == Style::OneToOne { ALL_ASSOC } else { id };
+        if !(FUTURE_ASSOC..=ALL_ASSOC).contains(&id) {
+            let (_, peer) = self.peer(style, id)?;
+            change(peer.own.get_or_insert(usual));
+            return Ok(());
+        }
+        for peer in self.peers.values_mut() {
+            let own = peer.own.get_or_insert_with(|| usual.clone());
+            if id != FUTURE_ASSOC {
+                change(own);
+            }
+        }
+        if id != CURRENT_ASSOC {
+            change(&mut self.options.own);
+        }
+        Ok(())
     }
 }

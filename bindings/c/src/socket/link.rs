@@ -324,6 +324,7 @@ impl Peer {
             end: None,
             reachable: BTreeMap::new(),
             finished: false,
+            own: None,
         }
     }
 
@@ -331,7 +332,7 @@ impl Peer {
     fn attach(&mut self, association: Association, options: &Options) {
         // They were found valid when they were set.
         let _ = association.reconfigure(|config| *config = config.adjusted(&options.config));
-        if options.events.contains(&event::SENDER_DRY) {
+        if self.own.as_ref().unwrap_or(&options.own).events.contains(&event::SENDER_DRY) {
             // Nothing was sent yet: that is no news.
             association.tell_when_dry(true);
         }

@@ -26,7 +26,7 @@ use libc::c_int;
 use tokio::sync::Notify;
 
 use self::link::Link;
-use self::options::Options;
+use self::options::{Options, Own};
 use crate::descriptor::{Descriptor, Readiness};
 use crate::errno::Errno;
 use crate::host::{Host, lock};
@@ -126,6 +126,8 @@ pub(crate) struct Peer {
     reachable: BTreeMap<IpAddr, notify::Reach>,
     /// This side has shut down or aborted.
     finished: bool,
+    /// What differs from the socket's options, or may.
+    own: Option<Own>,
 }
 
 /// The socket with this descriptor.
@@ -323,7 +325,7 @@ impl State {
     /// Tells of something if it is wanted.
     fn tell(&mut self, id: i32, notification: Vec<u8>) {
         let kind = notification.get(..2).and_then(|kind| kind.try_into().ok());
-        if kind.is_some_and(|kind| self.options.events.contains(&u16::from_ne_bytes(kind)))
+        if kind.is_some_and(|kind| self.own(id).events.contains(&u16::from_ne_bytes(kind)))
             && self.notifications.len() < MOST_NOTIFICATIONS
         {
             let from = self.peers.get(&id).map(|peer| peer.remote);
@@ -356,7 +358,7 @@ mod tests {
     fn notifications_that_nobody_takes_are_bounded() {
         let socket = socket(Style::OneToMany);
         socket.with(|state| {
-            state.options.events.insert(crate::abi::event::SHUTDOWN);
+            state.options.own.events.insert(crate::abi::event::SHUTDOWN);
             for _ in 0..2 * MOST_NOTIFICATIONS {
                 state.tell(3, notify::shutdown(3));
                 state.tell(3, notify::restarted(3, 10, 20));

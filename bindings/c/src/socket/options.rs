@@ -19,8 +19,6 @@ pub(crate) struct Options {
     pub(crate) raw: bool,
     /// UDP port of peers.
     pub(crate) remote_udp_port: u16,
-    /// Types of notifications that are wanted.
-    pub(crate) events: BTreeSet<u16>,
     /// SCTP_RECVRCVINFO and SCTP_RECVNXTINFO.
     pub(crate) rcvinfo: bool,
     pub(crate) nxtinfo: bool,
@@ -46,11 +44,20 @@ pub(crate) struct Options {
     pub(crate) mapped: bool,
     /// SCTP_EXPOSE_POTENTIALLY_FAILED_STATE; otherwise such a path is shown as active.
     pub(crate) expose_pf: bool,
+    /// What associations to come begin with.
+    pub(crate) own: Own,
+}
+
+/// What each association has for itself beside its configuration (RFC 6458 section 7.1).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Own {
+    /// Types of notifications that are wanted.
+    pub(crate) events: BTreeSet<u16>,
     /// SCTP_CONTEXT: a number that comes with every message received.
     pub(crate) context: u32,
-    /// SCTP_DEFAULT_SNDINFO.
+    /// SCTP_DEFAULT_SNDINFO, without the number of an association.
     pub(crate) default_send: Sndinfo,
-    /// SCTP_DEFAULT_SEND_PARAM's time to live.
+    /// SCTP_DEFAULT_PRINFO, and SCTP_DEFAULT_SEND_PARAM's time to live.
     pub(crate) default_lifetime: Option<Duration>,
 }
 
@@ -61,7 +68,6 @@ impl Options {
             udp_port: None,
             raw: false,
             remote_udp_port: host.remote_udp_port,
-            events: BTreeSet::new(),
             rcvinfo: false,
             nxtinfo: false,
             extended: false,
@@ -76,9 +82,7 @@ impl Options {
             maxseg: 0,
             mapped: false,
             expose_pf: false,
-            context: 0,
-            default_send: Sndinfo::default(),
-            default_lifetime: None,
+            own: Own::default(),
         }
     }
 

@@ -98,7 +98,8 @@ impl State {
             self.ready.pop_front();
         };
         // Asking the association takes a lock.
-        let tells = self.options.rcvinfo || self.options.events.contains(&event::DATA_IO);
+        let tells = self.options.rcvinfo || self.own(id).events.contains(&event::DATA_IO);
+        let context = self.own(id).context;
         let peer = self.peers.get_mut(&id)?;
         let head = peer.head.as_mut()?;
         let association = peer.association.as_ref().filter(|_| tells);
@@ -111,7 +112,7 @@ impl State {
             tsn: head.tsn,
             // After the end there is nothing that a message could wait for.
             cumtsn: cumulative.unwrap_or(head.tsn),
-            context: self.options.context,
+            context,
             assoc_id: id,
             ..Rcvinfo::default()
         };

@@ -65,13 +65,19 @@ static struct many many_of_two(void)
 {
     struct many many = {.one = serve(SOCK_SEQPACKET, 1), .other = serve(SOCK_SEQPACKET, 1)};
     many.fd = client(SOCK_SEQPACKET, &many.one);
+    subscribe(many.fd, SCTP_ASSOC_CHANGE);
     struct sockaddr_in to = at("127.0.0.1", many.one.port);
     CHECK(anabranch_sctp_connectx(many.fd, SA(to), 1, &many.first) == 0);
+    CHECK(changed(many.fd, SCTP_COMM_UP) == many.first);
     struct sctp_udpencaps encapsulation = {.sue_port = htons((uint16_t)many.other.udp)};
     SET(many.fd, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
     to = at("127.0.0.1", many.other.port);
     CHECK(anabranch_sctp_connectx(many.fd, SA(to), 1, &many.second) == 0);
+    CHECK(changed(many.fd, SCTP_COMM_UP) == many.second);
     CHECK(many.first > 2 && many.second > 2 && many.first != many.second);
+    /* What the tests want they ask for. */
+    struct sctp_event event = {.se_assoc_id = SCTP_ALL_ASSOC, .se_type = SCTP_ASSOC_CHANGE};
+    SET(many.fd, SCTP_EVENT, event);
     return many;
 }
 
@@ -105,6 +111,109 @@ static void thresholds(void)
     close_all(&many);
 }
 
+/* The stream that a message came on, and its context. */
+static unsigned stream_of(int fd, uint32_t context)
+{
+    struct iovec piece = {big, sizeof big};
+    struct sctp_rcvinfo info;
+    socklen_t length = sizeof info;
+    unsigned int type = 0;
+    int flags = 0;
+    CHECK(anabranch_sctp_recvv(fd, &piece, 1, NULL, NULL, &info, &length, &type, &flags) == 1);
+    CHECK(type == SCTP_RECVV_RCVINFO && info.rcv_context == context);
+    return info.rcv_sid;
+}
+
+/* How messages are sent unless a call says otherwise, and the number that comes with them. */
+static void messages_of_one(void)
+{
+    struct many many = many_of_two();
+    const struct sockaddr_in one = at("127.0.0.1", many.one.port);
+    const struct sockaddr_in other = at("127.0.0.1", many.other.port);
+    int on = 1;
+    SET(many.one.fd, SCTP_RECVRCVINFO, on);
+    SET(many.other.fd, SCTP_RECVRCVINFO, on);
+    struct sctp_sndinfo info = {.snd_sid = 3, .snd_assoc_id = many.first};
+    SET(many.fd, SCTP_DEFAULT_SNDINFO, info);
+    CHECK(anabranch_sendto(many.fd, "x", 1, 0, SA(one), sizeof one) == 1);
+    CHECK(anabranch_sendto(many.fd, "x", 1, 0, SA(other), sizeof other) == 1);
+    CHECK(stream_of(many.one.fd, 0) == 3 && stream_of(many.other.fd, 0) == 0);
+    /* Those to come, which does not change those that there are. */
+    info = (struct sctp_sndinfo){.snd_sid = 4};
+    SET(many.fd, SCTP_DEFAULT_SNDINFO, info);
+    CHECK(anabranch_sendto(many.fd, "x", 1, 0, SA(other), sizeof other) == 1);
+    CHECK(stream_of(many.other.fd, 0) == 0);
+    struct sctp_sndrcvinfo all = {.sinfo_stream = 5, .sinfo_assoc_id = SCTP_ALL_ASSOC};
+    SET(many.fd, SCTP_DEFAULT_SEND_PARAM, all);
+    const sctp_assoc_t ids[] = {many.first, many.second, SCTP_FUTURE_ASSOC};
+    socklen_t length = sizeof info;
+    for (int i = 0; i < 3; i++) {
+        CHECK(anabranch_sctp_opt_info(many.fd, ids[i], SCTP_DEFAULT_SNDINFO, &info, &length) == 0);
+        CHECK(info.snd_sid == 5 && info.snd_assoc_id == ids[i]);
+    }
+    info.snd_assoc_id = 4321;
+    FAILS(option(many.fd, IPPROTO_SCTP, SCTP_DEFAULT_SNDINFO, &info, sizeof info), EINVAL);
+    FAILS(anabranch_sctp_opt_info(many.fd, 4321, SCTP_DEFAULT_SNDINFO, &info, &length), EINVAL);
+    struct sctp_default_prinfo lifetime = {.pr_assoc_id = many.second, .pr_policy = SCTP_PR_SCTP_TTL,
+                                           .pr_value = 60000};
+    SET(many.fd, SCTP_DEFAULT_PRINFO, lifetime);
+    length = sizeof lifetime;
+    CHECK(anabranch_sctp_opt_info(many.fd, many.first, SCTP_DEFAULT_PRINFO, &lifetime, &length) == 0);
+    CHECK(lifetime.pr_policy == SCTP_PR_SCTP_NONE && lifetime.pr_value == 0);
+
+    SET(many.fd, SCTP_RECVRCVINFO, on);
+    struct sctp_assoc_value context = {.assoc_id = many.first, .assoc_value = 42};
+    SET(many.fd, SCTP_CONTEXT, context);
+    uint32_t list[2];
+    for (int i = 0; i < 2; i++) {
+        int fd = i == 0 ? many.one.fd : many.other.fd;
+        length = sizeof list;
+        CHECK(anabranch_getsockopt(fd, IPPROTO_SCTP, SCTP_GET_ASSOC_ID_LIST, list, &length) == 0);
+        struct sctp_sndrcvinfo back = {.sinfo_assoc_id = (sctp_assoc_t)list[1]};
+        CHECK(anabranch_sctp_send(fd, "x", 1, &back, 0) == 1);
+        CHECK(stream_of(many.fd, i == 0 ? 42 : 0) == 0);
+    }
+    context.assoc_id = 4321;
+    FAILS(option(many.fd, IPPROTO_SCTP, SCTP_CONTEXT, &context, sizeof context), EINVAL);
+    close_all(&many);
+}
+
+/* Events of one association. */
+static void events_of_one(void)
+{
+    struct many many = many_of_two();
+    struct sctp_event event = {.se_assoc_id = many.second, .se_type = SCTP_SENDER_DRY_EVENT, .se_on = 1};
+    SET(many.fd, SCTP_EVENT, event);
+    union sctp_notification dry = notified(many.fd, SCTP_SENDER_DRY_EVENT);
+    CHECK(dry.sn_sender_dry_event.sender_dry_assoc_id == many.second);
+    CHECK(!(ready(many.fd) & POLLIN));
+    const sctp_assoc_t ids[] = {many.first, many.second, SCTP_FUTURE_ASSOC};
+    socklen_t length = sizeof event;
+    for (int i = 0; i < 3; i++) {
+        event.se_on = 9;
+        CHECK(anabranch_sctp_opt_info(many.fd, ids[i], SCTP_EVENT, &event, &length) == 0);
+        CHECK(event.se_on == (i == 1));
+    }
+    /* Those that there are, and not those to come. */
+    event = (struct sctp_event){.se_assoc_id = SCTP_CURRENT_ASSOC, .se_type = SCTP_ASSOC_CHANGE, .se_on = 1};
+    SET(many.fd, SCTP_EVENT, event);
+    CHECK(anabranch_sctp_opt_info(many.fd, SCTP_FUTURE_ASSOC, SCTP_EVENT, &event, &length) == 0);
+    CHECK(event.se_on == 0);
+    event = (struct sctp_event){.se_assoc_id = many.first, .se_type = SCTP_ASSOC_CHANGE};
+    SET(many.fd, SCTP_EVENT, event);
+    const struct sockaddr_in one = at("127.0.0.1", many.one.port);
+    const struct sockaddr_in other = at("127.0.0.1", many.other.port);
+    CHECK(anabranch_sctp_sendmsg(many.fd, NULL, 0, SA(one), sizeof one, 0, SCTP_EOF, 0, 0, 0) == 0);
+    uint32_t list[3] = {2};
+    for (length = sizeof list; list[0] > 1; length = sizeof list)
+        CHECK(anabranch_getsockopt(many.fd, IPPROTO_SCTP, SCTP_GET_ASSOC_ID_LIST, list, &length) == 0);
+    CHECK(anabranch_sctp_sendmsg(many.fd, NULL, 0, SA(other), sizeof other, 0, SCTP_EOF, 0, 0, 0) == 0);
+    CHECK(changed(many.fd, SCTP_SHUTDOWN_COMP) == many.second);
+    event.se_assoc_id = many.second;
+    FAILS(option(many.fd, IPPROTO_SCTP, SCTP_EVENT, &event, sizeof event), EINVAL);
+    close_all(&many);
+}
+
 int main(void)
 {
     /* What hangs is to fail. */
@@ -112,6 +221,8 @@ int main(void)
     control_without_padding();
     all_events();
     thresholds();
+    messages_of_one();
+    events_of_one();
     CHECK(anabranch_finish(20000) == 0);
     printf("passed\n");
     return 0;

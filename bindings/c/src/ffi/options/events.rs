@@ -4,6 +4,7 @@ use super::{Row, parse};
 use crate::abi::{self, Event, event, option};
 use crate::errno::Errno;
 use crate::socket::Socket;
+use crate::socket::configure::{ALL_ASSOC, FUTURE_ASSOC};
 
 /// The fields of `struct sctp_event_subscribe` in order; those that are not among [`KNOWN`] cannot
 /// happen.
@@ -49,26 +50,23 @@ fn set_event(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     if event.on != 0 && !KNOWN.contains(&event.kind) {
         return Err(Errno::EOPNOTSUPP);
     }
-    socket.subscribe(event.kind, event.on != 0);
-    Ok(())
+    socket.subscribe(event.assoc_id, event.kind, event.on != 0)
 }
 
 fn event(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let event: Event = parse(given)?;
-    let on = socket.with(|state| state.options.events.contains(&event.kind)).into();
+    let on = socket.own(event.assoc_id)?.events.contains(&event.kind).into();
     Ok(abi::to_bytes(&Event { on, ..event }))
 }
 
 /// The structure has grown: programs give as many fields as they know. Many fill all of it with ones, so
 /// that those that never happen are taken, as Linux takes them.
 fn set_events(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    for (kind, on) in SUBSCRIPTIONS.iter().zip(bytes) {
-        socket.subscribe(*kind, *on != 0);
-    }
-    Ok(())
+    let mut wanted = SUBSCRIPTIONS.iter().zip(bytes);
+    wanted.try_for_each(|(kind, on)| socket.subscribe(ALL_ASSOC, *kind, *on != 0))
 }
 
 fn events(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let wanted = socket.with(|state| state.options.events.clone());
+    let wanted = socket.own(FUTURE_ASSOC)?.events;
     Ok(SUBSCRIPTIONS.iter().take(given.len()).map(|kind| wanted.contains(kind).into()).collect())
 }

@@ -1,8 +1,6 @@
 //! Options of messages: how they are sent unless a call says otherwise, and what comes with them.
 
-use std::time::Duration;
-
-use super::{Row, choose, int, milliseconds, number, parse, switch};
+use super::{Row, int, milliseconds, number, parse, switch};
 use crate::abi::{self, AssocValue, DefaultPrinfo, Sndinfo, Sndrcvinfo, flag, option};
 use crate::errno::Errno;
 use crate::ffi::transfer::{check_policy, lifetime};
@@ -42,32 +40,35 @@ pub(super) const ROWS: &[Row] = &[
 fn set_sndinfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let info: Sndinfo = parse(bytes)?;
     check_policy(info.flags)?;
-    choose(socket, |options| options.default_send = info)
+    let default = Sndinfo { assoc_id: 0, ..info };
+    socket.change_own(info.assoc_id, |own| own.default_send = default)
 }
 
-fn sndinfo(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
-    Ok(abi::to_bytes(&socket.with(|state| state.options.default_send)))
+fn sndinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
+    let Sndinfo { assoc_id, .. } = parse(given)?;
+    Ok(abi::to_bytes(&Sndinfo { assoc_id, ..socket.own(assoc_id)?.default_send }))
 }
 
 fn set_send_param(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let Sndrcvinfo { stream, flags, ppid, context, assoc_id, timetolive, .. } = parse(bytes)?;
     check_policy(flags)?;
-    choose(socket, |options| {
-        options.default_send = Sndinfo { sid: stream, flags, ppid, context, assoc_id };
-        options.default_lifetime = lifetime(timetolive);
+    socket.change_own(assoc_id, |own| {
+        own.default_send = Sndinfo { sid: stream, flags, ppid, context, assoc_id: 0 };
+        own.default_lifetime = lifetime(timetolive);
     })
 }
 
-fn send_param(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
-    let (Sndinfo { sid, flags, ppid, context, assoc_id }, time) =
-        socket.with(|state| (state.options.default_send, state.options.default_lifetime));
+fn send_param(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
+    let Sndrcvinfo { assoc_id, .. } = parse(given)?;
+    let own = socket.own(assoc_id)?;
+    let Sndinfo { sid, flags, ppid, context, .. } = own.default_send;
     Ok(abi::to_bytes(&Sndrcvinfo {
         stream: sid,
         flags,
         ppid,
         context,
         assoc_id,
-        timetolive: time.map_or(0, milliseconds),
+        timetolive: own.default_lifetime.map_or(0, milliseconds),
         ..Sndrcvinfo::default()
     }))
 }
@@ -79,13 +80,14 @@ fn set_prinfo(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
         flag::PR_TTL => lifetime(info.value),
         _ => return Err(Errno::EOPNOTSUPP),
     };
-    choose(socket, |options| options.default_lifetime = time)
+    socket.change_own(info.assoc_id, |own| own.default_lifetime = time)
 }
 
 fn prinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let time: Option<Duration> = socket.with(|state| state.options.default_lifetime);
+    let DefaultPrinfo { assoc_id, .. } = parse(given)?;
+    let time = socket.own(assoc_id)?.default_lifetime;
     Ok(abi::to_bytes(&DefaultPrinfo {
-        assoc_id: parse::<DefaultPrinfo>(given)?.assoc_id,
+        assoc_id,
         value: time.map_or(0, milliseconds),
         policy: if time.is_some() { flag::PR_TTL } else { 0 },
         pad: 0,
@@ -93,13 +95,13 @@ fn prinfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
 }
 
 fn set_context(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
-    let AssocValue { value, .. } = parse(bytes)?;
-    choose(socket, |options| options.context = value)
+    let AssocValue { assoc_id, value } = parse(bytes)?;
+    socket.change_own(assoc_id, |own| own.context = value)
 }
 
 fn context(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
-    let value = socket.with(|state| state.options.context);
-    Ok(abi::to_bytes(&AssocValue { value, ..parse(given)? }))
+    let AssocValue { assoc_id, .. } = parse(given)?;
+    Ok(abi::to_bytes(&AssocValue { assoc_id, value: socket.own(assoc_id)?.context }))
 }
 
 /// Messages of different associations may be interleaved, those of one are not.
