@@ -6,7 +6,7 @@ use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 
 use super::transfer::{Sending, receive, remotes};
 use super::{buffers, guard};
-use crate::abi::{self, IPPROTO_SCTP, Initmsg, Plain};
+use crate::abi::{self, IPPROTO_SCTP, Plain};
 use crate::errno::Errno;
 use crate::socket::find;
 
@@ -104,10 +104,7 @@ pub unsafe extern "C" fn anabranch_sendmsg(
                 SCTP_PRINFO => {
                     sending.prinfo(abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?)?;
                 }
-                SCTP_INIT => {
-                    let init: Initmsg = abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?;
-                    super::options::set_init(&sending.socket, init)?;
-                }
+                SCTP_INIT => sending.init(&bytes)?,
                 _ => return Err(Errno::EINVAL),
             }
         }

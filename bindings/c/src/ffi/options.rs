@@ -23,7 +23,7 @@ use crate::socket::configure::FUTURE_ASSOC;
 use crate::socket::options::Options;
 use crate::socket::{Socket, find};
 
-pub(super) use self::associations::init as set_init;
+pub(super) use self::associations::init;
 
 /// An option at the level of SCTP: how it is set, and what is said of it to those who ask with these
 /// bytes in its structure.

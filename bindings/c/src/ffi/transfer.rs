@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use libc::{c_int, iovec, sockaddr, socklen_t, ssize_t};
 
-use super::{buffers, length};
+use super::{buffers, length, options};
 use crate::abi::{Extrcvinfo, Nxtinfo, Prinfo, Rcvinfo, Sndinfo, Sndrcvinfo, event, flag};
 use crate::address;
 use crate::errno::Errno;
@@ -26,7 +26,7 @@ pub(super) struct Sending {
 impl Sending {
     /// A message to these addresses, as the options of the association there say.
     pub(super) fn new(socket: Arc<Socket>, data: Bytes, remotes: Vec<SocketAddr>) -> Self {
-        let target = Target { id: 0, remotes };
+        let target = Target { remotes, ..Target::default() };
         let (info, lifetime) = socket.defaults(&target);
         let outgoing = Outgoing {
             stream: info.sid,
@@ -71,6 +71,12 @@ impl Sending {
         let timed = info.policy & flag::PR_MASK == flag::PR_TTL;
         self.outgoing.lifetime = lifetime(info.value).filter(|_| timed);
         self.timed = true;
+        Ok(())
+    }
+
+    /// What SCTP_INIT says, of an association that this message sets up and of no other one.
+    pub(super) fn init(&mut self, bytes: &[u8]) -> Result<(), Errno> {
+        self.target.config = Some(options::init(&self.socket, bytes)?);
         Ok(())
     }
 

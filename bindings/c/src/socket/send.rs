@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::{OutgoingMessage, Ppid, SendErrorReason};
+use anabranch::{AssociationConfig, OutgoingMessage, Ppid, SendErrorReason};
 use bytes::Bytes;
 
 use super::query::largest_fragment;
@@ -20,6 +20,8 @@ pub(crate) struct Target {
     pub(crate) remotes: Vec<SocketAddr>,
     /// Number of the association, if not 0.
     pub(crate) id: i32,
+    /// For an association that is set up, in place of the socket's.
+    pub(crate) config: Option<AssociationConfig>,
 }
 
 /// A message and what is to happen with it.
@@ -99,7 +101,7 @@ impl Socket {
             if target.remotes.is_empty() || state.listening {
                 return Err(Errno::ENOTCONN);
             }
-            return self.begin_connecting(state, target.remotes.clone());
+            return self.begin_connecting(state, target.remotes.clone(), target.config.clone());
         }
         if target.id != 0 {
             return match state.peers.contains_key(&target.id) {
@@ -112,7 +114,7 @@ impl Socket {
         }
         match state.peer_of(&target.remotes) {
             Some(id) => Ok(id),
-            None => self.begin_connecting(state, target.remotes.clone()),
+            None => self.begin_connecting(state, target.remotes.clone(), target.config.clone()),
         }
     }
 

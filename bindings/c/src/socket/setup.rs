@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch::{
-    Association, AssociationError, CloseError, ConnectOptions, Endpoint, ListenOptions,
-    SCTP_UDP_PORT,
+    Association, AssociationConfig, AssociationError, CloseError, ConnectOptions, Endpoint,
+    ListenOptions, SCTP_UDP_PORT,
 };
 
 use super::link::primary;
@@ -201,7 +201,7 @@ impl Socket {
     ) -> Result<i32, Errno> {
         let nonblocking = self.is_nonblocking(0);
         let id = self.with(|state| {
-            let id = self.begin_connecting(state, remotes)?;
+            let id = self.begin_connecting(state, remotes, None)?;
             if !nonblocking {
                 state.awaited.insert(id, None);
             }
@@ -230,11 +230,12 @@ impl Socket {
         })
     }
 
-    /// Starts to set an association up.
+    /// Starts to set an association up, as `config` says or the socket's options.
     pub(super) fn begin_connecting(
         self: &Arc<Self>,
         state: &mut State,
         remotes: Vec<SocketAddr>,
+        config: Option<AssociationConfig>,
     ) -> Result<i32, Errno> {
         if state.closed {
             return Err(Errno::EBADF);
@@ -261,7 +262,8 @@ impl Socket {
             return Err(Errno::EISCONN);
         }
         let endpoint = self.endpoint(state, Use::Connecting)?;
-        let mut options = ConnectOptions::from(state.options.config.clone());
+        let mut options =
+            ConnectOptions::from(config.unwrap_or_else(|| state.options.config.clone()));
         options.remote_udp_port = state.options.remote_udp_port;
         options.linger = LINGER;
         if self.style == Style::OneToMany {

@@ -214,6 +214,59 @@ static void events_of_one(void)
     close_all(&many);
 }
 
+/* Sends a message with SCTP_INIT. */
+static ssize_t send_with_init(int fd, const struct sockaddr_in *to, unsigned streams)
+{
+    union {
+        struct cmsghdr header;
+        unsigned char space[CMSG_SPACE(sizeof(struct sctp_initmsg))];
+    } control = {.header = {.cmsg_level = IPPROTO_SCTP, .cmsg_type = SCTP_INIT}};
+    struct sctp_initmsg init = {.sinit_num_ostreams = (uint16_t)streams};
+    struct sockaddr_in name = *to;
+    struct iovec piece = {"x", 1};
+    struct msghdr message = {.msg_name = &name, .msg_namelen = sizeof name, .msg_iov = &piece,
+                             .msg_iovlen = 1, .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    control.header.cmsg_len = CMSG_LEN(sizeof init);
+    memcpy(CMSG_DATA(&control.header), &init, sizeof init);
+    return anabranch_sendmsg(fd, &message, 0);
+}
+
+static unsigned streams_to(int fd, const struct sockaddr_in *to)
+{
+    struct sctp_status status;
+    socklen_t length = sizeof status;
+    sctp_assoc_t id = anabranch_sctp_getassocid(fd, SA(*to), sizeof *to);
+    CHECK(anabranch_sctp_opt_info(fd, id, SCTP_STATUS, &status, &length) == 0);
+    return status.sstat_outstrms;
+}
+
+/* SCTP_INIT is of the association that its message sets up, also from a socket that listens. */
+static void init_of_one(void)
+{
+    struct server one = serve(SOCK_SEQPACKET, 1), other = serve(SOCK_SEQPACKET, 1);
+    struct server near = serve(SOCK_SEQPACKET, 1);
+    struct sctp_udpencaps encapsulation = {.sue_port = htons((uint16_t)one.udp)};
+    SET(near.fd, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
+    struct sockaddr_in to = at("127.0.0.1", one.port);
+    struct sctp_initmsg usual, after;
+    socklen_t length = sizeof usual;
+    CHECK(anabranch_getsockopt(near.fd, IPPROTO_SCTP, SCTP_INITMSG, &usual, &length) == 0);
+    CHECK(send_with_init(near.fd, &to, 7) == 1 && anabranch_recv(one.fd, big, sizeof big, 0) == 1);
+    CHECK(streams_to(near.fd, &to) == 7);
+    CHECK(anabranch_getsockopt(near.fd, IPPROTO_SCTP, SCTP_INITMSG, &after, &length) == 0);
+    CHECK(memcmp(&usual, &after, sizeof usual) == 0);
+    /* There is an association already: it says nothing. */
+    CHECK(send_with_init(near.fd, &to, 9) == 1 && streams_to(near.fd, &to) == 7);
+    encapsulation.sue_port = htons((uint16_t)other.udp);
+    SET(near.fd, SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
+    to = at("127.0.0.1", other.port);
+    connect_to(near.fd, &other);
+    CHECK(streams_to(near.fd, &to) == usual.sinit_num_ostreams);
+    CHECK(anabranch_close(near.fd) == 0);
+    CHECK(anabranch_close(one.fd) == 0 && anabranch_close(other.fd) == 0);
+}
+
 int main(void)
 {
     /* What hangs is to fail. */
@@ -223,6 +276,7 @@ int main(void)
     thresholds();
     messages_of_one();
     events_of_one();
+    init_of_one();
     CHECK(anabranch_finish(20000) == 0);
     printf("passed\n");
     return 0;

@@ -22,7 +22,7 @@ const IPV4_HEADER: u32 = 20;
 pub(super) const ROWS: &[Row] = &[
     (option::RTOINFO, set_rtoinfo, rtoinfo),
     (option::ASSOCINFO, set_associnfo, associnfo),
-    (option::INITMSG, |socket, bytes| init(socket, parse(bytes)?), initmsg),
+    (option::INITMSG, set_initmsg, initmsg),
     (option::NODELAY, set_nodelay, |socket, _| field(socket, option::NODELAY)),
     (option::AUTOCLOSE, set_autoclose, |socket, _| field(socket, option::AUTOCLOSE)),
     (option::PARTIAL_DELIVERY_POINT, set_partial_delivery_point, |socket, _| {
@@ -80,10 +80,17 @@ fn associnfo(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(fields::fill(&config, option::ASSOCINFO, abi::to_bytes(&params)))
 }
 
-/// What SCTP_INITMSG and SCTP_INIT say; 0 leaves a value as it is.
-pub(in crate::ffi) fn init(socket: &Socket, init: Initmsg) -> Result<(), Errno> {
+/// 0 leaves a value as it is.
+fn set_initmsg(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     // sinit_max_init_timeo bounds the RTO of INIT; the engine has one bound for all.
-    fields::set(socket, FUTURE_ASSOC, option::INITMSG, &abi::to_bytes(&init))
+    parse::<Initmsg>(bytes)?;
+    fields::set(socket, FUTURE_ASSOC, option::INITMSG, bytes)
+}
+
+/// What SCTP_INIT says of the one association that begins with it, over what the socket has.
+pub(in crate::ffi) fn init(socket: &Socket, bytes: &[u8]) -> Result<AssociationConfig, Errno> {
+    parse::<Initmsg>(bytes)?;
+    fields::with(socket.configuration(FUTURE_ASSOC)?, option::INITMSG, bytes)
 }
 
 fn initmsg(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {

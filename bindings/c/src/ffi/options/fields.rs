@@ -147,8 +147,8 @@ impl Unit {
     }
 }
 
-/// Sets what the fields of an option say, of these associations.
-pub(super) fn set(socket: &Socket, id: i32, option: c_int, bytes: &[u8]) -> Result<(), Errno> {
+/// What the fields of an option say, by the engine's names.
+fn changes(option: c_int, bytes: &[u8]) -> Result<Vec<(&'static str, String)>, Errno> {
     let mut changes = Vec::new();
     let mut scratch = AssociationConfig::default();
     for &(_, at, kind, name, unit, zero) in fields(option) {
@@ -161,12 +161,31 @@ pub(super) fn set(socket: &Socket, id: i32, option: c_int, bytes: &[u8]) -> Resu
         scratch.set(name, &text).map_err(|_| Errno::EINVAL)?;
         changes.push((name, text));
     }
-    socket.configure(id, |config| {
-        for (name, text) in &changes {
-            let done = config.set(name, text);
-            debug_assert!(done.is_ok(), "{name} took {text} before");
-        }
-    })
+    Ok(changes)
+}
+
+fn apply(config: &mut AssociationConfig, changes: &[(&str, String)]) {
+    for (name, text) in changes {
+        let done = config.set(name, text);
+        debug_assert!(done.is_ok(), "{name} took {text} before");
+    }
+}
+
+/// Sets what the fields of an option say, of these associations.
+pub(super) fn set(socket: &Socket, id: i32, option: c_int, bytes: &[u8]) -> Result<(), Errno> {
+    let changes = changes(option, bytes)?;
+    socket.configure(id, |config| apply(config, &changes))
+}
+
+/// A configuration with what the fields of an option say.
+pub(super) fn with(
+    mut config: AssociationConfig,
+    option: c_int,
+    bytes: &[u8],
+) -> Result<AssociationConfig, Errno> {
+    apply(&mut config, &changes(option, bytes)?);
+    config.validate().map_err(|_| Errno::EINVAL)?;
+    Ok(config)
 }
 
 /// Writes the fields of an option into its structure.
