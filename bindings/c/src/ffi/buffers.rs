@@ -21,7 +21,10 @@ unsafe fn entries<'a>(list: *const iovec, count: usize) -> Result<&'a [iovec], E
     if list.is_null() {
         return Err(Errno::EFAULT);
     }
-    if count > MOST || !list.is_aligned() {
+    if count > MOST {
+        return Err(Errno::EMSGSIZE);
+    }
+    if !list.is_aligned() {
         return Err(Errno::EINVAL);
     }
     // SAFETY: the caller's promise, and the pointer is aligned.
@@ -124,6 +127,11 @@ pub(super) fn count(count: c_int) -> Result<usize, Errno> {
     usize::try_from(count).map_err(|_| Errno::EINVAL)
 }
 
+/// As [`count`], for `readv` and `writev`: to them too many are EINVAL, to `sendmsg` EMSGSIZE.
+pub(super) fn vector(given: c_int) -> Result<usize, Errno> {
+    count(given).and_then(|count| if count > MOST { Err(Errno::EINVAL) } else { Ok(count) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,7 +164,7 @@ mod tests {
             assert_eq!(room(std::ptr::null(), 1), Err(Errno::EFAULT));
             assert_eq!(room(&raw const null, 1), Err(Errno::EFAULT));
             assert_eq!(room(&raw const long, 1), Err(Errno::EINVAL));
-            assert_eq!(room(&raw const null, 5000), Err(Errno::EINVAL));
+            assert_eq!(room(&raw const null, 5000), Err(Errno::EMSGSIZE));
         }
     }
 }

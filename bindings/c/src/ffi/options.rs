@@ -99,9 +99,8 @@ pub unsafe extern "C" fn anabranch_getsockopt(
             libc::IPPROTO_IP | libc::IPPROTO_IPV6 => plain::get_ip(&socket, level, name),
             _ => Err(Errno::ENOPROTOOPT),
         }?;
-        // Of a structure that has grown, older programs get what they know.
         let known = result.len().min(room);
-        let result = if is_grown(level, name, room) { &result[..known] } else { &result[..] };
+        let result = if may_be_cut(level, name, room) { &result[..known] } else { &result[..] };
         if result.len() > room {
             return Err(Errno::EINVAL);
         }
@@ -174,9 +173,13 @@ fn parse<T: Plain>(bytes: &[u8]) -> Result<T, Errno> {
 /// `struct sctp_paddrparams` before Linux 4.20, which has neither flow label nor DSCP.
 const OLD_PADDRPARAMS: usize = 152;
 
-/// Whether an option's structure was so much smaller once.
-fn is_grown(level: c_int, name: c_int, room: usize) -> bool {
-    (level, name, room) == (IPPROTO_SCTP, option::PEER_ADDR_PARAMS, OLD_PADDRPARAMS)
+/// Whether those who have not enough room get what fits there: as Linux has it at the level of sockets,
+/// and of a structure that has grown what older programs know.
+fn may_be_cut(level: c_int, name: c_int, room: usize) -> bool {
+    match level {
+        libc::SOL_SOCKET => name != libc::SO_BINDTODEVICE,
+        _ => (level, name, room) == (IPPROTO_SCTP, option::PEER_ADDR_PARAMS, OLD_PADDRPARAMS),
+    }
 }
 
 fn int(bytes: &[u8]) -> Result<c_int, Errno> {

@@ -17,7 +17,7 @@ pub unsafe extern "C" fn anabranch_writev(fd: c_int, list: *const iovec, count: 
     guard(-1, || {
         let socket = find(fd)?;
         // SAFETY: the caller's promise.
-        let data = unsafe { buffers::gather(list, buffers::count(count)?) }?;
+        let data = unsafe { buffers::gather(list, buffers::vector(count)?) }?;
         Sending::new(socket, data, Vec::new()).send(0)
     })
 }
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn anabranch_writev(fd: c_int, list: *const iovec, count: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anabranch_readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
     guard(-1, || {
-        let list = (list, buffers::count(count)?);
+        let list = (list, buffers::vector(count)?);
         let null = std::ptr::null_mut();
         // SAFETY: the caller's promise.
         let incoming = unsafe { receive(fd, list, 0, null, std::ptr::null_mut()) }?;

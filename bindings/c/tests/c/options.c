@@ -267,6 +267,28 @@ static void init_of_one(void)
     CHECK(anabranch_close(one.fd) == 0 && anabranch_close(other.fd) == 0);
 }
 
+/* Too little room for an option, too many buffers. */
+static void bounds(void)
+{
+    int fd = anabranch_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_SCTP);
+    struct sockaddr_in nobody = at("127.0.0.1", 9);
+    FAILS(anabranch_connect(fd, SA(nobody), sizeof nobody), EINPROGRESS);
+    wait_for(fd, POLLOUT);
+    unsigned char error[2] = {0, 0xee};
+    socklen_t length = 1;
+    CHECK(anabranch_getsockopt(fd, SOL_SOCKET, SO_ERROR, error, &length) == 0 && length == 1);
+    /* The lowest byte of the number stands first or last. */
+    const int refused = ECONNREFUSED;
+    CHECK(error[0] == *(const unsigned char *)&refused && error[1] == 0xee);
+    static struct iovec pieces[1025];
+    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 1025};
+    FAILS(anabranch_sendmsg(fd, &message, 0), EMSGSIZE);
+    FAILS(anabranch_recvmsg(fd, &message, 0), EMSGSIZE);
+    FAILS(anabranch_writev(fd, pieces, 1025), EINVAL);
+    FAILS(anabranch_readv(fd, pieces, 1025), EINVAL);
+    CHECK(anabranch_close(fd) == 0);
+}
+
 int main(void)
 {
     /* What hangs is to fail. */
@@ -277,6 +299,7 @@ int main(void)
     messages_of_one();
     events_of_one();
     init_of_one();
+    bounds();
     CHECK(anabranch_finish(20000) == 0);
     printf("passed\n");
     return 0;
