@@ -33,9 +33,10 @@ static inline int option(int fd, int level, int name, const void *value, size_t 
 
 #define SET(fd, name, value) CHECK(option(fd, IPPROTO_SCTP, name, &(value), sizeof(value)) == 0)
 
+/* To events of associations that are up, too. */
 static inline void subscribe(int fd, int type)
 {
-    struct sctp_event event = {.se_type = (uint16_t)type, .se_on = 1};
+    struct sctp_event event = {SCTP_ALL_ASSOC, (uint16_t)type, 1};
     SET(fd, SCTP_EVENT, event);
 }
 
