@@ -135,12 +135,13 @@ impl TcpServerConnection {
     /// Wraps an accepted connection.
     ///
     /// # Errors
-    /// The socket refuses an option.
+    /// The socket refuses the option TCP_NODELAY.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        // The system takes megabytes and then nothing for long: a slow peer would look like one that takes nothing.
+        // The system takes megabytes and then nothing for long: a slow peer would look like one that takes nothing. Where
+        // it does not know the option, it does.
         #[cfg(target_os = "linux")]
-        socket2::SockRef::from(&stream).set_tcp_notsent_lowat(NOT_SENT)?;
+        let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(NOT_SENT);
         Ok(Self(Some(stream)))
     }
 }
