@@ -12,9 +12,10 @@ type Room = Arc<Mutex<Vec<Association>>>;
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Tells everybody what one guest says, until it leaves.
-async fn guest(room: Room, association: Association) -> Result<()> {
+async fn guest(room: Room, association: Association) {
     let mut name = "somebody".to_owned();
-    while let Some(message) = association.recv().await? {
+    // Whoever leaves in another way than by a shutdown has left, too.
+    while let Ok(Some(message)) = association.recv().await {
         let (stream, text) = (message.stream, message.payload.into_bytes());
         let text = String::from_utf8_lossy(&text).into_owned();
         if stream == NAME {
@@ -32,7 +33,6 @@ async fn guest(room: Room, association: Association) -> Result<()> {
         }
     }
     room.lock().unwrap().retain(|guest| guest.id() != association.id());
-    Ok(())
 }
 
 #[tokio::main]

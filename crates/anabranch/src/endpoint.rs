@@ -169,12 +169,19 @@ impl Endpoint {
             if !scopes.is_empty() {
                 request.locals = Some(guard.within_links(&scopes));
             }
+            // Ports of this shard that are tried at the most.
+            let mut left = usize::from(u16::MAX - EPHEMERAL) + 1;
             let id = loop {
                 match guard.engine.connect(now, request.clone()) {
                     // Another port will do, unless this one was asked for.
                     Err(anabranch_proto::ConnectError::AlreadyConnected)
                         if options.local_port.is_none() =>
                     {
+                        left = left.saturating_sub(1);
+                        if left == 0 {
+                            let full = anabranch_proto::ConnectError::TooManyAssociations;
+                            return Err(ConnectError::refused(full));
+                        }
                         request.local_port = self.inner.next_port_of(shared, port);
                     }
                     result => break result.map_err(ConnectError::refused)?,

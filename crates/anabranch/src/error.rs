@@ -298,6 +298,8 @@ fn failed(
         CloseReason::PeerAbort { code: Some(OUT_OF_RESOURCE), .. } => {
             f.write_str(": the server is full, try again later")
         }
+        // Somebody is there, and says why.
+        CloseReason::PeerAbort { .. } if reason.abort_text().is_some() => Ok(()),
         CloseReason::PeerAbort { .. } => {
             f.write_str(": check that a server listens on this SCTP port")
         }

@@ -160,28 +160,32 @@ impl AssociationRef {
         }
         if incarnation.is_some_and(|known| known != entry.incarnation) {
             if let Some(key) = key.take() {
-                entry.senders.remove(key);
+                let woken = entry.senders.remove(key);
+                state.wake(woken);
             }
             return Err(SendErrorReason::Association(AssociationError::Restarted));
         }
         let Some(mut association) = state.engine.association_mut(now, self.id) else {
             return Err(SendErrorReason::Association(AssociationError::ShuttingDown));
         };
-        let result = if entry.senders.may_try(*key, stream) {
+        let may_try = entry.senders.may_try(*key, stream);
+        let result = if may_try {
             send(&mut association, &mut entry.bytes, now)
         } else {
             Err(Held::Engine(Refused::Blocked))
         };
+        let mut woken = Vec::new();
         let waits = matches!(result, Err(Held::Engine(Refused::Blocked) | Held::NoCredit));
         if let (true, Some(waker)) = (waits, waker) {
             // What waits for credit has not asked for room, and must not bar others.
             let has_room =
                 matches!(result, Err(Held::NoCredit)) || association.send_buffer_free() > 0;
-            entry.senders.wait(key, stream, waker, has_room);
+            entry.senders.wait(key, stream, waker, has_room, !may_try);
         } else if let Some(key) = key.take() {
-            entry.senders.remove(key);
+            woken = entry.senders.remove(key);
         }
         drop(association);
+        state.wake(woken);
         match result {
             Ok(()) => {
                 state.wake_driver();
@@ -245,9 +249,8 @@ impl StreamOf {
         let Some(entry) = state.associations.get_mut(&id) else {
             return;
         };
-        if let Some(key) = key {
-            entry.senders.remove(key);
-        }
+        let woken = key.map(|key| entry.senders.remove(key)).unwrap_or_default();
+        state.wakes.extend(woken);
         if entry.incarnation != self.incarnation {
             return;
         }
@@ -319,7 +322,8 @@ struct SendTurn<'a> {
 impl Drop for SendTurn<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.association.with(|state| state.senders.remove(key));
+            let woken = self.association.with(|state| state.senders.remove(key));
+            woken.into_iter().for_each(Waker::wake);
         }
     }
 }

@@ -37,7 +37,7 @@
 //!
 //! Each endpoint is run by one task, or by several ([`Builder::shards`]), which alone touches the
 //! sockets. All else happens under one lock for short moments, so that handles may be used from any
-//! thread and task. All futures are cancel-safe, and the end of an association wakes everyone who
+//! thread and task. All futures but that of [`SendStream::write_bytes`] are cancel-safe, and the end of an association wakes everyone who
 //! waits.
 #![forbid(unsafe_code)]
 

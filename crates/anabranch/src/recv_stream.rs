@@ -11,13 +11,15 @@ use anabranch_proto::byte_mode::Mark;
 use bytes::Buf;
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
+use crate::byte_mode::{BYTES, BYTES_1};
 use crate::error::AssociationError;
 use crate::handle::StreamOf;
 
 /// Receives on one stream: messages with [`recv`](Self::recv), or bytes as an [`AsyncRead`].
 ///
-/// Both end at the peer's [`MARK`](crate::byte_mode::MARK), or when the peer shuts the
-/// association down. Messages after the mark are left for the stream's next handle.
+/// Both end at the peer's [`MARK`](crate::byte_mode::MARK); messages after it are left for the stream's next
+/// handle. When the association is shut down before, messages end as well, but bytes of a byte stream that has begun
+/// fail with `UnexpectedEof`: the rest of them is missing.
 ///
 /// When a stream is dropped, messages that were not taken are
 /// [`Association::recv`](crate::Association::recv)'s and
@@ -42,14 +44,18 @@ pub struct RecvStream {
     /// The message being read, charged against the window until it is used up.
     current: Option<Message>,
     end: Option<End>,
+    /// A byte stream has begun, which ends with a mark.
+    has_bytes: bool,
     /// Dropping it throws away what is not read.
     stops: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The peer's mark, or its shutdown.
+    /// The peer's mark.
     Reached,
+    /// The shutdown of the association, without a mark.
+    ShutDown,
     /// The peer gave up before it had sent everything.
     Abandoned,
 }
@@ -60,6 +66,8 @@ enum End {
 pub enum RecvError {
     /// The peer gave up writing before the end.
     Abandoned,
+    /// The association was shut down before the end of the bytes.
+    Unfinished,
     /// The association is no more, or another one since the peer restarted.
     Association(AssociationError),
 }
@@ -68,6 +76,9 @@ impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Abandoned => f.write_str("the peer gave up the stream before its end"),
+            Self::Unfinished => {
+                f.write_str("the association was shut down before the stream's end")
+            }
             Self::Association(error) => error.fmt(f),
         }
     }
@@ -78,7 +89,9 @@ impl std::error::Error for RecvError {}
 impl From<RecvError> for io::Error {
     fn from(error: RecvError) -> Self {
         match error {
-            RecvError::Abandoned => Self::new(io::ErrorKind::UnexpectedEof, error),
+            RecvError::Abandoned | RecvError::Unfinished => {
+                Self::new(io::ErrorKind::UnexpectedEof, error)
+            }
             RecvError::Association(error) => error.into(),
         }
     }
@@ -86,7 +99,7 @@ impl From<RecvError> for io::Error {
 
 impl RecvStream {
     pub(crate) fn new(of: StreamOf) -> Self {
-        Self { of, current: None, end: None, stops: false }
+        Self { of, current: None, end: None, has_bytes: false, stops: false }
     }
 
     /// The stream's number.
@@ -130,7 +143,7 @@ impl RecvStream {
             return Poll::Ready(Ok(true));
         }
         match self.end {
-            Some(End::Reached) => return Poll::Ready(Ok(false)),
+            Some(End::Reached | End::ShutDown) => return Poll::Ready(Ok(false)),
             Some(End::Abandoned) => return Poll::Ready(Err(RecvError::Abandoned)),
             None => {}
         }
@@ -157,10 +170,11 @@ impl RecvStream {
         });
         let next = ready!(next).map_err(RecvError::Association)?;
         let Some((message, mark)) = next else {
-            self.end = Some(End::Reached);
+            self.end = Some(End::ShutDown);
             return Poll::Ready(Ok(false));
         };
         let Some(mark) = mark else {
+            self.has_bytes |= matches!(message.ppid, BYTES | BYTES_1);
             self.current = Some(message);
             return Poll::Ready(Ok(true));
         };
@@ -177,6 +191,20 @@ impl RecvStream {
     }
 }
 
+impl RecvStream {
+    /// The same for bytes: who reads them cannot tell that the rest is missing. Messages of others, which may be read
+    /// as bytes, too, know no mark.
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, RecvError>> {
+        let more = ready!(self.poll_message(cx))?;
+        match self.end {
+            Some(End::ShutDown) if !more && self.has_bytes => {
+                Poll::Ready(Err(RecvError::Unfinished))
+            }
+            _ => Poll::Ready(Ok(more)),
+        }
+    }
+}
+
 impl AsyncRead for RecvStream {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -185,7 +213,7 @@ impl AsyncRead for RecvStream {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.stops = true;
-        if buf.remaining() == 0 || !ready!(this.poll_message(cx))? {
+        if buf.remaining() == 0 || !ready!(this.poll_bytes(cx))? {
             return Poll::Ready(Ok(()));
         }
         if let Some(message) = &mut this.current {
@@ -204,7 +232,7 @@ impl AsyncBufRead for RecvStream {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.get_mut();
         this.stops = true;
-        ready!(this.poll_message(cx))?;
+        ready!(this.poll_bytes(cx))?;
         let payload = this.current.as_ref().map(|message| message.payload.chunk());
         Poll::Ready(Ok(payload.unwrap_or_default()))
     }

@@ -59,7 +59,7 @@ pub(crate) struct State {
     driver: Option<Waker>,
     /// The driver has been woken and has not looked since.
     driver_woken: bool,
-    wakes: Vec<Waker>,
+    pub(crate) wakes: Vec<Waker>,
 }
 
 impl Last {
@@ -279,6 +279,8 @@ impl State {
                     Event::PeerShutdown => {
                         state.peer_shut_down = true;
                         wakes.extend(state.take_receivers());
+                        // What waits for room will not be sent any more.
+                        wakes.extend(state.wake_senders());
                     }
                     _ => {}
                 }
@@ -417,7 +419,7 @@ impl State {
     fn end(&mut self, now: Instant, id: AssociationId, reason: CloseReason) {
         tracing::debug!(name: "connectivity:association_closed", association = %id, %reason);
         self.take_in(now, id);
-        let Self { engine, associations, wakes, live, .. } = self;
+        let Self { engine, associations, wakes, live, lingering, .. } = self;
         let Some(state) = associations.get_mut(&id) else {
             engine.remove(id);
             return;
@@ -426,6 +428,9 @@ impl State {
             state.last = engine.association(id).map(|ended| Box::new(Last::of(ended)));
         }
         engine.remove(id);
+        if let Some(at) = state.linger_at.take() {
+            lingering.remove(&(at, id));
+        }
         wakes.extend(state.notifications.push(Notification::Closed(reason.clone())));
         *live -= 1;
         let orphaned = state.orphaned;
@@ -504,8 +509,18 @@ impl State {
         let left = self.engine.association(id).map_or(0, |association| association.pending_bytes());
         if let Some(state) = self.associations.get_mut(&id) {
             state.linger = interval;
+            let at = now + interval;
+            // One look in each interval, however often this is asked for: a second one right after the
+            // first would find that nothing has moved.
+            if let Some(before) = state.linger_at {
+                if before <= at {
+                    return;
+                }
+                self.lingering.remove(&(before, id));
+            }
             state.linger_left = left;
-            self.lingering.insert((now + interval, id));
+            state.linger_at = Some(at);
+            self.lingering.insert((at, id));
         }
     }
 
@@ -520,7 +535,9 @@ impl State {
             match (self.associations.get_mut(&id), left) {
                 (Some(state), Some(left)) if left < state.linger_left => {
                     state.linger_left = left;
-                    self.lingering.insert((now + state.linger, id));
+                    let at = now + state.linger;
+                    state.linger_at = Some(at);
+                    self.lingering.insert((at, id));
                 }
                 _ => self.abort(now, id, b"not shut down in time"),
             }

@@ -3,7 +3,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use anabranch_proto::{AssociationConfig, Message, Statistics};
+use anabranch_proto::{AssociationConfig, Instant, Message, Statistics};
 
 use crate::byte_mode::ByteStreams;
 use crate::error::AssociationError;
@@ -33,6 +33,8 @@ pub(crate) struct AssociationState {
     pub(crate) linger: Duration,
     /// Bytes that were not delivered when lingering was looked at last.
     pub(crate) linger_left: usize,
+    /// When that is looked at again.
+    pub(crate) linger_at: Option<Instant>,
     /// How often the peer has restarted: handles of streams belong to one incarnation of it.
     pub(crate) incarnation: u32,
     /// The peer restarted after this side had asked for a graceful shutdown, so that what was sent
@@ -87,6 +89,7 @@ impl AssociationState {
             inbound_streams: 0,
             linger,
             linger_left: 0,
+            linger_at: None,
             incarnation: 0,
             cut_off: false,
             orphaned: false,

@@ -59,6 +59,9 @@ struct Sender {
     woken: bool,
     /// Failed although the association had room: its stream's own limit holds it back.
     held_back: bool,
+    /// Has not asked for room, since it was not its turn: nothing but the end of those before it
+    /// need ever wake it.
+    turned_away: bool,
 }
 
 impl Senders {
@@ -79,6 +82,7 @@ impl Senders {
         stream: u16,
         waker: &Waker,
         has_room: bool,
+        turned_away: bool,
     ) {
         let known = key.and_then(|key| self.queue.iter_mut().find(|sender| sender.key == key));
         match known {
@@ -86,21 +90,39 @@ impl Senders {
                 sender.waker.clone_from(waker);
                 sender.woken = false;
                 sender.held_back = has_room;
+                sender.turned_away = turned_away;
             }
             None => {
                 let new = self.next_key;
                 self.next_key += 1;
                 *key = Some(new);
                 let waker = waker.clone();
-                let sender = Sender { key: new, stream, waker, woken: false, held_back: has_room };
+                let sender = Sender {
+                    key: new,
+                    stream,
+                    waker,
+                    woken: false,
+                    held_back: has_room,
+                    turned_away,
+                };
                 self.queue.push_back(sender);
             }
         }
     }
 
-    /// Ends a sender's waiting.
-    pub(crate) fn remove(&mut self, key: Key) {
-        self.queue.retain(|sender| sender.key != key);
+    /// Ends a sender's waiting. Returns the wakers of those who may have waited for that alone.
+    #[must_use]
+    pub(crate) fn remove(&mut self, key: Key) -> Vec<Waker> {
+        let Some(at) = self.queue.iter().position(|sender| sender.key == key) else {
+            return Vec::new();
+        };
+        self.queue.remove(at);
+        let behind = self.queue.iter_mut().skip(at);
+        let behind = behind.filter(|sender| sender.turned_away && !sender.woken).map(|sender| {
+            sender.woken = true;
+            sender.waker.clone()
+        });
+        behind.collect()
     }
 
     /// Something has changed for one stream: marks its senders as woken and returns their wakers.
@@ -168,18 +190,18 @@ mod tests {
         let (waker, count) = waker();
         let (mut first, mut second) = (None, None);
         assert!(senders.may_try(None, 0));
-        senders.wait(&mut first, 0, &waker, false);
+        senders.wait(&mut first, 0, &waker, false, false);
         assert!(!senders.may_try(None, 1), "a newcomer waits behind the queue");
-        senders.wait(&mut second, 1, &waker, false);
+        senders.wait(&mut second, 1, &waker, false, false);
         assert!(senders.may_try(first, 0));
         assert!(!senders.may_try(second, 1));
         senders.wake_all().for_each(Waker::wake);
         assert_eq!(senders.wake_all().count(), 0, "nobody is woken twice");
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
         assert!(senders.may_try(second, 1), "one that was woken bars nobody");
-        senders.wait(&mut first, 0, &waker, false);
+        senders.wait(&mut first, 0, &waker, false, false);
         assert!(!senders.may_try(second, 1), "it does when it waits again");
-        senders.remove(first.unwrap());
+        assert!(senders.remove(first.unwrap()).is_empty());
         assert!(senders.may_try(second, 1));
     }
 
@@ -188,11 +210,11 @@ mod tests {
         let mut senders = Senders::default();
         let (waker, _) = waker();
         let mut full = None;
-        senders.wait(&mut full, 0, &waker, true);
+        senders.wait(&mut full, 0, &waker, true, false);
         assert!(!senders.may_try(None, 0), "order within the stream is kept");
         assert!(senders.may_try(None, 1));
         let mut other = None;
-        senders.wait(&mut other, 1, &waker, true);
+        senders.wait(&mut other, 1, &waker, true, false);
         assert_eq!(senders.wake_stream(0).count(), 1);
         assert_eq!(senders.wake_stream(0).count(), 0, "nobody is woken twice");
         assert_eq!(senders.wake_all().count(), 1);

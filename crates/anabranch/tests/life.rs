@@ -279,3 +279,24 @@ fn associations_end_with_their_runtime() {
         pair.server.close().await;
     }));
 }
+
+/// With ports of one shard there is an end, too.
+#[tokio::test]
+async fn associations_without_a_port_left_are_refused() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let endpoint = Endpoint::builder().local_addresses([loopback(1)]).shards(64).bind().unwrap();
+    let mut options = anabranch::ConnectOptions::default();
+    options.remote_udp_port = silent.local_addr().unwrap().port();
+    let mut pending = Vec::new();
+    let refused = loop {
+        let connect = endpoint.connect((loopback(1), 5000), options.clone());
+        let mut connect = Box::pin(connect);
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        match connect.as_mut().poll(&mut cx) {
+            std::task::Poll::Ready(result) => break result.unwrap_err(),
+            std::task::Poll::Pending => pending.push(connect),
+        }
+        assert!(pending.len() <= 1 << 16);
+    };
+    assert!(pending.len() > 1000, "{refused}");
+}

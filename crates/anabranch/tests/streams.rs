@@ -167,3 +167,46 @@ async fn both_sides_open_streams_from_their_own_end() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn bytes_that_the_end_of_the_association_cuts_off_are_not_whole() {
+    soon(async {
+        let pair = Pair::new(&[loopback(1)]).await;
+        let (mut send, _) = pair.near.open_stream().await.unwrap();
+        send.write_all(b"the first half").await.unwrap();
+        let reading = async {
+            let (_send, mut recv) = pair.far.accept_stream().await.unwrap().unwrap();
+            let mut bytes = Vec::new();
+            (recv.read_to_end(&mut bytes).await, bytes)
+        };
+        let ((ended, bytes), closed) = tokio::join!(reading, pair.near.close());
+        closed.unwrap();
+        assert_eq!(bytes, b"the first half");
+        assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+        drop(send);
+    })
+    .await;
+}
+
+/// One that waits behind bytes without credit has not asked the engine for anything.
+#[tokio::test]
+async fn who_waits_behind_a_writer_without_credit_has_its_turn_when_that_is_gone() {
+    soon(async {
+        let pair = Pair::new(&[loopback(1)]).await;
+        let (mut send, recv) = pair.near.open_stream().await.unwrap();
+        let stream = send.id();
+        // Nobody reads, so that the credit comes to an end.
+        let writing = async { while send.write_all(&[1; 10_000]).await.is_ok() {} };
+        let stalled = tokio::time::timeout(std::time::Duration::from_millis(300), writing).await;
+        assert!(stalled.is_err());
+        let near = pair.near.clone();
+        let waiting = tokio::spawn(async move {
+            near.send(OutgoingMessage::new(stream, Ppid(0), "behind")).await
+        });
+        tokio::task::yield_now().await;
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        drop((send, recv));
+        waiting.await.unwrap().unwrap();
+    })
+    .await;
+}

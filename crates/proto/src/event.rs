@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use anabranch_wire::cause_code;
 use bytes::Bytes;
 
 use crate::features::Features;
@@ -236,8 +237,26 @@ pub enum CloseReason {
     GaveWay,
 }
 
+impl CloseReason {
+    /// What the peer's user said when it aborted (User-Initiated Abort, RFC 9260 section 3.3.10.12), if it said
+    /// something and it is text.
+    pub fn abort_text(&self) -> Option<&str> {
+        let Self::PeerAbort { code: Some(cause_code::USER_INITIATED_ABORT), causes } = self else {
+            return None;
+        };
+        let length = causes.get(2..4)?.try_into().map(u16::from_be_bytes).ok()?;
+        let said = causes.get(4..usize::from(length))?;
+        str::from_utf8(said).ok().filter(|said| !said.is_empty())
+    }
+}
+
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(said) = self.abort_text() {
+            // A stranger's: neither long nor anything that a terminal takes for a command.
+            let said: String = said.chars().take(200).collect();
+            return write!(f, "aborted by the peer: {said:?}");
+        }
         match self {
             Self::Shutdown => f.write_str("shut down gracefully"),
             Self::LocalAbort => f.write_str("aborted by this side"),
@@ -258,3 +277,29 @@ impl fmt::Display for CloseReason {
 }
 
 impl std::error::Error for CloseReason {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_peer_said_is_told() {
+        let abort = |causes: &'static [u8]| CloseReason::PeerAbort {
+            code: Some(u16::from_be_bytes([causes[0], causes[1]])),
+            causes: Bytes::from_static(causes),
+        };
+        let told = abort(b"\0\x0c\0\x0bgo\x1b[2m\0");
+        assert_eq!(told.abort_text(), Some("go\x1b[2m"));
+        assert_eq!(told.to_string(), "aborted by the peer: \"go\\u{1b}[2m\"");
+        let nothing: [&[u8]; 5] = [
+            b"\0\x0c\0\x04",
+            b"\0\x0c\0\x06\xff\xff\0\0",
+            b"\0\x0c\0\x40short",
+            b"\0\x0c\0\0",
+            b"\0\x0d\0\x06no\0\0",
+        ];
+        for causes in nothing {
+            assert_eq!(abort(causes).abort_text(), None, "{causes:?}");
+        }
+    }
+}

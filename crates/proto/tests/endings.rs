@@ -8,7 +8,7 @@ use anabranch_harness::Pair;
 use anabranch_impair::LinkConfig;
 use anabranch_proto::{
     AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, OutgoingMessage, Ppid,
-    SendErrorReason,
+    SendErrorReason, TagMark,
 };
 
 fn config() -> AssociationConfig {
@@ -296,4 +296,28 @@ fn a_stream_at_its_limit_is_not_told_of_room_that_there_is_not() {
     pair.set_up(0, true);
     let woken = |pair: &mut Pair| pair.events[0].iter().any(writable);
     assert!(pair.run_until(Duration::from_secs(20), woken));
+}
+
+/// With a mark in each tag two of many associations of a minute between the same ports have the same one.
+#[test]
+fn a_tag_that_was_used_lately_is_not_given_again() {
+    let hosts = [0, 1].map(|node| anabranch_harness::addresses(node, 1));
+    let mark = Some(TagMark::from_seed(&[3; 32]));
+    let mut marked = EndpointConfig::default();
+    marked.tag_mark = mark;
+    let mut pair = Pair::with(hosts, [EndpointConfig::default(), marked], config());
+    pair.net.check = false;
+    pair.net.set_links(LinkConfig::new().delay(Duration::from_micros(100)));
+    let mut request = ConnectRequest::new(pair.addresses[1].clone(), Pair::PORT);
+    request.config = Arc::new(config());
+    request.local_port = Some(5555);
+    for number in 0..12_000 {
+        (pair.id, pair.closed) = Default::default();
+        pair.events = Default::default();
+        pair.connect_with(request.clone());
+        assert!(pair.run_until(Duration::from_millis(100), |pair| pair.both_up()), "{number}");
+        pair.shutdown(0);
+        let over = |pair: &mut Pair| pair.closed.iter().all(Option::is_some);
+        assert!(pair.run_until(Duration::from_millis(100), over), "{number}");
+    }
 }

@@ -137,8 +137,9 @@ mod unix {
             {
                 let mut blocked = self.blocked.borrow_mut();
                 if blocked.is_none() {
-                    let second = self.socket.as_fd().try_clone_to_owned()?;
-                    *blocked = Some(watch(second, Interest::WRITABLE)?);
+                    let second = self.socket.as_fd().try_clone_to_owned();
+                    // Without a descriptor left it is tried again after a while.
+                    *blocked = second.and_then(|fd| watch(fd, Interest::WRITABLE)).ok();
                 }
             }
             result
@@ -220,6 +221,26 @@ mod unix {
                 let got = poll_fn(|cx| socket.poll_receive(cx, || look(&socket, false))).await;
                 assert_eq!(got.unwrap(), round);
             }
+        }
+
+        #[tokio::test]
+        async fn a_blocked_send_without_descriptors_is_blocked_all_the_same() {
+            let (sender, _receiver) = UnixDatagram::pair().unwrap();
+            sender.set_nonblocking(true).unwrap();
+            let polled = Polled::new(OwnedFd::from(sender).into()).unwrap();
+            let files: Vec<_> =
+                std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).take(5000).collect();
+            if files.len() == 5000 {
+                return eprintln!("skipped: too many descriptors");
+            }
+            let send = || polled.try_send(|| polled.get().send(&[7; 1000]));
+            let error = loop {
+                if let Err(error) = send() {
+                    break error;
+                }
+            };
+            drop(files);
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
         }
 
         #[tokio::test]

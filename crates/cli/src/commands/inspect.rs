@@ -61,6 +61,7 @@ impl Inspect {
         let interrupt = Interrupt::install()?;
         let mut open = self.connect().await?;
         let mut ticks = tokio::time::interval(self.interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while !open.is_empty() {
             tokio::select! {
                 _ = ticks.tick() => {}

@@ -7,7 +7,7 @@ use anabranch::{Association, Endpoint};
 use anabranch_http::Authority;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, FuturesUnordered};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, MissedTickBehavior, sleep};
 
 use super::cpu;
 use super::lines::Lines;
@@ -247,6 +247,8 @@ impl Measurement {
             return std::future::pending().await;
         };
         let mut ticks = tokio::time::interval(interval);
+        // After a suspension there is one long interval, and not many without length.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {
             ticks.tick().await;

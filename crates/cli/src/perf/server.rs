@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anabranch::{Association, EndpointConfig};
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, timeout};
 
 use super::cpu;
 use super::lines::Lines;
@@ -27,6 +27,8 @@ pub(crate) async fn run(
         let meter = Arc::clone(&meter);
         tokio::spawn(async move {
             let mut ticks = tokio::time::interval(interval);
+            // After a suspension there is one long interval, and not many without length.
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut lines = Lines::new(json, paths, true, true);
             ticks.tick().await;
             loop {

@@ -53,6 +53,11 @@ impl Ended {
         }
     }
 
+    /// Whether the association that had this tag is remembered.
+    pub(super) fn has(&self, tag: u32) -> bool {
+        self.tags.contains(&tag)
+    }
+
     /// Forgets the one that ended first; when that was.
     fn pop(&mut self) -> Option<Instant> {
         let (end, tag) = self.order.pop_front()?;
@@ -65,7 +70,7 @@ impl Ended {
     /// A cookie that was made after the last association had ended that is no longer remembered is
     /// not that one's. Whoever waited so long asks for another one.
     pub(super) fn refuses(&self, cookie: &CookieContents) -> Option<Refused> {
-        if self.tags.contains(&cookie.local_tag) {
+        if self.has(cookie.local_tag) {
             return Some(Refused::Used);
         }
         let forgotten = self.forgotten.filter(|forgotten| cookie.created <= *forgotten)?;

@@ -34,6 +34,9 @@ const MAX_INIT_ACK: usize = 1000;
 /// (RFC 791), less UDP's.
 const NEVER_FRAGMENTED: usize = 576 - 60 - 8;
 
+/// Tags that are drawn for one that was not used lately.
+const DRAWS: usize = 16;
+
 impl Endpoint {
     /// A packet that begins with INIT or COOKIE ECHO.
     pub(super) fn handle_setup(
@@ -211,7 +214,11 @@ impl Endpoint {
     fn draw_tag_and_tsn(&mut self, header: Header) -> (u32, Tsn) {
         let (remote_port, local_port) = (header.source_port, header.destination_port);
         let mark = self.config.tag_mark;
-        let tag = tag_mark::draw(mark, &mut self.rng, remote_port, local_port);
+        let mut draw = || tag_mark::draw(mark, &mut self.rng, remote_port, local_port);
+        // A cookie with the tag of one that has ended would be taken for a repetition. Of many that came from one
+        // port in a minute some tags are drawn again.
+        let drawn = std::iter::repeat_with(&mut draw).take(DRAWS).find(|tag| !self.ended.has(*tag));
+        let tag = drawn.unwrap_or_else(draw);
         let tsn = self.rng.next_u32();
         (tag, Tsn(self.config.initial_tsn.unwrap_or(tsn)))
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch::runtime::{Instant, Timer};
-use anabranch::{Association, ConnectOptions, RecvStream, SendStream};
+use anabranch::{Association, ConnectOptions, OutgoingMessage, Ppid, RecvStream, SendStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::load::{PORT, serve};
@@ -97,4 +97,47 @@ fn a_reader_that_stands_still_holds_up_no_other() {
     });
     // 1.2 s of the link each, and what the short queue costs; without credit for each stream, for ever.
     assert!(took.unwrap() < Duration::from_secs(5), "{took:?}");
+}
+
+/// Whoever asks for the end twice does not wait half as long.
+#[test]
+fn a_reader_that_is_slow_gets_all_whatever_was_dropped_and_closed() {
+    let load = Load::new(Site::uniform(0, 0, 1), Carriage::Sctp { streams: 1 });
+    let link = LinkConfig::new().rate(20_000_000).delay(Duration::from_millis(25));
+    let world = World::new(Network::new(link.clone(), link, 1).unwrap());
+    let main = async {
+        let client = load.endpoint(&world, Host::Client).unwrap();
+        let server = load.endpoint(&world, Host::Server).unwrap();
+        let listener = server.listen(PORT, AssociationConfig::default()).unwrap();
+        let options = ConnectOptions::from(AssociationConfig::default());
+        let near = client.connect((Host::Server.address(), PORT), options).await.unwrap();
+        let far = listener.accept().await.unwrap();
+        let mut sent = 0;
+        for _ in 0..20 {
+            let message = || OutgoingMessage::new(0, Ppid(0), vec![7; 10_000]);
+            while near.try_send(message()).is_ok() {
+                sent += 10_000;
+            }
+            sleep(&world, Duration::from_millis(200)).await;
+        }
+        drop(near);
+        let reader = async {
+            let mut got = 0;
+            while let Some(message) = far.recv().await.unwrap() {
+                got += message.payload.len();
+                // Both ends have a megabyte: this takes half a minute.
+                sleep(&world, Duration::from_millis(150)).await;
+            }
+            got
+        };
+        let closing = async {
+            sleep(&world, Duration::from_millis(1)).await;
+            client.close().await;
+        };
+        let (got, ()) = tokio::join!(reader, closing);
+        (got, sent)
+    };
+    let (got, sent) = world.run(main, Duration::from_secs(300)).unwrap().unwrap();
+    assert!(sent > 1_500_000);
+    assert_eq!(got, sent);
 }
