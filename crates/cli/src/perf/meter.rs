@@ -258,6 +258,7 @@ impl Meter {
         let mut interval = now.since(&last.look);
         interval.round_trip = lock(&self.latency).take_interval();
         last.look = now;
+        last.forget_pairs();
         interval
     }
 
@@ -285,6 +286,15 @@ impl Meter {
             look.totals.add(totals);
         }
         look
+    }
+}
+
+impl Last {
+    /// Forgets pairs of addresses that no open association has: strangers choose theirs.
+    fn forget_pairs(&mut self) {
+        let Self { look, gone } = self;
+        gone.counters.retain(|pair, _| look.gauges.contains_key(pair));
+        look.counters.retain(|pair, _| look.gauges.contains_key(pair));
     }
 }
 
@@ -371,5 +381,21 @@ mod tests {
         sum.add(totals);
         assert_eq!(sum.since(totals), totals);
         assert_eq!(Totals::default().since(sum), Totals::default());
+    }
+    #[test]
+    fn pairs_that_nobody_has_any_more_are_forgotten() {
+        let pair = |last| ([127, 0, 0, 1].into(), [127, 0, 0, last].into());
+        let here = |(local, remote): (IpAddr, IpAddr)| {
+            let path = super::super::report::tests::path();
+            ((local, remote), PathInterval { local, remote, ..path })
+        };
+        let counters = || (1..=9).map(|last| (pair(last), PathTotals::default())).collect();
+        let gauges = BTreeMap::from([here(pair(2))]);
+        let look = Look { counters: counters(), gauges, ..Look::default() };
+        let gone = Look { counters: counters(), ..Look::default() };
+        let mut last = Last { look, gone };
+        last.forget_pairs();
+        assert!(last.look.counters.keys().eq([&pair(2)]));
+        assert!(last.gone.counters.keys().eq([&pair(2)]));
     }
 }

@@ -15,6 +15,9 @@ use super::traffic::Exchange;
 use crate::failure::Failure;
 use crate::service::{Served, ServiceOptions};
 
+/// How often what has ended is forgotten where nobody is told of intervals.
+const UNTOLD: Duration = Duration::from_secs(10);
+
 /// Answers clients until the user stops it, and tells of all of them together at intervals.
 pub(crate) async fn run(
     options: &ServiceOptions,
@@ -23,30 +26,28 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let meter = Arc::new(Meter::new().map_err(Failure::failed)?);
     let (json, paths) = (options.json, options.paths);
-    let ticking = interval.map(|interval| {
+    let ticking = tokio::spawn({
         let meter = Arc::clone(&meter);
-        tokio::spawn(async move {
-            let mut ticks = tokio::time::interval(interval);
+        async move {
+            let mut ticks = tokio::time::interval(interval.unwrap_or(UNTOLD));
             // After a suspension there is one long interval, and not many without length.
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut lines = Lines::new(json, paths, true, true);
             ticks.tick().await;
             loop {
                 ticks.tick().await;
-                let interval = meter.interval();
-                if interval.associations > 0 && lines.tell(&interval).is_err() {
+                let seen = meter.interval();
+                if interval.is_some() && seen.associations > 0 && lines.tell(&seen).is_err() {
                     return;
                 }
             }
-        })
+        }
     });
     let limit = options.sctp.memory_limit.unwrap_or(EndpointConfig::default().memory_limit);
     let room = Arc::new(Room::new(most_size, limit / 8));
     let serve = move |association| serve(association, Arc::clone(&meter), Arc::clone(&room));
     let result = options.run("perf", serve).await;
-    if let Some(ticking) = ticking {
-        ticking.abort();
-    }
+    ticking.abort();
     result
 }
 
