@@ -288,7 +288,7 @@ mod tests {
             code: Some(u16::from_be_bytes([causes[0], causes[1]])),
             causes: Bytes::from_static(causes),
         };
-        let told = abort(b"\0\x0c\0\x0bgo\x1b[2m\0");
+        let told = abort(b"\0\x0c\0\x0ago\x1b[2m\0");
         assert_eq!(told.abort_text(), Some("go\x1b[2m"));
         assert_eq!(told.to_string(), "aborted by the peer: \"go\\u{1b}[2m\"");
         let nothing: [&[u8]; 5] = [
