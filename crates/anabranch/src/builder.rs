@@ -169,6 +169,9 @@ impl Builder {
     /// # Errors
     /// An option is out of range, a socket, the capture file or the event log cannot be opened, or there
     /// is no runtime.
+    ///
+    /// # Panics
+    /// The tokio runtime was built without I/O or without timers: `enable_all` gives it both.
     pub fn bind(mut self) -> Result<Endpoint, BindError> {
         // Only simulators do without. On a network nobody would take such packets, and damaged
         // ones would be taken; RFC 9653 is about something else, which both ends agree on.

@@ -35,6 +35,9 @@ const ROUNDS: usize = 8;
 /// Failures to receive in a row after which the sockets are left alone until the next event.
 const MOST_ERRORS: u32 = 64;
 
+/// When the host's addresses are looked at again if it did not tell them.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// When a socket that only seems to be writable is tried again.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 
@@ -73,6 +76,8 @@ pub(crate) struct Driver {
     mark: TagMark,
     timer: Box<dyn Timer>,
     address_watch: Option<Box<dyn AddressWatch>>,
+    /// When they are looked at even if nobody says that they have changed.
+    look_at_addresses: Option<Instant>,
     /// What the timer is set to.
     armed: Option<Instant>,
     /// Transmits taken from the engine, and their bytes one after the other.
@@ -92,6 +97,8 @@ impl Driver {
         let receive_buffers = std::array::from_fn(|_| pool.take());
         let timer = shared.runtime.clone().timer();
         let address_watch = shared.runtime.watch_addresses();
+        // They may have changed between the first look, which chose the sockets, and the watch.
+        let look_at_addresses = address_watch.is_some().then(|| shared.runtime.now());
         let takes_turns = shared.runtime.takes_turns();
         let in_turn = if takes_turns { siblings.count() } else { 1 };
         let strangers = Strangers::new(shared.runtime.now(), in_turn);
@@ -113,6 +120,7 @@ impl Driver {
             mark,
             timer,
             address_watch,
+            look_at_addresses,
             armed: None,
             taken: Vec::new(),
             bytes: Vec::new(),
@@ -195,11 +203,20 @@ impl Driver {
     /// Tells the engine which addresses have gone and come, if the host says that some have.
     fn follow_addresses(&mut self, cx: &mut Context<'_>, now: Instant) {
         let changed = |watch: &mut Box<dyn AddressWatch>| watch.poll_changed(cx).is_ready();
-        if !self.address_watch.as_mut().is_some_and(changed) {
+        let told = self.address_watch.as_mut().is_some_and(changed);
+        if !told && self.look_at_addresses.is_none_or(|at| now < at) {
             return;
         }
+        self.look_at_addresses = None;
         let runtime = self.shared.runtime.clone();
-        let changes = self.sockets.look_at_addresses(&*runtime);
+        let changes = match self.sockets.look_at_addresses(&*runtime) {
+            Ok(changes) => changes,
+            Err(error) => {
+                tracing::debug!(%error, "cannot tell which local addresses there are");
+                self.look_at_addresses = Some(now + LOOK_AGAIN);
+                return;
+            }
+        };
         if changes == Changes::default() {
             return;
         }
@@ -456,8 +473,8 @@ impl Future for Driver {
             }
             let mut deadline = guard.next_deadline();
             drop(guard);
-            if retry {
-                let soon = now + RETRY;
+            let retry = retry.then(|| now + RETRY);
+            for soon in [retry, this.look_at_addresses].into_iter().flatten() {
                 deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
             }
             if let Some(capture) = &this.capture {

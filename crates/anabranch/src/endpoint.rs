@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use anabranch_proto::ConnectRequest;
+use anabranch_proto::config::ConfigError;
 
 use crate::association::Association;
 use crate::builder::Builder;
@@ -134,6 +135,10 @@ impl Endpoint {
     /// Sets an association up with a peer that has these addresses; a peer tells its others
     /// itself. Ready when data can be sent. Cancel-safe: a dropped future aborts the attempt.
     ///
+    /// A peer that does not answer at all is given up after four minutes with default options
+    /// (`max_init_retransmits` is 8, `rto_initial` 1 s, `rto_max` 60 s): who wants to know earlier
+    /// puts a time-out of its own around it.
+    ///
     /// # Errors
     /// The peer cannot be reached or does not want to, or an option is out of range.
     pub async fn connect(
@@ -156,7 +161,15 @@ impl Endpoint {
         let mut request = ConnectRequest::new(ips, port);
         let (shared, local_port) = self.inner.shard_for(port, options.local_port);
         // Without UDP there is no port.
-        let udp_port = if shared.udp_port == 0 { 0 } else { options.remote_udp_port };
+        let udp_port = match (shared.udp_port, options.remote_udp_port) {
+            (0, _) => 0,
+            (_, 0) => {
+                let expected = "must not be 0: the peer's UDP port".to_owned();
+                let error = ConfigError { option: "remote_udp_port", expected };
+                return Err(ConnectError::Config(error));
+            }
+            (_, port) => port,
+        };
         request.remote_udp_port = udp_port;
         request.local_port = local_port;
         request.config = Arc::new(options.config);

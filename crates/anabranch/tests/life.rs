@@ -226,6 +226,11 @@ async fn nobody_listening_is_an_abort() {
         let ports = [([127, 0, 0, 1], 1).into(), ([127, 0, 0, 2], 2).into()];
         let error = client.connect(ports, AssociationConfig::default()).await.unwrap_err();
         assert_eq!(error, ConnectError::PortsDiffer(1, 2));
+        let mut options = towards(&server, AssociationConfig::default());
+        options.remote_udp_port = 0;
+        let error = client.connect(remotes(&server), options).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Config(_)), "{error:?}");
+        assert!(error.to_string().contains("remote_udp_port must not be 0"), "{error}");
     })
     .await;
 }

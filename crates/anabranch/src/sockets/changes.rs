@@ -1,5 +1,6 @@
 //! Addresses and links that change while an endpoint lives.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{Socket, SocketSet};
@@ -17,10 +18,11 @@ pub(crate) struct Changes {
 impl SocketSet {
     /// Looks at the host's addresses anew, and opens the sockets again that were tied to an
     /// interface which is another one now.
-    pub(crate) fn look_at_addresses(&mut self, runtime: &dyn Runtime) -> Changes {
-        let Ok(present) = runtime.local_addresses() else {
-            return Changes::default();
-        };
+    ///
+    /// # Errors
+    /// The host does not tell them, as when this process may open no more files.
+    pub(crate) fn look_at_addresses(&mut self, runtime: &dyn Runtime) -> io::Result<Changes> {
+        let present = runtime.local_addresses()?;
         let now = self.usable(&present);
         let before = std::mem::take(&mut self.addresses);
         let index_in = |list: &[LocalAddress], ip| {
@@ -47,7 +49,7 @@ impl SocketSet {
                 socket.come_back(runtime, index, self.mark.as_ref());
             }
         }
-        changes
+        Ok(changes)
     }
 }
 

@@ -413,17 +413,17 @@ fn addresses_go_and_come() {
     let link_local: IpAddr = "fe80::1".parse().unwrap();
     let unknown = IpAddr::from([127, 0, 0, 9]);
     let mut sockets = bind(&fake, &[ip(1), unknown, link_local], 7).unwrap();
-    assert_eq!(sockets.look_at_addresses(&fake), Changes::default());
+    assert_eq!(sockets.look_at_addresses(&fake).unwrap(), Changes::default());
     let all = std::mem::take(&mut fake.world().present);
-    let changes = sockets.look_at_addresses(&fake);
+    let changes = sockets.look_at_addresses(&fake).unwrap();
     assert_eq!(changes, Changes { lost: vec![ip(1), link_local], gained: vec![] });
     assert_eq!(ips(&sockets), [ip(1), unknown, link_local]);
-    assert_eq!(sockets.look_at_addresses(&fake), Changes::default());
+    assert_eq!(sockets.look_at_addresses(&fake).unwrap(), Changes::default());
     // They come back, on another interface: what was tied to the old one is opened anew.
     fake.world().bindings.clear();
     fake.world().present = all;
     fake.world().present.iter_mut().for_each(|address| address.index = 9);
-    let changes = sockets.look_at_addresses(&fake);
+    let changes = sockets.look_at_addresses(&fake).unwrap();
     assert_eq!(changes, Changes { lost: vec![], gained: vec![ip(1), link_local] });
     let addresses: Vec<_> = fake.world().bindings.iter().map(|b| b.address).collect();
     assert_eq!(addresses, ["[fe80::1%9]:7".parse().unwrap()]);
@@ -438,10 +438,10 @@ fn a_link_local_address_comes_back_on_its_own_interface() {
     let mut sockets = bind_on(&fake, link_local, "eth0").unwrap();
     let all = fake.world().present.clone();
     fake.world().present.retain(|address| address.interface != "eth0");
-    let changes = sockets.look_at_addresses(&fake);
+    let changes = sockets.look_at_addresses(&fake).unwrap();
     assert_eq!(changes, Changes { lost: vec![link_local], gained: vec![] });
     fake.world().present = all;
-    let changes = sockets.look_at_addresses(&fake);
+    let changes = sockets.look_at_addresses(&fake).unwrap();
     assert_eq!(changes, Changes { lost: vec![], gained: vec![link_local] });
     assert_eq!(sockets.addresses()[0].index, 2);
 }
@@ -451,10 +451,10 @@ fn an_endpoint_on_all_addresses_follows_them() {
     let fake = Fake::default();
     let mut sockets = bind(&fake, &[], 0).unwrap();
     let removed = fake.world().present.remove(0);
-    let changes = sockets.look_at_addresses(&fake);
+    let changes = sockets.look_at_addresses(&fake).unwrap();
     assert_eq!(changes, Changes { lost: vec![ip(1)], gained: vec![] });
     assert_eq!(ips(&sockets), [ip(2)]);
     fake.world().present.push(removed);
-    let changes = sockets.look_at_addresses(&fake);
+    let changes = sockets.look_at_addresses(&fake).unwrap();
     assert_eq!(changes, Changes { lost: vec![], gained: vec![ip(1)] });
 }

@@ -2,6 +2,7 @@
 
 use anabranch_harness::hostile::Target;
 use anabranch_proto::AssociationId;
+use anabranch_proto::byte_mode::{Ledger, Signal};
 use anabranch_wire::{DataFlags, kind};
 use bytes::Bytes;
 
@@ -27,6 +28,7 @@ pub(crate) fn all() -> Vec<Attack> {
         beginnings(),
         held_for_their_predecessor(),
         every_stream(),
+        every_byte_stream(),
         amid_padding(),
         amid_a_batch(),
         duplicates(),
@@ -121,6 +123,25 @@ fn every_stream() -> Attack {
     attack(
         "a message on each of 65,535 streams, all read",
         [figure("bytes held for each stream", 4, memory.most() / 65_535)],
+    )
+}
+
+/// The account that byte streams are kept in: an offset is not forgotten while the association lives.
+fn every_byte_stream() -> Attack {
+    let mut memory = Memory::now();
+    let mut ledger = Ledger::new(BUFFER);
+    for number in 0..=u16::MAX {
+        ledger.on_bytes(number, 1);
+        ledger.on_read(number, 1);
+        ledger.on_signal(number, Signal::Credit(u64::MAX));
+        ledger.tell(|_| true);
+        memory.grown();
+    }
+    let held = memory.most();
+    assert!(ledger.credit(u16::MAX).is_ok());
+    attack(
+        "a byte and credit on each of 65,536 byte streams",
+        [figure("bytes held for each stream", 200, held / 65_536)],
     )
 }
 
