@@ -6,7 +6,9 @@
 use std::fs::DirBuilder;
 use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -197,7 +199,12 @@ pub(crate) fn offer(endpoint: &Endpoint, path: Option<&Path>) -> Result<(), Fail
         Some(path) => listen(endpoint, path).map_err(|error| {
             let name = path.display();
             Failure::failed(match error.kind() {
-                io::ErrorKind::AddrInUse => format!("the control socket {name} is in use"),
+                io::ErrorKind::AddrInUse if is_socket(path) => {
+                    format!("the control socket {name} is in use")
+                }
+                io::ErrorKind::AddrInUse => format!(
+                    "the control socket {name} cannot be made: there is something else of that name"
+                ),
                 _ => format!("the control socket {name} cannot be made: {error}"),
             })
         }),
@@ -213,6 +220,7 @@ pub(crate) fn offer(endpoint: &Endpoint, path: Option<&Path>) -> Result<(), Fail
 
 fn listen_in_directory(endpoint: &Endpoint) -> io::Result<()> {
     let directory = directory()?;
+    remove_left_behind(&directory);
     let id = std::process::id();
     let name = match endpoint.udp_port() {
         0 => format!("{id}.sock"),
@@ -236,10 +244,32 @@ fn listen(endpoint: &Endpoint, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether nobody listens to a socket any more.
+/// Whether nobody listens to a socket any more. Connections to other files are refused, too.
 fn is_left_behind(path: &Path) -> bool {
-    let connected = std::os::unix::net::UnixStream::connect(path);
-    connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    let connected = || std::os::unix::net::UnixStream::connect(path);
+    is_socket(path)
+        && connected().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
+/// Removes what processes left in our directory that were killed.
+fn remove_left_behind(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.split(['-', '.']).next()?.parse().ok());
+        // A process that is just making its socket does not listen yet.
+        if process.is_some_and(|process| !is_running(process)) && is_left_behind(&entry.path()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn is_running(process: i32) -> bool {
+    let process = nix::unistd::Pid::from_raw(process);
+    nix::sys::signal::kill(process, None) != Err(nix::errno::Errno::ESRCH)
 }
 
 async fn serve(endpoint: Endpoint, listener: UnixListener) {
@@ -338,5 +368,33 @@ mod tests {
         let link = base.path().join("link");
         std::os::unix::fs::symlink(base.path(), &link).unwrap();
         assert!(own_directory(&link).is_err(), "a link of somebody else's making");
+    }
+    #[test]
+    fn only_sockets_of_ended_processes_are_left_behind() {
+        let base = tempfile::tempdir().unwrap();
+        let within = |name: &str| base.path().join(name);
+        let ended = std::process::Command::new("true").spawn().and_then(|mut child| {
+            child.wait()?;
+            Ok(child.id())
+        });
+        let (ended, own) = (ended.unwrap(), std::process::id());
+        for name in [format!("{ended}-9899.sock"), format!("{own}.sock"), "other.sock".into()] {
+            drop(std::os::unix::net::UnixListener::bind(within(&name)).unwrap());
+        }
+        let used = std::os::unix::net::UnixListener::bind(within("used")).unwrap();
+        std::fs::write(within(&format!("{ended}.txt")), "precious").unwrap();
+        assert!(is_left_behind(&within(&format!("{own}.sock"))));
+        assert!(!is_left_behind(&within("used")), "{used:?}");
+        assert!(!is_left_behind(&within(&format!("{ended}.txt"))));
+        remove_left_behind(base.path());
+        let names = |entry: io::Result<std::fs::DirEntry>| {
+            entry.unwrap().file_name().into_string().unwrap()
+        };
+        let mut left: Vec<_> = std::fs::read_dir(base.path()).unwrap().map(names).collect();
+        left.sort();
+        let mut expected =
+            [format!("{ended}.txt"), format!("{own}.sock"), "other.sock".into(), "used".into()];
+        expected.sort();
+        assert_eq!(left, expected);
     }
 }

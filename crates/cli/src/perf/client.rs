@@ -214,7 +214,14 @@ impl Measurement {
         };
         let report = tokio::select! {
             report = report => report,
-            silent = silence(member, self.client.silence()) => Err(silent),
+            silent = silence(member, self.client.silence(), !self.plain) => Err(silent),
+        };
+        let nothing = member.counts.totals().bytes_received == 0;
+        let report = match report {
+            Ok(_) if self.plain && self.mode.receives() && nothing => {
+                Err("the peer has sent nothing".to_owned())
+            }
+            report => report,
         };
         let seconds = member.counts.seconds();
         match report {
@@ -291,8 +298,13 @@ impl Measurement {
     }
 }
 
-/// Waits until nothing has moved on an association for so long, and says so.
-async fn silence(member: &Member, longest: Option<Duration>) -> String {
+/// How long a server may take to its first answer, once it has all that was sent. It says itself that
+/// it is busy before that is over.
+const FIRST_ANSWER: Duration = Duration::from_secs(15);
+
+/// Waits until nothing has moved on an association for so long, and says so. Of a peer that `answers` something is to
+/// come soon; one that takes everything and says nothing is another kind of server.
+async fn silence(member: &Member, longest: Option<Duration>, answers: bool) -> String {
     let Some(longest) = longest else { return std::future::pending().await };
     let moved = || {
         let waiting = member.association.statistics();
@@ -302,10 +314,15 @@ async fn silence(member: &Member, longest: Option<Duration>) -> String {
     };
     let mut last = (moved(), Instant::now());
     loop {
-        sleep((longest / 8).max(Duration::from_millis(1))).await;
+        sleep((longest.min(FIRST_ANSWER) / 8).max(Duration::from_millis(1))).await;
         let now = moved();
         if now != last.0 {
             last = (now, Instant::now());
+        } else if answers && now.1 == 0 && now.2 == (0, 0) && last.1.elapsed() >= FIRST_ANSWER {
+            return format!(
+                "the peer has taken all and not answered for {FIRST_ANSWER:?}: if it is no perf server, \
+                 measure it with --plain"
+            );
         } else if last.1.elapsed() >= longest {
             return format!("nothing moved for {longest:?}: the peer may be stuck or gone");
         }
