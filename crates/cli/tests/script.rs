@@ -26,7 +26,7 @@ fn scripts_pass_fail_or_cannot_be_read() {
 
     let (code, out, err) = run(&[&good]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
-    assert!(out.starts_with("1 scripts: 1 passed, 0 failed, 0 not readable; "), "{out}");
+    assert!(out.starts_with("1 script: 1 passed, 0 failed, 0 not readable; "), "{out}");
 
     let (code, out, err) = run(&[&good, &bad]);
     assert_eq!(code, Some(1), "{err}");
@@ -50,6 +50,11 @@ fn scripts_pass_fail_or_cannot_be_read() {
     assert_eq!((&report["passed"], &report["failed"]), (&1.into(), &1.into()));
     assert_eq!(report["results"][0]["outcome"], "failed", "in the order of their names");
     assert_eq!(report["results"][0]["line"], 2);
+
+    let empty = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(&[&empty.path().display().to_string()]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(err.contains("has no scripts: their names end in .pkt"), "{err}");
 
     let (code, _, err) = run(&["/nowhere/at/all.pkt"]);
     assert_eq!(code, Some(2));

@@ -168,6 +168,20 @@ fn a_peer_that_is_no_perf_server_is_told_apart() {
     let silent = perf(&discard, "127.0.0.1", &options);
     assert_eq!(silent.code, Some(1));
     assert!(silent.stderr.contains("the peer sends no echo"), "{}", silent.stderr);
+    // It takes all, and was to send as well.
+    let options = ["--plain", "--mode", "both", "--time", "100ms"];
+    let silent = perf(&discard, "127.0.0.1", &options);
+    assert_eq!(silent.code, Some(1));
+    assert!(silent.stderr.contains("the peer has sent nothing"), "{}", silent.stderr);
+    let unanswered = perf(&discard, "127.0.0.1", &["--bytes", "100"]);
+    assert_eq!(unanswered.code, Some(1));
+    let told = "if it is no perf server, measure it with --plain";
+    assert!(unanswered.stderr.contains(told), "{}", unanswered.stderr);
+    let url = format!("sctp://127.0.0.1:5201;udp={}/file", discard.udp_port());
+    let folder = tempfile::tempdir().unwrap();
+    let silent = run(&["get", &url, "--timeout", "300ms"], folder.path());
+    assert_eq!(silent.code, Some(1));
+    assert!(silent.stderr.contains("nothing came from the server for 300ms"), "{}", silent.stderr);
     let echo = start(&["echo"], "127.0.0.1");
     for mode in ["both", "ping"] {
         let echoed = perf(&echo, "127.0.0.1", &["--mode", mode, "--bytes", "100"]);

@@ -109,6 +109,12 @@ impl Script {
         for path in &run.files {
             let found = anabranch_script::scripts(path)
                 .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+            if found.is_empty() {
+                let name = path.display();
+                return Err(Failure::failed(format!(
+                    "{name} has no scripts: their names end in .pkt"
+                )));
+            }
             files.extend(found);
         }
         let begin = Instant::now();
@@ -134,7 +140,8 @@ fn finish(results: Vec<Outcome>, time: Duration, json: bool) -> Result<(), Failu
     } else {
         let ms = seconds * 1e3;
         output::print(&format!(
-            "{scripts} scripts: {passed} passed, {failed} failed, {broken} not readable; {ms:.0} ms\n"
+            "{}: {passed} passed, {failed} failed, {broken} not readable; {ms:.0} ms\n",
+            output::count(scripts as u64, "script")
         ))?;
     }
     match (broken, failed) {

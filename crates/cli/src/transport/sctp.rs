@@ -118,11 +118,13 @@ impl Client {
         };
         let done = Instant::now();
         let silent = |result: &Result<_, _>| matches!(result, Err(FetchError::Silent(_)));
-        if report.results.iter().any(silent) {
-            // Nor would it answer a SHUTDOWN.
+        let ended = if report.results.iter().any(silent) {
+            // Nor would it answer a SHUTDOWN; what the files say of it is all there is to say.
             association.abort(b"the server was silent for too long");
-        }
-        let ended = end(&association).await;
+            Ok(())
+        } else {
+            end(&association).await
+        };
         // With all files there, how the association ends matters to nobody.
         let error = ended.err().filter(|_| report.results.iter().any(Result::is_err));
         let traffic = traffic(&association, &report.streams, watch.stop());

@@ -370,6 +370,10 @@ impl<C: OpenStreams> Pool<'_, C> {
         for Asked { attempt, .. } in line.asked.drain(..).rev() {
             self.state().table.put_back(row, attempt);
         }
+        // Nobody is there to tell.
+        if self.silent.load(Relaxed) {
+            return;
+        }
         // To be gone before the peer has ended its side would tell it that something is not wanted.
         if line.writer.shutdown().await.is_ok() && line.answers.goes_on() {
             let _late = timeout(LEAVE, line.answers.end()).await;
