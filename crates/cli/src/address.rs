@@ -1,7 +1,7 @@
 //! Addresses as they stand on the command line.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
 
 use anabranch_http::{Authority, Host, split_udp_port};
@@ -72,10 +72,18 @@ impl fmt::Display for ListenAddress {
 /// One IP address; IPv6 ones in brackets.
 fn address(text: &str) -> Result<Address, String> {
     match text.parse::<Host>().map_err(|error| error.to_string())? {
+        Host::Address(ip) if is_of_many(ip) => {
+            Err(format!("'{text}' is the address of many hosts"))
+        }
         Host::Address(ip) => Ok(Address { ip, zone: None }),
         Host::LinkLocal(ip, zone) => Ok(Address { ip: ip.into(), zone: Some(zone) }),
         Host::Name(name) => Err(format!("'{name}' is not an IP address")),
     }
+}
+
+/// Whether an address is that of a group or of everybody, which no host has.
+fn is_of_many(ip: IpAddr) -> bool {
+    ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
 /// One IP address, where brackets are not needed because no port follows.
@@ -84,6 +92,11 @@ pub(crate) fn plain_address(text: &str) -> Result<Address, String> {
         return address(&format!("[{text}]"));
     }
     address(text)
+}
+
+/// `ADDR:PORT` of a TCP socket.
+pub(crate) fn socket(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "the form is ADDR:PORT, as in 127.0.0.1:9100 or [::1]:9100".to_owned())
 }
 
 /// `HOST[,HOST...]:PORT` with IPv6 addresses in brackets: where to connect to.
@@ -165,6 +178,10 @@ mod tests {
         assert_eq!(with_udp.to_string(), "127.0.0.1:80;udp=7000");
         assert_eq!(authority("[::1]:80;udp=7000").unwrap().udp_port, Some(7000));
         assert_eq!(plain_address("::1"), plain_address("[::1]"));
+        for of_many in ["224.0.0.1:80", "255.255.255.255:80", "[ff02::1]:80"] {
+            let refused = of_many.parse::<ListenAddress>().unwrap_err();
+            assert!(refused.ends_with("is the address of many hosts"), "{refused}");
+        }
     }
 
     #[test]

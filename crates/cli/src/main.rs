@@ -25,6 +25,7 @@ mod line;
 mod metrics;
 mod options;
 mod output;
+mod outputs;
 mod parts;
 mod perf;
 mod policies;

@@ -79,7 +79,7 @@ pub(crate) struct SctpOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
     /// Tell metrics to Prometheus at http://ADDR:PORT/metrics
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::socket)]
     pub(crate) metrics: Option<SocketAddr>,
     /// Write all packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]

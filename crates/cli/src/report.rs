@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::options::Transport;
 use crate::output::{count, grouped, table};
+use crate::perf::latency::time;
 
 /// Streams shown in a table; a report in JSON has all of them.
 const SHOWN: usize = 32;
@@ -138,22 +139,25 @@ impl GetReport {
             files if files == fetched => count(files as u64, "file"),
             files => format!("{fetched} of {}", count(files as u64, "file")),
         };
-        let mut text = format!(
-            "{of}, {} in {:.2} s ({:.1} Mb/s)\n",
-            count(self.bytes, "byte"),
-            self.seconds,
-            megabits(self.bytes, self.seconds),
-        );
+        let mut text = format!("{of}, {}", count(self.bytes, "byte"));
+        if self.bytes > 0 {
+            text.push_str(&format!(" in {}", time(self.seconds)));
+        }
+        // What came at once has no rate that means something.
+        if self.bytes >= RATED {
+            text.push_str(&format!(" ({:.1} Mb/s)", megabits(self.bytes, self.seconds)));
+        }
+        text.push('\n');
         let single = self.connections.len() == 1;
         for connection in [first].into_iter().chain(connections) {
             if !single {
                 text.push_str(&format!("{}: ", connection.authority));
             }
             text.push_str(&format!(
-                "over {}, {}, longest pause {:.3} s\n",
+                "over {}, {}, longest pause {}\n",
                 connection.transport,
                 count(connection.traffic.paths.len() as u64, "path"),
-                connection.longest_pause_seconds
+                time(connection.longest_pause_seconds)
             ));
             text.push_str(&connection.traffic.text(paths));
         }
@@ -311,6 +315,9 @@ impl StreamReport {
         ]
     }
 }
+
+/// Bytes from which on a rate is told.
+const RATED: u64 = 100_000;
 
 /// Megabits per second.
 pub(crate) fn megabits(bytes: u64, seconds: f64) -> f64 {

@@ -184,6 +184,8 @@ fn a_log_that_cannot_be_written_stops_no_transfer() {
         let refused = site.get(&base, &["--qlog", file]);
         refused.failed_with(1, &format!("cannot create the event log {file}: "));
     }
+    let refused = site.get(&base, &["--qlog", "both", "--capture", "both"]);
+    refused.failed_with(2, "--capture and --qlog name one file, both: give each one of its own");
     // Whoever reads it goes away after some bytes.
     let pipe = site.path().join("pipe");
     let pipe = pipe.to_str().unwrap();

@@ -189,7 +189,8 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let (scheme, rest) = text.split_once("://").ok_or(UrlError::Scheme)?;
-        let scheme = match scheme {
+        // Schemes have no case (RFC 3986 section 3.1).
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
             "http" => Scheme::Http,
             "sctp" => Scheme::Sctp,
             "https" => Scheme::Https,
@@ -305,6 +306,7 @@ mod tests {
         assert_eq!(url("http://[::1]").host_field(), "[::1]");
         assert_eq!(url("http://[::1],10.0.0.1:81").authority.port, 81);
         assert_eq!(url("http://h?x").target, "/?x");
+        assert_eq!(url("SCTP://H/A").to_string(), "sctp://h:80/A");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::output::{filled, print, with_schema};
   anabranch demo --headless --loss 0,4.3 --seeds 20 --json -")]
 pub(crate) struct Demo {
     /// Address and port of the page
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8132")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8132", value_parser = crate::address::socket)]
     listen: SocketAddr,
     /// Print the times, and serve nothing
     #[arg(long)]
@@ -37,6 +37,7 @@ pub(crate) struct Demo {
         value_name = "PERCENT[,...]",
         value_delimiter = ',',
         default_value = "0,4.3",
+        value_parser = number,
         requires = "headless"
     )]
     loss: Vec<f64>,
@@ -44,10 +45,10 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000), requires = "headless")]
     seeds: u64,
     /// Rate of both directions, in kbit/s
-    #[arg(long, value_name = "KBIT", default_value_t = 56.0, requires = "headless")]
+    #[arg(long, value_name = "KBIT", default_value_t = 56.0, value_parser = number, requires = "headless")]
     rate: f64,
     /// Round-trip time of the links, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 1080.0, requires = "headless")]
+    #[arg(long, value_name = "MS", default_value_t = 1080.0, value_parser = number, requires = "headless")]
     rtt: f64,
     /// Pictures of the page
     #[arg(long, value_name = "N", default_value_t = MOST_PICTURES, value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_PICTURES)), requires = "headless")]
@@ -58,6 +59,10 @@ pub(crate) struct Demo {
     /// Threads [default: one for each core]
     #[arg(long, value_name = "N", requires = "headless")]
     jobs: Option<usize>,
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("'{text}' is no number"))
 }
 
 impl Demo {

@@ -111,6 +111,11 @@ impl Emulate {
         match self.network() {
             None => Ok(None),
             Some(run) => {
+                crate::outputs::check(&[
+                    ("--log", self.log.as_deref()),
+                    ("--capture", self.capture.as_deref()),
+                    ("--report", self.report.as_deref()),
+                ])?;
                 run.check()?;
                 isolation::enter()
             }

@@ -57,6 +57,9 @@ impl FromStr for RelayAddress {
         if server.port() == 0 {
             return Err("a relay sends to a port from 1".into());
         }
+        if listen == server {
+            return Err("a relay that sends to itself goes round for ever".into());
+        }
         Ok(Self { listen, server })
     }
 }
@@ -368,6 +371,7 @@ mod tests {
             "127.0.0.1:0=10.0.0.1:5".parse().unwrap()
         });
         assert_eq!(relay.to_string(), "127.0.0.1:0=10.0.0.1:5");
+        assert!("127.0.0.1:7000=127.0.0.1:7000".parse::<RelayAddress>().is_err());
         for (text, part) in [
             ("127.0.0.1:1", "two addresses"),
             ("127.0.0.1=127.0.0.1:5", "'127.0.0.1' is no address with a port"),

@@ -7,7 +7,7 @@
 pub(crate) mod chart;
 pub(crate) mod client;
 mod cpu;
-mod latency;
+pub(crate) mod latency;
 mod lines;
 mod meter;
 mod protocol;

@@ -174,7 +174,8 @@ impl Summary {
 
     fn text(&self, paths: bool) -> String {
         let associations = self.associations.len();
-        let mut text = format!("{} to {} over {}", self.mode, self.peer, self.transport);
+        let towards = if self.mode == Mode::Receive { "from" } else { "to" };
+        let mut text = format!("{} {towards} {} over {}", self.mode, self.peer, self.transport);
         if associations > 1 {
             text.push_str(&format!(", {}", count(associations as u64, "association")));
         }
@@ -220,7 +221,8 @@ impl Summary {
         for (who, seconds) in [("here", self.cpu_seconds), ("peer", self.peer_cpu_seconds)] {
             let Some(seconds) = seconds else { continue };
             let mut part = format!("{who} {seconds:.2} s");
-            if bytes > 0 && self.mode != Mode::Ping {
+            // The time of few bytes is that of the program itself.
+            if bytes >= 1_000_000 && self.mode != Mode::Ping {
                 part.push_str(&format!(" ({:.2} s/GB)", seconds / (bytes as f64 / 1e9)));
             }
             parts.push(part);

@@ -13,7 +13,7 @@ use crate::scenario::{Point, Scenario};
 
 /// Results cannot be kept or read.
 #[derive(Debug, thiserror::Error)]
-#[error("results cannot be kept in {path}: {error}; finished points are not lost", path = path.display())]
+#[error("results cannot be kept in {path}: {error}; what was kept before is not lost", path = path.display())]
 pub struct StoreError {
     path: PathBuf,
     error: io::Error,
@@ -183,7 +183,7 @@ mod tests {
         // Where the scenario's directory belongs stands a file.
         fs::write(dir.path().join("kept/test"), "").unwrap();
         let error = store.save(&scenario, &scenario.points[0], &[Metrics::default()]).unwrap_err();
-        assert!(error.to_string().contains("finished points are not lost"), "{error}");
+        assert!(error.to_string().contains("what was kept before is not lost"), "{error}");
         fs::write(dir.path().join("file"), "").unwrap();
         assert!(Store::open(&dir.path().join("file"), "build").is_err());
     }

@@ -73,6 +73,7 @@ impl Check {
 
     pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
         let scenarios = self.scenarios(&library)?;
+        crate::outputs::check(&[("--json", self.json.as_deref())])?;
         if self.null {
             return null::run(scenarios, self.options, self.json).await;
         }

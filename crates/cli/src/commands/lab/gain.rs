@@ -49,7 +49,8 @@ fn quantity(text: &str, kind: Kind, least: f64, most: f64) -> Result<f64, String
     // Files want a space before the unit, which a shell would have to be told to keep.
     let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit);
-    Quantity::expect(&format!("{number} {}", unit.trim()), kind, least, most)
+    let spaced = format!("{number} {}", unit.trim());
+    Quantity::expect(spaced.trim(), kind, least, most)
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -74,6 +75,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 impl Gain {
     pub(super) async fn run(self) -> Result<(), Failure> {
+        crate::outputs::check(&[("--json", self.json.as_deref())])?;
         let conditions =
             Conditions { rate: self.rate, delay: self.delay, buffer: self.buffer, size: self.size };
         let least = self.least * 100.0;

@@ -48,6 +48,13 @@ impl Report {
 
     pub(super) async fn run(self, library: Library) -> Result<(), Failure> {
         let scenarios = self.scenarios(&library)?;
+        if let Some(directory) = &self.pictures {
+            std::fs::create_dir_all(directory).map_err(|error| {
+                let name = directory.display();
+                Failure::failed(format!("the directory {name} cannot be made: {error}"))
+            })?;
+        }
+        crate::outputs::check(&[("--html", Some(&self.html))])?;
         let seeds = self.options.seeds.map(|seeds| seeds as usize);
         let (decided, distributions) = (self.decided, self.distributions);
         let sections = self
@@ -90,10 +97,6 @@ impl Report {
             })
             .await?;
         if let Some(directory) = &self.pictures {
-            std::fs::create_dir_all(directory).map_err(|error| {
-                let name = directory.display();
-                Failure::failed(format!("the directory {name} cannot be made: {error}"))
-            })?;
             for (name, svg) in sections.iter().flat_map(report::pictures) {
                 session::write_file(&directory.join(format!("{name}.svg")), &svg)?;
             }

@@ -68,6 +68,11 @@ impl Run {
                 first.id, second.id
             )));
         }
+        crate::outputs::check(&[
+            ("--json", self.json.as_deref()),
+            ("--csv", self.csv.as_deref()),
+            ("--parquet", self.parquet.as_deref()),
+        ])?;
         let files = [&self.json, &self.csv, &self.parquet];
         let to_stdout = files.iter().filter(|f| f.as_ref().is_some_and(|f| f.as_os_str() == "-"));
         let to_stdout = match to_stdout.count() {
