@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use anabranch::runtime::{Runtime, TokioRuntime};
 use anabranch::{
-    Association, AssociationConfig, BindError, ConnectOptions, Endpoint, EndpointConfig, EventLog,
-    ListenOptions, Notification, PathState, SCTP_UDP_PORT, Statistics, VantagePoint,
+    Association, AssociationConfig, BindError, ConnectError, ConnectOptions, Endpoint,
+    EndpointConfig, EventLog, ListenOptions, Notification, PathState, SCTP_UDP_PORT, Statistics,
+    VantagePoint,
 };
 use anabranch_http::{Authority, Host};
 use tokio::task::{JoinHandle, JoinSet};
@@ -283,6 +284,11 @@ impl Peer<'_> {
         let remotes = self.addresses.clone();
         let udp_port = options.remote_udp_port;
         match timeout(self.timeout, endpoint.connect(remotes, options)).await {
+            Ok(Err(ConnectError::Unreachable(remote))) => Err(Failure::failed(format!(
+                "cannot connect to {}: no local address reaches {remote}: is there a route, and is --local of the \
+                 same family?",
+                self.authority
+            ))),
             Ok(connected) => connected.map_err(Failure::failed),
             Err(_) => {
                 let (carrier, port) = match self.transport {
