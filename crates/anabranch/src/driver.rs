@@ -20,7 +20,7 @@ use crate::capture::Capture;
 use crate::runtime::{AddressWatch, Batch, NetworkError, NetworkErrorKind, Timer};
 use crate::shards::{Handed, Siblings};
 use crate::shared::{Guard, Shared};
-use crate::sockets::{Changes, Problem, SocketSet};
+use crate::sockets::{Problem, SocketSet};
 use crate::strangers::Strangers;
 
 /// Batches taken from a socket with one call.
@@ -207,7 +207,6 @@ impl Driver {
         if !told && self.look_at_addresses.is_none_or(|at| now < at) {
             return;
         }
-        self.look_at_addresses = None;
         let runtime = self.shared.runtime.clone();
         let changes = match self.sockets.look_at_addresses(&*runtime) {
             Ok(changes) => changes,
@@ -217,7 +216,8 @@ impl Driver {
                 return;
             }
         };
-        if changes == Changes::default() {
+        self.look_at_addresses = changes.again.then(|| now + LOOK_AGAIN);
+        if changes.lost.is_empty() && changes.gained.is_empty() {
             return;
         }
         tracing::debug!(name: "connectivity:addresses_changed", ?changes);

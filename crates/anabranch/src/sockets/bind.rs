@@ -249,7 +249,7 @@ impl Socket {
     fn new(io: Box<dyn PacketSocket>, binding: Option<Binding>, link: Option<String>) -> Self {
         let bound = io.local_address().ip();
         let waiting = VecDeque::new();
-        Self { io, bound, link, binding, waiting, waiting_bytes: 0, false_alarms: 0 }
+        Self { io, bound, link, binding, waiting, waiting_bytes: 0, false_alarms: 0, stale: false }
     }
 }
 

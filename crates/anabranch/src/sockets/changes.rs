@@ -13,6 +13,9 @@ pub(crate) struct Changes {
     pub(crate) lost: Vec<IpAddr>,
     /// There again, or for the first time.
     pub(crate) gained: Vec<IpAddr>,
+    /// The host has an address that it does not let be used yet, as one that is tried for duplicates: to be looked
+    /// at again.
+    pub(crate) again: bool,
 }
 
 impl SocketSet {
@@ -40,28 +43,37 @@ impl SocketSet {
             }
         }
         self.addresses = now;
-        for &ip in &changes.gained {
+        for ip in std::mem::take(&mut changes.gained) {
             let index = index_in(&self.addresses, ip);
-            let Some(at) = self.index_of(ip) else {
+            let at = self.index_of(ip);
+            let socket = at.and_then(|at| self.sockets.get_mut(at));
+            let mark = self.mark.as_ref();
+            if socket.is_none_or(|socket| socket.come_back(runtime, index, mark)) {
+                changes.gained.push(ip);
                 continue;
-            };
-            if let Some(socket) = self.sockets.get_mut(at) {
-                socket.come_back(runtime, index, self.mark.as_ref());
             }
+            changes.again = true;
+            if index_in(&before, ip) != 0 {
+                changes.lost.push(ip);
+            }
+            // As if it were not there.
+            let unusable = self.addresses.iter_mut().filter(|address| address.ip == ip);
+            unusable.for_each(|address| address.index = 0);
         }
         Ok(changes)
     }
 }
 
 impl Socket {
-    /// Its address is there again, on the interface with this number.
-    fn come_back(&mut self, runtime: &dyn Runtime, index: u32, mark: Option<&TagMark>) {
+    /// Its address is there again, on the interface with this number. Whether the socket can be used.
+    fn come_back(&mut self, runtime: &dyn Runtime, index: u32, mark: Option<&TagMark>) -> bool {
         self.io.refresh();
         let Some(binding) = &mut self.binding else {
-            return;
+            return true;
         };
-        if !binding.follow(index) {
-            return;
+        let tried = std::mem::take(&mut self.stale);
+        if !binding.follow(index) && !tried {
+            return true;
         }
         match runtime.bind(binding) {
             Ok(io) => {
@@ -71,10 +83,16 @@ impl Socket {
                 }
                 self.io = io;
             }
+            Err(error) if tried => {
+                tracing::debug!(local = %self.bound, %error, "a socket cannot be opened again yet");
+                self.stale = true;
+            }
             Err(error) => {
-                tracing::warn!(local = %self.bound, %error, "a socket cannot be opened again");
+                tracing::warn!(local = %self.bound, %error, "a socket cannot be opened again, and is tried again");
+                self.stale = true;
             }
         }
+        !self.stale
     }
 }
 

@@ -61,6 +61,8 @@ struct Socket {
     waiting_bytes: usize,
     /// Times in a row that the socket said it could be written to and then could not.
     false_alarms: u32,
+    /// It is tied to an interface that is gone, and could not be opened anew.
+    stale: bool,
 }
 
 /// Counts answers to packets that belong to nobody.

@@ -416,7 +416,7 @@ fn addresses_go_and_come() {
     assert_eq!(sockets.look_at_addresses(&fake).unwrap(), Changes::default());
     let all = std::mem::take(&mut fake.world().present);
     let changes = sockets.look_at_addresses(&fake).unwrap();
-    assert_eq!(changes, Changes { lost: vec![ip(1), link_local], gained: vec![] });
+    assert_eq!(changes, Changes { lost: vec![ip(1), link_local], gained: vec![], again: false });
     assert_eq!(ips(&sockets), [ip(1), unknown, link_local]);
     assert_eq!(sockets.look_at_addresses(&fake).unwrap(), Changes::default());
     // They come back, on another interface: what was tied to the old one is opened anew.
@@ -424,7 +424,7 @@ fn addresses_go_and_come() {
     fake.world().present = all;
     fake.world().present.iter_mut().for_each(|address| address.index = 9);
     let changes = sockets.look_at_addresses(&fake).unwrap();
-    assert_eq!(changes, Changes { lost: vec![], gained: vec![ip(1), link_local] });
+    assert_eq!(changes, Changes { lost: vec![], gained: vec![ip(1), link_local], again: false });
     let addresses: Vec<_> = fake.world().bindings.iter().map(|b| b.address).collect();
     assert_eq!(addresses, ["[fe80::1%9]:7".parse().unwrap()]);
 }
@@ -439,11 +439,29 @@ fn a_link_local_address_comes_back_on_its_own_interface() {
     let all = fake.world().present.clone();
     fake.world().present.retain(|address| address.interface != "eth0");
     let changes = sockets.look_at_addresses(&fake).unwrap();
-    assert_eq!(changes, Changes { lost: vec![link_local], gained: vec![] });
+    assert_eq!(changes, Changes { lost: vec![link_local], gained: vec![], again: false });
     fake.world().present = all;
     let changes = sockets.look_at_addresses(&fake).unwrap();
-    assert_eq!(changes, Changes { lost: vec![], gained: vec![link_local] });
+    assert_eq!(changes, Changes { lost: vec![], gained: vec![link_local], again: false });
     assert_eq!(sockets.addresses()[0].index, 2);
+}
+
+/// An address that the host still tries for duplicates can be seen, and not be bound to.
+#[test]
+fn a_socket_that_cannot_be_opened_again_yet_is_tried_again() {
+    let fake = Fake::default();
+    let link_local: IpAddr = "fe80::1".parse().unwrap();
+    let mut sockets = bind_on(&fake, link_local, "eth0").unwrap();
+    let port = sockets.udp_port();
+    let mut look = || sockets.look_at_addresses(&fake).unwrap();
+    fake.world().present.iter_mut().for_each(|address| address.index = 9);
+    let tentative = SocketAddr::V6(SocketAddrV6::new("fe80::1".parse().unwrap(), port, 0, 9));
+    fake.world().taken_ports.insert(tentative);
+    assert_eq!(look(), Changes { lost: vec![link_local], gained: vec![], again: true });
+    assert_eq!(look(), Changes { lost: vec![], gained: vec![], again: true });
+    fake.world().taken_ports.clear();
+    assert_eq!(look(), Changes { lost: vec![], gained: vec![link_local], again: false });
+    assert_eq!(look(), Changes::default());
 }
 
 #[test]
@@ -452,9 +470,9 @@ fn an_endpoint_on_all_addresses_follows_them() {
     let mut sockets = bind(&fake, &[], 0).unwrap();
     let removed = fake.world().present.remove(0);
     let changes = sockets.look_at_addresses(&fake).unwrap();
-    assert_eq!(changes, Changes { lost: vec![ip(1)], gained: vec![] });
+    assert_eq!(changes, Changes { lost: vec![ip(1)], gained: vec![], again: false });
     assert_eq!(ips(&sockets), [ip(2)]);
     fake.world().present.push(removed);
     let changes = sockets.look_at_addresses(&fake).unwrap();
-    assert_eq!(changes, Changes { lost: vec![], gained: vec![ip(1)] });
+    assert_eq!(changes, Changes { lost: vec![], gained: vec![ip(1)], again: false });
 }
