@@ -95,12 +95,21 @@ impl Service {
     }
 
     /// The files, with a line for each request of this peer.
-    pub(crate) fn files_for(&self, peer: &str) -> Logged<Files> {
+    ///
+    /// Each time that an answer is over, `answered` is called.
+    pub(crate) fn files_for(
+        &self,
+        peer: &str,
+        answered: impl Fn() + Send + Sync + 'static,
+    ) -> Logged<Files> {
         let (peer, json) = (peer.to_owned(), self.json);
-        Logged::new(self.files.clone(), move |access| match access_line(&peer, &access, json) {
-            Ok(line) => print_soon(&line),
-            Err(Failure::Failed(sentence)) => complain(&sentence),
-            Err(_) => {}
+        Logged::new(self.files.clone(), move |access| {
+            answered();
+            match access_line(&peer, &access, json) {
+                Ok(line) => print_soon(&line),
+                Err(Failure::Failed(sentence)) => complain(&sentence),
+                Err(_) => {}
+            }
         })
     }
 

@@ -48,7 +48,7 @@ pub(crate) async fn serve(
 async fn answer(service: Service, http: ServerOptions, association: Association) {
     let watch = Watch::start(&association);
     let peer = primary_address(&association);
-    let files = service.files_for(peer.as_deref().unwrap_or("-"));
+    let files = service.files_for(peer.as_deref().unwrap_or("-"), || ());
     let served = serve_connection(association.clone(), files, &http).await;
     let error = end(&association).await.err();
     let traffic = traffic(&association, &served.streams, watch.stop());

@@ -28,7 +28,7 @@ pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
         let full = crowd.is_full();
         let accepted = tokio::select! {
             (accepted, ..) = select_all(listeners.iter().map(|l| Box::pin(l.accept()))), if !full => accepted,
-            () = crowd.ended() => continue,
+            () = crowd.ended(full) => continue,
             () = service.interrupt.wait() => return Ok(()),
         };
         match accepted {
@@ -96,9 +96,10 @@ async fn answer(
     peer: SocketAddr,
     asked: Asked,
 ) {
-    let files = service.files_for(&peer.to_string());
+    let answered = asked.clone();
+    let files = service.files_for(&peer.to_string(), move || answered.end());
     let files = service_fn(move |request| {
-        asked.note();
+        asked.begin();
         files.call(request)
     });
     let served = async {
