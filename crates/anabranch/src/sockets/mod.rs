@@ -10,7 +10,6 @@ use std::task::Context;
 use anabranch_proto::{Encapsulation, Instant, Transmit};
 
 pub(crate) use bind::{Wanted, WantedAddress};
-pub(crate) use changes::Changes;
 
 use crate::endpoint::EndpointStatistics;
 use crate::runtime::{

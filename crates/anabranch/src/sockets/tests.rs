@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use anabranch_proto::{Encapsulation, IcmpKind, Instant};
 use bytes::Bytes;
 
+use super::changes::Changes;
 use super::*;
 use crate::error::BindError;
 use crate::runtime::{Batch, Binding, LocalAddress, Runtime, Timer};
