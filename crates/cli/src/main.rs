@@ -38,6 +38,7 @@ mod service;
 mod transport;
 mod zone;
 
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
@@ -84,32 +85,46 @@ enum LogFormat {
 fn main() -> ExitCode {
     let (arguments, all) = line::arguments(std::env::args_os());
     let command = line::shape(Program::command(), all);
+    let wants_json = asks_for_json(&arguments);
+    // Before all else, for what is wrong with the rest of the command line.
+    output::name_documents(&recognised(&command, &arguments));
     let arguments = match config_file::expand(&command, arguments) {
         Ok(arguments) => arguments,
-        Err(failure) => return failure.report(),
+        Err(failure) => return end(failure, wants_json),
     };
-    let wants_json = arguments.iter().take_while(|given| *given != "--").any(|a| a == "--json");
-    let parsed = command.try_get_matches_from(arguments).and_then(|matches| {
-        let program = Program::from_arg_matches(&matches)?;
-        Ok((program, name_of(&matches)))
-    });
+    let wants_json = asks_for_json(&arguments);
+    let parsed = command
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Program::from_arg_matches(&matches));
     let failure = match parsed {
-        Ok((program, name)) => {
-            output::name_documents(&name);
-            match run(program) {
-                Ok(()) => return ExitCode::SUCCESS,
-                Err(failure) => failure,
-            }
-        }
+        Ok(program) => match run(program) {
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(failure) => failure,
+        },
         Err(error) => match failure::from_clap(&error) {
             Ok(code) => return code,
             Err(failure) => failure,
         },
     };
+    end(failure, wants_json)
+}
+
+fn asks_for_json(arguments: &[OsString]) -> bool {
+    arguments.iter().take_while(|given| *given != "--").any(|given| given == "--json")
+}
+
+fn end(failure: Failure, wants_json: bool) -> ExitCode {
     if wants_json {
         tell_in_json(&failure);
     }
     failure.report()
+}
+
+/// The command that the arguments name, as far as there is one.
+fn recognised(program: &clap::Command, arguments: &[OsString]) -> String {
+    let matches = program.clone().ignore_errors(true).try_get_matches_from(arguments);
+    let name = matches.map_or(String::new(), |matches| name_of(&matches));
+    if name.is_empty() { "anabranch".to_owned() } else { name }
 }
 
 /// The last document of a command with --json that failed, unless its own documents have said so.

@@ -143,14 +143,18 @@ fn a_server_takes_options_from_a_file() {
 #[test]
 fn failures_are_json_too() {
     let site = Site::new(&[]);
-    for (arguments, code, sentence) in [
-        (&["perf", "client", "127.0.0.1", "--json"][..], 2, "no port"),
-        (&["serve", "missing", "--listen", "127.0.0.1:80", "--json"], 1, "there is no directory"),
+    let serve = ["serve", "missing", "--listen", "127.0.0.1:80", "--json"];
+    for (arguments, schema, code, sentence) in [
+        (&["perf", "client", "127.0.0.1", "--json"][..], "perf-client", 2, "no port"),
+        (&["perf", "sever", "--json"], "perf", 2, "unrecognized subcommand 'sever'"),
+        (&["fetch", "--json"], "anabranch", 2, "unrecognized subcommand 'fetch'"),
+        (&["echo", "--config", "missing", "--json"], "echo", 1, "the file missing cannot be read"),
+        (&serve, "serve", 1, "there is no directory"),
     ] {
         let ended = run(arguments, &site.path());
         ended.failed_with(code, sentence);
         let document: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-        assert_eq!(document["event"], "error");
+        assert_eq!((&document["schema"], &document["event"]), (&schema.into(), &"error".into()));
         assert_eq!(document["exit_code"], code);
         assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
         assert!(document["error"].as_str().unwrap().contains(sentence), "{document}");
