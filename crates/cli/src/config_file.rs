@@ -5,13 +5,14 @@
 //! command line, so that the latter counts.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command};
 use toml::de::{DeTable, DeValue};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, mistake};
 
 const OPTION: &str = "config";
 
@@ -38,13 +39,14 @@ pub(crate) fn expand(
     program: &Command,
     arguments: Vec<OsString>,
 ) -> Result<Vec<OsString>, Failure> {
-    let (command, at) = leaf(program, &arguments);
     // What else is wrong with them is told later on.
     let quiet = program.clone().ignore_errors(true).try_get_matches_from(&arguments);
     let Ok(matches) = quiet else { return Ok(arguments) };
-    let mut matches = &matches;
-    while let Some((_, next)) = matches.subcommand() {
-        matches = next;
+    let (mut command, mut at, mut matches) = (program, 1, &matches);
+    while let Some((name, next)) = matches.subcommand() {
+        let place = arguments.iter().skip(at).position(|word| word == name);
+        let (Some(found), Some(place)) = (command.find_subcommand(name), place) else { break };
+        (command, at, matches) = (found, at + place + 1, next);
     }
     let Ok(Some(file)) = matches.try_get_one::<PathBuf>(OPTION) else { return Ok(arguments) };
     let name = file.display();
@@ -54,31 +56,17 @@ pub(crate) fn expand(
         let source = matches.value_source(argument.get_id().as_str());
         source == Some(clap::parser::ValueSource::CommandLine)
     };
-    let from_file = read(&text, command, is_given)
-        .map_err(|(line, reason)| Failure::usage(format!("{name}, line {line}: {reason}")))?;
+    let from_file = read(&text, program, command, is_given)
+        .map_err(|(line, reason)| Failure::failed(format!("{name}, line {line}: {reason}")))?;
     let mut all = arguments;
     all.splice(at..at, from_file);
     Ok(all)
 }
 
-/// The command that the arguments name, and the place of what follows it.
-fn leaf<'a>(program: &'a Command, arguments: &[OsString]) -> (&'a Command, usize) {
-    let (mut command, mut at) = (program, 1);
-    for (index, argument) in arguments.iter().enumerate().skip(1) {
-        let Some(word) = argument.to_str() else { break };
-        match command.find_subcommand(word) {
-            Some(found) => (command, at) = (found, index + 1),
-            // Before a command there are only options without a value.
-            None if word.starts_with('-') && word != "--" => {}
-            None => break,
-        }
-    }
-    (command, at)
-}
-
 /// The options of a file as arguments. What is wrong comes with its line.
 fn read(
     text: &str,
+    program: &Command,
     command: &Command,
     is_given: impl Fn(&Arg) -> bool,
 ) -> Result<Vec<OsString>, (usize, String)> {
@@ -89,15 +77,26 @@ fn read(
         let at = error.span().map_or(0, |span| span.start);
         (line(at), error.message().lines().collect::<Vec<_>>().join(" "))
     })?;
-    let mut arguments = Vec::new();
+    let global = || program.get_arguments().filter(|argument| argument.is_global_set());
+    let (mut arguments, mut lines) = (Vec::new(), BTreeMap::new());
     for (key, value) in table.get_ref() {
         let at = line(key.span().start);
         let key = key.get_ref().replace('_', "-");
-        let known = command.get_arguments().find(|argument| is_named(argument, &key));
-        let Some(argument) = known else {
+        // Keys that are alike to the letter have been refused by TOML.
+        if let Some(other) = lines.insert(key.clone(), at) {
+            return Err((
+                at.max(other),
+                format!("'{key}' stands in line {} already", at.min(other)),
+            ));
+        }
+        let mut all = command.get_arguments().chain(global());
+        let Some(argument) = all.find(|argument| is_named(argument, &key)) else {
             let command = command.get_name();
             return Err((at, format!("'{command}' has no option '{key}'; see --help=all")));
         };
+        if !is_settable(argument) {
+            return Err((at, format!("'{key}' cannot be set in a file, only on the command line")));
+        }
         let flag = !argument.get_action().takes_values();
         let value = value.get_ref();
         if flag && !matches!(value, DeValue::Boolean(_)) {
@@ -106,6 +105,9 @@ fn read(
         let Some(word) = word(value) else {
             return Err((at, format!("'{key}' has neither a text, a number, true nor false")));
         };
+        if !flag {
+            check(argument, &word).map_err(|reason| (at, format!("'{key}': {reason}")))?;
+        }
         if argument.is_positional() {
             if !is_given(argument) {
                 arguments.push(word.into_owned().into());
@@ -120,10 +122,28 @@ fn read(
 }
 
 fn is_named(argument: &Arg, key: &str) -> bool {
-    let settable = matches!(argument.get_action(), ArgAction::Set | ArgAction::SetTrue);
-    let names_file = argument.get_id() == OPTION;
-    let name = argument.get_long().unwrap_or(argument.get_id().as_str());
-    settable && !names_file && name == key
+    argument.get_long().unwrap_or(argument.get_id().as_str()) == key
+}
+
+fn is_settable(argument: &Arg) -> bool {
+    let once = matches!(argument.get_action(), ArgAction::Set | ArgAction::SetTrue);
+    once && argument.get_id() != OPTION
+}
+
+/// What is wrong with a value, before it stands among those of the command line, which have no line.
+fn check(argument: &Arg, word: &str) -> Result<(), String> {
+    let name = argument.get_long().unwrap_or(argument.get_id().as_str()).to_owned();
+    let given = format!("--{name}={word}");
+    let mut alone = Arg::new("value")
+        .long(name)
+        .value_names(argument.get_value_names().unwrap_or_default().to_vec())
+        .value_parser(argument.get_value_parser().clone())
+        .value_delimiter(argument.get_value_delimiter());
+    if let Some(number) = argument.get_num_args() {
+        alone = alone.num_args(number);
+    }
+    let alone = Command::new("").arg(alone).try_get_matches_from(["", &given]);
+    alone.map(drop).map_err(|error| mistake(&error))
 }
 
 /// A value as it would stand on the command line.
@@ -145,21 +165,24 @@ mod tests {
     fn serve() -> Command {
         let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
         let option = |name: &'static str| Arg::new(name).long(name);
+        let number = option("udp-port").value_parser(clap::value_parser!(u16));
+        let format = option("log-format").value_parser(["text", "json"]).global(true);
         let serve = Command::new("serve").args([
             Arg::new("directory"),
             option("listen"),
             option("rto-min"),
             option("abc"),
+            number,
             flag("json"),
         ]);
         let perf = Command::new("perf").subcommand(Command::new("server").arg(option("listen")));
-        Command::new("a").arg(flag("verbose")).subcommands([offer(serve), perf])
+        Command::new("a").args([flag("verbose"), format]).subcommands([offer(serve), perf])
     }
 
     fn read_serve(text: &str, given: bool) -> Result<Vec<OsString>, (usize, String)> {
         let program = serve();
         let command = program.find_subcommand("serve").unwrap();
-        read(text, command, |_| given)
+        read(text, &program, command, |_| given)
     }
 
     #[test]
@@ -170,6 +193,7 @@ mod tests {
         assert_eq!(read_serve("json = false\nabc = false", false).unwrap(), ["--abc=off"]);
         assert_eq!(read_serve("directory = '/srv'", false).unwrap(), ["/srv"]);
         assert_eq!(read_serve("directory = '/srv'", true).unwrap(), [""; 0]);
+        assert_eq!(read_serve("log_format = 'json'", true).unwrap(), ["--log-format=json"]);
     }
 
     #[test]
@@ -180,7 +204,14 @@ mod tests {
             ("listen = ['a']", 1, "neither a text"),
             ("[listen]\na = 1", 1, "neither a text"),
             ("json = 'yes'", 1, "true or false"),
-            ("config = 'other'", 1, "no option 'config'"),
+            ("config = 'other'", 1, "'config' cannot be set in a file"),
+            (
+                "json = true\nudp_port = 70000",
+                2,
+                "'udp-port': invalid value '70000' for '--udp-port",
+            ),
+            ("json = true\nlog_format = 'xml'", 2, "'log-format': invalid value 'xml'"),
+            ("abc = 1\nrto_min = '1s'\nrto-min = '2s'", 3, "'rto-min' stands in line 2 already"),
         ] {
             let (at, reason) = read_serve(text, false).unwrap_err();
             assert_eq!(at, line, "{text}: {reason}");
@@ -203,6 +234,12 @@ mod tests {
         assert_eq!(all, ["a", "--verbose", "serve", "--listen=x:1", "/srv", "--json", &config]);
         let all = expand(&serve(), given(&["a", "serve", "here"])).unwrap();
         assert_eq!(all, ["a", "serve", "--listen=x:1", "here", &config]);
+        let all = expand(&serve(), given(&["a", "--log-format", "text", "serve", "here"])).unwrap();
+        assert_eq!(
+            all,
+            ["a", "--log-format", "text", "serve", "--listen=x:1", "here", &config],
+            "options before the command may have values"
+        );
         let without = vec!["a".into(), "perf".into(), "server".into()];
         assert_eq!(expand(&serve(), without.clone()).unwrap(), without);
     }

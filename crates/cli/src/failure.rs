@@ -92,6 +92,11 @@ fn wrong_usage(error: &clap::Error) -> String {
         return "a value that begins with '-' is no number or time that an option takes; see --help"
             .to_owned();
     }
+    format!("{}; see --help", mistake(error)).replace("?; see", "? See")
+}
+
+/// A mistake in the command line, in one sentence.
+pub(crate) fn mistake(error: &clap::Error) -> String {
     // What the standard library says of a text that is no number.
     let message =
         error.to_string().replace("invalid digit found in string", "this is no whole number");
@@ -106,7 +111,7 @@ fn wrong_usage(error: &clap::Error) -> String {
     if let Some(similar) = similar {
         sentence.push_str(&format!("; did you mean '{similar}'?"));
     }
-    format!("{sentence}; see --help").replace("?; see", "? See")
+    sentence
 }
 
 /// The first paragraph of clap's message on one line.

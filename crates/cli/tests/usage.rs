@@ -137,7 +137,16 @@ fn a_server_takes_options_from_a_file() {
     assert!(server.listening["listen"].as_str().unwrap().starts_with("127.0.0.2:"));
     drop(server);
     let wrong = run(&["echo", "--config", "server.toml"], &site.path());
-    wrong.failed_with(2, "server.toml, line 1: 'echo' has no option 'directory'");
+    wrong.failed_with(1, "server.toml, line 1: 'echo' has no option 'directory'");
+    std::fs::write(&file, "json = true\nrto_min = '200'\n").unwrap();
+    let wrong = run(&["echo", "--config", "server.toml"], &site.path());
+    wrong.failed_with(
+        1,
+        "server.toml, line 2: 'rto-min': invalid value '200' for '--rto-min <TIME>'",
+    );
+    assert!(
+        run(&["echo", "--config", "server.toml", "--json"], &site.path()).stdout.contains("rto")
+    );
 }
 
 #[test]
