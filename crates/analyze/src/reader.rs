@@ -1,6 +1,6 @@
 //! Files of packets: pcap and pcapng, of whatever interfaces.
 
-use std::io::Read;
+use std::io::{BufRead as _, BufReader, Read};
 
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
@@ -53,6 +53,9 @@ pub(crate) fn read(
     source: impl Read + Send,
     mut take: impl FnMut(Captured<'_>),
 ) -> Result<Stopped, ReadError> {
+    let mut source = BufReader::new(source);
+    // The crate has one word for all that may go wrong.
+    source.fill_buf().map_err(|error| ReadError(format!("the file cannot be read: {error}")))?;
     let mut reader = create_reader(ROOM.0, source).map_err(|error| {
         ReadError(match error {
             PcapError::Eof => "the file is empty".into(),

@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// What was asked for failed: exit code 1.
+    /// What was asked for failed, or a file is not what it should be: exit code 1.
     Failed(String),
     /// The command line makes no sense: exit code 2.
     Usage(String),

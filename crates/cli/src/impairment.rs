@@ -34,7 +34,7 @@ pub(crate) fn read_with_patterns<T, E: Display>(
     let beside = path.parent().unwrap_or(Path::new(""));
     let mut load =
         |file: &str| pattern::load(&beside.join(file)).map_err(|reason| format!("it {reason}"));
-    parse(&text, &mut load).map_err(|error| Failure::usage(format!("{name}, {error}")))
+    parse(&text, &mut load).map_err(|error| Failure::failed(format!("{name}, {error}")))
 }
 
 /// A seed for links whose file has none.

@@ -72,7 +72,7 @@ fn what_is_no_capture_or_ends_too_early_is_told() {
     ended.failed_with(1, "cut.pcapng, byte");
     assert!(ended.stdout.contains("packets          2"), "{}", ended.stdout);
     std::fs::write(site.path().join("text"), "something else, and long enough").unwrap();
-    run(&["analyze", "text"], &site.path()).failed_with(2, "text: this is neither pcap nor pcapng");
+    run(&["analyze", "text"], &site.path()).failed_with(1, "text: this is neither pcap nor pcapng");
     run(&["analyze", "missing"], &site.path()).failed_with(1, "missing cannot be read");
     run(&["analyze"], &site.path()).failed_with(2, "<FILES>");
 }

@@ -117,7 +117,7 @@ fn a_pattern_is_followed_packet_by_packet_and_a_log_replays() {
          by link in the log",
     );
     write(&network, "no.log", "something\n");
-    again("no.log").failed_with(2, "no.log, line 1: it is no log of fates");
+    again("no.log").failed_with(1, "no.log, line 1: it is no log of fates");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn the_exit_code_is_that_of_the_command() {
     emulate(&network, &["--at", "nobody", "true", "--", "true"])
         .failed_with(2, "there is no host 'nobody'");
     write(&network, "net.toml", "[[host]]\nname = 5\n");
-    emulate(&network, &["--", "true"]).failed_with(2, "net.toml, line 2: ");
+    emulate(&network, &["--", "true"]).failed_with(1, "net.toml, line 2: ");
     run(&["emulate", "--", "true"], network.path()).failed_with(2, "required");
     run(&["emulate", "missing.toml"], network.path()).failed_with(1, "missing.toml cannot be read");
 }

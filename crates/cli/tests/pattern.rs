@@ -102,7 +102,7 @@ fn mistakes_have_their_line_or_byte() {
     let json = pattern(&site, &["check", "bad.pattern", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!((&json["valid"], &json["line"]), (&false.into(), &4.into()));
-    pattern(&site, &["show", "bad.pattern"]).failed_with(2, "bad.pattern, line 4");
+    pattern(&site, &["show", "bad.pattern"]).failed_with(1, "bad.pattern, line 4");
     assert_eq!(pattern(&site, &["convert", "good.pattern", "good.bin"]).code, Some(0));
     let whole = std::fs::read(site.path().join("good.bin")).unwrap();
     std::fs::write(site.path().join("cut.bin"), &whole[..whole.len() - 3]).unwrap();
@@ -128,9 +128,9 @@ fn impairment_files_take_patterns_from_beside_them() {
     std::fs::create_dir(site.path().join("net")).unwrap();
     write(&site, "net/a.toml", "[[path]]\ndelay_ms = 1\npattern = \"a.pattern\"\n");
     let serve = ["echo", "--listen", "127.0.0.1:7", "--udp-port", "0", "--impair", "net/a.toml"];
-    run(&serve, &site.path()).failed_with(2, "net/a.toml, line 3: a.pattern: it cannot be read");
+    run(&serve, &site.path()).failed_with(1, "net/a.toml, line 3: a.pattern: it cannot be read");
     write(&site, "net/a.pattern", "anabranch pattern 1\npattern los per packet\n");
-    run(&serve, &site.path()).failed_with(2, "line 3: a.pattern: line 2: 'los' is no kind");
+    run(&serve, &site.path()).failed_with(1, "line 3: a.pattern: line 2: 'los' is no kind");
 }
 
 /// A capture of IPv4 packets: interface, milliseconds, sender, and what identifies them.
@@ -180,20 +180,26 @@ fn two_captures_of_a_transfer_are_patterns() {
     let shifted = ["new", "delay", "--captures", "sent.pcapng", "came.pcapng", "--least", "1s"];
     let ended = pattern(&site, &shifted);
     assert!(ended.stdout.ends_with("values\n  1010ms . 1040ms 1s\n"), "{}", ended.stdout);
-    for (arguments, reason) in [
-        (&["--captures", "came.pcapng", "sent.pcapng"][..], "the wrong way round"),
-        (&["--captures", "sent.pcapng:7", "came.pcapng"], "has no packet of the sender"),
+    for (arguments, code, reason) in [
+        (&["--captures", "came.pcapng", "sent.pcapng"][..], 1, "the wrong way round"),
+        (&["--captures", "sent.pcapng:7", "came.pcapng"], 1, "has no packet of the sender"),
         (
             &["--captures", "sent.pcapng", "came.pcapng", "--from", "10.0.0.9"],
+            1,
             "has no packet of the sender",
         ),
         (
             &["--captures", "sent.pcapng", "came.pcapng:0"],
+            1,
             "no packet of 10.0.0.1 in sent.pcapng is in",
         ),
-        (&["rate", "--captures", "sent.pcapng", "came.pcapng"], "captures tell of loss and delay"),
+        (
+            &["rate", "--captures", "sent.pcapng", "came.pcapng"],
+            2,
+            "captures tell of loss and delay",
+        ),
     ] {
-        pattern(&site, &[&["new"], arguments].concat()).failed_with(2, reason);
+        pattern(&site, &[&["new"], arguments].concat()).failed_with(code, reason);
     }
     let none = pattern(&site, &["new", "--captures", "none.pcapng", "came.pcapng"]);
     none.failed_with(1, "none.pcapng cannot be read");

@@ -275,7 +275,7 @@ fn impaired_sockets_lose_what_they_are_told_to() {
     let refused = perf(&server, "127.0.0.1", &options);
     refused.failed_with(1, "no answer within 100ms");
     let wrong = file("wrong.toml", "[[path]]\nloss_percent = 200");
-    perf(&server, "127.0.0.1", &["--impair", &wrong]).failed_with(2, "wrong.toml, line 2: loss");
+    perf(&server, "127.0.0.1", &["--impair", &wrong]).failed_with(1, "wrong.toml, line 2: loss");
     perf(&server, "127.0.0.1", &["--impair", "/no/such"]).failed_with(1, "/no/such cannot be read");
 }
 

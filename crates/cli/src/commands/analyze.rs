@@ -130,7 +130,7 @@ impl Analyze {
                 Ok(Stopped::Damaged(at, reason)) => {
                     damaged.push(format!("{name}, byte {at}: {reason}"));
                 }
-                Err(error) => return Err(Failure::usage(format!("{name}: {error}"))),
+                Err(error) => return Err(Failure::failed(format!("{name}: {error}"))),
             }
         }
         let report = analysis.finish();

@@ -43,7 +43,7 @@ impl Qlog {
         let file = File::open(&self.file)
             .map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
         let (reader, header) = Reader::new(BufReader::new(file))
-            .map_err(|why| Failure::usage(format!("{name}: {why}")))?;
+            .map_err(|why| Failure::failed(format!("{name}: {why}")))?;
         let mut stories = Stories::default();
         let mut converter = self.to_qvis.as_ref().map(|_| Converter::default());
         let only = self.association.as_deref();

@@ -108,7 +108,7 @@ impl Script {
         let mut files = Vec::new();
         for path in &run.files {
             let found = anabranch_script::scripts(path)
-                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+                .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
             if found.is_empty() {
                 let name = path.display();
                 return Err(Failure::failed(format!(
@@ -147,6 +147,6 @@ fn finish(results: Vec<Outcome>, time: Duration, json: bool) -> Result<(), Failu
     match (broken, failed) {
         (0, 0) => Ok(()),
         (0, _) => Err(Failure::failed(format!("{failed} of {scripts} scripts failed"))),
-        _ => Err(Failure::usage(format!("{broken} of {scripts} scripts cannot be read or run"))),
+        _ => Err(Failure::failed(format!("{broken} of {scripts} scripts cannot be read or run"))),
     }
 }

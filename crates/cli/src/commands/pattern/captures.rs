@@ -46,7 +46,7 @@ impl Side {
         match stopped {
             Ok(Stopped::End) => {}
             Ok(Stopped::Damaged(at, reason)) => complain(&format!("{name}, byte {at}: {reason}")),
-            Err(error) => return Err(Failure::usage(format!("{name}: {error}"))),
+            Err(error) => return Err(Failure::failed(format!("{name}: {error}"))),
         }
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Transfer {
         })?;
         let name = sent.path.display();
         let Some(from) = from.filter(|_| !all.is_empty()) else {
-            return Err(Failure::usage(format!("{name} has no packet of the sender")));
+            return Err(Failure::failed(format!("{name} has no packet of the sender")));
         };
         let mut arrivals: HashMap<u64, VecDeque<u64>> = HashMap::new();
         came.read(|packet| {
@@ -92,14 +92,14 @@ impl Transfer {
             .collect();
         let Some(fastest) = times.iter().flatten().min().copied() else {
             let other = came.path.display();
-            return Err(Failure::usage(format!(
+            return Err(Failure::failed(format!(
                 "no packet of {from} in {name} is in {other}, too"
             )));
         };
         let shift = match least {
             Some(least) => fastest - i128::try_from(least.as_nanos()).unwrap_or(0),
             None if fastest < 0 => {
-                return Err(Failure::usage(
+                return Err(Failure::failed(
                     "packets come before they are sent, so the captures are the wrong way round, or their \
                      clocks differ: --least TIME says what the fastest packet took",
                 ));
@@ -112,7 +112,7 @@ impl Transfer {
 
     /// The values of a pattern: of loss, or of delay.
     pub(super) fn values(&self, kind: Kind) -> Result<Runs, Failure> {
-        let located = |error: PatternError| Failure::usage(error);
+        let located = |error: PatternError| Failure::failed(error);
         let mut builder = RunsBuilder::default();
         for time in &self.0 {
             let value = match (kind, time) {

@@ -52,13 +52,13 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
 /// The text of a file.
 fn text(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes(path)?)
-        .map_err(|_| Failure::usage(format!("{} is no text", path.display())))
+        .map_err(|_| Failure::failed(format!("{} is no text", path.display())))
 }
 
 /// The patterns in a file of either format.
 fn read(path: &Path) -> Result<Patterns, Failure> {
     let bytes = bytes(path)?;
-    Patterns::read(&bytes).map_err(|error| Failure::usage(format!("{}, {error}", path.display())))
+    Patterns::read(&bytes).map_err(|error| Failure::failed(format!("{}, {error}", path.display())))
 }
 
 /// Writes patterns to a file, or as text to standard output.

@@ -257,7 +257,7 @@ impl New {
     fn values(&self, kind: Kind, value: u64, bits: &mut Vec<Vec<i64>>) -> Result<Runs, Failure> {
         let count = self.count.unwrap_or(COUNT);
         let located = |path: &PathBuf, error: PatternError| {
-            Failure::usage(format!("{}, {error}", path.display()))
+            Failure::failed(format!("{}, {error}", path.display()))
         };
         if let Some(path) = &self.csv {
             let text = super::text(path)?;

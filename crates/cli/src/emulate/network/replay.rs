@@ -57,10 +57,12 @@ impl Replay {
             known |= index == 0 && (line == HEAD || line.starts_with('{'));
             let read =
                 if known { replay.line(&line, ways) } else { Err("it is no log of fates".into()) };
-            read.map_err(|reason| Failure::usage(format!("{name}, line {}: {reason}", index + 1)))?;
+            read.map_err(|reason| {
+                Failure::failed(format!("{name}, line {}: {reason}", index + 1))
+            })?;
         }
         if !known {
-            return Err(Failure::usage(format!("{name}, line 1: it is empty")));
+            return Err(Failure::failed(format!("{name}, line 1: it is empty")));
         }
         Ok(replay)
     }
