@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::output::{error_width, folded};
+
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -58,8 +60,14 @@ impl Failure {
 /// One sentence on standard error.
 pub(crate) fn complain(sentence: &str) {
     use std::io::Write as _;
+    let text = said(sentence, error_width());
     // Nothing is left to tell it to if standard error is closed.
-    let _ = writeln!(std::io::stderr(), "anabranch: {sentence}");
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// The sentence as it is printed, in lines for a terminal of this width.
+fn said(sentence: &str, width: Option<usize>) -> String {
+    folded(&format!("anabranch: {sentence}\n"), width)
 }
 
 /// Help and version are printed as they are; all else is a mistake in the command line.
@@ -124,6 +132,12 @@ fn sentence(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_are_broken_for_terminals_only() {
+        assert_eq!(said("a file is missing", None), "anabranch: a file is missing\n");
+        assert_eq!(said("a file is missing", Some(20)), "anabranch: a file is\nmissing\n");
+    }
 
     #[test]
     fn the_first_paragraph_becomes_a_sentence() {

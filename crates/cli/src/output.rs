@@ -77,14 +77,23 @@ fn headed(text: &str, schema: &str) -> String {
 
 /// Columns of the terminal that standard output is; `None` for files and pipes.
 pub(crate) fn width() -> Option<usize> {
+    told_width().or_else(|| io::stdout().is_terminal().then(terminal_width))
+}
+
+/// Columns of the terminal that standard error is; `None` for files and pipes, whatever COLUMNS says: programs
+/// look for sentences there.
+pub(crate) fn error_width() -> Option<usize> {
+    io::stderr().is_terminal().then(|| told_width().unwrap_or_else(terminal_width))
+}
+
+/// Columns as the environment has them.
+fn told_width() -> Option<usize> {
     let told = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    if told.is_some_and(|columns| columns > 0) {
-        return told;
-    }
-    if !io::stdout().is_terminal() {
-        return None;
-    }
-    Some(terminal_size::terminal_size().map_or(80, |(columns, _)| columns.0.into()))
+    told.filter(|columns| *columns > 0)
+}
+
+fn terminal_width() -> usize {
+    terminal_size::terminal_size().map_or(80, |(columns, _)| columns.0.into())
 }
 
 /// Rows in columns, the first row being the heading; columns of numbers are flush right. What is
@@ -112,7 +121,12 @@ fn with_prose(rows: &[Vec<String>], width: usize) -> String {
 
 /// Text whose lines are no longer than the terminal is wide; what goes elsewhere is left as it is.
 pub(crate) fn filled(text: &str) -> String {
-    match width() {
+    folded(text, width())
+}
+
+/// Text whose lines are no longer than `width`, if there is one.
+pub(crate) fn folded(text: &str, width: Option<usize>) -> String {
+    match width {
         Some(width) => text.lines().map(|line| broken(line, width)).collect(),
         None => text.to_owned(),
     }

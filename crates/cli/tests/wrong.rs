@@ -24,6 +24,24 @@ fn wrong_inputs_have_a_sentence_and_an_exit_code() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), before, "nothing was made");
 }
 
+/// What is printed for people fits, for a terminal that is told to have 80 columns.
+#[test]
+fn lines_fit_on_a_terminal() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for command in [
+        "pattern show docs/patterns-example.pattern",
+        "lab trace caro/2.5",
+        "lab check caro/2.3 --seeds 1 --quiet",
+    ] {
+        let arguments: Vec<_> = command.split(' ').collect();
+        let ended: common::Ended =
+            common::anabranch(&arguments, &root).env("COLUMNS", "80").output().unwrap().into();
+        let wide = ended.stdout.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{command}: {}", ended.stderr);
+        assert!(ended.stdout.lines().count() > 5, "{command}: {}", ended.stderr);
+    }
+}
+
 /// Terminals of all widths, no locale, no home, a standard output that is closed or full.
 #[test]
 fn surroundings_may_be_odd() {

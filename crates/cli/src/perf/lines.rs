@@ -8,7 +8,7 @@ use super::latency::time;
 use super::meter::{Interval, PathInterval, Totals};
 use super::report::{Event, paths_text, state};
 use crate::failure::Failure;
-use crate::output::{count, print, print_json};
+use crate::output::{count, filled, print, print_json};
 use crate::report::megabits;
 
 /// Tells of one interval after the other.
@@ -77,7 +77,7 @@ impl Lines {
         }
         text.push('\n');
         for (path, state) in self.changes(&interval.paths) {
-            text.push_str(&format!("  {} -> {} is {state}\n", path.0, path.1));
+            text.push_str(&filled(&format!("  {} -> {} is {state}\n", path.0, path.1)));
         }
         if self.paths {
             let seconds = interval.to_seconds - interval.from_seconds;

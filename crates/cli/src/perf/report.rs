@@ -9,7 +9,7 @@ use super::protocol::{Plan, Report};
 use crate::failure::Failure;
 use crate::instruments::Instruments;
 use crate::options::Transport;
-use crate::output::{count, grouped, print, print_json, table};
+use crate::output::{count, filled, grouped, print, print_json, table};
 use crate::report::{PathEvent, megabits};
 
 /// Associations whose path events are shown to people; a report in JSON has all of them.
@@ -169,7 +169,7 @@ impl Summary {
         if json {
             return print_json(&Event::Summary(Box::new(self)));
         }
-        print(&self.text(paths))
+        print(&filled(&self.text(paths)))
     }
 
     fn text(&self, paths: bool) -> String {

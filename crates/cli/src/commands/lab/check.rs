@@ -173,13 +173,14 @@ fn table(checked: &[Checked]) -> String {
         for judgement in &one.judgements {
             if let Some(reason) = judgement.reason() {
                 let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-                text.push_str(&format!("\n{}/{}: {reason}\n", one.scenario.id, judgement.claim.id));
+                let name = format!("{}/{}", one.scenario.id, judgement.claim.id);
+                text.push_str(&output::filled(&format!("\n{name}: {reason}\n")));
             }
         }
     }
     for one in checked {
         if let Some(agreement) = &one.agreement {
-            text.push_str(&agreement_line(&one.scenario, agreement));
+            text.push_str(&output::filled(&agreement_line(&one.scenario, agreement)));
         }
     }
     text

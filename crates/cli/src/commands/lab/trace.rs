@@ -62,7 +62,8 @@ impl Trace {
         let capture = self.pcap.as_ref().map(create).transpose()?;
         let log = self.qlog.as_ref().map(|file| EventLog::new(file).title(self.command(&scenario)));
         let trace = simulation::trace(point, seed, capture, log).map_err(Failure::failed)?;
-        let mut text = format!("{} at {}, run {}\n", scenario.id, point.key, self.seed);
+        let title = format!("{} at {}, run {}\n", scenario.id, point.key, self.seed);
+        let mut text = output::filled(&title);
         let mut rows = vec![vec!["metric".to_owned(), "value".to_owned()]];
         for metric in METRICS.iter() {
             if let Some(value) = trace.metrics.get(&metric.name) {

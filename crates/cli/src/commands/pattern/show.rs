@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::run;
 use crate::failure::Failure;
-use crate::output::{print, width};
+use crate::output::{filled, print, width};
 
 /// Draw patterns, as text or as a picture
 ///
@@ -50,7 +50,15 @@ impl Show {
         let drawing = Drawing { from, count: self.count, columns };
         match self.svg {
             Some(path) => super::save(&path, draw_svg(&patterns, &drawing).as_bytes()),
-            None => print(&draw_text(&patterns, &drawing)),
+            None => {
+                // A drawing is as wide as it must be; its title may be longer.
+                let text = draw_text(&patterns, &drawing);
+                let lines = text.lines().map(|line| match line.starts_with(' ') {
+                    true => format!("{line}\n"),
+                    false => filled(line),
+                });
+                print(&lines.collect::<String>())
+            }
         }
     }
 
