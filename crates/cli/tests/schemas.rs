@@ -104,6 +104,7 @@ fn check(command: &str, text: &str) -> Vec<String> {
     let documents: Vec<Value> = documents.map(Result::unwrap).collect();
     assert!(!documents.is_empty(), "{command} printed nothing");
     let events = documents.iter().map(|document| {
+        assert!(document.get("schema").is_none_or(|schema| schema == command), "{document}");
         if let Err(reason) = differs(document, &schema, &format!("{command}.json"), "") {
             panic!("{command}: {reason}");
         }
@@ -169,6 +170,31 @@ fn transfers_and_measurements() {
     }
 }
 
+/// TCP knows less of a path, and has no UDP port.
+#[test]
+fn transfers_over_tcp() {
+    let site = Site::new(&[30_000]);
+    let alone = ["--listen", "127.0.0.1:0", "--transport", "tcp"];
+    let both = ["--listen", "127.0.0.1:80", "--udp-port", "0", "--tcp", "127.0.0.1:0"];
+    for (options, servers) in [(&alone[..], 1), (&both, 2)] {
+        let mut server = Server::start(options, &site.path());
+        let mut listening = vec![server.listening.clone()];
+        listening.extend((1..servers).map(|_| server.line()));
+        let tcp = listening.iter().find(|line| line["transport"] == "tcp").unwrap();
+        assert!(tcp.get("udp_port").is_none_or(Value::is_null), "{tcp}");
+        let port = tcp["listen"].as_str().unwrap().rsplit_once(':').unwrap().1;
+        let base = format!("http://127.0.0.1:{port}");
+        checked(&["get"], &[&site.urls(&base)[0], "--json"], &site.copy());
+        for line in &listening {
+            assert_eq!(check("serve", &line.to_string()), ["listening"]);
+        }
+        for event in ["request", "ended"] {
+            assert_eq!(check("serve", &server.line().to_string()), [event]);
+        }
+        assert_eq!(server.interrupt(), Some(0));
+    }
+}
+
 #[test]
 fn endpoints_that_run() {
     let site = Site::new(&[]);
@@ -210,6 +236,15 @@ fn tools_without_a_network() {
     checked(&["lab", "list"], &["--json"], here);
     run(&["lab", "new", "mine.toml"], here);
     checked(&["lab", "run"], &["mine.toml", "--seeds", "2", "--quiet", "--json", "-"], here);
+    // One run has no interval, an axis may have numbers, and a metric may lack in some runs.
+    checked(&["lab", "run"], &["mine.toml", "--seeds", "1", "--quiet", "--json", "-"], here);
+    let page = std::fs::read_to_string(root.join("docs/lab.md")).unwrap();
+    let (_, example) = page.split_once("```toml\n").unwrap();
+    std::fs::write(here.join("my.toml"), example.split_once("```").unwrap().0).unwrap();
+    let numbers = ["my.toml", "--seeds", "1", "--quiet", "--json", "-"];
+    let ended = run(&[&["lab", "run"], &numbers[..]].concat(), here);
+    check("lab-run", &ended.stdout);
+    assert!(ended.stdout.contains("\"pmr\":0"), "{}", ended.stdout);
     let path = ["--rate", "10Mb/s", "--delay", "20ms", "--buffer", "64KiB", "--size", "100kB"];
     checked(
         &["lab", "gain"],
@@ -240,6 +275,31 @@ fn captures_and_relays() {
     std::io::Read::read_to_string(&mut lines, &mut text).unwrap();
     assert_eq!(check("emulate", &text), ["forwarding", "links"]);
     relay.wait().unwrap();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn emulated_networks() {
+    let site = Site::new(&[]);
+    let here = &site.path();
+    let network = "[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nname = \"line\"\nbetween = [\"a\", \"b\"]\n";
+    std::fs::write(here.join("net.toml"), network).unwrap();
+    let emulate = |options: &[&str]| {
+        let ended =
+            run(&[&["emulate", "net.toml", "--quiet"], options, &["--", "true"]].concat(), here);
+        let missing = ["does not allow", "cannot be made"].iter().any(|w| ended.stderr.contains(w));
+        assert!(ended.code == Some(0) || missing, "{}", ended.stderr);
+        !missing
+    };
+    if !emulate(&["--report", "first.json", "--log", "fates.log"]) {
+        return common::skip("TUN devices, or user namespaces and not root");
+    }
+    assert!(emulate(&["--report", "again.json", "--replay", "fates.log"]));
+    for file in ["first.json", "again.json"] {
+        let report = std::fs::read_to_string(here.join(file)).unwrap();
+        check("emulate", &report);
+        assert_eq!(report.contains("replayed"), file == "again.json", "{report}");
+    }
 }
 
 /// Every record of the logs of both ends, with losses, and of a simulated run that has timeouts and a path

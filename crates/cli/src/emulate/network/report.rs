@@ -13,6 +13,7 @@ use crate::output::{count, grouped, table};
 #[derive(Serialize)]
 struct Report<'a> {
     schema: &'static str,
+    version: &'static str,
     seed: u64,
     links: Vec<WayReport<'a>>,
     astray: u64,
@@ -48,6 +49,7 @@ pub(super) fn save(path: &Path, ways: &[Way], summary: &Summary, seed: u64) -> R
     });
     let report = Report {
         schema: "emulate",
+        version: env!("CARGO_PKG_VERSION"),
         seed,
         links: links.collect(),
         astray: summary.astray,
