@@ -56,8 +56,11 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
     Ok(headed(&text, schema) + "\n")
 }
 
-/// A document with its schema, and the program's version if it has none of its own.
+/// A document, or each of several, with its schema, and the program's version if it has none of its own.
 pub(crate) fn with_schema(value: &serde_json::Value) -> serde_json::Value {
+    if let Some(several) = value.as_array() {
+        return several.iter().map(with_schema).collect();
+    }
     let mut value = value.clone();
     if let Some(object) = value.as_object_mut() {
         let schema = SCHEMA.get().map_or("anabranch", String::as_str);

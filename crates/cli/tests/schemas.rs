@@ -245,6 +245,8 @@ fn tools_without_a_network() {
     let ended = run(&[&["lab", "run"], &numbers[..]].concat(), here);
     check("lab-run", &ended.stdout);
     assert!(ended.stdout.contains("\"pmr\":0"), "{}", ended.stdout);
+    let several = ["my.toml", "mine.toml", "--seeds", "1", "--quiet", "--json", "-"];
+    checked(&["lab", "run"], &several, here);
     let path = ["--rate", "10Mb/s", "--delay", "20ms", "--buffer", "64KiB", "--size", "100kB"];
     checked(
         &["lab", "gain"],
