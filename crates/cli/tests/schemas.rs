@@ -256,6 +256,15 @@ fn tools_without_a_network() {
     run(&["lab", "expect", "mine.toml", "--seeds", "2", "--why", "a guess"], here);
     run(&["lab", "check", "mine.toml", "--seeds", "2", "--quiet", "--json", "check.json"], here);
     check("lab-check", &std::fs::read_to_string(here.join("check.json")).unwrap());
+    // Claims with a number of the original simulator, and those that hold without any effect.
+    for more in [&[][..], &["--null"]] {
+        let judged =
+            ["lab", "check", "caro/2.5", "--seeds", "1", "--quiet", "--json", "check.json"];
+        run(&[&judged[..], more].concat(), here);
+        let document = std::fs::read_to_string(here.join("check.json")).unwrap();
+        assert!(document.contains("\"reference\": 22.3"), "{document}");
+        check("lab-check", &document);
+    }
 }
 
 #[test]
