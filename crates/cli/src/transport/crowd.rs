@@ -12,8 +12,9 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
-/// Who has just got an answer, some of which may be on its way yet, is left alone for so long.
-const ANSWERED: Duration = Duration::from_secs(5);
+/// Who has got an answer is left alone for so long: some 400 KB of it may still be in buffers of HTTP/1.1, which take
+/// a minute over 56 kbit/s.
+const ANSWERED: Duration = Duration::from_secs(60);
 
 /// How often it is looked whether somebody has become idle when nobody was.
 const LOOK: Duration = Duration::from_secs(1);
