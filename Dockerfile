@@ -1,11 +1,19 @@
-# The program and nothing else: docker build -t anabranch .
-FROM rust:1.95-alpine AS build
-RUN apk add --no-cache musl-dev
+# The program, and the notices of what it contains: docker build -t anabranch .
+#
+# The base image is named by its tag: its digest is not known where this file is written. To build from exactly one
+# image, look it up ('docker buildx imagetools inspect rust:1.95-alpine') and pass it:
+#   docker build --build-arg BASE=rust@sha256:... -t anabranch .
+ARG BASE=rust:1.95-alpine
+FROM ${BASE} AS build
+RUN apk add --no-cache musl-dev python3
 WORKDIR /src
 COPY . .
 # The image has the toolchain that the sources ask for.
 RUN rm -f rust-toolchain.toml && cargo build --profile dist --locked -p anabranch-cli \
-    && mkdir -p /root-of-image/srv && mkdir -m 1777 /root-of-image/tmp \
+    && mkdir -p /root-of-image/srv /root-of-image/licenses && mkdir -m 1777 /root-of-image/tmp \
+    && scripts/third-party --notices /root-of-image/licenses/THIRD-PARTY-NOTICES \
+        --sbom /root-of-image/licenses/anabranch.cdx.json \
+    && cp LICENSE-MIT LICENSE-APACHE /root-of-image/licenses/ \
     && cp target/dist/anabranch /root-of-image/
 
 FROM scratch
