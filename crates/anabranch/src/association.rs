@@ -288,7 +288,7 @@ impl Association {
     }
 
     /// The peer's addresses with its SCTP port, the primary one first; after the end, those that
-    /// it had.
+    /// it had. Link-local ones have the number of their interface as their scope.
     ///
     /// ```
     /// # async fn example(association: anabranch::Association) {
@@ -298,20 +298,22 @@ impl Association {
     /// ```
     pub fn peer_addresses(&self) -> Vec<SocketAddr> {
         let (_, port) = self.ports();
-        self.addresses(|path| SocketAddr::new(path.remote, port))
+        self.addresses(|path| path.remote, port)
     }
 
     /// The local addresses of its paths with its SCTP port, that of the primary path first; after
     /// the end, those that it had.
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
         let (port, _) = self.ports();
-        self.addresses(|path| SocketAddr::new(path.local, port))
+        self.addresses(|path| path.local, port)
     }
 
     /// Each address of the paths once, the primary path's first.
-    fn addresses(&self, of: impl Fn(&PathStatistics) -> SocketAddr) -> Vec<SocketAddr> {
+    fn addresses(&self, of: impl Fn(&PathStatistics) -> IpAddr, port: u16) -> Vec<SocketAddr> {
         let known = self.statistics();
-        let mut addresses: Vec<_> = known.path(known.primary).into_iter().map(&of).collect();
+        let guard = self.inner.shared.lock();
+        let of = |path: &PathStatistics| guard.with_scope(path.local, of(path), port);
+        let mut addresses: Vec<_> = known.path(known.primary).into_iter().map(of).collect();
         for address in known.paths.iter().map(of) {
             if !addresses.contains(&address) {
                 addresses.push(address);

@@ -222,8 +222,7 @@ impl Builder {
         let mut shards = Vec::with_capacity(count);
         for (index, sockets) in sets.iter().enumerate() {
             let mut engine = anabranch_proto::Endpoint::new(self.config.clone(), seed);
-            let addresses: Vec<IpAddr> = sockets.addresses().iter().map(|a| a.ip).collect();
-            engine.set_local_addresses(runtime.now(), &addresses);
+            engine.set_local_addresses(runtime.now(), &sockets.general_addresses());
             if let Some(file) = &event_log {
                 engine.set_log(file.log((count > 1).then_some(index)));
             }

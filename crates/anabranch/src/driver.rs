@@ -222,9 +222,9 @@ impl Driver {
         }
         tracing::debug!(name: "connectivity:addresses_changed", ?changes);
         let addresses = self.sockets.addresses().to_vec();
+        let general = self.sockets.general_addresses();
         self.drain(now, |guard| {
-            let ips: Vec<_> = addresses.iter().map(|address| address.ip).collect();
-            guard.engine.set_local_addresses(now, &ips);
+            guard.engine.set_local_addresses(now, &general);
             guard.addresses = addresses;
             for (ips, usable) in [(changes.lost, false), (changes.gained, true)] {
                 for ip in ips {

@@ -95,6 +95,12 @@ impl Endpoint {
         self.inner.first().lock().engine.local_addresses().to_vec()
     }
 
+    /// A local address of this endpoint with this port: a link-local one has the number of its
+    /// interface as its scope.
+    pub fn local_address(&self, ip: IpAddr, port: u16) -> SocketAddr {
+        self.inner.first().lock().with_scope(ip, ip, port)
+    }
+
     /// Accepts associations on an SCTP port.
     ///
     /// # Errors
@@ -118,7 +124,7 @@ impl Endpoint {
         for guard in &mut guards {
             guard
                 .engine
-                .listen(port, config.clone())
+                .listen_within(port, config.clone(), options.ip_versions)
                 .map_err(|reason| ListenError::refused(port, reason))?;
             let listener = ListenerState {
                 backlog: VecDeque::new(),
@@ -172,6 +178,7 @@ impl Endpoint {
         };
         request.remote_udp_port = udp_port;
         request.local_port = local_port;
+        request.ip_versions = options.ip_versions;
         request.config = Arc::new(options.config);
         let now = shared.runtime.now();
         let association = {

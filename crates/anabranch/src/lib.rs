@@ -73,8 +73,8 @@ pub use anabranch_proto::config;
 #[doc(no_inline)]
 pub use anabranch_proto::config::{
     AssociationConfig, ConfigError, Coupling, DormantBehaviour, Encapsulation, EndpointConfig,
-    InitiationOrder, MultipathConfig, MultipathMode, OutOfTheBlue, PathChoice, ProtocolUnreachable,
-    RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, Vigilance,
+    InitiationOrder, IpVersions, MultipathConfig, MultipathMode, OutOfTheBlue, PathChoice,
+    ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, Vigilance,
 };
 pub use anabranch_proto::{
     AssociationState, Blocked, Blocking, CloseReason, Counters, Features, HeldBack, Message,

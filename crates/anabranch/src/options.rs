@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anabranch_proto::AssociationConfig;
+use anabranch_proto::config::IpVersions;
 
 /// UDP port of SCTP over UDP (RFC 6951 section 7).
 pub const SCTP_UDP_PORT: u16 = 9899;
@@ -33,6 +34,9 @@ pub struct ConnectOptions {
     pub remote_udp_port: u16,
     /// SCTP port of this side; `None` takes a free one.
     pub local_port: Option<u16>,
+    /// The versions of IP to use: of others the peer is told no address, and none of its own is used.
+    /// Both.
+    pub ip_versions: IpVersions,
     /// How long the graceful shutdown of a dropped association may deliver nothing of what was sent
     /// before it is aborted; zero aborts at once. A slow link takes the time it needs. 5 s.
     pub linger: Duration,
@@ -46,7 +50,13 @@ impl Default for ConnectOptions {
 
 impl From<AssociationConfig> for ConnectOptions {
     fn from(config: AssociationConfig) -> Self {
-        Self { config, remote_udp_port: SCTP_UDP_PORT, local_port: None, linger: LINGER }
+        Self {
+            config,
+            remote_udp_port: SCTP_UDP_PORT,
+            local_port: None,
+            ip_versions: IpVersions::Both,
+            linger: LINGER,
+        }
     }
 }
 
@@ -62,6 +72,13 @@ impl ConnectOptions {
     #[must_use]
     pub fn with_remote_udp_port(mut self, port: u16) -> Self {
         self.remote_udp_port = port;
+        self
+    }
+
+    /// Sets [`ip_versions`](Self::ip_versions).
+    #[must_use]
+    pub fn with_ip_versions(mut self, versions: IpVersions) -> Self {
+        self.ip_versions = versions;
         self
     }
 
@@ -97,6 +114,8 @@ pub struct ListenOptions {
     pub config: AssociationConfig,
     /// Associations that may wait to be accepted; more are aborted. 1,024.
     pub backlog: usize,
+    /// As [`ConnectOptions::ip_versions`]; to peers that come by another one, nobody listens.
+    pub ip_versions: IpVersions,
     /// As [`ConnectOptions::linger`].
     pub linger: Duration,
 }
@@ -109,7 +128,7 @@ impl Default for ListenOptions {
 
 impl From<AssociationConfig> for ListenOptions {
     fn from(config: AssociationConfig) -> Self {
-        Self { config, backlog: 1024, linger: LINGER }
+        Self { config, backlog: 1024, ip_versions: IpVersions::Both, linger: LINGER }
     }
 }
 
@@ -118,6 +137,13 @@ impl ListenOptions {
     #[must_use]
     pub fn with_config(mut self, change: impl FnOnce(&mut AssociationConfig)) -> Self {
         change(&mut self.config);
+        self
+    }
+
+    /// Sets [`ip_versions`](Self::ip_versions).
+    #[must_use]
+    pub fn with_ip_versions(mut self, versions: IpVersions) -> Self {
+        self.ip_versions = versions;
         self
     }
 

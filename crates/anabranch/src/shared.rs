@@ -4,7 +4,7 @@
 //! Wakers collected within are woken after the lock is released.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -206,6 +206,17 @@ impl State {
             !is_link_local || interfaces.contains(&address.index)
         };
         self.addresses.iter().filter(within).map(|address| address.ip).collect()
+    }
+
+    /// An address at the far or near end of a path from `local`: a link-local one is on its link.
+    pub(crate) fn with_scope(&self, local: IpAddr, ip: IpAddr, port: u16) -> SocketAddr {
+        match ip {
+            IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+                let known = self.addresses.iter().find(|address| address.ip == local);
+                SocketAddrV6::new(v6, port, 0, known.map_or(0, |known| known.index)).into()
+            }
+            ip => SocketAddr::new(ip, port),
+        }
     }
 
     /// Totals.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anabranch_harness::{Datagram, Network, Pair, Verdict, craft};
 use anabranch_impair::LinkConfig;
+use anabranch_proto::config::IpVersions;
 use anabranch_proto::{
     AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, Features, PathState,
 };
@@ -539,6 +540,77 @@ fn a_shutdown_ack_from_the_past_does_not_stop_a_handshake() {
     assert_eq!(self::header(&answers[0]).verification_tag, 5);
     pair.net.end_script();
     assert!(pair.run_until(LONG, |pair| pair.both_up()));
+}
+
+/// Addresses that the first chunk of this kind lists.
+fn listed_by(pair: &Pair, node: usize, kind: u8) -> Vec<IpAddr> {
+    let sent = pair.sent(node);
+    let (_, value) = sent.iter().find_map(|(_, bytes)| chunk(bytes, kind)).unwrap();
+    let parameters = Parameters::new(&value[16..]);
+    let addresses = parameters.iter().map_while(Result::ok).filter_map(|raw| match raw.decode() {
+        Ok(Parameter::Ipv4Address(v4)) => Some(IpAddr::V4(v4)),
+        Ok(Parameter::Ipv6Address(v6)) => Some(IpAddr::V6(v6)),
+        _ => None,
+    });
+    addresses.collect()
+}
+
+/// The server takes associations over these versions of IP only.
+fn listen_within(pair: &mut Pair, versions: IpVersions) {
+    let server = &mut pair.net.node_mut(1).endpoint;
+    server.stop_listening(Pair::PORT);
+    server.listen_within(Pair::PORT, Arc::new(config()), versions).unwrap();
+}
+
+#[test]
+fn associations_of_one_ip_version_have_no_address_of_the_other() {
+    let all = |last: u8| {
+        ["192.0.2", "198.51.100"]
+            .map(|net| format!("{net}.{last}").parse::<IpAddr>().unwrap())
+            .into_iter()
+            .chain(
+                ["2001:db8::", "2001:db8:1::"].map(|net| format!("{net}{last}").parse().unwrap()),
+            )
+            .collect::<Vec<IpAddr>>()
+    };
+    for (versions, expected) in [(IpVersions::Ipv4, 0..2), (IpVersions::Ipv6, 2..4)] {
+        for restricted in [0, 1] {
+            let mut pair = Pair::with([all(1), all(2)], Default::default(), config());
+            if restricted == 1 {
+                listen_within(&mut pair, versions);
+            }
+            let mut request = ConnectRequest::new(vec![all(2)[expected.start]], Pair::PORT);
+            request.config = Arc::new(config());
+            request.ip_versions = if restricted == 0 { versions } else { IpVersions::Both };
+            pair.connect_with(request);
+            assert!(pair.run_until(LONG, |pair| pair.both_up()));
+            let listed = [listed_by(&pair, 0, kind::INIT), listed_by(&pair, 1, kind::INIT_ACK)];
+            let mut both = [all(1), all(2)];
+            both[restricted] = both[restricted][expected.clone()].to_vec();
+            assert_eq!(listed, both, "{versions:?} at {restricted}");
+            // Only this version is used, whatever the other side has listed.
+            pair.run(Duration::from_secs(20));
+            let other = |packet: &IpAddr| !versions.include(*packet);
+            assert!(pair.net.trace.kept().iter().all(|(_, packet)| !other(&packet.from)));
+        }
+    }
+}
+
+#[test]
+fn nobody_listens_to_peers_that_come_by_another_ip_version() {
+    let all = |last: u8| {
+        [format!("192.0.2.{last}"), format!("2001:db8::{last}")]
+            .map(|ip| ip.parse().unwrap())
+            .to_vec()
+    };
+    let mut pair = Pair::with([all(1), all(2)], Default::default(), config());
+    listen_within(&mut pair, IpVersions::Ipv4);
+    let mut request = ConnectRequest::new(vec![all(2)[1]], Pair::PORT);
+    request.config = Arc::new(config());
+    pair.connect_with(request);
+    pair.run(Duration::from_secs(20));
+    assert!(!pair.both_up());
+    assert!(pair.sent(1).iter().all(|(_, bytes)| chunk(bytes, kind::INIT_ACK).is_none()));
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl SocketSet {
             statistics: EndpointStatistics::default(),
         };
         set.addresses = set.usable(&present);
-        if set.addresses.is_empty() {
+        if set.general_addresses().is_empty() {
             return Err(BindError::NoAddress);
         }
         Ok(set)
@@ -111,8 +111,7 @@ impl SocketSet {
                 continue;
             }
             for address in found.filter(|address| address.ip.is_ipv4() == socket.bound.is_ipv4()) {
-                // Without an interface a link-local address means nothing.
-                let means_something = self.interface.is_some() || !is_link_local(address.ip);
+                let means_something = self.interface.is_some() || has_one_link(address, present);
                 if means_something && usable.iter().all(|other| other.ip != address.ip) {
                     usable.push(address.clone());
                 }
@@ -258,9 +257,15 @@ fn is_meant(present: &LocalAddress, ip: IpAddr, link: Option<&str>) -> bool {
     present.ip == ip && link.is_none_or(|name| name == present.interface)
 }
 
-fn is_link_local(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(v4) => v4.is_link_local(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+/// Whether an address says by itself which link it is on, as all do that mean something elsewhere.
+fn has_one_link(address: &LocalAddress, present: &[LocalAddress]) -> bool {
+    match address.ip {
+        // Packets to such an address do not say the link.
+        IpAddr::V4(v4) => !v4.is_link_local(),
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+            let same = |other: &&LocalAddress| other.ip == address.ip;
+            present.iter().filter(same).all(|other| other.index == address.index)
+        }
+        IpAddr::V6(_) => true,
     }
 }

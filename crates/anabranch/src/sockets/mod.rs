@@ -138,6 +138,18 @@ impl SocketSet {
         &self.addresses
     }
 
+    /// Those that any peer may be told. Link-local ones that nobody asked for reach the hosts on their
+    /// link, and are of use only to who names that link.
+    pub(crate) fn general_addresses(&self) -> Vec<IpAddr> {
+        let is_general = |ip: &IpAddr| {
+            let link_local = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+            !link_local
+                || self.interface.is_some()
+                || self.sockets.iter().any(|socket| socket.bound == *ip)
+        };
+        self.addresses.iter().map(|address| address.ip).filter(is_general).collect()
+    }
+
     /// Where a packet goes: a link-local address is one on the link of the local address.
     // req: rfc6951 5.3 "the destination port MUST be the remote UDP"
     fn destination(&self, transmit: &Transmit) -> SocketAddr {

@@ -22,6 +22,7 @@ struct World {
     taken_ports: HashSet<SocketAddr>,
     next_port: u16,
     segments: usize,
+    has_ipv6: bool,
     blocked: HashSet<IpAddr>,
     always_writable: bool,
     /// Results of the next sends, before they succeed.
@@ -47,6 +48,7 @@ impl Default for World {
             taken_ports: HashSet::new(),
             next_port: 0,
             segments: 0,
+            has_ipv6: false,
             blocked: HashSet::new(),
             always_writable: false,
             failures: VecDeque::new(),
@@ -90,7 +92,7 @@ impl Runtime for Fake {
             world.next_port += 1;
             address.set_port(world.next_port);
         }
-        if address.is_ipv6() && address.ip().is_unspecified() {
+        if address.is_ipv6() && address.ip().is_unspecified() && !world.has_ipv6 {
             return Err(io::ErrorKind::Unsupported.into());
         }
         if world.taken_ports.contains(&address) {
@@ -406,6 +408,23 @@ fn link_local_addresses_have_their_link() {
     }
     let error = bind_on(&fake, link_local, "eth7").unwrap_err();
     assert!(matches!(error, BindError::NoInterface(name) if name == "eth7"));
+}
+
+#[test]
+fn link_local_addresses_that_nobody_asked_for_are_of_their_link_only() {
+    let fake = Fake::default();
+    fake.world().has_ipv6 = true;
+    let sockets = bind(&fake, &[], 7).unwrap();
+    let loopback: IpAddr = Ipv6Addr::LOCALHOST.into();
+    assert_eq!(sockets.general_addresses(), [ip(1), ip(2), loopback]);
+    let link_local: IpAddr = "fe80::1".parse().unwrap();
+    let remote = Transmit { remote: "fe80::9".parse().unwrap(), ..transmit(link_local, 1, 1) };
+    assert_eq!(sockets.destination(&remote), "[fe80::9%2]:9899".parse().unwrap());
+    // On two links it does not say which one it is on.
+    let elsewhere = LocalAddress { ip: link_local, interface: "eth1".to_owned(), index: 3 };
+    fake.world().present.push(elsewhere);
+    let sockets = bind(&fake, &[], 7).unwrap();
+    assert!(sockets.addresses().iter().all(|address| address.ip != link_local));
 }
 
 #[test]

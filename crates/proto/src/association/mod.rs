@@ -53,7 +53,7 @@ pub(crate) use state::State;
 use timestamp::Timestamps;
 use vigilance::Watch;
 
-use crate::config::{AssociationConfig, Encapsulation, Routes};
+use crate::config::{AssociationConfig, Encapsulation, IpVersions, Routes};
 use crate::error::{NoSuchPath, SendError, SendErrorReason};
 use crate::event::{CloseReason, Event, PathState};
 use crate::features::Features;
@@ -79,6 +79,7 @@ const MAX_CONTROL: usize = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     pub(crate) locals: Arc<[IpAddr]>,
+    pub(crate) ip_versions: IpVersions,
     pub(crate) common: Arc<Common>,
     pub(crate) encapsulation: Encapsulation,
     pub(crate) checksum: bool,
@@ -98,11 +99,19 @@ pub(crate) struct Common {
 impl Surroundings {
     /// What an association needs to know that a peer began at `local`: link-local addresses of
     /// other links do not reach that peer.
-    pub(crate) fn within_link_of(&self, local: IpAddr) -> Self {
+    pub(crate) fn within_link_of(&self, local: IpAddr, ip_versions: IpVersions) -> Self {
+        let other_link =
+            |l: IpAddr| address::is_link_local(local) && l != local && address::is_link_local(l);
+        self.within(ip_versions, |l| !other_link(l))
+    }
+
+    /// The same with fewer local addresses: those of these versions of IP that are `wanted`.
+    pub(crate) fn within(&self, ip_versions: IpVersions, wanted: impl Fn(IpAddr) -> bool) -> Self {
         let mut own = self.clone();
-        if address::is_link_local(local) {
-            let locals = self.locals.iter().copied();
-            own.locals = locals.filter(|l| *l == local || !address::is_link_local(*l)).collect();
+        own.ip_versions = ip_versions;
+        let meant = |local: &IpAddr| ip_versions.include(*local) && wanted(*local);
+        if !self.locals.iter().all(meant) {
+            own.locals = self.locals.iter().copied().filter(meant).collect();
         }
         own
     }
@@ -529,6 +538,10 @@ impl Association {
 
     pub(crate) fn shared_config(&self) -> Arc<AssociationConfig> {
         Arc::clone(&self.config)
+    }
+
+    pub(crate) fn ip_versions(&self) -> IpVersions {
+        self.surroundings.ip_versions
     }
 
     // req: rfc9260 3.1 "On transmit, the value of the Verification Tag"

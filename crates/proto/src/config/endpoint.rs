@@ -148,6 +148,29 @@ pub enum OutOfTheBlue {
     Silent,
 }
 
+/// Which versions of IP associations use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IpVersions {
+    /// IPv4 and IPv6.
+    #[default]
+    Both,
+    /// IPv4: the peer is told no IPv6 address, and none of its own is used.
+    Ipv4,
+    /// IPv6, in the same way.
+    Ipv6,
+}
+
+impl IpVersions {
+    /// Whether an address is of these versions.
+    pub fn include(self, address: IpAddr) -> bool {
+        match self {
+            Self::Both => true,
+            Self::Ipv4 => address.is_ipv4(),
+            Self::Ipv6 => address.is_ipv6(),
+        }
+    }
+}
+
 /// Which local addresses reach which remote ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Routes {

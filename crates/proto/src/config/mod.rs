@@ -16,7 +16,7 @@ use crate::congestion::ControllerChoice;
 use crate::path;
 use crate::receive::delayed_ack::Acknowledger;
 pub use by_name::{OptionInfo, SetError};
-pub use endpoint::{EndpointConfig, OutOfTheBlue, Routes};
+pub use endpoint::{EndpointConfig, IpVersions, OutOfTheBlue, Routes};
 
 pub use crate::congestion::{BurstControl, CongestionConfig, Coupling, IdleCwnd, InitialCwnd};
 pub use crate::encapsulation::Encapsulation;

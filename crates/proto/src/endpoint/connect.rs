@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Endpoint;
 use super::demux::Key;
 use crate::association::{Association, Initiation};
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, IpVersions};
 use crate::error::ConnectError;
 use crate::event::AssociationId;
 use crate::rng::Rng;
@@ -36,8 +36,11 @@ pub struct ConnectRequest {
     pub remote_udp_port: u16,
     /// SCTP port of this side; `None` takes a fresh one.
     pub local_port: Option<u16>,
-    /// The local addresses to use; `None` means all of the endpoint.
+    /// The local addresses to use; `None` means all of the endpoint. Others than those are possible,
+    /// as link-local ones that are of use only to peers on their link.
     pub locals: Option<Vec<IpAddr>>,
+    /// The versions of IP to use.
+    pub ip_versions: IpVersions,
     /// Options of the association.
     pub config: Arc<AssociationConfig>,
 }
@@ -51,6 +54,7 @@ impl ConnectRequest {
             remote_udp_port: 9899,
             local_port: None,
             locals: None,
+            ip_versions: IpVersions::Both,
             config: Arc::new(AssociationConfig::default()),
         }
     }
@@ -66,8 +70,15 @@ impl Endpoint {
         now: Instant,
         request: ConnectRequest,
     ) -> Result<AssociationId, ConnectError> {
-        let ConnectRequest { remotes, remote_port, remote_udp_port, local_port, locals, config } =
-            request;
+        let ConnectRequest {
+            remotes,
+            remote_port,
+            remote_udp_port,
+            local_port,
+            locals,
+            ip_versions,
+            config,
+        } = request;
         let first = *remotes.first().ok_or(ConnectError::NoAddress)?;
         // req: rfc9260 3.1 "Destination Port Number 0 MUST NOT be used"
         if remote_port == 0 || local_port == Some(0) {
@@ -94,10 +105,10 @@ impl Endpoint {
             udp_port: remote_udp_port,
             config,
         };
-        let mut surroundings = self.surroundings.clone();
-        if let Some(wanted) = locals {
-            let locals = surroundings.locals.iter().copied();
-            surroundings.locals = locals.filter(|local| wanted.contains(local)).collect();
+        let mut surroundings = self.surroundings.within(ip_versions, |_| true);
+        if let Some(locals) = locals {
+            surroundings.locals =
+                locals.into_iter().filter(|local| ip_versions.include(*local)).collect();
         }
         let association = Association::initiate(now, initiation, surroundings, self.rng.fork())
             .ok_or(ConnectError::Unreachable(first))?;

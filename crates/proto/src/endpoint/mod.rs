@@ -34,7 +34,7 @@ use self::schedule::Schedule;
 pub use self::table::AssociationMut;
 use self::table::Slot;
 use crate::association::{Association, Common, Surroundings};
-use crate::config::{AssociationConfig, EndpointConfig};
+use crate::config::{AssociationConfig, EndpointConfig, IpVersions};
 use crate::cookie::CookieJar;
 pub use crate::datagram::{Ecn, Received, Transmit};
 use crate::error::ListenError;
@@ -62,7 +62,7 @@ pub struct Endpoint {
     surroundings: Surroundings,
     rng: Rng,
     cookies: CookieJar,
-    listeners: BTreeMap<u16, Arc<AssociationConfig>>,
+    listeners: BTreeMap<u16, Listener>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     demux: Demux,
@@ -87,6 +87,13 @@ pub struct Endpoint {
     log: Option<Box<dyn Log>>,
 }
 
+/// What associations begin with that come in on a port.
+#[derive(Clone, Debug)]
+struct Listener {
+    config: Arc<AssociationConfig>,
+    ip_versions: IpVersions,
+}
+
 impl Endpoint {
     /// An endpoint without addresses or ports. All its randomness comes from `seed`, which must
     /// be unpredictable outside of tests.
@@ -97,6 +104,7 @@ impl Endpoint {
         Self {
             surroundings: Surroundings {
                 locals: Arc::from(Vec::new()),
+                ip_versions: IpVersions::Both,
                 common: Arc::new(Common {
                     routes: config.routes.clone(),
                     memory: Memory::new(config.memory_limit),
@@ -163,6 +171,20 @@ impl Endpoint {
     /// # Errors
     /// [`ListenError`] if the port is 0 or taken, or an option out of range.
     pub fn listen(&mut self, port: u16, config: Arc<AssociationConfig>) -> Result<(), ListenError> {
+        self.listen_within(port, config, IpVersions::Both)
+    }
+
+    /// As [`listen`](Self::listen), for peers that reach this side by these versions of IP; to others
+    /// nobody listens. Associations use no other version.
+    ///
+    /// # Errors
+    /// As for [`listen`](Self::listen).
+    pub fn listen_within(
+        &mut self,
+        port: u16,
+        config: Arc<AssociationConfig>,
+        ip_versions: IpVersions,
+    ) -> Result<(), ListenError> {
         // req: rfc9260 3.1 "Source Port Number 0 MUST NOT be used"
         if port == 0 {
             return Err(ListenError::InvalidPort);
@@ -171,7 +193,7 @@ impl Endpoint {
         if self.listeners.contains_key(&port) {
             return Err(ListenError::InUse);
         }
-        self.listeners.insert(port, config);
+        self.listeners.insert(port, Listener { config, ip_versions });
         Ok(())
     }
 

@@ -3,7 +3,6 @@
 //! Nothing here keeps anything for a peer, and each packet is answered by at most one.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_wire::{
@@ -14,11 +13,11 @@ use bytes::Bytes;
 
 use super::ended::Refused;
 use super::whose::About;
-use super::{Endpoint, Transmit};
+use super::{Endpoint, Listener, Transmit};
 use crate::association::{
     Arrival, Association, InitAnswer, Peer, Refusal, init_value, new_addresses_cause,
 };
-use crate::config::{AssociationConfig, OutOfTheBlue};
+use crate::config::OutOfTheBlue;
 use crate::cookie::{CookieContents, CookieError, CookiePacket};
 use crate::event::AssociationId;
 use crate::marks::mark;
@@ -99,7 +98,7 @@ impl Endpoint {
             return None;
         }
         let About::Association(id) = about else {
-            let Some(config) = self.listeners.get(&header.destination_port).cloned() else {
+            let Some(listener) = self.listener(header, arrival.local) else {
                 // req: rfc9260 8.4 "MUST be the Initiate Tag of the received INIT"
                 if self.config.out_of_the_blue == OutOfTheBlue::Answer {
                     self.abort_init(arrival, header, Whose::Unknown, init.initiate_tag, &[]);
@@ -115,25 +114,26 @@ impl Endpoint {
             // req: rfc9260 3.3.3 "The Initiate Tag MUST NOT take the value"
             // req: rfc9260 5.1 "MUST generate and send along with the INIT"
             let tie_tags = (0, 0);
-            self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags, &[]);
+            self.init_ack(now, arrival, header, &mut peer, &listener, tag, tsn, tie_tags, &[]);
             return None;
         };
         let source = (arrival.local, arrival.remote);
         let association = self.get_mut(id)?;
-        let config = association.shared_config();
+        let (config, ip_versions) = (association.shared_config(), association.ip_versions());
+        let as_before = Listener { config, ip_versions };
         match association.on_init(source, &peer) {
             InitAnswer::Collision { tag, initial_tsn: tsn, tie_tags, remotes } => {
                 mark!(InitCollision);
                 peer.vouch(&remotes);
                 self.init_ack(
-                    now, arrival, header, &mut peer, &config, tag, tsn, tie_tags, &remotes,
+                    now, arrival, header, &mut peer, &as_before, tag, tsn, tie_tags, &remotes,
                 );
             }
             // req: rfc9260 5.2.2 "INIT ACK chunk MUST contain a new"
             InitAnswer::Restart { tie_tags } => {
                 mark!(InitRestart);
                 let (tag, tsn) = self.draw_tag_and_tsn(header);
-                self.init_ack(now, arrival, header, &mut peer, &config, tag, tsn, tie_tags, &[]);
+                self.init_ack(now, arrival, header, &mut peer, &as_before, tag, tsn, tie_tags, &[]);
             }
             InitAnswer::NewAddresses(added) => {
                 mark!(InitNewAddresses);
@@ -155,7 +155,7 @@ impl Endpoint {
         arrival: &Arrival,
         header: Header,
         peer: &mut Peer,
-        config: &Arc<AssociationConfig>,
+        Listener { config, ip_versions }: &Listener,
         tag: u32,
         initial_tsn: Tsn,
         tie_tags: (u32, u32),
@@ -191,7 +191,7 @@ impl Endpoint {
         listed_for.extend(remotes);
         // req: rfc9260 3.3.3 "value MUST NOT be greater than the MIS"
         let streams = (outbound, config.receiving.inbound_streams);
-        let surroundings = self.surroundings.within_link_of(arrival.local);
+        let surroundings = self.surroundings.within_link_of(arrival.local, *ip_versions);
         let value =
             init_value(tag, initial_tsn, streams, config, &surroundings, &listed_for, |value| {
                 // req: rfc9260 3.3.3.1.1 "MUST contain all the necessary state and"
@@ -221,6 +221,12 @@ impl Endpoint {
         let tag = drawn.unwrap_or_else(draw);
         let tsn = self.rng.next_u32();
         (tag, Tsn(self.config.initial_tsn.unwrap_or(tsn)))
+    }
+
+    /// Who accepts associations on a packet's port, at this address.
+    fn listener(&self, header: Header, local: IpAddr) -> Option<Listener> {
+        let listener = self.listeners.get(&header.destination_port)?;
+        listener.ip_versions.include(local).then(|| listener.clone())
     }
 
     /// Whose packet this is, as far as the port tells.
@@ -332,10 +338,10 @@ impl Endpoint {
             }
             None => {}
         }
-        let config = self.listeners.get(&header.destination_port).cloned();
+        let listener = self.listener(header, contents.local);
         // Nobody gives way to one that is not taken anyhow.
-        let config = config.filter(|_| self.make_room(now, arrival.remote));
-        let Some(config) = config else {
+        let listener = listener.filter(|_| self.make_room(now, arrival.remote));
+        let Some(Listener { config, ip_versions }) = listener else {
             self.out_of_resource(arrival, header, contents.peer_tag);
             return None;
         };
@@ -344,7 +350,7 @@ impl Endpoint {
             &contents,
             arrived,
             config,
-            self.surroundings.within_link_of(contents.local),
+            self.surroundings.within_link_of(contents.local, ip_versions),
             self.rng.fork(),
         );
         let id = self.insert(now, association);
