@@ -1,6 +1,5 @@
 //! Socket addresses of C and back.
 
-use std::ffi::c_void;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ptr;
 
@@ -23,11 +22,18 @@ pub(crate) unsafe fn read(address: *const sockaddr, len: socklen_t) -> Result<So
         return Err(Errno::EFAULT);
     }
     let len = len as usize;
-    if len < size_of::<libc::sa_family_t>() {
+    // A negative length of C is a very large one here.
+    if len < size_of::<libc::sa_family_t>() || len > STORAGE {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: the caller's promise; the length covers the family.
-    let bytes = unsafe { std::slice::from_raw_parts(address.cast::<u8>(), len) };
+    // SAFETY: the caller's promise; the length covers the family, with which all addresses begin.
+    let family = unsafe { ptr::read_unaligned(&raw const (*address).sa_family) };
+    let size = size(family)?;
+    if len < size {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: the caller's promise; no more is read than an address of the family has.
+    let bytes = unsafe { std::slice::from_raw_parts(address.cast::<u8>(), size) };
     from_bytes(bytes).map(|(address, _)| address)
 }
 
@@ -137,20 +143,62 @@ pub(crate) fn to_storage(address: SocketAddr) -> [u8; STORAGE] {
     storage
 }
 
-/// Writes an address as `getpeername` does: as much as there is room for, and its whole size.
-///
-/// # Safety
-/// `len` is null or valid for reading and writing, and `to` is null or points to `*len` bytes.
-pub(crate) unsafe fn write(address: SocketAddr, to: *mut sockaddr, len: *mut socklen_t) {
-    if to.is_null() || len.is_null() {
-        return;
+/// Where a call puts an address: as much of it as there is room for, and its whole size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    to: *mut sockaddr,
+    len: *mut socklen_t,
+}
+
+impl Place {
+    /// Looks at the room before the call does anything. Nothing is written if one of them is null.
+    ///
+    /// # Errors
+    /// EINVAL: the length is negative.
+    ///
+    /// # Safety
+    /// `len` is null or valid for reading and writing for as long as the result is in use, and `to` is
+    /// null or points to `*len` writable bytes.
+    pub(crate) unsafe fn new(to: *mut sockaddr, len: *mut socklen_t) -> Result<Self, Errno> {
+        if !to.is_null() && !len.is_null() {
+            // SAFETY: not null, and the caller's promise.
+            c_int::try_from(unsafe { len.read_unaligned() }).map_err(|_| Errno::EINVAL)?;
+        }
+        Ok(Self { to, len })
     }
-    let bytes = to_bytes(address);
-    // SAFETY: the caller's promise.
-    unsafe {
-        let room = (*len as usize).min(bytes.len());
-        ptr::copy_nonoverlapping(bytes.as_ptr().cast::<c_void>(), to.cast::<c_void>(), room);
-        *len = bytes.len() as socklen_t;
+
+    /// As [`new`](Self::new), for calls that need an address to be written.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new).
+    pub(crate) unsafe fn needed(to: *mut sockaddr, len: *mut socklen_t) -> Result<Self, Errno> {
+        if to.is_null() || len.is_null() {
+            return Err(Errno::EFAULT);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Self::new(to, len) }
+    }
+
+    /// Writes an address.
+    pub(crate) fn write(self, address: SocketAddr) {
+        if self.to.is_null() || self.len.is_null() {
+            return;
+        }
+        let bytes = to_bytes(address);
+        // SAFETY: not null, and what `new` was promised.
+        unsafe {
+            let room = (self.len.read_unaligned() as usize).min(bytes.len());
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.to.cast(), room);
+            self.len.write_unaligned(bytes.len() as socklen_t);
+        }
+    }
+
+    /// Says that there is no address.
+    pub(crate) fn write_none(self) {
+        if !self.len.is_null() {
+            // SAFETY: not null, and what `new` was promised.
+            unsafe { self.len.write_unaligned(0) };
+        }
     }
 }
 
@@ -160,6 +208,24 @@ pub(crate) fn mapped(address: SocketAddr) -> SocketAddr {
         SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
         v6 @ SocketAddr::V6(_) => v6,
     }
+}
+
+/// The name of the interface that an address with a scope is on.
+pub(crate) fn link(address: SocketAddr) -> Result<Option<String>, Errno> {
+    let scope = match address {
+        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => v6.scope_id(),
+        _ => 0,
+    };
+    if scope == 0 {
+        return Ok(None);
+    }
+    let mut name = [0_u8; libc::IF_NAMESIZE];
+    // SAFETY: the buffer has as much room as any name needs.
+    if unsafe { libc::if_indextoname(scope, name.as_mut_ptr().cast()) }.is_null() {
+        return Err(Errno::EADDRNOTAVAIL);
+    }
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(Some(String::from_utf8_lossy(name).into_owned()))
 }
 
 /// Whether an address is of a socket's family.

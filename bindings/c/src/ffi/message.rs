@@ -5,8 +5,9 @@ use std::ffi::c_void;
 use libc::{c_int, iovec, msghdr, sockaddr, socklen_t, ssize_t};
 
 use super::transfer::{Sending, receive, remotes};
-use super::{buffers, guard};
-use crate::abi::{self, IPPROTO_SCTP, Plain};
+use super::{buffers, control, guard};
+use crate::abi::{self, Plain};
+use crate::address;
 use crate::errno::Errno;
 use crate::socket::find;
 
@@ -89,54 +90,26 @@ pub unsafe extern "C" fn anabranch_sendmsg(
         // SAFETY: the caller's promise.
         let data = unsafe { buffers::gather(message.msg_iov, message.msg_iovlen) }?;
         let name = message.msg_name.cast_const().cast();
+        // What is longer than any address is cut, as a kernel does it in this call alone.
+        let len = c_int::try_from(message.msg_namelen).map_err(|_| Errno::EINVAL)?;
+        let len = (len as socklen_t).min(address::STORAGE as socklen_t);
         // SAFETY: the caller's promise.
-        let remotes = unsafe { remotes(name, message.msg_namelen) }?;
+        let remotes = unsafe { remotes(name, len) }?;
         let mut sending = Sending::new(socket, data, remotes);
+        let (control, len) = (message.msg_control.cast_const().cast(), message.msg_controllen);
         // SAFETY: the caller's promise.
-        for (kind, bytes) in unsafe { control(message) } {
+        let control = unsafe { control::given(control, len) }?;
+        for (kind, data) in control::items(control)? {
             match kind {
-                SCTP_SNDINFO => {
-                    sending.sndinfo(abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?)?;
-                }
-                SCTP_SNDRCV => {
-                    sending.sndrcv(&abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?)?;
-                }
-                SCTP_PRINFO => {
-                    sending.prinfo(abi::from_bytes(&bytes).ok_or(Errno::EINVAL)?)?;
-                }
-                SCTP_INIT => sending.init(&bytes)?,
+                SCTP_SNDINFO => sending.sndinfo(control::exactly(data)?)?,
+                SCTP_SNDRCV => sending.sndrcv(&control::exactly(data)?)?,
+                SCTP_PRINFO => sending.prinfo(control::exactly(data)?)?,
+                SCTP_INIT => sending.init(&control::exactly(data)?)?,
                 _ => return Err(Errno::EINVAL),
             }
         }
         sending.send(flags)
     })
-}
-
-/// SCTP's ancillary data of a message.
-///
-/// # Safety
-/// `msg_control` is null or points to `msg_controllen` readable bytes.
-unsafe fn control(message: &msghdr) -> Vec<(c_int, Vec<u8>)> {
-    let mut found = Vec::new();
-    // SAFETY: the macros look at no more than `msg_controllen` bytes.
-    let mut at = unsafe { libc::CMSG_FIRSTHDR(message) };
-    while !at.is_null() {
-        // SAFETY: the macros return headers that lie within the data.
-        let (header, data) = unsafe { (std::ptr::read_unaligned(at), libc::CMSG_DATA(at)) };
-        let start = (data as usize).saturating_sub(message.msg_control as usize);
-        let left = message.msg_controllen.saturating_sub(start);
-        // SAFETY: has no preconditions.
-        let before = unsafe { libc::CMSG_LEN(0) } as usize;
-        let len = header.cmsg_len.saturating_sub(before).min(left);
-        if header.cmsg_level == IPPROTO_SCTP {
-            // SAFETY: so many bytes follow within the data.
-            let bytes = unsafe { std::slice::from_raw_parts(data, len) };
-            found.push((header.cmsg_type, bytes.to_vec()));
-        }
-        // SAFETY: as for the first one.
-        at = unsafe { libc::CMSG_NXTHDR(message, at) };
-    }
-    found
 }
 
 /// Receives (a part of) a message.
@@ -232,32 +205,15 @@ fn item<T: Plain>(kind: c_int, value: &T) -> (c_int, Vec<u8>) {
 /// `msg_control` is null or points to `msg_controllen` writable bytes.
 unsafe fn set_control(message: &mut msghdr, items: &[(c_int, Vec<u8>)]) {
     let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen };
-    let mut used = 0;
-    for (kind, bytes) in items {
-        let len = bytes.len() as libc::c_uint;
-        // SAFETY: have no preconditions.
-        let (space, with_header) =
-            unsafe { (libc::CMSG_SPACE(len) as usize, libc::CMSG_LEN(len) as usize) };
-        // The last item needs no padding behind it.
-        if with_header > room - used {
-            message.msg_flags |= libc::MSG_CTRUNC;
-            break;
-        }
-        let mut header: libc::cmsghdr = {
-            // SAFETY: a structure of numbers.
-            unsafe { std::mem::zeroed() }
-        };
-        header.cmsg_len = with_header as _;
-        header.cmsg_level = IPPROTO_SCTP;
-        header.cmsg_type = *kind;
-        // SAFETY: `with_header` bytes are left at this place, and the header and the data fit there.
-        unsafe {
-            let at = message.msg_control.cast::<u8>().add(used);
-            std::ptr::write_unaligned(at.cast(), header);
-            let data = at.add(with_header - bytes.len());
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), data, bytes.len());
-        }
-        used += space.min(room - used);
+    let (bytes, all) = control::encode(items, room);
+    if !all {
+        message.msg_flags |= libc::MSG_CTRUNC;
     }
-    message.msg_controllen = used as _;
+    if !bytes.is_empty() {
+        // SAFETY: there is room for the bytes, which are this library's own memory.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), message.msg_control.cast(), bytes.len());
+        }
+    }
+    message.msg_controllen = bytes.len() as _;
 }

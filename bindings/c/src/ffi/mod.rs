@@ -2,6 +2,7 @@
 //! with `errno` set when something is wrong.
 
 mod buffers;
+mod control;
 mod endpoint;
 mod message;
 mod options;

@@ -40,6 +40,15 @@ const TABLES: [&[Row]; 6] = [
     &[(option::NAMED, named::set, named::get)],
 ];
 
+/// More bytes than any option has that is set, or by which one is asked for.
+const MOST: usize = 4096;
+
+/// The length of an option as C gives it.
+fn option_length(len: socklen_t) -> Result<usize, Errno> {
+    c_int::try_from(len).map_err(|_| Errno::EINVAL)?;
+    Ok(len as usize)
+}
+
 fn row(name: c_int) -> Result<&'static Row, Errno> {
     TABLES.into_iter().flatten().find(|row| row.0 == name).ok_or(Errno::ENOPROTOOPT)
 }
@@ -61,8 +70,9 @@ pub unsafe extern "C" fn anabranch_setsockopt(
         if value.is_null() {
             return Err(Errno::EFAULT);
         }
+        let len = option_length(len)?.min(MOST);
         // SAFETY: not null, and the caller's promise.
-        let bytes = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len as usize) };
+        let bytes = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
         match level {
             libc::SOL_SOCKET => plain::set(&socket, name, bytes),
             IPPROTO_SCTP => row(name)?.1(&socket, bytes),
@@ -90,9 +100,10 @@ pub unsafe extern "C" fn anabranch_getsockopt(
             return Err(Errno::EFAULT);
         }
         // SAFETY: not null, and the caller's promise.
-        let room = unsafe { len.read_unaligned() } as usize;
+        let room = option_length(unsafe { len.read_unaligned() })?;
+        let known = room.min(MOST);
         // SAFETY: not null, and the caller's promise.
-        let given = unsafe { std::slice::from_raw_parts(value.cast::<u8>().cast_const(), room) };
+        let given = unsafe { std::slice::from_raw_parts(value.cast::<u8>().cast_const(), known) };
         let result = match level {
             libc::SOL_SOCKET => plain::get(&socket, name),
             IPPROTO_SCTP => row(name).and_then(|row| row.2(&socket, given)),
@@ -130,7 +141,7 @@ pub unsafe extern "C" fn anabranch_sctp_opt_info(
             return Err(Errno::EFAULT);
         }
         // SAFETY: not null, and the caller's promise.
-        let room = unsafe { len.read_unaligned() } as usize;
+        let room = option_length(unsafe { len.read_unaligned() })?;
         if let Some(at) = id_at(name).filter(|at| room >= at + size_of::<i32>()) {
             // SAFETY: there is room for the number where the structure has it.
             unsafe { value.cast::<u8>().add(at).cast::<i32>().write_unaligned(id) };

@@ -4,10 +4,13 @@ use libc::{c_int, c_ulong, sockaddr, socklen_t};
 
 use super::{done, guard};
 use crate::abi::IPPROTO_SCTP;
-use crate::address;
+use crate::address::{self, Place};
 use crate::errno::Errno;
 use crate::host::Host;
 use crate::socket::{Socket, Style, find};
+
+/// The last of Linux' types of sockets, SOCK_PACKET.
+const LAST_TYPE: c_int = 10;
 
 /// What the three arguments of `socket` say: style, family, whether it must not block.
 pub(crate) fn parse(
@@ -18,15 +21,18 @@ pub(crate) fn parse(
     if domain != libc::AF_INET && domain != libc::AF_INET6 {
         return Err(Errno::EAFNOSUPPORT);
     }
-    if protocol != 0 && protocol != IPPROTO_SCTP {
-        return Err(Errno::EPROTONOSUPPORT);
-    }
     let (nonblocking, cloexec) = (libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC);
+    // As Linux tells them apart: types that there are not at all, and those without this protocol.
     let style = match kind & !(nonblocking | cloexec) {
         libc::SOCK_STREAM => Style::OneToOne,
         libc::SOCK_SEQPACKET => Style::OneToMany,
-        _ => return Err(Errno::EPROTONOSUPPORT),
+        libc::SOCK_DGRAM | libc::SOCK_RAW => return Err(Errno::EPROTONOSUPPORT),
+        0..=LAST_TYPE => return Err(Errno::ESOCKTNOSUPPORT),
+        _ => return Err(Errno::EINVAL),
     };
+    if protocol != 0 && protocol != IPPROTO_SCTP {
+        return Err(Errno::EPROTONOSUPPORT);
+    }
     Ok((style, domain, kind & nonblocking != 0))
 }
 
@@ -59,7 +65,8 @@ pub unsafe extern "C" fn anabranch_bind(
     })
 }
 
-/// Accepts associations; `backlog` of them may wait for `accept`.
+/// Accepts associations. `backlog` of them may wait for `accept`; of a one-to-many socket it only
+/// says, by not being 0, that it listens.
 #[unsafe(no_mangle)]
 pub extern "C" fn anabranch_listen(fd: c_int, backlog: c_int) -> c_int {
     done(|| find(fd)?.listen(backlog))
@@ -78,9 +85,10 @@ pub unsafe extern "C" fn anabranch_accept(
 ) -> c_int {
     guard(-1, || {
         let socket = find(fd)?;
-        let (accepted, remote) = socket.accept(false)?;
         // SAFETY: the caller's promise.
-        unsafe { address::write(socket.show(remote), address, len) };
+        let name = unsafe { Place::new(address, len) }?;
+        let (accepted, remote) = socket.accept(false)?;
+        name.write(socket.show(remote));
         Ok(accepted.number())
     })
 }
@@ -102,9 +110,10 @@ pub unsafe extern "C" fn anabranch_accept4(
         if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
             return Err(Errno::EINVAL);
         }
-        let (accepted, remote) = socket.accept(flags & libc::SOCK_NONBLOCK != 0)?;
         // SAFETY: the caller's promise.
-        unsafe { address::write(socket.show(remote), address, len) };
+        let name = unsafe { Place::new(address, len) }?;
+        let (accepted, remote) = socket.accept(flags & libc::SOCK_NONBLOCK != 0)?;
+        name.write(socket.show(remote));
         Ok(accepted.number())
     })
 }
@@ -188,9 +197,10 @@ pub unsafe extern "C" fn anabranch_getsockname(
     len: *mut socklen_t,
 ) -> c_int {
     done(|| {
-        let name = find(fd)?.name();
+        let socket = find(fd)?;
         // SAFETY: the caller's promise.
-        unsafe { name_to(name, address, len) }
+        unsafe { Place::needed(address, len) }?.write(socket.name());
+        Ok(())
     })
 }
 
@@ -207,23 +217,7 @@ pub unsafe extern "C" fn anabranch_getpeername(
     done(|| {
         let name = find(fd)?.peer_name()?;
         // SAFETY: the caller's promise.
-        unsafe { name_to(name, address, len) }
+        unsafe { Place::needed(address, len) }?.write(name);
+        Ok(())
     })
-}
-
-/// Writes an address that the caller must have room for.
-///
-/// # Safety
-/// As [`address::write`].
-unsafe fn name_to(
-    name: std::net::SocketAddr,
-    address: *mut sockaddr,
-    len: *mut socklen_t,
-) -> Result<(), Errno> {
-    if address.is_null() || len.is_null() {
-        return Err(Errno::EFAULT);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { address::write(name, address, len) };
-    Ok(())
 }

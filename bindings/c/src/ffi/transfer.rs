@@ -8,8 +8,8 @@ use bytes::Bytes;
 use libc::{c_int, iovec, sockaddr, socklen_t, ssize_t};
 
 use super::{buffers, length, options};
-use crate::abi::{Extrcvinfo, Nxtinfo, Prinfo, Rcvinfo, Sndinfo, Sndrcvinfo, event, flag};
-use crate::address;
+use crate::abi::{Extrcvinfo, Initmsg, Nxtinfo, Prinfo, Rcvinfo, Sndinfo, Sndrcvinfo, event, flag};
+use crate::address::{self, Place};
 use crate::errno::Errno;
 use crate::socket::options::Own;
 use crate::socket::{Outgoing, Received, Socket, Taken, Target, find};
@@ -75,8 +75,8 @@ impl Sending {
     }
 
     /// What SCTP_INIT says, of an association that this message sets up and of no other one.
-    pub(super) fn init(&mut self, bytes: &[u8]) -> Result<(), Errno> {
-        self.target.config = Some(options::init(&self.socket, bytes)?);
+    pub(super) fn init(&mut self, init: &Initmsg) -> Result<(), Errno> {
+        self.target.config = Some(options::init(&self.socket, init)?);
         Ok(())
     }
 
@@ -126,8 +126,7 @@ pub(super) struct Incoming {
 /// Receives into buffers, and tells whose it is.
 ///
 /// # Safety
-/// As [`buffers::scatter`]; `fromlen` is null or valid, and `from` is null or points to
-/// `*fromlen` writable bytes.
+/// As [`buffers::scatter`] and [`Place::new`].
 pub(super) unsafe fn receive(
     fd: c_int,
     (list, count): (*const iovec, usize),
@@ -137,16 +136,15 @@ pub(super) unsafe fn receive(
 ) -> Result<Incoming, Errno> {
     let socket = find(fd)?;
     // SAFETY: the caller's promise.
+    let name = unsafe { Place::new(from, fromlen) }?;
+    // SAFETY: the caller's promise.
     let room = unsafe { buffers::room(list, count) }?;
     let received = socket.receive(room, flags)?;
     // SAFETY: the caller's promise.
     let copied = unsafe { buffers::scatter(&received.data, list, count) }?;
     match received.from {
-        // SAFETY: the caller's promise.
-        Some(peer) => unsafe { address::write(socket.show(peer), from, fromlen) },
-        // SAFETY: the caller's promise.
-        None if !fromlen.is_null() => unsafe { fromlen.write_unaligned(0) },
-        None => {}
+        Some(peer) => name.write(socket.show(peer)),
+        None => name.write_none(),
     }
     Ok(Incoming { socket, received, copied })
 }

@@ -88,9 +88,8 @@ fn set_initmsg(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
 }
 
 /// What SCTP_INIT says of the one association that begins with it, over what the socket has.
-pub(in crate::ffi) fn init(socket: &Socket, bytes: &[u8]) -> Result<AssociationConfig, Errno> {
-    parse::<Initmsg>(bytes)?;
-    fields::with(socket.configuration(FUTURE_ASSOC)?, option::INITMSG, bytes)
+pub(in crate::ffi) fn init(socket: &Socket, init: &Initmsg) -> Result<AssociationConfig, Errno> {
+    fields::with(socket.configuration(FUTURE_ASSOC)?, option::INITMSG, &abi::to_bytes(init))
 }
 
 fn initmsg(socket: &Socket, _: &[u8]) -> Result<Vec<u8>, Errno> {
