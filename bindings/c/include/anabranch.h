@@ -108,6 +108,11 @@ struct anabranch_option {
     char value[192];
 };
 
+/* Sets several of these options for associations to come: "profile=bulk;rto_min=200ms". The order does
+ * not matter, and either all are set or none. If that fails, `reason` (unless it is null) gets a text of
+ * at most len - 1 bytes that begins with the name of the option at fault. */
+int anabranch_set_options(int fd, const char *list, char *reason, size_t len);
+
 /* Sockets: SOCK_STREAM is one-to-one style, SOCK_SEQPACKET one-to-many. */
 int anabranch_socket(int domain, int type, int protocol);
 int anabranch_bind(int fd, const struct sockaddr *address, socklen_t len);

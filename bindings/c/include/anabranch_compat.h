@@ -51,37 +51,14 @@ ANABRANCH_COMPAT_ void anabranch_compat_finish(void)
     anabranch_finish(ANABRANCH_COMPAT_FINISH);
 }
 
-/* Sets what ANABRANCH_OPTIONS says; -1 with errno set if that cannot be. */
-ANABRANCH_COMPAT_ int anabranch_compat_options(int fd, const char *list)
-{
-    while (list != NULL && *list != '\0') {
-        struct anabranch_option option = {0};
-        size_t name = strcspn(list, "=;"), value;
-        if (list[name] != '=' || name >= sizeof option.name) {
-            errno = EINVAL;
-            return -1;
-        }
-        memcpy(option.name, list, name);
-        list += name + 1;
-        value = strcspn(list, ";");
-        if (value >= sizeof option.value) {
-            errno = EINVAL;
-            return -1;
-        }
-        memcpy(option.value, list, value);
-        list += value + (list[value] == ';');
-        if (anabranch_setsockopt(fd, IPPROTO_SCTP, ANABRANCH_OPTION, &option, sizeof option) != 0)
-            return -1;
-    }
-    return 0;
-}
-
 ANABRANCH_COMPAT_ int anabranch_compat_socket(int domain, int type, int protocol)
 {
     static int registered;
     const char *local = getenv("ANABRANCH_UDP_PORT");
     const char *remote = getenv("ANABRANCH_REMOTE_UDP_PORT");
     const char *raw = getenv("ANABRANCH_RAW_IP");
+    const char *options = getenv("ANABRANCH_OPTIONS");
+    char reason[200] = "";
     int fd, value;
     if (protocol != IPPROTO_SCTP)
         return socket(domain, type, protocol);
@@ -92,9 +69,9 @@ ANABRANCH_COMPAT_ int anabranch_compat_socket(int domain, int type, int protocol
         registered = 1;
         atexit(anabranch_compat_finish);
     }
-    if (anabranch_compat_options(fd, getenv("ANABRANCH_OPTIONS")) != 0) {
+    if (options != NULL && anabranch_set_options(fd, options, reason, sizeof reason) != 0) {
         value = errno;
-        fprintf(stderr, "ANABRANCH_OPTIONS: %s\n", strerror(value));
+        fprintf(stderr, "ANABRANCH_OPTIONS: %s\n", reason);
         anabranch_close(fd);
         errno = value;
         return -1;

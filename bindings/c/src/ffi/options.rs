@@ -24,6 +24,7 @@ use crate::socket::options::Options;
 use crate::socket::{Socket, find};
 
 pub(super) use self::associations::init;
+pub use self::named::anabranch_set_options;
 
 /// An option at the level of SCTP: how it is set, and what is said of it to those who ask with these
 /// bytes in its structure.

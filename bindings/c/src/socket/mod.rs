@@ -7,6 +7,7 @@
 
 pub(crate) mod configure;
 mod link;
+pub(crate) mod named;
 mod notify;
 pub(crate) mod options;
 mod query;

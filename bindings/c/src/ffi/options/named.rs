@@ -1,14 +1,16 @@
 //! ANABRANCH_OPTION: options of the engine that no standard names, as text.
 
+use std::ffi::{CStr, c_char};
+
 use anabranch::AssociationConfig;
+use libc::c_int;
 
 use super::parse;
 use crate::abi::{self, NamedOption};
 use crate::errno::Errno;
-use crate::socket::Socket;
-
-/// The name that stands for all options at once.
-const PROFILE: &str = "profile";
+use crate::ffi::done;
+use crate::socket::named::PROFILE;
+use crate::socket::{Socket, find};
 
 /// Text up to the first 0, which there must be.
 fn text(bytes: &[u8]) -> Result<&str, Errno> {
@@ -29,6 +31,39 @@ pub(super) fn set(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     socket.configure(option.assoc_id, |config| {
         let done = config.set(name, value);
         debug_assert!(done.is_ok(), "{name} took {value} before");
+    })
+}
+
+/// Sets several options of the engine for associations to come. If that fails, `reason` says why, with
+/// the option's name first, and none of them is set.
+///
+/// # Safety
+/// `list` is null or a text that ends with a 0, and `reason` is null or points to `len` writable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anabranch_set_options(
+    fd: c_int,
+    list: *const c_char,
+    reason: *mut c_char,
+    len: usize,
+) -> c_int {
+    done(|| {
+        let socket = find(fd)?;
+        if list.is_null() {
+            return Err(Errno::EFAULT);
+        }
+        // SAFETY: not null, and the caller's promise.
+        let list = unsafe { CStr::from_ptr(list) }.to_str().map_err(|_| Errno::EINVAL)?;
+        let result = socket.set_options(list);
+        if !reason.is_null() && len > 0 {
+            let text = result.as_ref().err().map_or("", |refused| refused.reason.as_str());
+            let count = text.len().min(len - 1);
+            // SAFETY: not null, and there is room for so many bytes and a 0.
+            unsafe {
+                std::ptr::copy_nonoverlapping(text.as_ptr(), reason.cast(), count);
+                reason.add(count).write(0);
+            }
+        }
+        result.map_err(|refused| refused.errno)
     })
 }
 

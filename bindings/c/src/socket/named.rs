@@ -1,0 +1,108 @@
+//! Options of the engine by their names, several at once.
+
+use anabranch::AssociationConfig;
+
+use super::Socket;
+use super::configure::FUTURE_ASSOC;
+use crate::errno::Errno;
+
+/// The name that stands for all options at once.
+pub(crate) const PROFILE: &str = "profile";
+
+/// Why options were not set.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) errno: Errno,
+    /// Begins with the name of the option.
+    pub(crate) reason: String,
+}
+
+impl Refused {
+    fn new(errno: Errno, reason: String) -> Self {
+        Self { errno, reason }
+    }
+}
+
+impl Socket {
+    /// Sets options for associations to come, from a list as in `profile=bulk;rto_min=200ms`. Either all
+    /// are set or none, and their order does not matter: what sets several comes first, and bounds are
+    /// looked at with all of them.
+    pub(crate) fn set_options(&self, list: &str) -> Result<(), Refused> {
+        let before = self.configuration(FUTURE_ASSOC);
+        let mut config = before.map_err(|errno| Refused::new(errno, "options".to_owned()))?;
+        apply(&mut config, list)?;
+        // Each of its options may change or not, which `configure` knows.
+        let set = self.configure(FUTURE_ASSOC, |known| *known = config.clone());
+        set.map_err(|errno| Refused::new(errno, format!("{list}: cannot be set any more")))
+    }
+}
+
+/// Sets what a list says.
+fn apply(config: &mut AssociationConfig, list: &str) -> Result<(), Refused> {
+    let mut options = Vec::new();
+    for entry in list.split(';').map(str::trim).filter(|entry| !entry.is_empty()) {
+        let (name, value) = entry.split_once('=').ok_or_else(|| {
+            Refused::new(Errno::EINVAL, format!("{entry} has no value: write {entry}=VALUE"))
+        })?;
+        options.push((name.trim(), value.trim()));
+    }
+    options.sort_by_key(|(name, _)| match *name {
+        PROFILE => 0,
+        // Sets others as well.
+        "multipath" => 1,
+        _ => 2,
+    });
+    for (name, value) in options {
+        if name == PROFILE {
+            *config = AssociationConfig::profile(value).ok_or_else(|| {
+                let names: Vec<&str> =
+                    AssociationConfig::PROFILES.iter().map(|(n, _)| *n).collect();
+                let reason = format!("profile must be one of {}", names.join(", "));
+                Refused::new(Errno::EINVAL, reason)
+            })?;
+        } else if AssociationConfig::option(name).is_none() {
+            let reason = format!("{name} is not an option: docs/options.md lists them");
+            return Err(Refused::new(Errno::ENOPROTOOPT, reason));
+        } else {
+            let set = config.set(name, value);
+            set.map_err(|error| Refused::new(Errno::EINVAL, error.to_string()))?;
+        }
+    }
+    config.validate().map_err(|error| Refused::new(Errno::EINVAL, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(list: &str) -> Result<AssociationConfig, Refused> {
+        let mut config = AssociationConfig::default();
+        apply(&mut config, list).map(|()| config)
+    }
+
+    #[test]
+    fn the_order_does_not_matter() {
+        let lists = [
+            ["rto_initial=200ms;rto_min=200 ms", "rto_min=200ms;rto_initial=200ms"],
+            ["profile=rfc9260;rto_min=300ms", "rto_min=300ms; profile = rfc9260;"],
+            ["multipath=cmt;path_choice=lowest-rtt", "path_choice=lowest-rtt;multipath=cmt"],
+        ];
+        for [one, other] in lists {
+            assert_eq!(applied(one).unwrap(), applied(other).unwrap(), "{one}");
+        }
+        assert_eq!(applied(""), Ok(AssociationConfig::default()));
+    }
+
+    #[test]
+    fn reasons_begin_with_the_option() {
+        for (list, option) in [
+            ("rto_min=200ms;no_such=1", "no_such"),
+            ("rto_min", "rto_min"),
+            ("rto_min=soon", "rto_min"),
+            ("profile=fast", "profile"),
+        ] {
+            let refused = applied(list).unwrap_err();
+            assert!(refused.reason.starts_with(option), "{list}: {}", refused.reason);
+        }
+    }
+}
