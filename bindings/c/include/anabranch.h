@@ -162,9 +162,9 @@ int anabranch_sctp_peeloff_flags(int fd, sctp_assoc_t id, unsigned int flags);
 sctp_assoc_t anabranch_sctp_getassocid(int fd, const struct sockaddr *address, socklen_t len);
 int anabranch_sctp_getaddrlen(sa_family_t family);
 int anabranch_sctp_getpaddrs(int fd, sctp_assoc_t id, struct sockaddr **addresses);
-void anabranch_sctp_freepaddrs(struct sockaddr *addresses);
+int anabranch_sctp_freepaddrs(struct sockaddr *addresses);
 int anabranch_sctp_getladdrs(int fd, sctp_assoc_t id, struct sockaddr **addresses);
-void anabranch_sctp_freeladdrs(struct sockaddr *addresses);
+int anabranch_sctp_freeladdrs(struct sockaddr *addresses);
 int anabranch_sctp_opt_info(int fd, sctp_assoc_t id, int name, void *value, socklen_t *len);
 ssize_t anabranch_sctp_sendmsg(int fd, const void *data, size_t len, const struct sockaddr *to,
                                socklen_t tolen, uint32_t ppid, uint32_t flags, uint16_t stream,

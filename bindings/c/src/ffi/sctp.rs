@@ -206,14 +206,15 @@ pub unsafe extern "C" fn anabranch_sctp_getpaddrs(
     })
 }
 
-/// Frees what `anabranch_sctp_getpaddrs` gave.
+/// Frees what `anabranch_sctp_getpaddrs` gave. Returns 0, as lksctp has it.
 ///
 /// # Safety
 /// `addresses` is null or from that call, and not freed yet.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn anabranch_sctp_freepaddrs(addresses: *mut sockaddr) {
+pub unsafe extern "C" fn anabranch_sctp_freepaddrs(addresses: *mut sockaddr) -> c_int {
     // SAFETY: the caller's promise; it was made with `malloc`.
     unsafe { libc::free(addresses.cast()) };
+    0
 }
 
 /// Local addresses of an association, or with number 0 of the socket. Returns how many; free
@@ -234,14 +235,15 @@ pub unsafe extern "C" fn anabranch_sctp_getladdrs(
     })
 }
 
-/// Frees what `anabranch_sctp_getladdrs` gave.
+/// Frees what `anabranch_sctp_getladdrs` gave. Returns 0, as lksctp has it.
 ///
 /// # Safety
 /// `addresses` is null or from that call, and not freed yet.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn anabranch_sctp_freeladdrs(addresses: *mut sockaddr) {
+pub unsafe extern "C" fn anabranch_sctp_freeladdrs(addresses: *mut sockaddr) -> c_int {
     // SAFETY: the caller's promise; it was made with `malloc`.
     unsafe { libc::free(addresses.cast()) };
+    0
 }
 
 /// Sends a message (RFC 6458 section 9.7).
@@ -389,7 +391,9 @@ pub unsafe extern "C" fn anabranch_sctp_recvmsg(
             // SAFETY: not null, and the caller's promise.
             unsafe { flags.write_unaligned(incoming.flags()) };
         }
-        if let Some(about) = incoming.sndrcv().filter(|_| !info.is_null()) {
+        if !info.is_null() {
+            // Nobody is to take for information what is left on the caller's stack.
+            let about = incoming.sndrcv().unwrap_or_default();
             // SAFETY: not null, and the caller's promise.
             unsafe { info.cast::<Sndrcvinfo>().write_unaligned(about) };
         }
