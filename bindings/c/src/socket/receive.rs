@@ -41,7 +41,8 @@ impl Socket {
         }
         let limit = self.with(|state| state.options.receive_timeout);
         let peek = flags & libc::MSG_PEEK != 0;
-        self.wait(self.is_nonblocking(flags), limit, |state| {
+        let nonblocking = self.is_nonblocking(flags);
+        self.wait(nonblocking, limit, |state| {
             if let Some(received) = state.take_notification(room, peek) {
                 return Some(Ok(received));
             }
@@ -49,7 +50,9 @@ impl Socket {
                 return Some(Ok(received));
             }
             if self.style == Style::OneToMany {
-                return None;
+                // Who waits without an association, and for none, would wait for ever.
+                let nobody = state.peers.is_empty() && !state.listening && !nonblocking;
+                return nobody.then_some(Err(Errno::ENOTCONN));
             }
             if let Some(errno) = state.error.take() {
                 return Some(Err(errno));

@@ -97,8 +97,11 @@ impl Socket {
             if let Some((id, _)) = state.only() {
                 return Ok(id);
             }
+            if state.listening {
+                return Err(Errno::EPIPE);
+            }
             // RFC 6458 section 4.1.8: an address sets the association up.
-            if target.remotes.is_empty() || state.listening {
+            if target.remotes.is_empty() {
                 return Err(Errno::ENOTCONN);
             }
             return self.begin_connecting(state, target.remotes.clone(), target.config.clone());
