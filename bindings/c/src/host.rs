@@ -1,6 +1,5 @@
 //! What sockets stand on: a runtime, and the endpoints that they share.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
@@ -10,25 +9,13 @@ use std::time::Duration;
 use anabranch::runtime::{Runtime, TokioRuntime};
 use anabranch::{AssociationConfig, Encapsulation, Endpoint, SCTP_UDP_PORT};
 
+use crate::endpoints::{Binding, Endpoints, Lease};
 use crate::errno::Errno;
 use crate::world::world;
 
 /// Locks a mutex; what a panic left behind is still good to read.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What an endpoint is bound to. Sockets with the same binding share an endpoint.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Binding {
-    /// Local addresses, sorted; none means all of the host.
-    pub(crate) addresses: Vec<IpAddr>,
-    /// UDP port; 0 means a free one, `None` IP protocol 132.
-    pub(crate) udp_port: Option<u16>,
-    /// The only interface to be used, if there is one (SO_BINDTODEVICE).
-    pub(crate) interface: Option<String>,
-    /// The type of service or traffic class of all packets (IP_TOS, IPV6_TCLASS).
-    pub(crate) traffic_class: u8,
 }
 
 /// A runtime with the endpoints on it.
@@ -43,7 +30,7 @@ pub(crate) struct Host {
     pub(crate) config: Mutex<AssociationConfig>,
     /// UDP port of peers, unless a socket is told another.
     pub(crate) remote_udp_port: u16,
-    endpoints: Mutex<HashMap<Binding, Endpoint>>,
+    endpoints: Endpoints,
     /// Runs the tasks while this lives.
     threads: Option<tokio::runtime::Runtime>,
 }
@@ -68,7 +55,7 @@ impl Host {
             only: Some(only),
             config: Mutex::default(),
             remote_udp_port: 0,
-            endpoints: Mutex::default(),
+            endpoints: Endpoints::default(),
             threads: None,
         }
     }
@@ -85,7 +72,8 @@ impl Host {
         world().host.get()?.as_ref().ok().cloned()
     }
 
-    fn start() -> Result<Arc<Self>, Errno> {
+    /// A host on the sockets of the operating system, with a thread that runs it.
+    pub(crate) fn start() -> Result<Arc<Self>, Errno> {
         let threads = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("anabranch")
@@ -101,7 +89,7 @@ impl Host {
             only: None,
             config: Mutex::default(),
             remote_udp_port: SCTP_UDP_PORT,
-            endpoints: Mutex::default(),
+            endpoints: Endpoints::default(),
             threads: Some(threads),
         }))
     }
@@ -118,12 +106,26 @@ impl Host {
         }
     }
 
-    /// Binds an endpoint that is shared with nobody.
+    /// The endpoints on it.
+    pub(crate) fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
+    }
+
+    /// Whether endpoints stay open without sockets: where somebody else decides what there is.
+    pub(crate) fn keeps_endpoints(&self) -> bool {
+        self.only.is_some()
+    }
+
+    /// Opens an endpoint.
     pub(crate) fn bind(&self, binding: &Binding) -> Result<Endpoint, Errno> {
-        let mut builder = Endpoint::builder()
-            .runtime(self.runtime.clone())
-            .traffic_class(binding.traffic_class)
-            .local_addresses(binding.addresses.iter().copied());
+        let mut builder =
+            Endpoint::builder().runtime(self.runtime.clone()).traffic_class(binding.traffic_class);
+        for local in &binding.addresses {
+            builder = match (local.ip, &local.link) {
+                (IpAddr::V6(ip), Some(link)) => builder.link_local_address(ip, link.clone()),
+                (ip, _) => builder.local_addresses([ip]),
+            };
+        }
         if let Some(interface) = &binding.interface {
             builder = builder.interface(interface.clone());
         }
@@ -134,23 +136,15 @@ impl Host {
         Ok(builder.bind()?)
     }
 
-    /// The endpoint with this binding, which is made if there is none. It stays until
-    /// [`finish`](Self::finish).
-    pub(crate) fn endpoint(&self, binding: Binding) -> Result<Endpoint, Errno> {
-        let binding = self.only.clone().unwrap_or(binding);
-        let mut endpoints = lock(&self.endpoints);
-        if let Some(endpoint) = endpoints.get(&binding) {
-            return Ok(endpoint.clone());
-        }
-        let endpoint = self.bind(&binding)?;
-        endpoints.insert(binding, endpoint.clone());
-        Ok(endpoint)
+    /// The endpoint with this binding, which is opened if there is none.
+    pub(crate) fn endpoint(self: &Arc<Self>, binding: &Binding) -> Result<Arc<Lease>, Errno> {
+        Endpoints::shared(self, self.only.as_ref().unwrap_or(binding))
     }
 
     /// Waits until all associations have ended, as long as within `limit` one ends or gets rid of
     /// something, and closes all shared endpoints. Returns whether they had.
     pub(crate) fn finish(&self, limit: Option<Duration>) -> bool {
-        let endpoints: Vec<Endpoint> = lock(&self.endpoints).values().cloned().collect();
+        let endpoints = self.endpoints.to_finish();
         let mut least = held(&endpoints);
         let idle = loop {
             let waiting = endpoints.clone();
@@ -167,7 +161,7 @@ impl Host {
             least = (now.0.min(least.0), now.1.min(least.1));
         };
         if idle {
-            lock(&self.endpoints).clear();
+            let endpoints = self.endpoints.finish();
             // Returns when the last packets have been sent.
             self.within(None, async move {
                 for endpoint in &endpoints {

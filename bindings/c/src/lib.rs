@@ -14,6 +14,7 @@
 mod abi;
 mod address;
 mod descriptor;
+mod endpoints;
 mod errno;
 pub mod ffi;
 mod host;

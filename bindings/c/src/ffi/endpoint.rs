@@ -2,22 +2,23 @@
 
 use std::ffi::{CStr, c_char};
 use std::ptr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch::Endpoint;
 use libc::{c_int, sockaddr};
 
 use super::{guard, socket};
 use crate::address;
+use crate::endpoints::{Binding, Endpoints, Lease, Local};
 use crate::errno::Errno;
-use crate::host::{Binding, Host};
+use crate::host::Host;
 use crate::socket::Socket;
 
 /// An endpoint: UDP sockets of one port on some local addresses. Opaque to C.
 #[derive(Debug)]
 #[allow(non_camel_case_types, reason = "C's name")]
 pub struct anabranch_endpoint {
-    endpoint: Endpoint,
+    endpoint: Arc<Lease>,
 }
 
 /// Opens an endpoint on `count` local addresses, whose ports mean nothing, or with 0 on all of the
@@ -37,28 +38,38 @@ pub unsafe extern "C" fn anabranch_endpoint_new(
         if count != 0 {
             // SAFETY: the caller's promise.
             let list = unsafe { address::read_packed(addresses, count) }?;
-            local.extend(list.iter().map(|address| address.ip()));
+            for address in list {
+                local.push(Local { ip: address.ip(), link: address::link(address)? });
+            }
         }
         let udp_port = match udp_port {
             -1 => None,
             port => Some(u16::try_from(port).map_err(|_| Errno::EINVAL)?),
         };
-        let endpoint =
-            Host::system()?.bind(&Binding { addresses: local, udp_port, ..Binding::default() })?;
+        let binding = Binding { addresses: local, udp_port, ..Binding::default() };
+        let endpoint = Endpoints::own(&Host::system()?, &binding)?;
         Ok(Box::into_raw(Box::new(anabranch_endpoint { endpoint })))
     })
 }
 
-/// Lets an endpoint go. It runs on for its sockets and until they have nothing to send.
+/// Lets an endpoint go. It runs on for its sockets and until they have nothing to send; without
+/// any, its UDP port is free at once.
 ///
 /// # Safety
 /// `endpoint` is null or from `anabranch_endpoint_new`, not freed yet and used by nobody.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anabranch_endpoint_free(endpoint: *mut anabranch_endpoint) {
     guard((), || {
-        if !endpoint.is_null() {
-            // SAFETY: the caller's promise; it came from a box.
-            drop(unsafe { Box::from_raw(endpoint) });
+        if endpoint.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise; it came from a box.
+        let endpoint = unsafe { Box::from_raw(endpoint) }.endpoint;
+        if Host::started().is_some_and(|host| Arc::ptr_eq(&host, endpoint.host())) {
+            Endpoints::let_go(endpoint);
+        } else {
+            // It is the parent's, and so are the threads that hold its locks.
+            std::mem::forget(endpoint);
         }
         Ok(())
     });
@@ -105,7 +116,7 @@ pub unsafe extern "C" fn anabranch_endpoint_wait_idle(
 ) -> c_int {
     guard(-1, || {
         // SAFETY: the caller's promise.
-        let endpoint = unsafe { endpoint.as_ref() }.ok_or(Errno::EFAULT)?.endpoint.clone();
+        let endpoint = unsafe { endpoint.as_ref() }.ok_or(Errno::EFAULT)?.endpoint.endpoint();
         let idle = async move { endpoint.wait_idle().await };
         let idle = Host::system()?.within(limit(milliseconds), idle);
         if idle { Ok(0) } else { Err(Errno::ETIMEDOUT) }

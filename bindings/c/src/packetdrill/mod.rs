@@ -15,7 +15,8 @@ use std::sync::{Arc, OnceLock};
 use self::executor::Executor;
 use self::network::Network;
 use self::settings::Settings;
-use crate::host::{Binding, Host, lock};
+use crate::endpoints::{Binding, Local};
+use crate::host::{Host, lock};
 
 /// A stack that packetdrill drives.
 #[derive(Debug)]
@@ -35,7 +36,8 @@ impl Stack {
             let executor = executor.clone();
             Box::new(move || executor.settle())
         };
-        let only = Binding { addresses: vec![local], ..Binding::default() };
+        let only =
+            Binding { addresses: vec![Local { ip: local, link: None }], ..Binding::default() };
         let host = Arc::new(Host::new(executor.clone(), settle, only));
         *lock(&host.config) = settings.association();
         Self { executor, network, host, sysctl: OnceLock::new() }

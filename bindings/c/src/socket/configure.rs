@@ -12,7 +12,7 @@ use crate::errno::Errno;
 
 /// Numbers of RFC 6458 section 7.1 that stand for several associations.
 pub(crate) const FUTURE_ASSOC: i32 = 0;
-const CURRENT_ASSOC: i32 = 1;
+pub(crate) const CURRENT_ASSOC: i32 = 1;
 pub(crate) const ALL_ASSOC: i32 = 2;
 
 impl Socket {

@@ -1,24 +1,25 @@
 //! Tasks between the library's associations and sockets.
 //!
 //! Messages stay with the association, whose receive window they occupy, until the socket has
-//! none to give: then a task fetches the next one. What happens to an association is told after
-//! the messages that came before it.
+//! none to give: then a task fetches the next one ([`feed`](super::feed)).
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, Weak};
 
 use anabranch::{
-    Association, AssociationError, ConnectOptions, Endpoint, Events, Listener, Message,
-    Notification, OutgoingMessage, PathState,
+    Association, AssociationError, ConnectOptions, Listener, Message, Notification,
+    OutgoingMessage, PathState,
 };
 use tokio::sync::Notify;
 
+use super::feed::{Feed, at_once};
 use super::notify::{self, PathChange, Reach};
 use super::options::Options;
 use super::{Peer, Socket, State, Style, fresh_id};
 use crate::abi::event;
 use crate::address;
+use crate::endpoints::Lease;
 use crate::errno::Errno;
 use crate::host::lock;
 
@@ -60,7 +61,11 @@ impl Link {
     }
 
     /// Does something with the association's place in its socket; `None` if it has none.
-    fn with<T>(&self, id: i32, mut act: impl FnMut(&Socket, &mut State) -> T) -> Option<T> {
+    pub(super) fn with<T>(
+        &self,
+        id: i32,
+        mut act: impl FnMut(&Socket, &mut State) -> T,
+    ) -> Option<T> {
         loop {
             let socket = self.socket()?;
             let result =
@@ -81,7 +86,7 @@ impl Socket {
     pub(super) fn start_connecting(
         self: &Arc<Self>,
         state: &mut State,
-        endpoint: Endpoint,
+        endpoint: &Lease,
         remotes: Vec<SocketAddr>,
         options: ConnectOptions,
     ) -> i32 {
@@ -89,6 +94,8 @@ impl Socket {
         let remote = remotes.first().copied().unwrap_or(([0, 0, 0, 0], 0).into());
         state.peers.insert(id, Peer::new(link.clone(), remote));
         state.used = true;
+        // Not a use of its own: an endpoint is open as long as it has associations.
+        let endpoint = endpoint.endpoint();
         self.host.spawn(async move {
             let connecting = endpoint.connect(remotes, options);
             tokio::pin!(connecting);
@@ -110,9 +117,9 @@ impl Socket {
                             peer.attach(association.clone(), &state.options);
                         }
                     });
-                    let events = association.events();
+                    let feed = Feed::new(id, association.clone());
                     let begin = begin(&link, &association);
-                    tokio::join!(begin, fetch(link.clone(), id, association.clone(), events));
+                    tokio::join!(begin, feed.run(link.clone()));
                 }
                 Err(error) => {
                     let errno = Errno::from(error);
@@ -131,15 +138,18 @@ impl Socket {
         peer.attach(association.clone(), &state.options);
         state.peers.insert(id, peer);
         state.used = true;
-        let events = association.events();
-        self.host.spawn(fetch(link, id, association, events));
+        let mut feed = Feed::new(id, association);
+        // What has come already is there for the next call.
+        if !feed.catch_up(self, state) {
+            self.host.spawn(feed.run(link));
+        }
         id
     }
 
     /// Takes associations from a listener until the socket listens no more.
     pub(super) fn start_accepting(self: &Arc<Self>, state: &mut State, listener: Listener) {
-        let stop = Arc::new(Notify::new());
-        state.accepting = Some(stop.clone());
+        let (stop, listener) = (Arc::new(Notify::new()), Arc::new(listener));
+        state.accepting = Some(Accepting { stop: stop.clone(), listener: listener.clone() });
         let socket = Arc::downgrade(self);
         self.host.spawn(async move {
             accept(&socket, &listener, &stop).await;
@@ -149,6 +159,35 @@ impl Socket {
                 socket.with(|state| state.accepting = None);
             }
         });
+    }
+
+    /// Takes an association that a peer set up, or aborts it.
+    fn welcome(self: &Arc<Self>, state: &mut State, association: Association) {
+        if state.closed || !state.listening {
+            association.abort(b"no longer accepted");
+            return;
+        }
+        match self.style {
+            // One more than that may wait, as with a kernel.
+            Style::OneToOne if state.accepted.len() > state.backlog => {
+                association.abort(b"too many associations wait to be accepted");
+            }
+            Style::OneToOne => state.accepted.push_back(association),
+            Style::OneToMany => {
+                self.adopt(state, association);
+            }
+        }
+    }
+
+    /// Takes what has come up and the task has not seen yet, so that a call that must not wait misses
+    /// nothing.
+    pub(super) fn welcome_all(self: &Arc<Self>, state: &mut State) {
+        let Some(listener) = state.accepting.as_ref().map(|known| known.listener.clone()) else {
+            return;
+        };
+        while let Some(Some(association)) = at_once(listener.accept()) {
+            self.welcome(state, association);
+        }
     }
 
     /// Sends what the association had no room for, when it has.
@@ -174,6 +213,14 @@ impl Socket {
     }
 }
 
+/// A listener, while there is one.
+#[derive(Debug)]
+pub(crate) struct Accepting {
+    /// Stops the task that takes associations from it.
+    pub(super) stop: Arc<Notify>,
+    listener: Arc<Listener>,
+}
+
 /// Moves associations from a listener to a socket.
 async fn accept(socket: &Weak<Socket>, listener: &Listener, stop: &Notify) {
     loop {
@@ -185,26 +232,7 @@ async fn accept(socket: &Weak<Socket>, listener: &Listener, stop: &Notify) {
         let (Some(association), Some(socket)) = (association, socket.upgrade()) else {
             return;
         };
-        let kept = socket.with(|state| {
-            if state.closed || !state.listening {
-                return false;
-            }
-            match socket.style {
-                Style::OneToOne => state.accepted.push_back(association.clone()),
-                Style::OneToMany => {
-                    socket.adopt(state, association.clone());
-                }
-            }
-            true
-        });
-        if !kept {
-            association.abort(b"no longer accepted");
-            return;
-        }
-        // One waits here, the others with the listener, which counts them.
-        while socket.with(|state| !state.closed && !state.accepted.is_empty()) {
-            socket.accepted_taken.notified().await;
-        }
+        socket.with(|state| socket.welcome(state, association));
     }
 }
 
@@ -238,74 +266,6 @@ async fn deliver(link: &Link, association: &Association, message: OutgoingMessag
     if finish {
         let _ = association.close().await;
     }
-}
-
-/// Moves messages and events of an association to its socket until it ends or is let go.
-async fn fetch(link: Arc<Link>, id: i32, association: Association, mut events: Events) {
-    // The end is told after the messages that came before it.
-    let mut held = Vec::new();
-    let (mut wants, mut received_all, mut told_all, mut closed) = (true, false, false, false);
-    loop {
-        tokio::select! {
-            biased;
-            event = events.next(), if !told_all => match event {
-                Some(event) if is_end(&event) && !received_all => held.push(event),
-                Some(event) => {
-                    if matches!(event, Notification::Restarted { .. }) {
-                        // The end that the peer had announced is not that of its next incarnation.
-                        held.clear();
-                        received_all = false;
-                    }
-                    let told = link.with(id, |socket, state| state.happened(socket, id, &event));
-                    if told.is_none() || matches!(event, Notification::Closed(_)) {
-                        return;
-                    }
-                }
-                // What was held came last.
-                None if received_all => return,
-                None => told_all = true,
-            },
-            message = association.recv(), if wants && !received_all => {
-                let Ok(Some(message)) = message else {
-                    received_all = true;
-                    let end = message.map(|_| ());
-                    // The notification and the end are one: nobody is to see the end alone.
-                    while let Some(event) = events.try_next() {
-                        held.push(event);
-                    }
-                    let told = link.with(id, |socket, state| {
-                        state.received_all(id, &end);
-                        for event in held.drain(..) {
-                            closed |= matches!(event, Notification::Closed(_));
-                            state.happened(socket, id, &event);
-                        }
-                    });
-                    if told.is_none() || closed {
-                        return;
-                    }
-                    continue;
-                };
-                wants = false;
-                let mut message = Some(message);
-                if link.with(id, |_, state| state.give(id, message.take())).is_none() {
-                    return;
-                }
-            }
-            () = link.taken.notified() => {
-                let empty = |_: &Socket, state: &mut State| {
-                    state.peers.get(&id).is_none_or(|peer| peer.head.is_none())
-                };
-                match link.with(id, empty) {
-                    Some(empty) => wants = empty,
-                    None => return,
-                }
-            }
-        }
-    }
-}
-
-fn is_end(event: &Notification) -> bool {
-    matches!(event, Notification::PeerShutdown | Notification::Closed(_))
 }
 
 /// The peer's address that data goes to, with its SCTP port; also after the end.
@@ -352,7 +312,7 @@ impl Peer {
 
 impl State {
     /// An association has a message to take.
-    fn give(&mut self, id: i32, message: Option<Message>) {
+    pub(super) fn give(&mut self, id: i32, message: Option<Message>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.head = message;
             self.ready.push_back(id);
@@ -360,7 +320,7 @@ impl State {
     }
 
     /// All messages of an association were taken, and no more will come.
-    fn received_all(&mut self, id: i32, end: &Result<(), AssociationError>) {
+    pub(super) fn received_all(&mut self, id: i32, end: &Result<(), AssociationError>) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.end = Some(match end {
                 Err(AssociationError::Closed(reason)) => Errno::of_end(reason).map_or(Ok(()), Err),
@@ -390,14 +350,10 @@ impl State {
     }
 
     /// Tells what happened to an association.
-    fn happened(&mut self, socket: &Socket, id: i32, event: &Notification) {
-        let shown = |remote: IpAddr, port: u16, mapped: bool| {
-            let address = SocketAddr::new(remote, port);
-            if mapped { address::mapped(address) } else { address }
-        };
+    pub(super) fn happened(&mut self, socket: &Socket, id: i32, event: &Notification) {
         let mapped = self.options.mapped;
+        let shown = |address| if mapped { address::mapped(address) } else { address };
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let port = peer.remote.port();
         match event {
             Notification::Up { outbound_streams, inbound_streams, .. } => {
                 self.tell(id, notify::up(id, *outbound_streams, *inbound_streams));
@@ -414,10 +370,11 @@ impl State {
                 let reach = Reach::of(states, self.options.expose_pf);
                 let before = peer.reachable.insert(*remote, reach);
                 let Some(change) = Reach::change(before, reach) else { return };
-                self.tell(id, notify::path(id, shown(*remote, port, mapped), change));
+                let address = shown(peer.address(*remote));
+                self.tell(id, notify::path(id, address, change));
             }
             Notification::FailedOver { remote, permanent: true, .. } => {
-                let address = shown(*remote, port, mapped);
+                let address = shown(peer.address(*remote));
                 self.tell(id, notify::path(id, address, PathChange::MadePrimary));
             }
             // A message for which there was no room is still to come.

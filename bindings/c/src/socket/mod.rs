@@ -6,6 +6,7 @@
 //! this and C.
 
 pub(crate) mod configure;
+mod feed;
 mod link;
 pub(crate) mod named;
 mod notify;
@@ -22,13 +23,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anabranch::{Association, Endpoint, Message, Statistics};
+use anabranch::{Association, Message, Statistics};
 use libc::c_int;
-use tokio::sync::Notify;
 
-use self::link::Link;
+use self::link::{Accepting, Link};
 use self::options::{Options, Own};
 use crate::descriptor::{Descriptor, Readiness};
+use crate::endpoints::Lease;
 use crate::errno::Errno;
 use crate::host::{Host, lock};
 use crate::wait::Changes;
@@ -61,8 +62,6 @@ pub(crate) struct Socket {
     descriptor: Descriptor,
     state: Mutex<State>,
     changed: Changes,
-    /// The association that waited to be accepted was, or nobody will.
-    accepted_taken: Notify,
 }
 
 /// What the lock of a socket protects.
@@ -72,12 +71,14 @@ pub(crate) struct State {
     /// Set by `close`; those who wait leave.
     closed: bool,
     /// The endpoint, once it is known: given, or opened when the first association needs it.
-    endpoint: Option<Endpoint>,
+    endpoint: Option<Arc<Lease>>,
     /// SCTP port and local addresses, after `bind`.
     bound: Option<Bound>,
     listening: bool,
-    /// Stops the task that takes associations from a listener, while there is one.
-    accepting: Option<Arc<Notify>>,
+    /// One-to-one: associations that may wait to be accepted.
+    backlog: usize,
+    /// While there is a listener.
+    accepting: Option<Accepting>,
     /// Associations to be accepted.
     accepted: VecDeque<Association>,
     peers: BTreeMap<i32, Peer>,
@@ -106,8 +107,10 @@ struct Told {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bound {
     pub(crate) port: u16,
-    /// None means all of the host.
-    pub(crate) addresses: Vec<IpAddr>,
+    /// With scopes, without ports; none means all of the host.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Only IPv4 ones, also if it is all of the host.
+    pub(crate) ipv4: bool,
 }
 
 /// An association of a socket.
@@ -162,7 +165,7 @@ impl Socket {
         style: Style,
         domain: c_int,
         nonblocking: bool,
-        endpoint: Option<Endpoint>,
+        endpoint: Option<Arc<Lease>>,
     ) -> Result<Arc<Self>, Errno> {
         let (options, descriptor) = (Options::new(&host), Descriptor::new(nonblocking)?);
         Ok(Self::with_options(host, style, domain, descriptor, endpoint, options))
@@ -173,7 +176,7 @@ impl Socket {
         style: Style,
         domain: c_int,
         descriptor: Descriptor,
-        endpoint: Option<Endpoint>,
+        endpoint: Option<Arc<Lease>>,
         options: Options,
     ) -> Arc<Self> {
         let state = State {
@@ -182,6 +185,7 @@ impl Socket {
             endpoint,
             bound: None,
             listening: false,
+            backlog: 0,
             accepting: None,
             accepted: VecDeque::new(),
             peers: BTreeMap::new(),
@@ -199,7 +203,6 @@ impl Socket {
             descriptor,
             state: Mutex::new(state),
             changed: Changes::default(),
-            accepted_taken: Notify::new(),
         });
         let mut table = world().sockets.write().unwrap_or_else(PoisonError::into_inner);
         table.insert(socket.number(), socket.clone());
@@ -339,6 +342,13 @@ impl Peer {
     /// Whether a message would be taken now.
     fn has_room(&self) -> bool {
         !lock(&self.link.outgoing).busy
+    }
+
+    /// An address of the peer, with its port and on its link.
+    fn address(&self, ip: IpAddr) -> SocketAddr {
+        let known = self.association.as_ref().map(Association::peer_addresses);
+        let found = known.into_iter().flatten().find(|address| address.ip() == ip);
+        found.unwrap_or(SocketAddr::new(ip, self.remote.port()))
     }
 
     /// Counters and paths.

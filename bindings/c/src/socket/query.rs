@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use anabranch::{AssociationState, PathState, PathStatistics, Statistics};
+use anabranch::{Association, AssociationState, PathState, PathStatistics};
 
+use super::configure::{ALL_ASSOC, CURRENT_ASSOC, FUTURE_ASSOC};
 use super::{Peer, Socket, State, Style};
 use crate::abi::{AlignedStorage, AssocStats, Paddrinfo, Status};
 use crate::address;
@@ -37,49 +38,47 @@ impl Socket {
     pub(crate) fn peer_addresses(&self, id: i32) -> Result<Vec<SocketAddr>, Errno> {
         self.with(|state| {
             let (_, peer) = state.peer(self.style, id)?;
-            let port = peer.remote.port();
-            let known = peer.statistics().ok_or(Errno::ENOTCONN)?;
-            let mut ips: Vec<IpAddr> =
-                known.path(known.primary).iter().map(|path| path.remote).collect();
-            for path in &known.paths {
-                if !ips.contains(&path.remote) {
-                    ips.push(path.remote);
-                }
-            }
-            let address = |ip| self.shown(state, SocketAddr::new(ip, port));
-            Ok(ips.into_iter().map(address).collect())
+            let association = peer.association.as_ref().ok_or(Errno::ENOTCONN)?;
+            let known = association.peer_addresses();
+            Ok(known.into_iter().map(|address| self.shown(state, address)).collect())
         })
     }
 
     /// Local addresses of an association, or with number 0 of the socket (RFC 6458 section 9.5).
     pub(crate) fn local_addresses(&self, id: i32) -> Result<Vec<SocketAddr>, Errno> {
         self.with(|state| {
-            let is_up = |peer: &Peer| peer.association.is_some();
-            let of_peer = match state.peer(self.style, id) {
-                Ok((_, peer)) if is_up(peer) => {
-                    let known = peer.statistics().ok_or(Errno::ENOTCONN)?;
-                    Some((known.paths.iter().map(|p| p.local).collect(), peer.local_port))
-                }
+            let own = match state.peer(self.style, id) {
+                Ok((_, peer)) => peer.association.as_ref().map(Association::local_addresses),
                 Err(errno) if id != 0 => return Err(errno),
-                _ => None,
+                Err(_) => None,
             };
-            let (mut ips, port): (Vec<IpAddr>, u16) = match of_peer {
-                Some(found) => found,
-                None => {
-                    let Some(bound) = state.bound.clone() else { return Ok(Vec::new()) };
-                    let all = state.endpoint.as_ref().map(|e| e.local_addresses());
-                    let ips = if bound.addresses.is_empty() { all } else { None };
-                    (ips.unwrap_or(bound.addresses), bound.port)
-                }
+            let Some(mut addresses) = own.or_else(|| self.bound_addresses(state)) else {
+                return Ok(Vec::new());
             };
-            ips.sort_unstable();
-            ips.dedup();
-            ips.retain(|ip| address::fits(self.domain, *ip));
-            if ips.is_empty() && state.bound.is_some() {
-                ips.push(self.wildcard());
-            }
-            Ok(ips.into_iter().map(|ip| self.shown(state, SocketAddr::new(ip, port))).collect())
+            addresses.sort_unstable();
+            addresses.dedup();
+            Ok(addresses.into_iter().map(|address| self.shown(state, address)).collect())
         })
+    }
+
+    /// What the socket is bound to, if it is.
+    fn bound_addresses(&self, state: &State) -> Option<Vec<SocketAddr>> {
+        let bound = state.bound.as_ref()?;
+        let with_port = |mut address: SocketAddr| {
+            address.set_port(bound.port);
+            address
+        };
+        let mut addresses: Vec<SocketAddr> =
+            bound.addresses.iter().copied().map(with_port).collect();
+        if let (true, Some(endpoint)) = (addresses.is_empty(), &state.endpoint) {
+            let all = endpoint.local_addresses();
+            let used = all.into_iter().filter(|ip| ip.is_ipv4() || !bound.ipv4);
+            addresses = used.map(|ip| endpoint.local_address(ip, bound.port)).collect();
+        }
+        if addresses.is_empty() {
+            addresses.push((self.wildcard(), bound.port).into());
+        }
+        Some(addresses)
     }
 
     fn wildcard(&self) -> IpAddr {
@@ -107,15 +106,17 @@ impl Socket {
     /// One local address, for `getsockname`.
     pub(crate) fn name(&self) -> SocketAddr {
         self.with(|state| {
-            let peer = state.only().map(|(_, peer)| {
-                let primary = |known: Statistics| known.path(known.primary).map(|p| p.local);
-                (peer.statistics().and_then(primary), peer.local_port)
-            });
             let bound = state.bound.clone().unwrap_or_default();
-            let ip = bound.addresses.first().copied();
-            let address = match peer.filter(|_| self.style == Style::OneToOne) {
-                Some((Some(local), port)) => SocketAddr::new(local, port),
-                _ => SocketAddr::new(ip.unwrap_or(self.wildcard()), bound.port),
+            let own = state.only().filter(|_| self.style == Style::OneToOne);
+            let own = own.and_then(|(_, peer)| peer.association.as_ref());
+            let address = match own.and_then(|known| known.local_addresses().first().copied()) {
+                Some(address) => address,
+                None => {
+                    let first = bound.addresses.first().copied();
+                    let mut address = first.unwrap_or((self.wildcard(), 0).into());
+                    address.set_port(bound.port);
+                    address
+                }
             };
             self.shown(state, address)
         })
@@ -132,7 +133,8 @@ impl Socket {
             let (instrms, outstrms) =
                 (association.inbound_streams(), association.outbound_streams());
             let primary = known.path(known.primary).ok_or(Errno::ENOTCONN)?;
-            let address = self.shown(state, SocketAddr::new(primary.remote, remote.port()));
+            let address = peer.address(primary.remote);
+            let address = self.shown(state, address);
             Ok(Status {
                 assoc_id: id,
                 state: number_of(known.state),
@@ -159,7 +161,8 @@ impl Socket {
                 PathState::PotentiallyFailed => 1,
                 _ => 2,
             });
-            let address = self.shown(state, remote);
+            let address = peer.address(remote.ip());
+            let address = self.shown(state, address);
             let expose_pf = state.options.expose_pf;
             path.map(|path| path_info(id, address, path, expose_pf)).ok_or(Errno::EINVAL)
         })
@@ -171,8 +174,7 @@ impl Socket {
             let (id, peer) = state.peer(self.style, id)?;
             let known = peer.statistics().ok_or(Errno::ENOTCONN)?;
             let slowest = known.paths.iter().max_by_key(|path| path.rto);
-            let address =
-                slowest.map_or(peer.remote, |path| (path.remote, peer.remote.port()).into());
+            let address = slowest.map_or(peer.remote, |path| peer.address(path.remote));
             let counters = known.counters;
             let sum = |of: fn(&PathStatistics) -> u64| known.paths.iter().map(of).sum::<u64>();
             Ok(AssocStats {
@@ -222,6 +224,29 @@ impl Socket {
         self.with(|state| state.peers.keys().copied().collect())
     }
 
+    /// The peer's UDP port at one of its addresses, or without one at the address that data goes to;
+    /// 0 without UDP. `None` if there is no such association yet.
+    pub(crate) fn remote_udp_port(
+        &self,
+        id: i32,
+        remote: Option<IpAddr>,
+    ) -> Result<Option<u16>, Errno> {
+        self.with(|state| {
+            let peer = match (self.style, id) {
+                (Style::OneToOne, _) => state.only().map(|(_, peer)| peer),
+                (_, FUTURE_ASSOC) => None,
+                (_, CURRENT_ASSOC | ALL_ASSOC) => return Err(Errno::EINVAL),
+                (_, id) => Some(&*state.peer(self.style, id)?.1),
+            };
+            let Some(known) = peer.and_then(Peer::statistics) else { return Ok(None) };
+            let path = match remote {
+                Some(ip) => known.paths.iter().find(|path| path.remote == ip),
+                None => known.path(known.primary),
+            };
+            path.map(|path| Some(path.remote_udp_port)).ok_or(Errno::EINVAL)
+        })
+    }
+
     /// The UDP port of this side, if it is known yet; 0 otherwise.
     pub(crate) fn udp_port(&self) -> u16 {
         self.with(|state| match &state.endpoint {
@@ -234,7 +259,7 @@ impl Socket {
     pub(crate) fn with_association<T>(
         &self,
         id: i32,
-        act: impl FnOnce(&anabranch::Association) -> T,
+        act: impl FnOnce(&Association) -> T,
     ) -> Result<T, Errno> {
         self.with(|state| {
             let (_, peer) = state.peer(self.style, id)?;

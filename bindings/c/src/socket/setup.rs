@@ -6,19 +6,25 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch::{
-    Association, AssociationConfig, AssociationError, CloseError, ConnectOptions, Endpoint,
+    Association, AssociationConfig, AssociationError, CloseError, ConnectOptions, IpVersions,
     ListenOptions, SCTP_UDP_PORT,
 };
+use libc::c_int;
 
 use super::link::primary;
 use super::{Bound, Socket, State, Style, forget, forget_all};
 use crate::address;
 use crate::descriptor::Descriptor;
+use crate::endpoints::{Binding, Endpoints, Lease, Local};
 use crate::errno::Errno;
-use crate::host::{Binding, Host, lock};
+use crate::host::{Host, lock};
 
 /// A dropped association has this long; all that are closed are waited for.
 const LINGER: Duration = Duration::from_secs(3600);
+
+/// Associations that may wait to be accepted at the most, as Linux has it by default
+/// (net.core.somaxconn).
+const MOST_BACKLOG: usize = 4096;
 
 /// What a socket does first, which decides its UDP port unless it was told one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,15 +45,16 @@ impl Socket {
             }
             let port = self.check_addresses(addresses, None)?;
             let wildcard = addresses.iter().any(|address| address.ip().is_unspecified());
-            let mut ips: Vec<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
-            if wildcard {
-                ips.clear();
+            let mut bound = Bound::anywhere(self.domain);
+            if !wildcard {
+                bound.add(addresses)?;
             }
-            if (1..ips.len()).any(|at| ips[..at].contains(&ips[at])) {
-                return Err(Errno::EADDRINUSE);
+            // 0.0.0.0 is all of IPv4, for a socket of the family AF_INET6, too.
+            bound.ipv4 |= wildcard && addresses.iter().all(SocketAddr::is_ipv4);
+            if port != 0 {
+                bound.port = port;
             }
-            let port = if port == 0 { ephemeral() } else { port };
-            state.bound = Some(Bound { port, addresses: ips });
+            state.bound = Some(bound);
             Ok(())
         })
     }
@@ -62,19 +69,13 @@ impl Socket {
                 // Address lists of what is in use change with ASCONF only.
                 return Err(Errno::EOPNOTSUPP);
             }
-            let bound = state.bound.clone().unwrap_or_default();
+            let mut bound = state.bound.clone().unwrap_or_default();
             self.check_addresses(addresses, Some(bound.port))?;
             if addresses.iter().any(|address| address.ip().is_unspecified()) {
                 return Err(Errno::EINVAL);
             }
-            let mut ips = bound.addresses;
-            for ip in addresses.iter().map(SocketAddr::ip) {
-                if ips.contains(&ip) {
-                    return Err(Errno::EADDRINUSE);
-                }
-                ips.push(ip);
-            }
-            state.bound = Some(Bound { addresses: ips, ..bound });
+            bound.add(addresses)?;
+            state.bound = Some(bound);
             Ok(())
         })
     }
@@ -86,16 +87,16 @@ impl Socket {
                 return Err(Errno::EOPNOTSUPP);
             }
             let Some(bound) = &mut state.bound else { return Err(Errno::EINVAL) };
-            let mut ips = bound.addresses.clone();
+            let mut left = bound.addresses.clone();
             for ip in addresses.iter().map(SocketAddr::ip) {
-                let at = ips.iter().position(|known| *known == ip).ok_or(Errno::EINVAL)?;
-                ips.remove(at);
+                let at = left.iter().position(|known| known.ip() == ip).ok_or(Errno::EINVAL)?;
+                left.remove(at);
             }
             // None left would mean all of the host.
-            if ips.is_empty() {
+            if left.is_empty() {
                 return Err(Errno::EINVAL);
             }
-            bound.addresses = ips;
+            bound.addresses = left;
             Ok(())
         })
     }
@@ -112,10 +113,9 @@ impl Socket {
             if address.port() != port && address.port() != 0 {
                 return Err(Errno::EINVAL);
             }
-            let ours = self.host.only.as_ref();
-            let is_here = match ours {
-                Some(only) => only.addresses.contains(&address.ip()),
-                None => UdpSocket::bind((address.ip(), 0)).is_ok() || is_link_local(address.ip()),
+            let is_here = match &self.host.only {
+                Some(only) => only.addresses.iter().any(|local| local.ip == address.ip()),
+                None => is_here(*address),
             };
             if !address.ip().is_unspecified() && !is_here {
                 return Err(Errno::EADDRNOTAVAIL);
@@ -125,11 +125,14 @@ impl Socket {
     }
 
     /// The endpoint for what the socket is bound to.
-    fn endpoint(&self, state: &mut State, first: Use) -> Result<Endpoint, Errno> {
+    fn endpoint(&self, state: &mut State, first: Use) -> Result<Arc<Lease>, Errno> {
         if let Some(endpoint) = &state.endpoint {
             return Ok(endpoint.clone());
         }
-        let mut addresses = state.bound.clone().unwrap_or_default().addresses;
+        let mut addresses = Vec::new();
+        for address in state.bound.iter().flat_map(|bound| &bound.addresses) {
+            addresses.push(Local { ip: address.ip(), link: address::link(*address)? });
+        }
         addresses.sort_unstable();
         let usual = if first == Use::Listening { SCTP_UDP_PORT } else { 0 };
         let udp_port = state.options.udp_port.unwrap_or(usual);
@@ -137,7 +140,7 @@ impl Socket {
         let interface = state.options.interface.clone();
         let traffic_class = state.options.traffic_class;
         let binding = Binding { addresses, udp_port, interface, traffic_class };
-        let endpoint = self.host.endpoint(binding)?;
+        let endpoint = self.host.endpoint(&binding)?;
         state.endpoint = Some(endpoint.clone());
         Ok(endpoint)
     }
@@ -155,13 +158,17 @@ impl Socket {
             if self.style == Style::OneToOne && state.used {
                 return Err(Errno::EISCONN);
             }
+            state.backlog = usize::try_from(backlog).unwrap_or(MOST_BACKLOG).min(MOST_BACKLOG);
             if state.listening {
                 return Ok(());
             }
-            let port = state.bound.get_or_insert_with(Bound::anywhere).port;
+            let bound = state.bound.get_or_insert_with(|| Bound::anywhere(self.domain));
+            let (port, ip_versions) = (bound.port, bound.ip_versions());
             let endpoint = self.endpoint(state, Use::Listening)?;
             let mut options = ListenOptions::from(state.options.config.clone());
-            options.backlog = usize::try_from(backlog).unwrap_or(options.backlog);
+            // The socket takes all of them at once, and counts those that wait for `accept`.
+            options.backlog = usize::MAX;
+            options.ip_versions = ip_versions;
             options.linger = LINGER;
             let listener = endpoint.listen(port, options)?;
             state.listening = true;
@@ -175,8 +182,8 @@ impl Socket {
     /// Accepts no more; what was not accepted yet is aborted. The port is free afterwards.
     fn stop_listening(&self) {
         let accepted = self.with(|state| {
-            if let Some(stop) = &state.accepting {
-                stop.notify_one();
+            if let Some(accepting) = &state.accepting {
+                accepting.stop.notify_one();
             }
             state.listening = false;
             std::mem::take(&mut state.accepted)
@@ -184,7 +191,6 @@ impl Socket {
         for association in accepted {
             association.abort(b"closed before it was accepted");
         }
-        self.accepted_taken.notify_one();
         self.wait_until(|state| state.accepting.is_none());
     }
 
@@ -247,6 +253,9 @@ impl Socket {
         if remotes.iter().any(|remote| !address::fits(self.domain, remote.ip())) {
             return Err(Errno::EAFNOSUPPORT);
         }
+        if remotes.iter().any(|remote| state.lacks_scope(*remote)) {
+            return Err(Errno::EINVAL);
+        }
         if self.style == Style::OneToOne {
             if state.listening {
                 return Err(Errno::EOPNOTSUPP);
@@ -268,10 +277,12 @@ impl Socket {
         options.linger = LINGER;
         if self.style == Style::OneToMany {
             // All associations of the socket are to have the same port.
-            state.bound.get_or_insert_with(Bound::anywhere);
+            state.bound.get_or_insert_with(|| Bound::anywhere(self.domain));
         }
         options.local_port = state.bound.as_ref().map(|bound| bound.port);
-        Ok(self.start_connecting(state, endpoint, remotes, options))
+        let anywhere = || Bound::anywhere(self.domain).ip_versions();
+        options.ip_versions = state.bound.as_ref().map_or_else(anywhere, Bound::ip_versions);
+        Ok(self.start_connecting(state, &endpoint, remotes, options))
     }
 
     /// Takes an association that a peer set up.
@@ -284,10 +295,11 @@ impl Socket {
         }
         let wait = self.is_nonblocking(0);
         let limit = self.with(|state| state.options.receive_timeout);
-        let (descriptor, association, mut options, bound) = self.wait(wait, limit, |state| {
+        let (descriptor, association, mut options, place) = self.wait(wait, limit, |state| {
             if !state.listening {
                 return Some(Err(Errno::EINVAL));
             }
+            self.welcome_all(state);
             let waiting = state.accepted.front()?.clone();
             // Without a descriptor the association goes on waiting.
             let descriptor = match Descriptor::new(nonblocking) {
@@ -295,13 +307,13 @@ impl Socket {
                 Err(errno) => return Some(Err(errno)),
             };
             state.accepted.pop_front();
-            self.accepted_taken.notify_one();
-            Some(Ok((descriptor, waiting, state.options.clone(), state.bound.clone())))
+            let place = (state.bound.clone(), state.endpoint.clone());
+            Some(Ok((descriptor, waiting, state.options.clone(), place)))
         })?;
         options.linger = None;
         // One that has ended is given, too, with what it brought.
         let remote = primary(&association).ok_or(Errno::ECONNABORTED)?;
-        let (host, endpoint) = (self.host.clone(), self.with(|state| state.endpoint.clone()));
+        let (host, (bound, endpoint)) = (self.host.clone(), place);
         let accepted =
             Self::with_options(host, self.style, self.domain, descriptor, endpoint, options);
         accepted.with(|state| {
@@ -381,11 +393,13 @@ impl Socket {
     /// SO_LINGER says how long to wait, and at once if that says so.
     pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
         let socket = forget(descriptor)?;
-        let (closing, linger) = socket.end();
-        match linger.filter(|limit| !limit.is_zero()) {
+        let Ended { closing, linger, endpoint } = socket.end();
+        let result = match linger.filter(|limit| !limit.is_zero()) {
             Some(limit) => linger_for(&socket.host, limit, closing),
             None => Ok(()),
-        }
+        };
+        endpoint.into_iter().for_each(Endpoints::let_go);
+        result
     }
 
     /// Closes all sockets, as the end of a process does: without waiting, whatever SO_LINGER says.
@@ -395,13 +409,15 @@ impl Socket {
         }
     }
 
-    /// Ends the associations of a socket that nobody finds any more; returns them, and SO_LINGER.
-    fn end(&self) -> (Vec<Association>, Option<Duration>) {
+    /// Ends the associations of a socket that nobody finds any more.
+    fn end(&self) -> Ended {
         let (peers, linger) = self.with(|state| {
             state.closed = true;
             (std::mem::take(&mut state.peers), state.options.linger)
         });
         self.stop_listening();
+        // Only now, since what ends a listener needs its endpoint.
+        let endpoint = self.with(|state| state.endpoint.take());
         let mut closing = Vec::new();
         for peer in peers.into_values() {
             match (&peer.association, linger) {
@@ -412,15 +428,62 @@ impl Socket {
             peer.link.taken.notify_one();
         }
         self.host.settle();
-        (closing, linger)
+        Ended { closing, linger, endpoint }
     }
 }
 
+/// What a closed socket leaves behind.
+struct Ended {
+    /// Its associations, which are being shut down.
+    closing: Vec<Association>,
+    /// SO_LINGER.
+    linger: Option<Duration>,
+    endpoint: Option<Arc<Lease>>,
+}
+
 impl Bound {
-    /// What a socket is bound to that was not told.
-    fn anywhere() -> Self {
-        Self { port: ephemeral(), addresses: Vec::new() }
+    /// What a socket of this family is bound to that was not bound by its user.
+    fn anywhere(domain: c_int) -> Self {
+        Self { port: ephemeral(), addresses: Vec::new(), ipv4: domain == libc::AF_INET }
     }
+
+    /// Adds addresses, each of which may be there once.
+    fn add(&mut self, addresses: &[SocketAddr]) -> Result<(), Errno> {
+        for mut address in addresses.iter().copied() {
+            if self.addresses.iter().any(|known| known.ip() == address.ip()) {
+                return Err(Errno::EADDRINUSE);
+            }
+            address.set_port(0);
+            self.addresses.push(address);
+        }
+        Ok(())
+    }
+
+    /// What associations may use, whatever the endpoint has that the socket shares.
+    fn ip_versions(&self) -> IpVersions {
+        if self.ipv4 { IpVersions::Ipv4 } else { IpVersions::Both }
+    }
+}
+
+impl State {
+    /// Whether nothing says which link an address is on.
+    fn lacks_scope(&self, remote: SocketAddr) -> bool {
+        let SocketAddr::V6(v6) = remote else { return false };
+        let is_tied = || {
+            let bound = self.bound.iter().flat_map(|bound| &bound.addresses);
+            self.options.interface.is_some()
+                || bound.map(SocketAddr::ip).any(is_link_local)
+                || self.endpoint.as_ref().is_some_and(|endpoint| !endpoint.is_shared())
+        };
+        is_link_local((*v6.ip()).into()) && v6.scope_id() == 0 && !is_tied()
+    }
+}
+
+/// Whether this host has an address. A link-local one that comes without its link may be on any.
+fn is_here(mut address: SocketAddr) -> bool {
+    address.set_port(0);
+    UdpSocket::bind(address).is_ok()
+        || matches!(address, SocketAddr::V6(v6) if is_link_local(address.ip()) && v6.scope_id() == 0)
 }
 
 /// Waits for associations to end. What was sent and has not arrived is an error: ETIMEDOUT when the

@@ -15,7 +15,7 @@
 
 #define FAILS(call, with) CHECK((errno = 0, (call) == -1 && errno == (with)))
 
-static char big[200000];
+static char big[200000] __attribute__((unused));
 
 static inline struct sockaddr_in at(const char *text, unsigned port)
 {

@@ -1,10 +1,12 @@
 //! What carries the packets: UDP and its ports, or IP protocol 132.
 
+use super::paths::is_unspecified;
 use super::{Row, choose, int, number, parse, switch};
 use crate::abi::{self, Udpencaps, option};
+use crate::address;
 use crate::errno::Errno;
-use crate::socket::Socket;
-use crate::socket::configure::ALL_ASSOC;
+use crate::socket::configure::{ALL_ASSOC, CURRENT_ASSOC, FUTURE_ASSOC};
+use crate::socket::{Socket, Style};
 
 pub(super) const ROWS: &[Row] = &[
     (option::REMOTE_UDP_ENCAPS_PORT, set_remote_port, remote_port),
@@ -18,17 +20,27 @@ pub(super) const ROWS: &[Row] = &[
 
 fn set_remote_port(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {
     let info: Udpencaps = parse(bytes)?;
-    if info.assoc_id > ALL_ASSOC {
+    match info.assoc_id {
+        // A one-to-one socket has one association at most (RFC 6951 section 6.1).
+        _ if socket.style == Style::OneToOne => {}
+        FUTURE_ASSOC => {}
+        CURRENT_ASSOC | ALL_ASSOC => return Err(Errno::EINVAL),
         // The engine follows where a peer's packets come from (RFC 6951 section 5.4).
-        return Err(Errno::EOPNOTSUPP);
+        _ => return Err(Errno::EOPNOTSUPP),
     }
     choose(socket, |options| options.remote_udp_port = u16::from_be(info.port))
 }
 
 fn remote_port(socket: &Socket, given: &[u8]) -> Result<Vec<u8>, Errno> {
     let info: Udpencaps = parse(given)?;
-    let port = socket.with(|state| state.options.remote_udp_port).to_be();
-    Ok(abi::to_bytes(&Udpencaps { port, ..info }))
+    let remote = if is_unspecified(&info.address.0) {
+        None
+    } else {
+        Some(address::from_bytes(&info.address.0)?.0.ip())
+    };
+    let known = socket.remote_udp_port(info.assoc_id, remote)?;
+    let port = known.unwrap_or_else(|| socket.with(|state| state.options.remote_udp_port));
+    Ok(abi::to_bytes(&Udpencaps { port: port.to_be(), ..info }))
 }
 
 fn set_local_port(socket: &Socket, bytes: &[u8]) -> Result<(), Errno> {

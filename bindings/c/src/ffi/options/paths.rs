@@ -52,7 +52,7 @@ fn parse_params(bytes: &[u8]) -> Result<Paddrparams, Errno> {
     parse(bytes)
 }
 
-fn is_unspecified(storage: &Storage) -> bool {
+pub(super) fn is_unspecified(storage: &Storage) -> bool {
     address::from_bytes(storage).is_ok_and(|(address, _)| address.ip().is_unspecified())
         || storage.iter().all(|byte| *byte == 0)
 }

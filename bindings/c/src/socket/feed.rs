@@ -1,0 +1,151 @@
+//! What an association brings to its socket: messages, and what happens to it.
+//!
+//! The end is told after the messages that came before it.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use anabranch::{Association, AssociationError, Events, Message, Notification};
+
+use super::link::Link;
+use super::{Socket, State};
+
+/// What a future gives without waiting.
+pub(super) fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+/// Moves messages and events of an association to its socket until it ends or is let go.
+#[derive(Debug)]
+pub(super) struct Feed {
+    id: i32,
+    association: Association,
+    events: Events,
+    /// The end, which waits for messages that came before it.
+    held: Vec<Notification>,
+    /// The socket has no message to give.
+    wants: bool,
+    received_all: bool,
+    told_all: bool,
+}
+
+impl Feed {
+    pub(super) fn new(id: i32, association: Association) -> Self {
+        let events = association.events();
+        Self {
+            id,
+            association,
+            events,
+            held: Vec::new(),
+            wants: true,
+            received_all: false,
+            told_all: false,
+        }
+    }
+
+    /// Hands on what there is already. Returns whether that was the last.
+    pub(super) fn catch_up(&mut self, socket: &Socket, state: &mut State) -> bool {
+        while let Some(event) = self.events.try_next() {
+            if self.event(socket, state, event) {
+                return true;
+            }
+        }
+        match at_once(self.association.recv()) {
+            Some(message) => self.message(socket, state, message),
+            None => false,
+        }
+    }
+
+    /// Hands on what comes.
+    pub(super) async fn run(mut self, link: Arc<Link>) {
+        let (id, association) = (self.id, self.association.clone());
+        loop {
+            tokio::select! {
+                biased;
+                event = self.events.next(), if !self.told_all => {
+                    let Some(event) = event else {
+                        // What was held came last.
+                        if self.received_all {
+                            return;
+                        }
+                        self.told_all = true;
+                        continue;
+                    };
+                    let mut event = Some(event);
+                    let done = link.with(id, |socket, state| {
+                        event.take().is_some_and(|event| self.event(socket, state, event))
+                    });
+                    if done != Some(false) {
+                        return;
+                    }
+                }
+                message = association.recv(), if self.wants && !self.received_all => {
+                    let mut message = Some(message);
+                    let done = link.with(id, |socket, state| {
+                        message.take().is_some_and(|message| self.message(socket, state, message))
+                    });
+                    if done != Some(false) {
+                        return;
+                    }
+                }
+                () = link.taken.notified() => {
+                    let empty = |_: &Socket, state: &mut State| {
+                        state.peers.get(&id).is_none_or(|peer| peer.head.is_none())
+                    };
+                    match link.with(id, empty) {
+                        Some(empty) => self.wants = empty,
+                        None => return,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hands on an event. Returns whether it was the last.
+    fn event(&mut self, socket: &Socket, state: &mut State, event: Notification) -> bool {
+        let is_end = matches!(event, Notification::PeerShutdown | Notification::Closed(_));
+        if is_end && !self.received_all {
+            self.held.push(event);
+            return false;
+        }
+        if matches!(event, Notification::Restarted { .. }) {
+            // The end that the peer had announced is not that of its next incarnation.
+            self.held.clear();
+            self.received_all = false;
+        }
+        state.happened(socket, self.id, &event);
+        matches!(event, Notification::Closed(_))
+    }
+
+    /// Hands on a message, or that there are no more. Returns whether the association has ended.
+    fn message(
+        &mut self,
+        socket: &Socket,
+        state: &mut State,
+        message: Result<Option<Message>, AssociationError>,
+    ) -> bool {
+        let Ok(Some(message)) = message else {
+            self.received_all = true;
+            let end = message.map(|_| ());
+            // The notification and the end are one: nobody is to see the end alone.
+            while let Some(event) = self.events.try_next() {
+                self.held.push(event);
+            }
+            state.received_all(self.id, &end);
+            let mut closed = false;
+            for event in self.held.drain(..) {
+                closed |= matches!(event, Notification::Closed(_));
+                state.happened(socket, self.id, &event);
+            }
+            return closed;
+        };
+        self.wants = false;
+        state.give(self.id, Some(message));
+        false
+    }
+}
