@@ -51,12 +51,7 @@ mod writer;
 pub use cause::{Cause, Causes, cause_code};
 #[cfg(feature = "checksum")]
 pub use checksum::crc32c;
-pub use chunk::{
-    Abort, Asconf, AsconfAck, Auth, Chunk, CookieEcho, Cwr, Data, DataFlags, Ecne, Error,
-    ForwardTsn, Heartbeat, HeartbeatAck, IData, IForwardTsn, Init, InitAck, NrSack, Pad, RawChunk,
-    ReConfig, Sack, Shutdown, ShutdownComplete, SkippedMessage, SkippedStream, Timestamp,
-    UnknownAction, kind,
-};
+pub use chunk::*;
 pub use error::{ChunkError, PacketError, ParameterError};
 pub use list::{Element, GapBlock, GapBlocks, List, ListIter, TsnList, U16List};
 pub use packet::{Chunks, HEADER_LEN, Header, Packet};

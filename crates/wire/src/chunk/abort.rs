@@ -36,6 +36,10 @@ impl<'a> Abort<'a> {
         Ok(Self { tag_reflected: chunk.flags & 1 != 0, causes: Causes::new(chunk.value) })
     }
 
+    pub(super) const fn flags(&self) -> u8 {
+        self.tag_reflected as u8
+    }
+
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.causes.bytes());
     }

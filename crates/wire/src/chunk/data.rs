@@ -151,6 +151,10 @@ impl<'a> Data<'a> {
         [kind::DATA, self.flags.0, a, b, c, d, e, f, g, h, i, j, k, l, m, n]
     }
 
+    pub(super) const fn flags(&self) -> u8 {
+        self.flags.0
+    }
+
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
         let [_, _, _, _, fields @ ..] = self.header(0);
         out.extend_from_slice(&fields);

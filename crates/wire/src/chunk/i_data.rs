@@ -66,6 +66,10 @@ impl<'a> IData<'a> {
         })
     }
 
+    pub(super) const fn flags(&self) -> u8 {
+        self.flags.0
+    }
+
     pub(super) fn encode_value(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.tsn.0.to_be_bytes());
         out.extend_from_slice(&self.stream.to_be_bytes());

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use alloc::vec::Vec;
+
 use super::RawChunk;
 use crate::error::ChunkError;
 
@@ -28,6 +30,12 @@ impl ShutdownComplete {
     pub fn parse(chunk: &RawChunk<'_>) -> Result<Self, ChunkError> {
         Ok(Self { tag_reflected: chunk.flags & 1 != 0 })
     }
+
+    pub(super) const fn flags(&self) -> u8 {
+        self.tag_reflected as u8
+    }
+
+    pub(super) fn encode_value(&self, _: &mut Vec<u8>) {}
 }
 
 impl fmt::Display for ShutdownComplete {
