@@ -19,13 +19,24 @@ pub(crate) enum Class {
     AnyCause,
 }
 
+/// A number in a chunk, big-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// A TSN that the chunk's sender has used.
+    TsnOfSender,
+    /// A TSN that the chunk's receiver has used.
+    TsnOfReceiver,
+}
+
 /// One name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schema {
     pub(crate) name: &'static str,
     pub(crate) class: Class,
-    /// Its fields besides `flgs` (of chunks) and `len`.
-    pub(crate) fields: &'static [&'static str],
+    /// Its fields besides `flgs` (of chunks) and `len`, without those in `layout`.
+    fields: &'static [&'static str],
+    /// The value of a chunk that is nothing but numbers, in order. Such a chunk needs no code in `codec`.
+    pub(crate) layout: Option<&'static [(&'static str, Number)]>,
     /// Whether parameters or causes can stand in it.
     pub(crate) nested: bool,
 }
@@ -36,7 +47,7 @@ const fn entry(
     fields: &'static [&'static str],
     nested: bool,
 ) -> Schema {
-    Schema { name, class, fields, nested }
+    Schema { name, class, fields, layout: None, nested }
 }
 
 const fn chunk(
@@ -46,6 +57,24 @@ const fn chunk(
     nested: bool,
 ) -> Schema {
     entry(name, Class::Chunk(kind), fields, nested)
+}
+
+/// A chunk that is nothing but numbers.
+const fn numbers(
+    name: &'static str,
+    kind: u8,
+    layout: &'static [(&'static str, Number)],
+) -> Schema {
+    Schema { name, class: Class::Chunk(kind), fields: &[], layout: Some(layout), nested: false }
+}
+
+impl Schema {
+    /// Whether scripts may write `key=`.
+    pub(crate) fn has_field(&self, key: &str) -> bool {
+        let in_layout =
+            self.layout.is_some_and(|layout| layout.iter().any(|(name, _)| *name == key));
+        in_layout || self.fields.contains(&key)
+    }
 }
 
 const fn parameter(name: &'static str, kind: u16, fields: &'static [&'static str]) -> Schema {
@@ -71,14 +100,14 @@ pub(crate) const NAMES: &[Schema] = &[
     chunk("HEARTBEAT", kind::HEARTBEAT, &[], true),
     chunk("HEARTBEAT_ACK", kind::HEARTBEAT_ACK, &[], true),
     chunk("ABORT", kind::ABORT, &[], true),
-    chunk("SHUTDOWN", kind::SHUTDOWN, &["cum_tsn"], false),
-    chunk("SHUTDOWN_ACK", kind::SHUTDOWN_ACK, &[], false),
+    numbers("SHUTDOWN", kind::SHUTDOWN, &[("cum_tsn", Number::TsnOfReceiver)]),
+    numbers("SHUTDOWN_ACK", kind::SHUTDOWN_ACK, &[]),
     chunk("ERROR", kind::ERROR, &[], true),
     chunk("COOKIE_ECHO", kind::COOKIE_ECHO, &["val"], false),
-    chunk("COOKIE_ACK", kind::COOKIE_ACK, &[], false),
-    chunk("ECNE", kind::ECNE, &["tsn"], false),
-    chunk("CWR", kind::CWR, &["tsn"], false),
-    chunk("SHUTDOWN_COMPLETE", kind::SHUTDOWN_COMPLETE, &[], false),
+    numbers("COOKIE_ACK", kind::COOKIE_ACK, &[]),
+    numbers("ECNE", kind::ECNE, &[("tsn", Number::TsnOfReceiver)]),
+    numbers("CWR", kind::CWR, &[("tsn", Number::TsnOfSender)]),
+    numbers("SHUTDOWN_COMPLETE", kind::SHUTDOWN_COMPLETE, &[]),
     chunk("PAD", kind::PAD, &["val"], false),
     parameter("HEARTBEAT_INFORMATION", parameter_kind::HEARTBEAT_INFO, &["val"]),
     parameter("IPV4_ADDRESS", parameter_kind::IPV4_ADDRESS, &["addr"]),
@@ -124,6 +153,18 @@ pub(crate) fn find(name: &str) -> Option<&'static Schema> {
 /// The name of a chunk type, parameter type or cause code.
 pub(crate) fn name_of(class: Class) -> Option<&'static str> {
     NAMES.iter().find(|schema| schema.class == class).map(|schema| schema.name)
+}
+
+/// The numbers of a chunk that is nothing else.
+pub(crate) fn layout_of(kind: u8) -> Option<&'static [(&'static str, Number)]> {
+    NAMES.iter().find(|schema| schema.class == Class::Chunk(kind)).and_then(|schema| schema.layout)
+}
+
+/// The chunk type that scripts or specifications call `name`; `-` and `_` are the same.
+pub(crate) fn chunk_type(name: &str) -> Option<u8> {
+    let plain = |name: &str| name.replace(['-', ' '], "_");
+    let is_it = |kind: &u8| kind::name(*kind).is_some_and(|known| plain(known) == plain(name));
+    kind::ALL.iter().copied().find(is_it)
 }
 
 /// The bits of flag letters; `None` if there is a letter that the chunk does not have.

@@ -6,7 +6,7 @@ use anabranch_wire::{Packet, Parameters, kind};
 
 use super::numbers::Identities;
 use crate::node::{Item, Node, Raw, Value};
-use crate::schema::{Class, name_of};
+use crate::schema::{Class, Number, layout_of, name_of};
 
 /// The chunks of a packet. With `identities` the packet is one of the engine's, and its numbers
 /// become the script's.
@@ -57,6 +57,19 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
         None => Value::Number(tsn),
     };
     let length = Value::Number(raw.length as u64);
+    if let Some(layout) = layout_of(raw.kind as u8) {
+        for (index, (name, number)) in layout.iter().enumerate() {
+            let tsn = be(value, 4 * index, 4)?;
+            node.push(
+                name,
+                match number {
+                    Number::TsnOfSender => own(tsn, None),
+                    Number::TsnOfReceiver => Value::Number(tsn),
+                },
+            );
+        }
+        return Some(());
+    }
     match raw.kind as u8 {
         kind::DATA => {
             node.push("len", length);
@@ -81,44 +94,43 @@ fn fill(node: &mut Node, raw: &Raw, identities: Option<&Identities>) -> Option<(
             node.items = parameters(value.get(16..)?);
         }
         kind::SACK | kind::NR_SACK => {
-            node.push("cum_tsn", number(0, 4)?);
-            node.push("a_rwnd", number(4, 4)?);
-            let non_renegable = raw.kind as u8 == kind::NR_SACK;
-            let count = |at| Some(be(value, at, 2)? as usize);
-            let (gaps, nr_gaps, dups, lists) = if non_renegable {
-                (count(8)?, count(10)?, count(12)?, 16)
-            } else {
-                (count(8)?, 0, count(10)?, 12)
-            };
-            let at = |index: usize| lists + 4 * index;
-            let pair =
-                |index| Some(Value::Pair(be(value, at(index), 2)?, be(value, at(index) + 2, 2)?));
-            let pairs = |range: std::ops::Range<usize>| {
-                Some(Value::List(range.map(pair).collect::<Option<_>>()?))
-            };
-            node.push("gaps", pairs(0..gaps)?);
-            if non_renegable {
-                node.push("nr_gaps", pairs(gaps..gaps + nr_gaps)?);
-            }
-            let from = gaps + nr_gaps;
-            let dup = |index| Some(Value::Number(be(value, at(index), 4)?));
-            node.push("dups", Value::List((from..from + dups).map(dup).collect::<Option<_>>()?));
+            acknowledgement(node, value, raw.kind as u8 == kind::NR_SACK)?;
         }
         kind::HEARTBEAT | kind::HEARTBEAT_ACK => node.items = parameters(value),
         kind::ABORT | kind::ERROR => node.items = causes(value),
-        kind::SHUTDOWN => node.push("cum_tsn", number(0, 4)?),
         kind::COOKIE_ECHO | kind::PAD => {
             node.push("len", length);
             node.push("val", Value::Bytes(value.to_vec()));
         }
-        kind::ECNE => node.push("tsn", number(0, 4)?),
-        kind::CWR => node.push("tsn", own(be(value, 0, 4)?, None)),
-        kind::SHUTDOWN_ACK | kind::COOKIE_ACK | kind::SHUTDOWN_COMPLETE => {}
         _ => {
             node.push("len", length);
             node.push("val", Value::Bytes(value.to_vec()));
         }
     }
+    Some(())
+}
+
+/// The fields of a SACK, or of an NR-SACK; `None` if it is too short for them.
+fn acknowledgement(node: &mut Node, value: &[u8], non_renegable: bool) -> Option<()> {
+    node.push("cum_tsn", Value::Number(be(value, 0, 4)?));
+    node.push("a_rwnd", Value::Number(be(value, 4, 4)?));
+    let count = |at| Some(be(value, at, 2)? as usize);
+    let (gaps, nr_gaps, dups, lists) = if non_renegable {
+        (count(8)?, count(10)?, count(12)?, 16)
+    } else {
+        (count(8)?, 0, count(10)?, 12)
+    };
+    let at = |index: usize| lists + 4 * index;
+    let pair = |index| Some(Value::Pair(be(value, at(index), 2)?, be(value, at(index) + 2, 2)?));
+    let pairs =
+        |range: std::ops::Range<usize>| Some(Value::List(range.map(pair).collect::<Option<_>>()?));
+    node.push("gaps", pairs(0..gaps)?);
+    if non_renegable {
+        node.push("nr_gaps", pairs(gaps..gaps + nr_gaps)?);
+    }
+    let from = gaps + nr_gaps;
+    let dup = |index| Some(Value::Number(be(value, at(index), 4)?));
+    node.push("dups", Value::List((from..from + dups).map(dup).collect::<Option<_>>()?));
     Some(())
 }
 

@@ -7,7 +7,7 @@ use anabranch_wire::kind;
 use super::numbers::Identities;
 use crate::failure::{Failure, Place};
 use crate::node::{Item, Node, Value};
-use crate::schema::{Class, find};
+use crate::schema::{Class, Number, find, layout_of};
 
 /// What the peer of a script knows from the engine's packets.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +78,16 @@ fn chunk_value(
         out.append(&mut bytes(node, "val", 4, 0));
         return Ok(());
     }
+    if let Some(layout) = layout_of(kind) {
+        for (name, written) in layout {
+            let tsn = number(name, 0);
+            out.extend(match written {
+                Number::TsnOfSender => word(tsn),
+                Number::TsnOfReceiver => live(tsn).to_be_bytes(),
+            });
+        }
+        return Ok(());
+    }
     match kind {
         kind::DATA => {
             out.extend(word(number("tsn", 1)));
@@ -129,9 +139,6 @@ fn chunk_value(
                 }
             }
         }
-        kind::SHUTDOWN => out.extend(live(number("cum_tsn", 0)).to_be_bytes()),
-        kind::ECNE => out.extend(live(number("tsn", 0)).to_be_bytes()),
-        kind::CWR => out.extend(word(number("tsn", 0))),
         kind::COOKIE_ECHO => match node.get("val") {
             Some(Value::Bytes(cookie)) => out.extend_from_slice(cookie),
             Some(Value::Cookie { tag, flip, cut }) => {

@@ -1,5 +1,7 @@
 //! Chunks, parameters and causes.
 
+use anabranch_wire::kind;
+
 use super::Reader;
 use super::lex::Token;
 use crate::failure::{Failure, Place};
@@ -57,8 +59,7 @@ impl Reader {
         let place = self.place();
         let key = self.word("the name of a field")?;
         let is_chunk = matches!(schema.class, Class::Chunk(_) | Class::AnyChunk);
-        let known =
-            schema.fields.contains(&key.as_str()) || key == "len" || (key == "flgs" && is_chunk);
+        let known = schema.has_field(&key) || key == "len" || (key == "flgs" && is_chunk);
         if !known {
             let message = format!("{} has no field {key}", schema.name);
             return Err(Failure::script(&place, message));
@@ -115,18 +116,11 @@ impl Reader {
                 "IPv4" => Some(5),
                 "IPv6" => Some(6),
                 "HOSTNAME" => Some(11),
-                "NR-SACK" | "NR_SACK" => Some(0x10),
-                "AUTH" => Some(0x0f),
-                "I-DATA" | "I_DATA" => Some(0x40),
-                "ASCONF-ACK" | "ASCONF_ACK" => Some(0x80),
-                "RECONFIG" => Some(0x82),
-                "FORWARD-TSN" | "FORWARD_TSN" => Some(0xc0),
-                "ASCONF" => Some(0xc1),
-                "I-FORWARD-TSN" | "I_FORWARD_TSN" => Some(0xc2),
+                "RECONFIG" => Some(u64::from(kind::RE_CONFIG)),
                 _ => match schema::find(name).map(|schema| schema.class) {
                     Some(Class::Chunk(kind)) => Some(u64::from(kind)),
                     Some(Class::Parameter(kind)) => Some(u64::from(kind)),
-                    _ => None,
+                    _ => schema::chunk_type(name).map(u64::from),
                 },
             };
             let number = number.ok_or_else(|| self.unexpected("a type"))?;
