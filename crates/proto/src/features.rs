@@ -1,20 +1,19 @@
-//! What the two ends of an association can do beside RFC 9260, and agree on in the handshake.
+//! Extensions to RFC 9260 that the two ends negotiate in the handshake.
 //!
-//! [`TABLE`] has one row for each such feature: what announces it, and what it needs. From it follow
-//! what INIT and INIT ACK say, what is agreed, what the cookie keeps, and the names in statistics and
-//! events. Which options ask for a feature is in `config/wanted.rs`; what it does is elsewhere, where
-//! `Association` asks [`Features::has`].
+//! The table below has one row for each feature: who wants it, what announces it, and what it needs. What
+//! INIT and INIT ACK say, what both sides agree on, what the cookie keeps, and the names in statistics and
+//! events follow from it. Code that implements a feature asks [`Features::has`].
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 use anabranch_wire::{Parameter, kind};
 
-/// A set of features. As text, their names with a comma between.
+/// A set of features. As text, their names separated by commas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features(u32);
 
-/// A feature that is negotiated.
+/// A negotiated feature.
 struct Row {
     feature: Features,
     name: &'static str,
@@ -23,29 +22,47 @@ struct Row {
     chunks: &'static [u8],
     /// A parameter that announces it, whatever chunks are listed.
     parameter: Option<Parameter<'static>>,
-    /// What has to be agreed on, too.
+    /// Features that have to be agreed on as well.
     needs: Features,
 }
 
-/// All features, in the order in which they are announced. Their bits are in cookies.
-const TABLE: [Row; 2] = [
-    // draft-natarajan-tsvwg-sctp-nrsack.
-    Row {
-        feature: Features::NR_SACK,
-        name: "nr-sack",
-        chunks: &[kind::NR_SACK],
-        parameter: None,
-        needs: Features::NONE,
-    },
-    // caro 2.4.2.
-    Row {
-        feature: Features::TIMESTAMPS,
-        name: "timestamps",
-        chunks: &[kind::TIMESTAMP],
-        parameter: None,
-        needs: Features::NONE,
-    },
-];
+/// Hands the rows of the table to the macro `$then`. Their bits are in cookies.
+macro_rules! features {
+    ($then:ident) => {
+        $then! {
+            /// Acknowledgements travel in NR-SACK chunks (draft-natarajan-tsvwg-sctp-nrsack).
+            NR_SACK = 2, "nr-sack", wanted by acknowledging.nr_sack {
+                chunks: &[kind::NR_SACK],
+                parameter: None,
+                needs: Features::NONE,
+            }
+            /// Packets carry timestamps (caro 2.4.2).
+            TIMESTAMPS = 1, "timestamps", wanted by recovery.timestamps {
+                chunks: &[kind::TIMESTAMP],
+                parameter: None,
+                needs: Features::NONE,
+            }
+        }
+    };
+}
+
+/// Makes the constants and [`TABLE`]. Options stand above this module: `config` reads `wanted by`.
+macro_rules! table {
+    ($($(#[$doc:meta])* $feature:ident = $bit:literal, $name:literal,
+        wanted by $section:ident.$option:ident { $($row:tt)* })*) => {
+        impl Features {
+            $($(#[$doc])* pub const $feature: Self = Self($bit);)*
+        }
+
+        /// All features, in the order in which they are announced.
+        const TABLE: &[Row] =
+            &[$(Row { feature: Features::$feature, name: $name, $($row)* },)*];
+    };
+}
+
+features!(table);
+
+pub(crate) use features;
 
 impl Row {
     fn is_announced_by_chunks(&self, listed: &[u8]) -> bool {
@@ -58,12 +75,8 @@ impl Row {
 }
 
 impl Features {
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self(0);
-    /// Packets carry timestamps (caro 2.4.2).
-    pub const TIMESTAMPS: Self = Self(1);
-    /// Acknowledgements travel in NR-SACK chunks (draft-natarajan-tsvwg-sctp-nrsack).
-    pub const NR_SACK: Self = Self(2);
 
     /// Whether all of `other` are in the set.
     pub fn has(self, other: Self) -> bool {
@@ -189,5 +202,16 @@ mod tests {
         let parameter = row(&[], Some(Parameter::ZeroChecksumAcceptable(1)));
         assert!(!parameter.is_announced_by_chunks(&[9]));
         assert!(!parameter.is_announced_by_parameter(forward_tsn_supported));
+    }
+
+    #[test]
+    fn what_both_want_is_agreed_on() {
+        let ours = Features::NR_SACK | Features::TIMESTAMPS;
+        assert_eq!(ours.chunks(), [kind::NR_SACK, kind::TIMESTAMP]);
+        let theirs = Features::announced(&[kind::TIMESTAMP, 99]);
+        assert_eq!(ours.agreed(theirs), Features::TIMESTAMPS);
+        assert_eq!(Features::NONE.agreed(theirs), Features::NONE);
+        assert_eq!(Features::from_bits(ours.bits() | 1 << 31), ours);
+        assert_eq!(ours.to_string(), "nr-sack,timestamps");
     }
 }

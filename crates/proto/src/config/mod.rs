@@ -8,11 +8,11 @@ mod by_name;
 mod endpoint;
 mod profiles;
 mod sysctl;
-mod wanted;
 
 pub use anabranch_units as units;
 
 use crate::congestion::ControllerChoice;
+use crate::features::{Features, features};
 use crate::path;
 use crate::receive::delayed_ack::Acknowledger;
 pub use by_name::{OptionInfo, SetError};
@@ -168,6 +168,23 @@ impl AssociationConfig {
         check(self.mtu.max >= self.mtu.base, "mtu_max", "must not be below mtu_base")
     }
 }
+
+/// Reads the column `wanted by` of the table of features.
+macro_rules! wanted {
+    ($($(#[$doc:meta])* $feature:ident = $bit:literal, $name:literal,
+        wanted by $section:ident.$option:ident { $($row:tt)* })*) => {
+        impl AssociationConfig {
+            /// The features that these options ask for.
+            pub(crate) fn features(&self) -> Features {
+                let all = [$((Features::$feature, self.$section.$option),)*];
+                let wanted = all.into_iter().filter(|(_, is_wanted)| *is_wanted);
+                wanted.fold(Features::NONE, |set, (feature, _)| set | feature)
+            }
+        }
+    };
+}
+
+features!(wanted);
 
 #[cfg(test)]
 mod tests;

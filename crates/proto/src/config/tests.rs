@@ -78,3 +78,11 @@ fn headers_are_counted() {
     assert_eq!(Encapsulation::Udp.overhead(v4), 28);
     assert_eq!(Encapsulation::Ip.overhead(v6), 40);
 }
+
+#[test]
+fn every_feature_can_be_asked_for() {
+    let mut config = AssociationConfig::default();
+    config.recovery.timestamps = true;
+    config.acknowledging.nr_sack = true;
+    assert_eq!(config.features(), Features::from_bits(u32::MAX));
+}
