@@ -29,7 +29,7 @@ fn namespace() -> Option<&'static str> {
         let tried = Command::new("unshare").args([*flags, "sh", "-c", ip]).output();
         tried.is_ok_and(|output| output.status.success())
     };
-    let found = ["-n", "-Urn"].into_iter().find(|flags| works(&flags));
+    let found = ["-n", "-Urn"].into_iter().find(works);
     if found.is_none() {
         let required = std::env::var("ANABRANCH_REQUIRE_ALL").is_ok_and(|all| all == "1");
         assert!(!required, "missing: network namespaces");

@@ -253,10 +253,16 @@ static void crowd(int *fds, int count, const struct server *server)
 static void backlog_of_many(void)
 {
     struct server server = serve(SOCK_SEQPACKET, 1);
+    struct sockaddr_in to = at("127.0.0.1", 0);
+    socklen_t length = sizeof to;
     int fds[40];
+    CHECK(anabranch_close(server.fd) == 0);
+    server.fd = anabranch_socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP);
+    SET(server.fd, ANABRANCH_LOCAL_UDP_PORT, server.udp);
+    CHECK(anabranch_bind(server.fd, SA(to), sizeof to) == 0);
     CHECK(anabranch_listen(server.fd, 1) == 0);
+    CHECK(anabranch_getsockname(server.fd, SA(to), &length) == 0);
     for (int i = 0; i < 40; i++) {
-        struct sockaddr_in to = at("127.0.0.1", server.port);
         fds[i] = client(SOCK_SEQPACKET, &server);
         subscribe(fds[i], SCTP_ASSOC_CHANGE);
         CHECK(anabranch_sendto(fds[i], "x", 1, 0, SA(to), sizeof to) == 1);
