@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::output::{error_width, folded};
+use crate::output::{error_width, folded, printable};
 
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(crate) fn complain(sentence: &str) {
 
 /// The sentence as it is printed, in lines for a terminal of this width.
 fn said(sentence: &str, width: Option<usize>) -> String {
-    folded(&format!("anabranch: {sentence}\n"), width)
+    folded(&format!("anabranch: {}\n", printable(sentence)), width)
 }
 
 /// Help and version are printed as they are; all else is a mistake in the command line.

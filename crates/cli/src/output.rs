@@ -1,5 +1,6 @@
 //! What goes to standard output.
 
+mod printable;
 mod soon;
 
 use std::io::{self, IsTerminal as _, Write};
@@ -7,15 +8,22 @@ use std::sync::OnceLock;
 
 use serde::Serialize;
 
+pub(crate) use self::printable::{one_line, printable, printable_json};
 pub(crate) use self::soon::print_soon;
 use crate::failure::Failure;
 
-/// Prints a text. A reader that has gone away is not a failure.
+/// Prints a text for people, in which nothing is left that a terminal obeys. A reader that has gone away is not a
+/// failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    print_bytes(text.as_bytes())
+    print_bytes(printable(text).as_bytes())
 }
 
-/// Writes bytes to standard output; see [`print`].
+/// Prints a text for programs as it is, and to a terminal as [`print`] does.
+pub(crate) fn print_data(text: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { print(text) } else { print_bytes(text.as_bytes()) }
+}
+
+/// Writes bytes to standard output as they are; see [`print`].
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let before = soon::take();
@@ -53,7 +61,7 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
     let text = serde_json::to_string(value)
         .map_err(|error| Failure::failed(format!("the report cannot be written: {error}")))?;
     let schema = SCHEMA.get().map_or("anabranch", String::as_str);
-    Ok(headed(&text, schema) + "\n")
+    Ok(headed(&printable_json(&text), schema) + "\n")
 }
 
 /// A document, or each of several, with its schema, and the program's version if it has none of its own.

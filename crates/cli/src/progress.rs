@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use anabranch_http::{FetchError, Fetched, Observer};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::output::one_line;
+
 /// Files that have a bar of their own at the same time; the rest is in the bar of all.
 const VISIBLE: usize = 8;
 
@@ -137,7 +139,7 @@ impl Observer for Follower<'_> {
         let name = self.names.get(transaction).cloned().unwrap_or_default();
         let bar = ProgressBar::new(total.unwrap_or(0))
             .with_style(style(FILE))
-            .with_message(name)
+            .with_message(one_line(&name).into_owned())
             .with_prefix(format!("#{stream}"));
         state.active.insert(transaction, self.bars.all.add(bar));
     }

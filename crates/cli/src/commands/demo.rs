@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::demo::{Conditions, MOST_PICTURES, Way, headless, serve};
 use crate::failure::Failure;
-use crate::output::{filled, print, with_schema};
+use crate::output::{filled, print, printable_json, with_schema};
 
 /// Show how a page of pictures comes over SCTP streams, over TCP and over HTTP/3
 ///
@@ -99,7 +99,7 @@ impl Demo {
         let value = serde_json::to_value(&done).map_err(|error| unwritten(error.to_string()))?;
         let text = format!("{}\n", with_schema(&value));
         if file.as_os_str() == "-" {
-            return print(&text);
+            return print(&printable_json(&text));
         }
         std::fs::write(&file, text).map_err(|error| {
             Failure::failed(format!("{} cannot be written: {error}", file.display()))

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::metrics;
 use crate::options::duration;
-use crate::output::{count, grouped, list, print, print_json, table};
+use crate::output::{count, grouped, list, print, print_bytes, print_json, printable, table};
 use crate::perf::time;
 use crate::report::PathReport;
 
@@ -120,9 +120,9 @@ impl Inspect {
         if self.json {
             return views.iter().try_for_each(print_json);
         }
-        let mut text: String = views.iter().map(|view| text(view, self.wide)).collect();
+        let text: String = views.iter().map(|view| text(view, self.wide)).collect();
         if !self.once && io::stdout().is_terminal() {
-            text.insert_str(0, CLEAR);
+            return print_bytes(format!("{CLEAR}{}", printable(&text)).as_bytes());
         }
         print(&text)
     }

@@ -20,7 +20,7 @@ use crate::clock::rfc3339;
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::Transport;
-use crate::output::{count, json_line, print, print_json, print_soon};
+use crate::output::{count, json_line, one_line, print, print_json, print_soon};
 use crate::report::Traffic;
 
 /// What a server serves, and how it tells.
@@ -162,9 +162,8 @@ fn access_line(peer: &str, access: &Access, json: bool) -> Result<String, Failur
         });
     }
     let cut = if complete { "" } else { " cut off" };
-    // What the peer writes must not write to the terminal: a request line has printable ASCII
-    // only, but that is the parser's affair.
-    let target = target.escape_default();
+    // A request is one line, whatever the parser lets through.
+    let (method, target) = (one_line(method), one_line(target));
     Ok(format!("{time} {peer} {method} {target} {status} {bytes}{cut}\n"))
 }
 

@@ -24,7 +24,7 @@ use crate::endpoint::one_udp_port;
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{Transport, refuse};
-use crate::output::{count, print, print_json};
+use crate::output::{count, print, print_json, printable};
 use crate::progress::Bars;
 use crate::report::{ConnectionReport, FileReport, GetReport};
 use crate::transport::sctp;
@@ -324,7 +324,9 @@ impl Get {
         match (self.json, self.quiet) {
             (true, _) => print_json(&report)?,
             (false, true) => {}
-            (false, false) if self.to_stdout() => eprint!("{}", report.summary(self.paths)),
+            (false, false) if self.to_stdout() => {
+                eprint!("{}", printable(&report.summary(self.paths)));
+            }
             (false, false) => print(&report.summary(self.paths))?,
         }
         if failed { Err(Failure::Reported) } else { Ok(()) }

@@ -166,7 +166,8 @@ pub(super) fn write_json(file: &Path, value: &Value) -> Result<(), Failure> {
     let wrong = |error| Failure::failed(format!("the results cannot be written: {error}"));
     let value = output::with_schema(value);
     if file.as_os_str() == "-" {
-        return output::print(&(serde_json::to_string(&value).map_err(wrong)? + "\n"));
+        let text = serde_json::to_string(&value).map_err(wrong)? + "\n";
+        return output::print(&output::printable_json(&text));
     }
     let text = serde_json::to_string_pretty(&value).map_err(wrong)?;
     write_file(file, &(text + "\n"))
@@ -174,7 +175,7 @@ pub(super) fn write_json(file: &Path, value: &Value) -> Result<(), Failure> {
 
 /// Writes a text to a file, or to standard output if it is called '-'.
 pub(super) fn write_text(file: &Path, text: &str) -> Result<(), Failure> {
-    if file.as_os_str() == "-" { output::print(text) } else { write_file(file, text) }
+    if file.as_os_str() == "-" { output::print_data(text) } else { write_file(file, text) }
 }
 
 /// Writes bytes to a file, or to standard output if it is called '-'.

@@ -13,7 +13,7 @@ use anabranch_impair::pattern::{Patterns, load};
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
-use crate::output::print_bytes;
+use crate::output::{print_bytes, print_data};
 
 /// Make and look at patterns: which packets are lost, delayed, reordered, and when
 ///
@@ -63,10 +63,11 @@ fn read(path: &Path) -> Result<Patterns, Failure> {
 
 /// Writes patterns to a file, or as text to standard output.
 fn write(patterns: &Patterns, out: Option<&PathBuf>, binary: bool) -> Result<(), Failure> {
-    let bytes = if binary { patterns.to_binary() } else { patterns.to_text().into_bytes() };
-    match out {
-        None => print_bytes(&bytes),
-        Some(path) => save(path, &bytes),
+    match (out, binary) {
+        (Some(path), true) => save(path, &patterns.to_binary()),
+        (Some(path), false) => save(path, patterns.to_text().as_bytes()),
+        (None, true) => print_bytes(&patterns.to_binary()),
+        (None, false) => print_data(&patterns.to_text()),
     }
 }
 

@@ -1,0 +1,105 @@
+//! Text of files, peers and command lines, made safe for a terminal.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// The text with every character escaped that a terminal obeys or hides, such as `\u{1b}`. Newlines and tabs stay.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| !matches!(c, '\n' | '\t') && is_unsafe(c))
+}
+
+/// As [`printable`] for what must stay on one line: newlines and tabs are escaped, too.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    escaped(text, is_unsafe)
+}
+
+/// A JSON document with these characters escaped as JSON has them; they can stand in its strings only.
+pub(crate) fn printable_json(document: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| !matches!(c, '\n' | '\t') && is_unsafe(c);
+    if !document.contains(obeyed) {
+        return Cow::Borrowed(document);
+    }
+    let mut text = String::with_capacity(document.len() + 16);
+    for c in document.chars() {
+        if obeyed(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string does not fail.
+                let _ = write!(text, "\\u{unit:04x}");
+            }
+        } else {
+            text.push(c);
+        }
+    }
+    Cow::Owned(text)
+}
+
+fn escaped(text: &str, obeyed: impl Fn(char) -> bool + Copy) -> Cow<'_, str> {
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if obeyed(c) { safe.extend(c.escape_default()) } else { safe.push(c) }
+    }
+    Cow::Owned(safe)
+}
+
+/// Control characters (C0, DEL, C1), and what changes the direction of text, breaks lines or cannot be seen.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{61c}'
+                | '\u{200b}'
+                | '\u{200e}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped() {
+        let cases = [
+            ("plain, é, 漢, 👩\u{200d}🚀", "plain, é, 漢, 👩\u{200d}🚀"),
+            ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+            ("\x1b]0;title\x07", "\\u{1b}]0;title\\u{7}"),
+            ("a\0b\rc\x7fd", "a\\u{0}b\\rc\\u{7f}d"),
+            ("\u{9b}2J\u{85}", "\\u{9b}2J\\u{85}"),
+            ("\u{202e}gpj.exe\u{2066}", "\\u{202e}gpj.exe\\u{2066}"),
+            ("\u{feff}\u{200b}\u{2028}", "\\u{feff}\\u{200b}\\u{2028}"),
+            ("\u{e0041}", "\\u{e0041}"),
+        ];
+        for (text, safe) in cases {
+            assert_eq!(printable(text), safe);
+            // What is safe stays as it is.
+            assert_eq!(printable(safe), safe);
+        }
+        assert_eq!(one_line("a\nb\tc"), "a\\nb\\tc");
+    }
+
+    #[test]
+    fn every_control_character_is_escaped() {
+        for c in (0..0x2_0000).filter_map(char::from_u32).filter(|c| c.is_control()) {
+            let text = c.to_string();
+            assert_eq!(printable(&text) == text, matches!(c, '\n' | '\t'), "{c:?}");
+            assert!(one_line(&text).starts_with('\\'), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn documents_mean_the_same() {
+        let value = serde_json::json!({ "a\u{9b}": "\x1b\x7f\u{202e}\u{e0041}é\n" });
+        let document = value.to_string();
+        let safe = printable_json(&document);
+        assert!(!safe.contains(is_unsafe), "{safe}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
+        assert!(matches!(printable_json("{\n  \"a\": 1\n}\n"), Cow::Borrowed(_)));
+    }
+}
