@@ -111,9 +111,6 @@ pub enum ConfigError {
         /// The overhead asked for.
         overhead: usize,
     },
-    /// A reordering probability without a time to hold packets back, or the reverse.
-    #[error("reorder and reorder_delay are of use only together")]
-    Reorder,
     /// A cut that ends before it begins or begins before the one before it has ended; its place in
     /// the list is given, from 0.
     #[error("cut {0} ends before it begins, or overlaps the cut before it")]
@@ -269,9 +266,6 @@ impl LinkConfig {
             let overhead = self.overhead;
             return Err(ConfigError::Mtu { mtu, overhead });
         }
-        if (self.reorder == Probability::ZERO) != self.reorder_delay.is_zero() {
-            return Err(ConfigError::Reorder);
-        }
         // The end of the cut before; nothing may follow one that never ends.
         let mut free_from = Some(0);
         for (index, cut) in self.cuts.iter().enumerate() {
@@ -310,8 +304,6 @@ mod tests {
             (new().reorder(some, day_and_more), ConfigError::Span("reorder_delay")),
             (new().mtu(0), ConfigError::Mtu { mtu: 0, overhead: 0 }),
             (new().mtu(28).overhead(28), ConfigError::Mtu { mtu: 28, overhead: 28 }),
-            (new().reorder(some, Duration::ZERO), ConfigError::Reorder),
-            (new().reorder(Probability::ZERO, MAX_SPAN), ConfigError::Reorder),
             (new().cut(5, Some(5)), ConfigError::Cut(0)),
             (new().cut(5, Some(9)).cut(8, None), ConfigError::Cut(1)),
             (new().cut(5, None).cut(8, None), ConfigError::Cut(1)),
@@ -321,6 +313,14 @@ mod tests {
         ];
         for (config, error) in cases {
             assert_eq!(config.validate(), Err(error), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_of_reordering_may_begin_at_zero() {
+        for (share, delay) in [(0, MAX_SPAN), (0, Duration::ZERO), (3, Duration::ZERO)] {
+            let config = LinkConfig::new().reorder(Probability::percent(share), delay);
+            assert_eq!(config.validate(), Ok(()));
         }
     }
 

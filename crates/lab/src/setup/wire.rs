@@ -118,8 +118,11 @@ fn direction(fields: &Fields<'_>, keys: &Keys, other: &Faults) -> Checked<Faults
         mtu: mtu(fields, keys.mtu)?.or(other.mtu),
         mtu_blackhole: flag(keys.mtu_blackhole)?.unwrap_or(other.mtu_blackhole),
     };
-    // An axis may set the share to zero and leave the delay, but a share without a delay is a mistake.
-    if faults.reorder > Probability::ZERO && faults.reorder_delay.is_zero() {
+    // An axis may begin with a share or a delay of zero, but a share without a delay is a mistake.
+    let held =
+        fields.quantity(keys.reorder, Kind::Share, 0.0, 1.0)?.is_some_and(|share| share > 0.0);
+    let told = time(keys.reorder_delay)?.is_some() || !other.reorder_delay.is_zero();
+    if held && !told {
         let (share, delay) = (fields.name(keys.reorder), keys.reorder_delay);
         let line = fields.line_of(keys.reorder);
         return problem(line, format!("{share} needs a {delay}, as in \"20 ms\""));

@@ -167,6 +167,17 @@ fn the_primary_path_may_be_another_one() {
 }
 
 #[test]
+fn an_axis_of_reordering_may_begin_at_zero() {
+    for path in [
+        "reorder = \"0 %\"\nreorder_delay = \"20 ms\"\n",
+        "reorder = \"3 %\"\nreorder_delay = \"0 s\"\n",
+        "reorder = \"0 %\"\n",
+    ] {
+        assert_eq!(run(path, ""), run("", ""), "{path}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let cases = [
         ("jitter = \"5 kB\"\n", "", "path.primary.jitter"),
