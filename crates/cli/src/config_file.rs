@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use anabranch_units::{MOST_TEXT, read_text};
 use clap::{Arg, ArgAction, Command};
 use toml::de::{DeTable, DeValue};
 
@@ -50,7 +51,7 @@ pub(crate) fn expand(
     }
     let Ok(Some(file)) = matches.try_get_one::<PathBuf>(OPTION) else { return Ok(arguments) };
     let name = file.display();
-    let text = std::fs::read_to_string(file)
+    let text = read_text(file, MOST_TEXT)
         .map_err(|error| Failure::failed(format!("the file {name} cannot be read: {error}")))?;
     let is_given = |argument: &Arg| {
         let source = matches.value_source(argument.get_id().as_str());

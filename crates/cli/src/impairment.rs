@@ -9,6 +9,7 @@ use std::time::Duration;
 use anabranch::runtime::{ImpairedRuntime, Runtime, TokioRuntime};
 use anabranch_impair::file::ImpairmentFile;
 use anabranch_impair::pattern;
+use anabranch_units::{MOST_TEXT, read_text};
 
 use crate::failure::Failure;
 
@@ -29,7 +30,7 @@ pub(crate) fn read_with_patterns<T, E: Display>(
     parse: impl FnOnce(&str, &mut dyn FnMut(&str) -> Result<Vec<u8>, String>) -> Result<T, E>,
 ) -> Result<T, Failure> {
     let name = path.display();
-    let text = std::fs::read_to_string(path)
+    let text = read_text(path, MOST_TEXT)
         .map_err(|error| Failure::failed(format!("the file {name} cannot be read: {error}")))?;
     let beside = path.parent().unwrap_or(Path::new(""));
     let mut load =

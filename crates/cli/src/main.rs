@@ -21,6 +21,7 @@ mod impairment;
 mod instruments;
 mod interrupt;
 mod line;
+mod lines;
 #[cfg(unix)]
 mod metrics;
 mod options;

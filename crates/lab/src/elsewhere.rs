@@ -3,9 +3,10 @@
 //! Beside the scenarios of a document may stand `elsewhere.log`: a line for each, with its name, where it
 //! comes from, what it says, the file of the test and the test, and tabs between them.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::units::{MOST_TEXT, read_text};
 
 /// A claim and the test that shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub struct Elsewhere {
 /// A file that cannot be read, or a line that is none.
 pub fn read(directory: &Path) -> Result<Vec<Elsewhere>, String> {
     let file: PathBuf = directory.join("elsewhere.log");
-    let text = match fs::read_to_string(&file) {
+    let text = match read_text(&file, MOST_TEXT) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(format!("{} cannot be read: {error}", file.display())),
@@ -55,6 +56,8 @@ pub fn read(directory: &Path) -> Result<Vec<Elsewhere>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// What is said to be shown is shown: the tests are there.

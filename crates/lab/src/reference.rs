@@ -5,11 +5,10 @@
 //! `values`, those of the runs with spaces between them, `-` for one that did not end. Columns may
 //! stand in any order; the first line names them. Lines that begin with `#` say where they come from.
 
-use std::fs;
-
 use crate::metrics;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::stats::Estimate;
+use crate::units::{MOST_TEXT, read_text};
 
 /// One number.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +42,7 @@ impl Reference {
 pub fn load(scenario: &Scenario) -> Result<Vec<Reference>, ScenarioError> {
     let Some(path) = &scenario.reference else { return Ok(Vec::new()) };
     let file = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| ScenarioError::Unreadable {
+    let text = read_text(path, MOST_TEXT).map_err(|error| ScenarioError::Unreadable {
         file: file.clone(),
         reason: error.to_string(),
     })?;
@@ -125,6 +124,8 @@ impl Row<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::scenario::tests::{read, text};
 

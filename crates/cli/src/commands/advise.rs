@@ -1,11 +1,11 @@
 //! `anabranch advise`.
 
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_lab::advise::{Advice, Conditions, Routing, advise};
 use anabranch_lab::advise_timely::{self, Recommended, Sends, Traffic};
+use anabranch_units::{read_text, read_text_from};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -157,16 +157,17 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Bytes of a file with reports.
+const MOST: u64 = 1 << 28;
+
 /// The documents of a file, one after the other.
 fn read(file: &PathBuf) -> Result<Vec<Value>, Failure> {
-    let mut text = String::new();
     let (read, name) = if file.as_os_str() == "-" {
-        (std::io::stdin().read_to_string(&mut text), "standard input".to_owned())
+        (read_text_from(std::io::stdin(), MOST), "standard input".to_owned())
     } else {
-        let read = std::fs::read_to_string(file).map(|content| text = content);
-        (read.map(|()| 0), file.display().to_string())
+        (read_text(file, MOST), file.display().to_string())
     };
-    read.map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
+    let text = read.map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
     let documents: Result<Vec<Value>, _> =
         serde_json::Deserializer::from_str(&text).into_iter().collect();
     match documents {

@@ -19,7 +19,7 @@ pub(crate) struct Script {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Run scripts in virtual time; 1 if one fails, 2 if one cannot be read
+    /// Run scripts in virtual time; exit code 1 if one fails or cannot be read
     Run(Run),
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anabranch_lab::chart::{Chart, Curve, Dot, Style};
 use anabranch_lab::report::picture;
+use anabranch_units::read_text;
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -105,10 +106,13 @@ pub(crate) fn draw(title: &str, sources: &[Source], what: What) -> Result<String
     Ok(picture(&Chart::over_time(title, y_label, curves)))
 }
 
+/// Bytes of a file with measurements: several months of them.
+const MOST: u64 = 1 << 30;
+
 /// The intervals of a measurement.
 fn read(file: &Path) -> Result<Vec<Line>, Failure> {
     let name = file.display();
-    let text = std::fs::read_to_string(file)
+    let text = read_text(file, MOST)
         .map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
     let mut lines = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

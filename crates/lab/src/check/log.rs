@@ -9,6 +9,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::scenario::Scenario;
+use crate::units::{MOST_TEXT, read_text};
 
 /// The log cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +50,7 @@ fn path(scenario: &Scenario) -> PathBuf {
 }
 
 fn read(path: &Path) -> Result<Vec<Change>, LogError> {
-    let text = match fs::read_to_string(path) {
+    let text = match read_text(path, MOST_TEXT) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(LogError::File { path: path.to_owned(), error }),

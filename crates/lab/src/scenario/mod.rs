@@ -20,7 +20,7 @@ pub use null::Null;
 use crate::metrics::{self, Names};
 use crate::setup::{Platform, Setup};
 use crate::tree::{Checked, Fields, Node, Problem, problem};
-use crate::units::Kind;
+use crate::units::{Kind, MOST_TEXT, read_text};
 
 /// Points of one scenario at the most.
 const MAX_POINTS: usize = 100_000;
@@ -141,7 +141,7 @@ impl Scenario {
     /// The first thing that is wrong with it.
     pub fn load(file: &FilePath, id: &str, overrides: &[Override]) -> Result<Self, ScenarioError> {
         let name = file.display().to_string();
-        let text = std::fs::read_to_string(file).map_err(|error| ScenarioError::Unreadable {
+        let text = read_text(file, MOST_TEXT).map_err(|error| ScenarioError::Unreadable {
             file: name.clone(),
             reason: error.to_string(),
         })?;

@@ -6,12 +6,12 @@ mod lex;
 mod node;
 mod packet;
 
-use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_units::{MOST_TEXT, read_text};
 pub(crate) use call::{Argument, Call};
 pub(crate) use event::{Action, Event, When};
 use lex::Token;
@@ -53,7 +53,7 @@ impl Script {
     /// The file cannot be read, or the first thing that is not understood.
     pub fn load(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let text = fs::read_to_string(path).map_err(|error| {
+        let text = read_text(path, MOST_TEXT).map_err(|error| {
             let place = Place { file: name.as_str().into(), line: 1, column: 1 };
             Failure::script(&place, format!("the script cannot be read: {error}"))
         })?;
@@ -134,7 +134,7 @@ impl Reader {
             return Err(Failure::script(place, "scripts include one another too deeply"));
         }
         let path: PathBuf = folder.join(name);
-        let text = fs::read_to_string(&path).map_err(|error| {
+        let text = read_text(&path, MOST_TEXT).map_err(|error| {
             Failure::script(place, format!("{} cannot be read: {error}", path.display()))
         })?;
         let mut reader = Self::new(&path.display().to_string(), &text)?;

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead};
 
+use crate::lines::next_line;
+
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 110.0;
 const LEFT: f64 = 20.0;
@@ -11,6 +13,11 @@ const LEFT: f64 = 20.0;
 const COLUMNS: usize = 720;
 /// Packets that came late and are drawn each by itself; others are counted only.
 const MOST_LATE: usize = 2000;
+
+/// Links have two ways each, and a network 250 links.
+const MOST_WAYS: usize = 500;
+/// Longest line in bytes.
+const MOST: u64 = 1 << 16;
 
 /// How a log in the form that is drawn begins.
 pub(super) const HEAD: &[u8] = b"# anabranch fates ";
@@ -28,10 +35,14 @@ impl<'a> Line<'a> {
     fn read(line: &'a str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
         let [way, _, _, _, entered, left, _, fate, _, effects, _] = words[..] else { return None };
+        let left = match left {
+            "-" => None,
+            time => Some(time.parse().ok()?),
+        };
         Some(Self {
             way,
             entered: entered.parse().ok()?,
-            left: left.parse().ok(),
+            left,
             lost: fate == "lost",
             late: effects.split(',').any(|effect| effect == "late"),
         })
@@ -67,15 +78,21 @@ pub(super) fn draw<R: BufRead>(open: impl Fn() -> io::Result<R>) -> io::Result<S
     each(open()?, |_, line| last = last.max(line.map_or(0, |line| line.entered)))?;
     let mut ways = Ways::default();
     each(open()?, |text, line| match line {
-        Some(line) => ways.named(line.way).take(&line, last),
+        Some(line) => ways.take(&line, last),
         // `# sat> is sat: client to server`
         None => {
             let said = text.strip_prefix("# ").and_then(|text| text.split_once(" is "));
-            if let Some((way, title)) = said.filter(|(way, _)| way.ends_with(['<', '>'])) {
-                ways.named(way).title = title.to_owned();
+            let said = said.filter(|(way, _)| way.ends_with(['<', '>']));
+            if let Some((way, title)) =
+                said.and_then(|(way, title)| Some((ways.named(way)?, title)))
+            {
+                way.title = title.to_owned();
             }
         }
     })?;
+    if ways.are_too_many {
+        return Err(damaged(format!("it names more than {MOST_WAYS} ways")));
+    }
     let block = HEIGHT + 62.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0} {:.0}\" font-family=\"sans-serif\" \
@@ -91,12 +108,26 @@ pub(super) fn draw<R: BufRead>(open: impl Fn() -> io::Result<R>) -> io::Result<S
 }
 
 /// Gives each line, and what it says of a packet if it is about one.
-fn each(log: impl BufRead, mut take: impl FnMut(&str, Option<Line<'_>>)) -> io::Result<()> {
-    for line in log.lines() {
-        let line = line?;
-        take(&line, Line::read(&line));
+fn each(mut log: impl BufRead, mut take: impl FnMut(&str, Option<Line<'_>>)) -> io::Result<()> {
+    for number in 1.. {
+        let of_line = |reason: String| damaged(format!("line {number}: {reason}"));
+        let Some(text) = next_line(&mut log, MOST).map_err(|error| of_line(error.to_string()))?
+        else {
+            break;
+        };
+        let line = Line::read(&text);
+        if line.is_none() && !text.starts_with('#') {
+            return Err(of_line(
+                "a packet has eleven words, with its times in nanoseconds".to_owned(),
+            ));
+        }
+        take(&text, line);
     }
     Ok(())
+}
+
+fn damaged(reason: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
 /// All of them, in the order in which the log names them.
@@ -104,20 +135,32 @@ fn each(log: impl BufRead, mut take: impl FnMut(&str, Option<Line<'_>>)) -> io::
 struct Ways {
     list: Vec<Way>,
     by_name: HashMap<String, usize>,
+    are_too_many: bool,
 }
 
 impl Ways {
-    fn named(&mut self, name: &str) -> &mut Way {
+    fn take(&mut self, line: &Line<'_>, last: u64) {
+        if let Some(way) = self.named(line.way) {
+            way.take(line, last);
+        }
+    }
+
+    /// A way by its name; `None` if there are more than any network has.
+    fn named(&mut self, name: &str) -> Option<&mut Way> {
         let next = self.list.len();
         let index = match self.by_name.get(name) {
             Some(index) => *index,
+            None if next == MOST_WAYS => {
+                self.are_too_many = true;
+                return None;
+            }
             None => {
                 self.by_name.insert(name.to_owned(), next);
                 self.list.push(Way { name: name.to_owned(), ..Way::default() });
                 next
             }
         };
-        &mut self.list[index]
+        self.list.get_mut(index)
     }
 }
 
@@ -220,10 +263,18 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_passed_over() {
-        let svg =
-            draw(|| Ok(&b"# anabranch fates 1\nx\nsat> 1 - 1 x - 1 lost - - -\n"[..])).unwrap();
-        assert!(!svg.contains("packets"));
+    fn damaged_lines_are_named() {
+        let said = |log: &str| draw(|| Ok(log.as_bytes())).unwrap_err().to_string();
+        assert!(said("# anabranch fates 1\nx\n").starts_with("line 2: "));
+        assert!(said("sat> 1 - 1 x - 1 lost - - -\n").starts_with("line 1: "));
+        assert!(said("sat> 1 - 1 1 x 1 passed - - -\n").starts_with("line 1: "));
+        assert!(said("#\nsat> 1 - 1 1 - 1 lost - - -").contains("cut off"));
         assert!(draw(|| Ok(&b"\xff\n"[..])).is_err());
+        let many = |ways: usize| -> String {
+            (0..ways).map(|way| format!("w{way}> 1 - 1 1 - 1 lost - - -\n")).collect()
+        };
+        let enough = many(MOST_WAYS);
+        assert!(draw(|| Ok(enough.as_bytes())).is_ok());
+        assert!(said(&many(MOST_WAYS + 1)).contains("more than 500 ways"));
     }
 }

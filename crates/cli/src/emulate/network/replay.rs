@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::BufReader;
 use std::path::Path;
 
 use anabranch_impair::{Fate, Record};
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::fates::{HEAD, by, effects, place};
 use super::ways::Way;
 use crate::failure::Failure;
+use crate::lines::next_line;
 
 /// What became of packets, by way and number, or by pattern and place where a filter chose them.
 pub(crate) struct Replay {
@@ -24,6 +25,9 @@ pub(crate) struct Replay {
     pub(crate) seed: Option<u64>,
     compared: u64,
 }
+
+/// Longest line of a log in bytes.
+const MOST: u64 = 1 << 16;
 
 #[derive(Deserialize)]
 struct Line {
@@ -50,16 +54,19 @@ impl Replay {
             compared: 0,
         };
         let mut known = false;
-        for (index, line) in BufReader::new(file).lines().enumerate() {
-            let line = line.map_err(|error| {
-                Failure::failed(format!("the log {name} cannot be read: {error}"))
-            })?;
+        let mut reader = BufReader::new(file);
+        for index in 0.. {
+            let wrong =
+                |reason: String| Failure::failed(format!("{name}, line {}: {reason}", index + 1));
+            let Some(line) =
+                next_line(&mut reader, MOST).map_err(|error| wrong(error.to_string()))?
+            else {
+                break;
+            };
             known |= index == 0 && (line == HEAD || line.starts_with('{'));
             let read =
                 if known { replay.line(&line, ways) } else { Err("it is no log of fates".into()) };
-            read.map_err(|reason| {
-                Failure::failed(format!("{name}, line {}: {reason}", index + 1))
-            })?;
+            read.map_err(wrong)?;
         }
         if !known {
             return Err(Failure::failed(format!("{name}, line 1: it is empty")));
@@ -70,7 +77,7 @@ impl Replay {
     fn line(&mut self, line: &str, ways: &[Way]) -> Result<(), String> {
         if let Some(comment) = line.strip_prefix('#') {
             if let Some(seed) = comment.trim().strip_prefix("seed ") {
-                self.seed = seed.parse().ok();
+                self.seed = Some(seed.parse().map_err(|_| format!("'{seed}' is not a seed"))?);
             }
             return Ok(());
         }
@@ -88,14 +95,17 @@ impl Replay {
             (way, number, fate.to_owned(), by.to_owned(), effects.to_owned(), place.to_owned())
         };
         let way = way.ok_or("the network has no such link")?;
+        check(&fate, &by, &effects)?;
         if [Fate::Copy, Fate::Underway].map(Fate::name).contains(&fate.as_str()) {
             return Ok(());
         }
         let word = self.intern(described(&fate, &by, &effects));
         let filtered = self.filtered.get(way).copied().unwrap_or(false);
         let key = key(packet, &place, filtered)?;
-        if let (Some(expected), Some(key)) = (self.expected.get_mut(way), key) {
-            expected.insert(key, word);
+        if let (Some(expected), Some(key)) = (self.expected.get_mut(way), key)
+            && expected.insert(key, word).is_some()
+        {
+            return Err(format!("packet {packet} is in the log twice"));
         }
         Ok(())
     }
@@ -140,6 +150,27 @@ impl Replay {
     /// Packets that were compared, and those that the log has.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.compared, self.expected.iter().map(|e| e.len() as u64).sum())
+    }
+}
+
+/// Refuses words that no log has.
+fn check(fate: &str, by: &str, effects: &str) -> Result<(), String> {
+    if ![Fate::Passed, Fate::Lost, Fate::Copy, Fate::Underway].map(Fate::name).contains(&fate) {
+        return Err(format!("'{fate}' is not a fate"));
+    }
+    let causes = ["link", "model", "queue", "discipline", "down", "mtu"];
+    if !by.starts_with("pattern:") && !causes.contains(&by) {
+        return Err(format!("'{by}' decides nothing"));
+    }
+    let known = |effect: &str| match effect.split_once('=') {
+        Some((name, count)) => {
+            ["copies", "displaced", "delay"].contains(&name) && count.parse::<u64>().is_ok()
+        }
+        None => ["-", "corrupted", "late"].contains(&effect),
+    };
+    match effects.split(',').find(|effect| !known(effect)) {
+        Some(effect) => Err(format!("'{effect}' is not an effect")),
+        None => Ok(()),
     }
 }
 

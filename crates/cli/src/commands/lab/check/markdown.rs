@@ -8,6 +8,7 @@ use anabranch_lab::check::{Agreement, Likeness, Verdict};
 use anabranch_lab::metrics::METRICS;
 use anabranch_lab::scenario::Scenario;
 use anabranch_lab::summary;
+use anabranch_units::{MOST_TEXT, read_text};
 
 use super::Checked;
 use crate::commands::lab::session;
@@ -22,7 +23,7 @@ const END_OF_AGREEMENT: &str = "<!-- end of agreement -->";
 /// with that of agreement, where it was asked for and the file has a place for it.
 pub(super) fn write(file: &Path, checked: &[Checked]) -> Result<(), Failure> {
     let unreadable = |error| Failure::failed(format!("{} cannot be read: {error}", file.display()));
-    let old = match std::fs::read_to_string(file) {
+    let old = match read_text(file, MOST_TEXT) {
         Ok(old) => old,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => format!("{BEGIN}\n{END}\n"),
         Err(error) => return Err(unreadable(error)),
