@@ -30,6 +30,8 @@ pub trait Observer: Sync {
     fn begin(&self, runs: usize);
     /// One of them is done.
     fn done(&self);
+    /// Something that the user should know happened on the way.
+    fn warn(&self, sentence: &str);
 }
 
 /// An observer that does not look.
@@ -39,6 +41,7 @@ pub struct Nobody;
 impl Observer for Nobody {
     fn begin(&self, _: usize) {}
     fn done(&self) {}
+    fn warn(&self, _: &str) {}
 }
 
 /// Why runs could not be carried out.
@@ -107,14 +110,20 @@ struct Batch {
 }
 
 impl Runner<'_> {
-    /// Reads what is on disk.
+    /// Reads what is on disk. Points whose file is damaged have no runs yet, and the observer is warned.
     ///
     /// # Errors
     /// A file that cannot be read.
     pub fn load(&self, scenario: &Scenario) -> Result<Results, RunError> {
-        let points = scenario.points.iter().map(|point| match self.store {
-            Some(store) => store.load(scenario, point),
-            None => Ok(Vec::new()),
+        let points = scenario.points.iter().map(|point| {
+            let Some(store) = self.store else { return Ok(Vec::new()) };
+            match store.load(scenario, point) {
+                Err(error @ StoreError::Damaged { .. }) => {
+                    self.observer.warn(&format!("{error}; these runs are carried out again"));
+                    Ok(Vec::new())
+                }
+                other => other,
+            }
         });
         Ok(Results { points: points.collect::<Result<_, _>>()? })
     }
@@ -409,6 +418,42 @@ pub(crate) mod tests {
         // What was kept is used, and the rest is what it would have been anyway.
         let resumed = run(&scenario, 2, Some(&store));
         assert_eq!(resumed.points, run(&scenario, 1, None).points);
+    }
+
+    #[test]
+    fn damaged_results_are_reported_and_run_again() {
+        #[derive(Default)]
+        struct Listener(Mutex<Vec<String>>);
+        impl Observer for Listener {
+            fn begin(&self, _: usize) {}
+            fn done(&self) {}
+            fn warn(&self, sentence: &str) {
+                self.0.lock().unwrap().push(sentence.to_owned());
+            }
+        }
+        let scenario = read(&text(), &[]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), "build").unwrap();
+        let first = run(&scenario, 1, Some(&store));
+        let kept = dir.path().join("test/1");
+        let file = std::fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("\"runs\":10", "\"runs\":10000000000")).unwrap();
+        let (stop, listener) = (AtomicBool::new(false), Listener::default());
+        let runner = Runner {
+            experiment: &Toy { fails_at: None },
+            jobs: 1,
+            stop: &stop,
+            observer: &listener,
+            store: Some(&store),
+        };
+        let loaded = runner.load(&scenario).unwrap();
+        assert_eq!(loaded.points.iter().filter(|runs| runs.is_empty()).count(), 1);
+        let warnings = listener.0.lock().unwrap().clone();
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].contains(&file.display().to_string()), "{warnings:?}");
+        assert_eq!(run(&scenario, 1, Some(&store)).points, first.points);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     }
 
     #[test]

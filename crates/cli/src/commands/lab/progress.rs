@@ -5,6 +5,9 @@ use std::io::Write as _;
 use anabranch_lab::runner::Observer;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::failure::complain;
+use crate::output::{one_line, printable};
+
 /// Shows how many runs are done. Nothing is shown when standard error is no terminal.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -25,14 +28,14 @@ impl Progress {
 
     /// What the runs are for.
     pub(super) fn title(&self, text: &str) {
-        self.bar.set_message(text.to_owned());
+        self.bar.set_message(one_line(text).into_owned());
     }
 
     /// Says something on standard error.
     pub(super) fn note(&self, text: &str) {
         if !self.quiet {
             // Nobody to tell is no reason to stop.
-            let _ = writeln!(std::io::stderr(), "{text}");
+            let _ = writeln!(std::io::stderr(), "{}", printable(text));
         }
     }
 
@@ -51,5 +54,9 @@ impl Observer for Progress {
 
     fn done(&self) {
         self.bar.inc(1);
+    }
+
+    fn warn(&self, sentence: &str) {
+        self.bar.suspend(|| complain(sentence));
     }
 }
