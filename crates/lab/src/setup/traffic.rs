@@ -117,6 +117,14 @@ impl Transfer {
         }
     }
 
+    /// User bytes of a message, by its number from 0. The last one of a transfer of bytes may be shorter.
+    pub fn message_bytes(&self, number: u64) -> u64 {
+        match self.large {
+            Some((every, bytes)) if number.saturating_add(1).is_multiple_of(every.max(1)) => bytes,
+            _ => self.message,
+        }
+    }
+
     /// User bytes of one transfer in all.
     pub fn bytes(&self) -> u64 {
         match self.flow {

@@ -290,7 +290,8 @@ impl Sender {
     /// Sends all messages. What goes wrong ends the association, which others see.
     async fn work(&self, association: &Association) {
         let transfer = &self.transfer;
-        let payload = Bytes::from(vec![0; usize::try_from(transfer.message).unwrap_or(1)]);
+        let longest = transfer.message.max(transfer.large.map_or(0, |(_, bytes)| bytes));
+        let payload = Bytes::from(vec![0; usize::try_from(longest).unwrap_or(1)]);
         let connected = self.course.now();
         let mut left = transfer.bytes();
         for number in 0..transfer.messages() {
@@ -305,8 +306,9 @@ impl Sender {
                 due = connected + interval.saturating_mul(number);
                 tokio::time::sleep(due.saturating_sub(self.course.now())).await;
             }
-            let length = payload.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            left -= length as u64;
+            let bytes = transfer.message_bytes(number).min(left);
+            left -= bytes;
+            let length = payload.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
             let stream = (number % u64::from(transfer.streams.max(1))) as u16;
             // The number of the message travels where the peer can read it.
             let ppid = Ppid(u32::try_from(number & 0xffff_ffff).unwrap_or(0));
