@@ -169,6 +169,145 @@ fn packets_are_spread_over_parallel_links_behind_a_router() {
     }
 }
 
+/// `-` is standard output; what a run writes there is whole, and no file of that name is left.
+#[test]
+fn logs_captures_and_reports_go_to_standard_output() {
+    let Some(directory) = network(TWO) else { return };
+    let ping = ["--quiet", "--", "sh", "-c", "ping -c 3 -i 0.01 server >/dev/null"];
+    let said = |options: &[&str]| {
+        let ended = emulate(&directory, &[options, &ping].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stdout
+    };
+    let log = said(&["--log", "-"]);
+    assert!(log.starts_with("# anabranch fates 1\n") && log.ends_with("# end\n"), "{log}");
+    let log = said(&["--log", "-", "--log-form", "json"]);
+    assert!(log.lines().count() >= 6, "{log}");
+    assert!(log.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{log}");
+    let report: Value = serde_json::from_str(&said(&["--report", "-"])).unwrap();
+    assert_eq!(report["schema"], "emulate");
+    emulate(&directory, &["--log", "-", "--report", "-", "--", "true"])
+        .failed_with(2, "standard output is for one file only");
+    assert!(!directory.path().join("-").exists());
+}
+
+/// What is too long for a link is in the table.
+#[test]
+fn packets_lost_for_the_mtu_have_a_column() {
+    let Some(directory) = network(&format!("{TWO}mtu = \"600 B\"\nmtu_blackhole = true\n")) else {
+        return;
+    };
+    let ended = emulate(
+        &directory,
+        &["--", "ping", "-c", "2", "-i", "0.01", "-W", "1", "-s", "1000", "10.0.0.2"],
+    );
+    let heading = ended.stderr.lines().find(|line| line.contains("offered")).unwrap_or_default();
+    assert!(heading.contains("too big"), "{}", ended.stderr);
+}
+
+/// A command that is not there leaves no files behind.
+#[test]
+fn a_command_that_cannot_be_run_leaves_no_log() {
+    let Some(directory) = network(TWO) else { return };
+    let files = ["--log", "l", "--log-form", "json", "--capture", "c", "--report", "r"];
+    let ended = emulate(&directory, &[&files[..], &["--", "no-such-program"]].concat());
+    ended.failed_with(1, "'no-such-program' cannot be run");
+    for file in ["l", "c", "r"] {
+        assert!(!directory.path().join(file).exists(), "{file}");
+    }
+}
+
+/// A variable of the environment does not make a program the first one of new namespaces.
+#[test]
+fn the_environment_is_not_believed() {
+    let Some(directory) = network(TWO) else { return };
+    let there = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let before = there();
+    for descriptor in ["0", "1", "999", "-1", "x", ""] {
+        let mut command =
+            anabranch(&["emulate", "net.toml", "--", "cat", "/etc/hosts"], directory.path());
+        let ended: Ended =
+            command.env("ANABRANCH_EMULATE_INSIDE", descriptor).output().unwrap().into();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(ended.stdout.contains("10.0.0.2 server"), "{}", ended.stdout);
+    }
+    assert_eq!(there(), before);
+}
+
+/// A log of an earlier run is read with bounds, and a damaged line of it is named.
+#[test]
+fn a_damaged_log_is_not_replayed() {
+    let Some(directory) = network(TWO) else { return };
+    let ping = ["--quiet", "--", "ping", "-c", "1", "10.0.0.2"];
+    let made = emulate(&directory, &[&["--log", "l"], &ping[..]].concat());
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let log = read(&directory, "l");
+    let replay = |text: &str| {
+        write(&directory, "d", text);
+        emulate(&directory, &[&["--replay", "d"], &ping[..]].concat())
+    };
+    let packet = log.lines().find(|line| line.contains(" passed ")).unwrap();
+    for (from, to, reason) in [
+        ("# seed 7", "# seed seven", "'seven' is not a seed"),
+        (" passed ", " past ", "'past' is not a fate"),
+        (" passed link ", " passed lnk ", "'lnk' decides nothing"),
+        (packet, &format!("{packet}\n{packet}"), "twice"),
+        (packet, &packet[..packet.len() - 3], "words"),
+    ] {
+        assert!(log.contains(from), "{log}");
+        replay(&log.replacen(from, to, 1)).failed_with(1, reason);
+    }
+    replay(&log[..log.len() - 2]).failed_with(1, "cut off");
+    replay(&format!("{log}{}", "x".repeat(1 << 17))).failed_with(1, "too long");
+    let endless = emulate(&directory, &["--replay", "/dev/zero", "--", "true"]);
+    endless.failed_with(1, "line 1: it is too long");
+    run(&["emulate", "/dev/zero", "--", "true"], directory.path()).failed_with(1, "longer than");
+}
+
+/// In a chroot, whose root is in general no mount point, networks work; with one, hosts have their names, too.
+#[test]
+fn a_chroot_is_a_place_like_any_other() {
+    if !nix::unistd::getuid().is_root() {
+        return skip("root, for a chroot");
+    }
+    if network(TWO).is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    write(&directory, "net.toml", TWO);
+    let script = "set -e
+        for folder in bin dev etc lib lib64 proc sbin sys tmp usr; do
+            [ -e /$folder ] || continue
+            mkdir $1/$folder && mount --rbind /$folder $1/$folder
+        done
+        cp $2 $1/anabranch
+        chroot $1 /anabranch emulate /net.toml -- ping -c 1 10.0.0.2
+        mount --rbind $1 $1
+        chroot $1 /anabranch emulate /net.toml --quiet -- cat /etc/hosts";
+    let root = directory.path().to_str().unwrap();
+    let program = env!("CARGO_BIN_EXE_anabranch");
+    let arguments =
+        ["--mount", "--propagation", "private", "sh", "-c", script, "sh", root, program];
+    let ended: Ended = Command::new("unshare").args(arguments).output().unwrap().into();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("'mount --bind DIR DIR'"), "{}", ended.stderr);
+    let said = ended.stdout;
+    assert!(said.contains("1 received") && said.contains("10.0.0.2 server"), "{said}");
+}
+
+/// The sentence about too many hosts says how many there may be.
+#[test]
+fn the_251st_host_is_refused_with_its_number() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts: String =
+        (0..251).map(|number| format!("[[host]]\nname = \"h{number}\"\n")).collect();
+    write(&directory, "net.toml", &hosts);
+    let ended = emulate(&directory, &["--", "true"]);
+    ended.failed_with(1, "250 hosts and routers at most, and 'h250' is number 251");
+    write(&directory, "net.toml", "[[host]]\nname = \"\"\n");
+    emulate(&directory, &["--", "true"]).failed_with(1, "has no name");
+}
+
 #[test]
 fn the_exit_code_is_that_of_the_command() {
     let Some(network) = network(TWO) else { return };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
+use crate::emulate::network::sink::is_stdout;
 use crate::emulate::network::{Form, NetworkRun, isolation};
 use crate::emulate::relay::{self, RelayAddress};
 use crate::emulate::{Emulation, LineAddress};
@@ -54,7 +55,7 @@ pub(crate) struct Emulate {
     /// What is drawn by chance follows from it
     #[arg(long, value_name = "NUMBER", requires = "file")]
     seed: Option<u64>,
-    /// Write what becomes of every packet
+    /// Write what becomes of every packet, to standard output if it is '-'
     #[arg(long, value_name = "FILE", requires = "file")]
     log: Option<PathBuf>,
     /// Form of the log
@@ -63,10 +64,10 @@ pub(crate) struct Emulate {
     /// Fail at the first packet that fares otherwise than in the log of an earlier run
     #[arg(long, value_name = "LOG", requires = "file")]
     replay: Option<PathBuf>,
-    /// Write packets as they leave and reach hosts to a pcapng file, with comments
+    /// Write packets as they leave and reach hosts to a pcapng file, with comments, or to standard output if it is '-'
     #[arg(long, value_name = "FILE", requires = "file")]
     capture: Option<PathBuf>,
-    /// Write what the links did as JSON
+    /// Write what the links did as JSON, to standard output if it is '-'
     #[arg(long, value_name = "FILE", requires = "file")]
     report: Option<PathBuf>,
     /// Do not print what the links did
@@ -116,9 +117,20 @@ impl Emulate {
                     ("--capture", self.capture.as_deref()),
                     ("--report", self.report.as_deref()),
                 ])?;
+                self.one_on_stdout()?;
                 run.check()?;
                 isolation::enter()
             }
+        }
+    }
+
+    /// Standard output can be one of the files only.
+    fn one_on_stdout(&self) -> Result<(), Failure> {
+        let files = [&self.log, &self.capture, &self.report];
+        let there = files.iter().filter(|file| file.as_ref().is_some_and(|file| is_stdout(file)));
+        match there.count() {
+            0 | 1 => Ok(()),
+            _ => Err(Failure::usage("standard output is for one file only")),
         }
     }
 

@@ -1,20 +1,20 @@
 //! Captures of both sides, with comments on what becomes of packets.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anabranch_impair::Record;
 
 use super::fates::{by, effects};
+use super::sink;
 use super::ways::Way;
 use crate::failure::Failure;
 
 /// A capture that is being written; its interfaces are the ends of links at hosts.
 pub(crate) struct Capture {
     path: PathBuf,
-    out: BufWriter<File>,
+    out: BufWriter<Box<dyn Write + Send>>,
     block: Vec<u8>,
     /// Nanoseconds of 1970 at the beginning of the run.
     begun: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Capture {
 
 impl Capture {
     pub(crate) fn create(path: &Path, interfaces: &[String]) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| {
+        let file = sink::open(path).map_err(|error| {
             Failure::failed(format!("the capture {} cannot be written: {error}", path.display()))
         })?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,13 +1,13 @@
 //! The log of what became of each packet.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anabranch_impair::{Cause, Record};
 use serde::Serialize;
 
+use super::sink;
 use super::ways::Way;
 use crate::failure::Failure;
 
@@ -26,7 +26,7 @@ pub(crate) enum Form {
 /// A log that is being written.
 pub(crate) struct FateLog {
     path: PathBuf,
-    out: BufWriter<File>,
+    out: BufWriter<Box<dyn Write + Send>>,
     form: Form,
     line: String,
     failed: Option<io::Error>,
@@ -56,7 +56,7 @@ impl FateLog {
         ways: &[Way],
         seed: u64,
     ) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| {
+        let file = sink::open(path).map_err(|error| {
             Failure::failed(format!("the log {} cannot be written: {error}", path.display()))
         })?;
         let out = BufWriter::with_capacity(1 << 18, file);

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, getgid, getuid, pipe2};
+use nix::unistd::{Pid, getgid, getpid, getuid, pipe2};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -30,21 +31,29 @@ pub(crate) const INSIDE: &str = "ANABRANCH_EMULATE_INSIDE";
 /// one thread. `Some` when the program within has ended, with its exit code.
 pub(crate) fn enter() -> Result<Option<u8>, Failure> {
     match std::env::var(INSIDE) {
-        Ok(descriptor) => settle(&descriptor).map(|()| None),
-        Err(_) => supervise().map(Some),
+        Ok(descriptor) if is_first() => settle(&descriptor).map(|()| None),
+        _ => supervise().map(Some),
     }
+}
+
+/// Whether this is the first process of a new namespace, whatever the environment says: /proc is still that of the
+/// namespace outside, where it has another number.
+fn is_first() -> bool {
+    getpid().as_raw() == 1
+        && std::fs::read_link("/proc/self").is_ok_and(|number| number != Path::new("1"))
 }
 
 /// The supervisor's part.
 fn supervise() -> Result<u8, Failure> {
-    make_namespaces()?;
     let failed = |what: &str, error: String| Failure::failed(format!("{what}: {error}"));
+    // In a chroot its name is another one once there is a new namespace of mounts.
+    let program =
+        std::env::current_exe().map_err(|error| failed("where am I", error.to_string()))?;
+    make_namespaces()?;
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC)
         .map_err(|error| failed("there is no pipe", error.desc().to_owned()))?;
     let passed = fcntl(&reader, FcntlArg::F_SETFD(FdFlag::empty()));
     passed.map_err(|error| failed("a pipe cannot be passed on", error.desc().to_owned()))?;
-    let program =
-        std::env::current_exe().map_err(|error| failed("where am I", error.to_string()))?;
     let child = Command::new(program)
         .args(std::env::args_os().skip(1))
         .env(INSIDE, reader.as_raw_fd().to_string())

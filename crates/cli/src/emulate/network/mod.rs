@@ -15,6 +15,7 @@ mod replay;
 mod report;
 mod rest;
 pub(crate) mod routing;
+pub(crate) mod sink;
 pub(crate) mod topology;
 pub(crate) mod ways;
 
@@ -77,7 +78,14 @@ impl NetworkRun {
         for (host, _) in &self.at {
             host_named(&topology, host)?;
         }
-        Ok(())
+        // What runs before the command may make it.
+        let alone = self.at.is_empty() && topology.nodes.iter().all(|node| node.run.is_empty());
+        match self.command.first() {
+            Some(program) if alone && !is_there(program) => {
+                Err(Failure::failed(format!("'{program}' cannot be run: there is no such program")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes the network and runs the programs in it until the command ends, or the user stops it.
@@ -195,6 +203,21 @@ impl NetworkRun {
         }
         Ok(())
     }
+}
+
+/// Whether a program can be found as the system will look for it.
+fn is_there(program: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let runs = |file: &Path| {
+        file.metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        return runs(Path::new(program));
+    }
+    // Without PATH, the system has directories of its own.
+    std::env::var_os("PATH")
+        .is_none_or(|path| std::env::split_paths(&path).any(|folder| runs(&folder.join(program))))
 }
 
 /// Runs the commands of triggers, one line for the shell each. They do not have the priority of the thread that

@@ -18,7 +18,17 @@ pub(super) fn publish(topology: &Topology) -> Result<(), String> {
     let none = None::<&str>;
     let said = |error: Errno| format!("{HOSTS} cannot be replaced: {}", error.desc());
     // Nothing of it may be seen outside.
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).map_err(said)?;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).map_err(
+        |error| match error {
+            // To mount it on itself here could be seen outside.
+            Errno::EINVAL => {
+                "in a chroot, the directory must be a mount point: 'mount --bind DIR DIR' \
+                          before 'chroot DIR' makes it one"
+                    .to_owned()
+            }
+            _ => said(error),
+        },
+    )?;
     // A file in memory, which goes with the namespace: nothing is left on any disk.
     mount(Some("tmpfs"), FOLDER, Some("tmpfs"), MsFlags::empty(), none).map_err(said)?;
     let file = format!("{FOLDER}/hosts");

@@ -1,14 +1,16 @@
 //! What a run of a network has come to.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use anabranch_impair::LinkStats;
 use serde::Serialize;
 
 use super::forwarder::Summary;
+use super::sink;
 use super::ways::Way;
 use crate::failure::Failure;
-use crate::output::{count, grouped, table};
+use crate::output::{count, grouped, printable, table};
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -62,13 +64,15 @@ pub(super) fn save(path: &Path, ways: &[Way], summary: &Summary, seed: u64) -> R
         Failure::failed(format!("the report {} cannot be written: {error}", path.display()))
     };
     let text = serde_json::to_string_pretty(&report).map_err(|error| failed(error.to_string()))?;
-    std::fs::write(path, text + "\n").map_err(|error| failed(error.to_string()))
+    let written = sink::open(path)
+        .and_then(|mut out| out.write_all((text + "\n").as_bytes()).and_then(|()| out.flush()));
+    written.map_err(|error| failed(error.to_string()))
 }
 
 /// Prints it to standard error, as standard output is the command's.
 pub(super) fn tell(ways: &[Way], summary: &Summary) {
-    use std::io::Write as _;
-    let heading = ["link", "offered", "delivered", "lost", "cut", "queue full", "early", "late"];
+    let heading =
+        ["link", "offered", "delivered", "lost", "cut", "queue full", "early", "too big", "late"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for (way, statistics) in ways.iter().zip(&summary.statistics) {
         let mut row = vec![format!("{}: {} > {}", way.link, way.from, way.to)];
@@ -79,6 +83,7 @@ pub(super) fn tell(ways: &[Way], summary: &Summary) {
             statistics.lost_down,
             statistics.queue_drops,
             statistics.early_drops,
+            statistics.too_big,
             statistics.reordered,
         ];
         row.extend(counts.map(grouped));
@@ -95,7 +100,7 @@ pub(super) fn tell(ways: &[Way], summary: &Summary) {
         ));
     }
     // Nothing is left to tell it to if standard error is closed.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = std::io::stderr().write_all(printable(&text).as_bytes());
 }
 
 /// Packets that a link still had when it was over.

@@ -170,8 +170,12 @@ impl Topology {
             let reason = format!("a link cannot be named '{name}': each host has that already");
             return reader.wrong(&span, reason);
         }
-        if self.links.iter().any(|link| link.name == name) || self.links.len() == MOST {
-            let reason = format!("two links are named '{name}', or there are more than {MOST}");
+        if self.links.iter().any(|link| link.name == name) {
+            return reader.wrong(&span, format!("two links are named '{name}'"));
+        }
+        if self.links.len() == MOST {
+            let reason =
+                format!("a network has {MOST} links at most, and '{name}' is number {}", MOST + 1);
             return reader.wrong(&span, reason);
         }
         let Some((_, between)) = text("between") else {
@@ -269,8 +273,15 @@ fn nodes(
 ) -> Result<Vec<Node>, FileError> {
     let mut nodes: Vec<Node> = Vec::new();
     let mut add = |name: Spanned<String>, node: Node| {
-        if node.name.is_empty() || nodes.len() == MOST {
-            let reason = format!("a node has a name, and there are no more than {MOST}");
+        if node.name.is_empty() {
+            return reader.wrong(&name.span(), "this host or router has no name");
+        }
+        if nodes.len() == MOST {
+            let reason = format!(
+                "a network has {MOST} hosts and routers at most, and '{}' is number {}",
+                node.name,
+                MOST + 1
+            );
             return reader.wrong(&name.span(), reason);
         }
         if nodes.iter().any(|other| other.name == node.name) {
