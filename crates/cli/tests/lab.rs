@@ -256,6 +256,114 @@ fn the_region_of_gain_is_searched() {
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
 }
 
+/// A built-in scenario becomes a file of one's own; lists and reports take what runs take.
+#[test]
+fn scenarios_are_copied_listed_and_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let ok = |arguments: &[&str]| {
+        let ended = lab(dir.path(), arguments);
+        assert!(ended.status.success(), "{arguments:?}: {ended:?}");
+        text(&ended.stdout)
+    };
+    ok(&["new", "--from", "caro/2.5", "mine.toml"]);
+    let copy = fs::read_to_string(dir.path().join("mine.toml")).unwrap();
+    assert!(
+        copy.starts_with("# Copied from caro/2.5.\n") && !copy.contains("reference/2.5.csv"),
+        "{copy}"
+    );
+    // The copy has the points and claims of the original, and can be copied again.
+    let original = ok(&["show", "caro/2.5"]);
+    let points = original.lines().find(|line| line.starts_with("runs: ")).unwrap();
+    assert!(ok(&["show", "mine.toml"]).contains(points));
+    ok(&["new", "--from", "mine.toml", "again"]);
+    let refused = |arguments: &[&str], code: i32, reason: &str| {
+        let ended = lab(dir.path(), arguments);
+        assert_eq!(ended.status.code(), Some(code), "{ended:?}");
+        assert!(text(&ended.stderr).contains(reason), "{ended:?}");
+    };
+    refused(&["new", "--from", "caro", "x.toml"], 2, "name one of them");
+    refused(&["new", "--from", "caro/99", "x.toml"], 2, "no scenario");
+    refused(&["new", "--from", "caro/2.5", "mine.toml"], 1, "exists");
+    assert!(!dir.path().join("x.toml").exists());
+
+    let all = ok(&["list", "--json"]);
+    let of = |arguments: &[&str]| -> Vec<String> {
+        let document: serde_json::Value =
+            serde_json::from_str(&ok(&[&["list", "--json"], arguments].concat())).unwrap();
+        let list = document["scenarios"].as_array().unwrap().clone();
+        list.iter().map(|one| one["scenario"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(of(&["hurtig"]).iter().all(|id| id.starts_with("hurtig/")));
+    assert_eq!(of(&["caro/2.5", "hurtig/III"]), ["caro/2.5", "hurtig/III"]);
+    assert!(all.contains("caro/2.5") && !ok(&["list", "hurtig"]).contains("caro/2.5"));
+    assert!(
+        ok(&["list", "hurtig", "--claims"]).lines().skip(2).all(|line| line.contains("hurtig/"))
+    );
+    refused(&["list", "hurtigs"], 2, "no scenario");
+
+    fs::write(dir.path().join("my.toml"), SCENARIO).unwrap();
+    let set = ["--set", "loss=5 %", "--set", "run.seeds=2", "--html", "r.html"];
+    ok(&[&["report", "my.toml"], &set[..]].concat());
+    let page = fs::read_to_string(dir.path().join("r.html")).unwrap();
+    assert!(page.contains("5 %") && !page.contains("loss=0 %"));
+    refused(&["report", "my.toml", "--set", "nonsense=1"], 2, "nonsense");
+}
+
+/// A metric is shown once, with the names that the scenario gives to its paths.
+#[test]
+fn metrics_are_shown_once_and_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let figure = "[figure]\ny = \"packets_path_primary\"\nx = \"loss\"\n\
+                  metrics = [\"packets_path1\", \"timeouts\", \"timeouts\"]\n";
+    fs::write(dir.path().join("my.toml"), format!("{SCENARIO}{figure}")).unwrap();
+    let run = lab(dir.path(), &["run", "my.toml", "--seeds", "2"]);
+    let shown = text(&run.stdout);
+    let titles: Vec<_> = shown
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, _)| name)
+        .skip(1)
+        .collect();
+    assert_eq!(titles, ["packets_path_primary", "timeouts"], "{run:?}");
+}
+
+/// What stands in a results file is checked before it is believed; a damaged one is named.
+#[test]
+fn damaged_results_are_named_and_run_again() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("my.toml"), SCENARIO).unwrap();
+    let run = || {
+        let run = lab(dir.path(), &["run", "my.toml", "--json", "-", "--out", "kept", "--quiet"]);
+        assert!(run.status.success(), "{run:?}");
+        (run.stdout, text(&run.stderr))
+    };
+    let (first, said) = run();
+    assert_eq!(said, "");
+    let mut files: Vec<_> = fs::read_dir(dir.path().join("kept/my"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    files.sort();
+    let whole = fs::read_to_string(&files[0]).unwrap();
+    let time = whole.split("\"transfer_time_s\":[").nth(1).unwrap().split(',').next().unwrap();
+    for (from, to) in [
+        ("\"runs\":3", "\"runs\":1000000000000"),
+        ("\"runs\":3", "\"runs\":18446744073709551615"),
+        ("\"runs\":3", "\"runs\":10"),
+        (time, "99.5"),
+        (time, "1e308"),
+        ("}", ""),
+    ] {
+        assert!(whole.contains(from));
+        fs::write(&files[0], whole.replacen(from, to, 1)).unwrap();
+        let (again, said) = run();
+        assert_eq!(again, first);
+        let name = files[0].file_name().unwrap().to_str().unwrap();
+        assert!(said.contains(name) && said.contains("damaged and not used"), "{said}");
+        assert_eq!(fs::read_to_string(&files[0]).unwrap(), whole);
+    }
+}
+
 const REAL: &str = r#"
 title = "Real sockets"
 [run]
@@ -439,6 +547,29 @@ fn an_analysis_is_held_against_the_emulators_log() {
     assert_eq!(wrong.map(of), [0.0; 3], "{point}");
     let connections = ["connections", "connections_out_of_order", "connections_told"];
     assert_eq!(connections.map(of), [1.0; 3], "{point}");
+}
+
+/// Every so manieth message is as long as the scenario says, and the transfer ends.
+#[test]
+#[cfg(target_os = "linux")]
+fn large_messages_are_sent_whole_by_real_sockets() {
+    let dir = tempfile::tempdir().unwrap();
+    let traffic = "count = 10\ninterval = \"20 ms\"\nmessage = \"100 B\"\nlarge = \"50 kB\"\nlarge_every = 5\n";
+    let large = REAL
+        .replace("size = \"60 kB\"\nmessage = \"1452 B\"\nover = \"tcp\"\n", traffic)
+        .replace("[sysctl]\ntcp_sack = 0\n", "")
+        .replace("[axis.over]\nset = \"traffic.file.over\"\nvalues = [\"tcp\", \"sctp\"]\n", "")
+        .replace("fates = true\ntime_limit = \"60 s\"", "time_limit = \"20 s\"")
+        .replace("values = [0, 12]", "values = [0]");
+    fs::write(dir.path().join("large.toml"), &large).unwrap();
+    let run = lab(dir.path(), &["run", "large.toml", "--json", "-"]);
+    let said = text(&run.stderr);
+    if ["does not allow", "cannot be made"].iter().any(|what| said.contains(what)) {
+        return common::skip("TUN devices, or user namespaces and not root");
+    }
+    assert!(run.status.success(), "{said}");
+    let document: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(document["points"][0]["metrics"]["complete"]["mean"], 1.0, "{document}");
 }
 
 /// What the emulator cannot do is said with its reason, before or when it is begun.

@@ -315,6 +315,22 @@ pub struct Names {
     pub flows: Vec<String>,
 }
 
+impl Names {
+    /// The name of a metric in which paths and transfers stand by their own names, as in `packets_path_satellite` for
+    /// `packets_path3`.
+    pub fn spelled(&self, metric: &str) -> String {
+        let named = |what: &str, list: &[String]| {
+            let (before, after) = metric.split_once(&format!("_{what}"))?;
+            let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+            let (number, after) = after.split_at(digits);
+            let own = list.get(number.parse::<usize>().ok()?.checked_sub(1)?)?;
+            Some(format!("{before}_{what}_{own}{after}"))
+        };
+        let spelled = named("path", &self.paths).or_else(|| named("flow", &self.flows));
+        spelled.unwrap_or_else(|| metric.to_owned())
+    }
+}
+
 /// Index of the metric of a name in which a path or a transfer may stand by its own name, as in
 /// `packets_path_satellite` where [`find`] knows `packets_path3`.
 pub fn find_named(name: &str, names: &Names) -> Option<usize> {
@@ -411,6 +427,12 @@ mod tests {
         assert_eq!(by_name("loss_path_lte_far_percent"), find("loss_path2_percent"));
         assert_eq!(by_name("loss_path_lte_percent"), find("loss_path1_percent"));
         assert_eq!(by_name("timeouts"), find("timeouts"));
+        // What is printed has these names, too.
+        for name in ["packets_path_sat", "throughput_flow_web_far_kbit_s", "timeouts", "page_s"] {
+            let metric = by_name(name).and_then(|index| METRICS.get(index)).unwrap();
+            assert_eq!(names.spelled(&metric.name), name);
+        }
+        assert_eq!(names.spelled("packets_path9"), "packets_path9");
         assert!(find(&format!("packets_path{MAX_PATHS}")).is_some());
         let none = [format!("packets_path{}", MAX_PATHS + 1), "packets_path_x".to_owned()];
         assert_eq!(none.map(|name| by_name(&name)), [None, None]);

@@ -237,27 +237,34 @@ fn cell(
     }
 }
 
-/// A number and its interval with as many digits as make sense.
+/// A number and its interval, with as many digits as make sense for the number.
 pub fn display(estimate: &Estimate) -> String {
-    let value = rounded(estimate.value);
+    let digits = digits(estimate.value);
+    let number = |number: f64| format!("{number:.digits$}");
+    let value = number(estimate.value);
     match estimate.interval {
         Some([low, high]) if !estimate.is_symmetric() => {
-            format!("{value} ({} to {})", rounded(low), rounded(high))
+            format!("{value} ({} to {})", number(low), number(high))
         }
-        Some([low, high]) => format!("{value} ±{}", rounded((high - low) / 2.0)),
+        Some([low, high]) => format!("{value} ±{}", number((high - low) / 2.0)),
         None => value,
     }
 }
 
 /// About four digits.
 pub fn rounded(value: f64) -> String {
-    let digits = match value.abs() {
+    let digits = digits(value);
+    format!("{value:.digits$}")
+}
+
+/// Digits behind the point that leave about four in all.
+fn digits(value: f64) -> usize {
+    match value.abs() {
         v if v >= 1000.0 => 0,
         v if v >= 100.0 => 1,
         v if v >= 1.0 || v == 0.0 => 2,
         _ => 4,
-    };
-    format!("{value:.digits$}")
+    }
 }
 
 #[cfg(test)]
@@ -312,6 +319,17 @@ mod tests {
         assert_eq!(tables[0].rows[1][0], "1 %");
         assert!(tables[0].rows[1][2].ends_with("[30.00 ±1.50]"), "{:?}", tables[0].rows);
         assert_eq!(tables[0].rows.len(), 3);
+    }
+
+    #[test]
+    fn an_interval_has_the_digits_of_its_number() {
+        let shown = |value, half| display(&Estimate::around(value, Some(half), 9));
+        assert_eq!(shown(31.374, 0.000_02), "31.37 ±0.00");
+        assert_eq!(shown(9.526, 0.8474), "9.53 ±0.85");
+        assert_eq!(shown(0.852_63, 0.001), "0.8526 ±0.0010");
+        assert_eq!(shown(1234.5, 12.34), "1234 ±12");
+        let uneven = Estimate { value: 9.5, interval: Some([9.0, 12.345_6]), n: 9 };
+        assert_eq!(display(&uneven), "9.50 (9.00 to 12.35)");
     }
 
     #[test]

@@ -145,13 +145,21 @@ impl Library {
     /// # Errors
     /// What is wrong with the file.
     pub fn load(&self, id: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
+        let file = self.file(id);
         if id.ends_with(".toml") {
-            let file = Path::new(id);
             let name = file.with_extension("");
             let name = name.file_name().map_or_else(String::new, |n| n.display().to_string());
-            return Scenario::load(file, &name, overrides);
+            return Scenario::load(&file, &name, overrides);
         }
-        Scenario::load(&self.directory.join(format!("{id}.toml")), id, overrides)
+        Scenario::load(&file, id, overrides)
+    }
+
+    /// The file of a scenario, by its name, or by the name of a file that ends in `.toml`.
+    pub fn file(&self, id: &str) -> PathBuf {
+        match id.ends_with(".toml") {
+            true => PathBuf::from(id),
+            false => self.directory.join(format!("{id}.toml")),
+        }
     }
 }
 

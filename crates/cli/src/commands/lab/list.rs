@@ -11,7 +11,13 @@ use crate::output;
 
 /// List the scenarios
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  anabranch lab list
+  anabranch lab list caro hurtig/III")]
 pub(crate) struct List {
+    /// Documents, scenarios or files [default: all]
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -23,12 +29,12 @@ pub(crate) struct List {
 impl List {
     pub(super) fn run(self, library: &Library) -> Result<(), Failure> {
         if self.claims {
-            return output::print(&claims(library)?);
+            return output::print(&self.claims(library)?);
         }
         let mut rows =
             vec![["scenario", "points", "seeds", "claims", "title"].map(str::to_owned).to_vec()];
         let mut listed = Vec::new();
-        for id in library.ids().map_err(refused)? {
+        for id in self.wanted(library)? {
             let scenario = library.load(&id, &[]).map_err(refused)?;
             let seeds = scenario.replications.seeds;
             rows.push(vec![
@@ -53,44 +59,58 @@ impl List {
             false => output::print(&output::list_with_prose(&rows)),
         }
     }
-}
 
-/// Where each claim comes from, and what is expected.
-fn claims(library: &Library) -> Result<String, Failure> {
-    let mut text = String::from(
-        "| claim | kind | source | expected | what it says |\n|---|---|---|---|---|\n",
-    );
-    let cell = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "/");
-    let ids = library.ids().map_err(refused)?;
-    for (index, id) in ids.iter().enumerate() {
-        let scenario = library.load(id, &[]).map_err(refused)?;
-        for claim in &scenario.claims {
-            text.push_str(&format!(
-                "| {id}/{} | {} | {} | {} {} | {} |\n",
-                claim.id,
-                claim.kind,
-                cell(&claim.source),
-                claim.bounds,
-                claim.unit,
-                cell(&claim.text)
-            ));
+    /// The scenarios that are asked for.
+    fn wanted(&self, library: &Library) -> Result<Vec<String>, Failure> {
+        match self.ids.is_empty() {
+            true => library.ids().map_err(refused),
+            false => library.expand(&self.ids).map_err(refused),
         }
-        // Behind the last scenario of a document stands what its tests show.
-        let document = scenario.document();
-        let goes_on = |next: &String| next.split('/').next() == Some(document);
-        if !ids.get(index + 1).is_some_and(goes_on) {
-            let directory = library.directory().join(document);
-            for claim in elsewhere::read(&directory).map_err(Failure::failed)? {
+    }
+
+    /// Whether all of a document is asked for.
+    fn is_whole(&self, document: &str) -> bool {
+        self.ids.is_empty() || self.ids.iter().any(|id| id.trim_end_matches('/') == document)
+    }
+
+    /// Where each claim comes from, and what is expected.
+    fn claims(&self, library: &Library) -> Result<String, Failure> {
+        let mut text = String::from(
+            "| claim | kind | source | expected | what it says |\n|---|---|---|---|---|\n",
+        );
+        let cell =
+            |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "/");
+        let ids = self.wanted(library)?;
+        for (index, id) in ids.iter().enumerate() {
+            let scenario = library.load(id, &[]).map_err(refused)?;
+            for claim in &scenario.claims {
                 text.push_str(&format!(
-                    "| {} | test | {} | `{}`, `{}` | {} |\n",
+                    "| {id}/{} | {} | {} | {} {} | {} |\n",
                     claim.id,
+                    claim.kind,
                     cell(&claim.source),
-                    claim.file,
-                    claim.test,
+                    claim.bounds,
+                    claim.unit,
                     cell(&claim.text)
                 ));
             }
+            // Behind the last scenario of a document stands what its tests show.
+            let document = scenario.document();
+            let goes_on = |next: &String| next.split('/').next() == Some(document);
+            if self.is_whole(document) && !ids.get(index + 1).is_some_and(goes_on) {
+                let directory = library.directory().join(document);
+                for claim in elsewhere::read(&directory).map_err(Failure::failed)? {
+                    text.push_str(&format!(
+                        "| {} | test | {} | `{}`, `{}` | {} |\n",
+                        claim.id,
+                        cell(&claim.source),
+                        claim.file,
+                        claim.test,
+                        cell(&claim.text)
+                    ));
+                }
+            }
         }
+        Ok(text)
     }
-    Ok(text)
 }

@@ -69,7 +69,7 @@ impl Lab {
 
     pub(crate) async fn run(self) -> Result<(), Failure> {
         if let Command::New(command) = self.command {
-            return command.run();
+            return command.run(self.scenarios);
         }
         let library = session::library(self.scenarios)?;
         match self.command {

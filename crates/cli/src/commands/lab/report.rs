@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anabranch_lab::check::{self, Mode};
 use anabranch_lab::reference;
 use anabranch_lab::report::{self, Section};
-use anabranch_lab::scenario::{Library, Scenario};
+use anabranch_lab::scenario::{Library, Override, Scenario};
 use clap::Args;
 
 use super::session::{self, RunOptions};
@@ -19,13 +19,17 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch lab report caro --out results --html report.html
-  anabranch lab report caro/2.5 --seeds 10 --html figure.html")]
+  anabranch lab report caro/2.5 --seeds 10 --html figure.html
+  anabranch lab report my.toml --set association.pmr=0 --html my.html")]
 pub(crate) struct Report {
     /// Documents, scenarios or files [default: all]
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     #[command(flatten)]
     options: RunOptions,
+    /// Change a field, or narrow an axis to these values (VALUE,VALUE)
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = session::change)]
+    changes: Vec<Override>,
     /// Run only what the verdicts of the claims take
     #[arg(long, conflicts_with = "seeds")]
     decided: bool,
@@ -43,7 +47,7 @@ pub(crate) struct Report {
 impl Report {
     /// What is to be reported.
     pub(super) fn scenarios(&self, library: &Library) -> Result<Vec<Scenario>, Failure> {
-        session::load_or_all(library, &self.ids, &self.options.with_changes(&[]))
+        session::load_or_all(library, &self.ids, &self.options.with_changes(&self.changes))
     }
 
     pub(super) async fn run(self, library: Library) -> Result<(), Failure> {

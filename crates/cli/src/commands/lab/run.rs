@@ -136,10 +136,14 @@ fn show(
 ) -> Result<(), Failure> {
     let wanted = std::iter::once(&scenario.figure.y).chain(&scenario.figure.metrics);
     let mut text = format!("{}: {}\n", scenario.id, scenario.title);
+    let mut shown = Vec::new();
     for name in wanted {
-        let Some(metric) = metrics::find(name) else { continue };
+        let Some(metric) = metrics::find(name).filter(|metric| !shown.contains(metric)) else {
+            continue;
+        };
+        shown.push(metric);
         let what = metrics::METRICS.get(metric).map_or("", |metric| metric.what.as_str());
-        text.push_str(&format!("\n{name}: {what}\n"));
+        text.push_str(&format!("\n{}: {what}\n", scenario.names.spelled(name)));
         for table in summary::tables(scenario, results, references, metric) {
             if !table.title.is_empty() {
                 text.push_str(&format!("\n{}\n", table.title));
