@@ -95,6 +95,59 @@ fn shells_and_man_know_the_commands() {
     assert!(site.path().join("new/man1/anabranch-perf-client.1").exists());
 }
 
+/// Values that are few and known are completed: in the script of each shell.
+#[test]
+fn shells_complete_values() {
+    let site = Site::new(&[]);
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&["completions", shell], &site.path()).stdout;
+        for value in ["signalling", "cmt-pf", "caro/2.5", "rto_min"] {
+            assert!(script.contains(value), "{shell}: {value}");
+        }
+    }
+    // Where scenarios are completed, files are, too.
+    let zsh = run(&["completions", "zsh"], &site.path()).stdout;
+    assert!(zsh.matches(":_anabranch_scenarios'").count() >= 7 && zsh.contains("_files -g"));
+    assert_eq!(zsh.matches("caro/2.5 ").count(), 1);
+    // Parsing has its own sentences, and takes files where scenarios are completed.
+    run(&["get", "sctp://h/", "--profile", "x"], &site.path()).failed_with(2, "x");
+    run(&["lab", "show", "none.toml"], &site.path()).failed_with(1, "none.toml");
+}
+
+/// Every page says how the command ends, what it heeds, and where to read on; none has an empty section.
+#[test]
+fn pages_have_the_sections_that_man_has() {
+    let site = Site::new(&[]);
+    assert_eq!(run(&["man", "."], &site.path()).code, Some(0));
+    let page = |name: &str| std::fs::read_to_string(site.path().join(name)).unwrap();
+    let mut pages = 0;
+    for entry in std::fs::read_dir(site.path()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let text = page(&name);
+        let titles: Vec<_> = text.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
+        for title in ["\"EXIT STATUS\"", "ENVIRONMENT", "\"SEE ALSO\""] {
+            assert!(titles.contains(&title), "{name} has {titles:?}");
+        }
+        assert!(!titles.contains(&"EXTRA"), "{name}");
+        let lines: Vec<_> = text.lines().filter(|line| !line.is_empty()).collect();
+        let empty = |pair: &[&str]| pair.iter().all(|line| line.starts_with(".SH"));
+        assert!(
+            !lines.windows(2).any(empty) && !lines.last().unwrap().starts_with(".SH"),
+            "{name}"
+        );
+        pages += 1;
+    }
+    assert!(pages > 30, "{pages}");
+    let get = page("anabranch-get.1");
+    assert!(get.contains(".SH EXAMPLES\n.nf\nanabranch get "), "{get}");
+    let run_page = page("anabranch-lab-run.1");
+    let see = run_page.split("SEE ALSO").nth(1).unwrap();
+    for other in ["anabranch", "anabranch\\-lab", "anabranch\\-lab\\-check"] {
+        assert!(see.contains(&format!("\\fB{other}\\fR(1)")), "{other} is not in {see}");
+    }
+    assert!(page("anabranch-serve.1").contains(".SH FILES"));
+}
+
 #[test]
 fn colours_are_for_terminals() {
     let site = Site::new(&[]);

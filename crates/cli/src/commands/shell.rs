@@ -1,6 +1,9 @@
 //! `anabranch completions` and `anabranch man`: what shells and `man` know of the command line, made
 //! from the same definitions as `--help`.
 
+mod manual;
+mod values;
+
 use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory as _};
@@ -38,15 +41,17 @@ fn command() -> Command {
 impl Completions {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut command(), "anabranch", &mut script);
-        output::print(&String::from_utf8_lossy(&script))
+        let mut command = values::known(command());
+        clap_complete::generate(self.shell, &mut command, "anabranch", &mut script);
+        let script = values::completed(self.shell, &String::from_utf8_lossy(&script));
+        output::print_bytes(script.as_bytes())
     }
 }
 
 impl Man {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         std::fs::create_dir_all(&self.directory)
-            .and_then(|()| clap_mangen::generate_to(command(), &self.directory))
+            .and_then(|()| manual::write(command(), &self.directory))
             .map_err(|error| {
                 let name = self.directory.display();
                 Failure::failed(format!("man pages cannot be written to {name}: {error}"))

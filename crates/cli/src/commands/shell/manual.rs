@@ -1,0 +1,186 @@
+//! Man pages: what clap knows of a command, and behind it what `man` has sections for.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+/// What precedes examples in the help of a command.
+const EXAMPLES: &str = "Examples:";
+
+/// Variables of the environment, and the commands that heed them; all do where none is named.
+const ENVIRONMENT: [(&str, &str, &[&str]); 5] = [
+    (
+        "ANABRANCH_LOG",
+        "Filters of the log on standard error by target and level, such as 'anabranch=debug,anabranch_proto=trace'. \
+         It overrides -v.",
+        &[],
+    ),
+    ("COLUMNS", "Columns of the terminal, also where there is no terminal.", &[]),
+    ("NO_COLOR, FORCE_COLOR", "No colours, or colours also where there is no terminal.", &[]),
+    (
+        "XDG_RUNTIME_DIR",
+        "Where endpoints have their control sockets, in the directory 'anabranch'.",
+        &["serve", "get", "perf", "echo", "discard", "inspect"],
+    ),
+    (
+        "TOKIO_WORKER_THREADS",
+        "Threads of a server, instead of one for each shard.",
+        &["serve", "perf", "echo", "discard"],
+    ),
+];
+
+/// Files, and the commands that use them.
+const FILES: [(&str, &str, &[&str]); 4] = [
+    (
+        "/etc/anabranch/NAME.toml",
+        "Options of the server that 'systemctl start anabranch-serve@NAME' starts.",
+        &["serve"],
+    ),
+    (
+        "$XDG_RUNTIME_DIR/anabranch, /run/anabranch, /tmp/anabranch-UID",
+        "Control sockets of running endpoints. Without XDG_RUNTIME_DIR, the second one is that of root, and the last \
+         one that of other users.",
+        &["serve", "get", "perf", "echo", "discard", "inspect"],
+    ),
+    ("scenarios/DOCUMENT/FIGURE.toml", "Scenarios, here or in a directory above.", &["lab"]),
+    (
+        "/etc/hosts",
+        "Within an emulated network it begins with the names of its hosts.",
+        &["emulate"],
+    ),
+];
+
+/// Writes the pages of a command and of all below it.
+pub(super) fn write(command: Command, directory: &Path) -> io::Result<()> {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    write_one(&command, &[], directory)
+}
+
+fn write_one(command: &Command, above: &[&Command], directory: &Path) -> io::Result<()> {
+    let mut path = above.to_vec();
+    path.push(command);
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_one(below, &path, directory)?;
+    }
+    let man = Man::new(command.clone()).source(format!("anabranch {}", env!("CARGO_PKG_VERSION")));
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    if command.get_arguments().any(|argument| !argument.is_hide_set()) {
+        man.render_options_section(&mut page)?;
+    }
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    sections(&path).to_writer(&mut page)?;
+    let mut file = std::fs::File::create(directory.join(man.get_filename()))?;
+    file.write_all(&page)?;
+    file.flush()
+}
+
+/// The sections that clap has no text for.
+fn sections(path: &[&Command]) -> Roff {
+    let mut roff = Roff::new();
+    // The subcommand of the program that this is, or is a part of; none for the program itself.
+    let topic = path.get(1).map(|command| command.get_name());
+    let command = path.last().copied();
+    examples(&mut roff, command);
+    exit_status(&mut roff, topic);
+    entries(&mut roff, "ENVIRONMENT", topic, &ENVIRONMENT);
+    entries(&mut roff, "FILES", topic, &FILES);
+    see_also(&mut roff, path);
+    roff
+}
+
+fn examples(roff: &mut Roff, command: Option<&Command>) {
+    let help =
+        command.and_then(|command| command.get_after_long_help().or(command.get_after_help()));
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    let Some((_, lines)) = help.split_once(EXAMPLES) else { return };
+    roff.control("SH", ["EXAMPLES"]).control("nf", []);
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        roff.text([roman(line)]);
+    }
+    roff.control("fi", []);
+}
+
+fn exit_status(roff: &mut Roff, topic: Option<&str>) {
+    roff.control("SH", ["EXIT STATUS"]);
+    let mut codes = vec![
+        ("0", "It succeeded; for servers, they were stopped."),
+        (
+            "1",
+            "What was asked for failed, or a file cannot be read or is wrong. One sentence on standard error says why.",
+        ),
+        ("2", "The command line is wrong; nothing was begun."),
+        ("130", "It was stopped by Ctrl-C, SIGTERM or SIGHUP."),
+    ];
+    match topic {
+        Some("emulate") => codes.push((
+            "other",
+            "That of the command that was run, or 128 and the number of its signal.",
+        )),
+        Some("script" | "swarm") => {
+            codes[1].1 = "A script or a run failed, or a file cannot be read or is wrong.";
+        }
+        _ => {}
+    }
+    for (code, what) in codes {
+        entry(roff, code, what);
+    }
+}
+
+fn entry(roff: &mut Roff, name: &str, what: &str) {
+    roff.control("TP", []).text([bold(name)]).text([roman(what)]);
+}
+
+fn entries(roff: &mut Roff, title: &str, topic: Option<&str>, all: &[(&str, &str, &[&str])]) {
+    let mut of_topic = all
+        .iter()
+        .filter(|(.., topics)| {
+            topics.is_empty() || topic.is_none_or(|topic| topics.contains(&topic))
+        })
+        .peekable();
+    if of_topic.peek().is_some() {
+        roff.control("SH", [title]);
+    }
+    for (name, what, _) in of_topic {
+        entry(roff, name, what);
+    }
+}
+
+/// The pages above, beside and below.
+fn see_also(roff: &mut Roff, path: &[&Command]) {
+    let mut pages = Vec::new();
+    for length in 1..path.len() {
+        pages.push(page(&path[..length]));
+    }
+    if let [above @ .., command] = path {
+        let (family, within): (&[&Command], &Command) = match (command.has_subcommands(), above) {
+            (false, [.., parent]) => (above, *parent),
+            _ => (path, *command),
+        };
+        let visible = within.get_subcommands().filter(|other| !other.is_hide_set());
+        for other in visible.filter(|other| other.get_name() != command.get_name()) {
+            pages.push(page(&[family, &[other]].concat()));
+        }
+    }
+    roff.control("SH", ["SEE ALSO"]);
+    let mut words = Vec::new();
+    for (index, name) in pages.iter().enumerate() {
+        words.push(bold(name.as_str()));
+        words.push(roman(if index + 1 < pages.len() { "(1), " } else { "(1)" }));
+    }
+    roff.text(words);
+}
+
+/// The name of a page.
+fn page(path: &[&Command]) -> String {
+    path.iter().map(|command| command.get_name()).collect::<Vec<_>>().join("-")
+}
