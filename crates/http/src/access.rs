@@ -31,6 +31,21 @@ pub struct Access {
     pub took: Duration,
 }
 
+impl Access {
+    /// A request that was refused before a service saw it. What is not known of it is `-`.
+    pub(crate) fn refused(status: StatusCode, request: Option<(Method, String)>) -> Self {
+        let unknown = || (Method::from_bytes(b"-").unwrap_or_default(), "-".to_owned());
+        let (method, target) = request.unwrap_or_else(unknown);
+        let (at, took) = (SystemTime::now(), Duration::ZERO);
+        Self { at, method, target, status, bytes: 0, complete: true, took }
+    }
+}
+
+/// Path and query as the request line has them.
+pub(crate) fn target<R>(request: &Request<R>) -> String {
+    request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned()
+}
+
 /// A service that tells of each request once its answer is over.
 #[derive(Clone)]
 pub struct Logged<S> {
@@ -66,8 +81,7 @@ where
         let begun = Instant::now();
         let at = SystemTime::now();
         let method = request.method().clone();
-        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-        let target = target.to_owned();
+        let target = target(&request);
         let tell = Arc::clone(&self.tell);
         let answering = self.service.call(request);
         Box::pin(async move {

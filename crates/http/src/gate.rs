@@ -15,6 +15,7 @@ mod open;
 use std::any::Any;
 use std::fmt;
 use std::io::{self, IoSlice};
+use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,11 +23,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, Sleep, sleep};
 
+pub(crate) use self::open::End;
 use self::open::{Member, Open};
 use crate::handed::{Handed, Next};
 use crate::stream::{Pending, TakeBytes};
@@ -54,10 +57,6 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// The answer to a head that is too long (RFC 6585 section 5).
-const TOO_LARGE: &[u8] = b"HTTP/1.1 431 Request Header Fields Too Large\r\n\
-    connection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// What a server bounds.
 #[derive(Clone, Copy, Debug)]
@@ -150,14 +149,21 @@ impl Gate {
     }
 
     /// `pending`: what the transport holds for the peer, if it tells.
-    pub(crate) fn connection(&self, pending: Option<Pending>) -> Arc<Connection> {
+    /// `activity`: told when a connection begins to be answered (`true`), and when nothing is left to be sent.
+    pub(crate) fn connection(
+        &self,
+        pending: Option<Pending>,
+        activity: Option<Activity>,
+    ) -> Arc<Connection> {
         Arc::new(Connection {
             number: self.0.open.connection(),
             places: Arc::clone(&self.0),
             own: Arc::new(Semaphore::new(self.0.share())),
             at_work: Arc::default(),
+            answering: AtomicUsize::new(0),
             moved: Mutex::new((Instant::now(), 0)),
             pending,
+            activity,
         })
     }
 }
@@ -240,11 +246,17 @@ pub(crate) struct Connection {
     own: Arc<Semaphore>,
     /// Places that it has; changed while the line is held.
     at_work: Arc<AtomicUsize>,
+    /// Streams with a request whose answer the transport has not taken.
+    answering: AtomicUsize,
     /// When the transport last took something of an answer, or the peer did, and what was pending
     /// then.
     moved: Mutex<(Instant, u64)>,
     pending: Option<Pending>,
+    activity: Option<Activity>,
 }
+
+/// Called with `true` when a connection begins to be answered, and with `false` when nothing is left to be sent.
+pub(crate) type Activity = Arc<dyn Fn(bool) + Send + Sync>;
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -258,6 +270,27 @@ impl Connection {
         let number = self.places.open.enter(self.number, Arc::clone(&member));
         let connection = Arc::clone(self);
         Arc::new(Stream { connection, number, member, state: Mutex::default() })
+    }
+
+    /// Its streams end after their answers.
+    pub(crate) fn stop(&self) {
+        self.places.open.stop(self.number);
+    }
+
+    fn begin(&self) {
+        if self.answering.fetch_add(1, Relaxed) == 0
+            && let Some(activity) = &self.activity
+        {
+            activity(true);
+        }
+    }
+
+    fn end(&self) {
+        if self.answering.fetch_sub(1, Relaxed) == 1
+            && let Some(activity) = &self.activity
+        {
+            activity(false);
+        }
     }
 
     fn moved(&self) -> MutexGuard<'_, (Instant, u64)> {
@@ -296,6 +329,8 @@ struct State {
     answered: bool,
     /// Bytes of a head that is not complete.
     head: usize,
+    /// What the last request was refused with.
+    refused: Option<StatusCode>,
     /// What the answer's body has given away, if the transport takes it without copying.
     handed: Option<Handed>,
 }
@@ -314,6 +349,9 @@ impl Stream {
         let has_places = {
             let mut state = self.state();
             self.forget_head(&mut state);
+            if !state.answering {
+                self.connection.begin();
+            }
             (state.answering, state.answered) = (true, false);
             state.places.is_some()
         };
@@ -327,25 +365,44 @@ impl Stream {
         self.state().places = Some((own, place));
     }
 
-    /// Waits until it has to give way to another one: there are too many.
-    pub(crate) async fn ousted(&self) {
-        self.member.ousted().await;
+    /// Waits until it has to end.
+    pub(crate) async fn told_to_end(&self) -> End {
+        self.member.told().await
     }
 
-    /// Bytes came; what is too much for a head that is not complete is refused.
-    fn read(&self, count: usize) -> io::Result<()> {
-        let mut state = self.state();
+    /// How many bytes may be read now; `None` if a head is longer than it may be.
+    ///
+    /// Several requests may come at once. No more is read of them than one head may have, so that whatever was read
+    /// and holds no complete head is the beginning of one that is too long.
+    fn room(&self) -> Option<NonZeroUsize> {
+        let state = self.state();
         if state.answering {
-            return Ok(());
+            return Some(NonZeroUsize::MAX);
         }
-        state.head += count;
         let places = &self.connection.places;
-        let heads = places.heads.fetch_add(count, Relaxed) + count;
-        let crowded = heads > HEADS * places.most && state.head > SHORT_HEAD;
-        if state.head > places.limits.head || crowded {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "too long a request"));
+        let crowded = places.heads.load(Relaxed) >= HEADS * places.most;
+        let longest = if crowded { SHORT_HEAD.min(places.limits.head) } else { places.limits.head };
+        NonZeroUsize::new(longest.saturating_sub(state.head))
+    }
+
+    /// Bytes of a head came.
+    fn read(&self, count: usize) {
+        let mut state = self.state();
+        if !state.answering {
+            state.head += count;
+            self.connection.places.heads.fetch_add(count, Relaxed);
         }
-        Ok(())
+    }
+
+    /// What the last request was refused with, if it was.
+    pub(crate) fn refused(&self) -> Option<StatusCode> {
+        self.state().refused
+    }
+
+    /// Whether a part of a head is there, and no more.
+    pub(crate) fn has_part_of_a_head(&self) -> bool {
+        let state = self.state();
+        !state.answering && state.head > 0
     }
 
     fn answered(&self) {
@@ -359,6 +416,7 @@ impl Stream {
             let handed = state.handed.as_ref().map(|_| Handed::default());
             *state = State { head: state.head, handed, ..State::default() };
             self.member.set_at_work(false);
+            self.connection.end();
         }
     }
 
@@ -378,7 +436,13 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let head = self.state().head;
+        let (head, answering) = {
+            let state = self.state();
+            (state.head, state.answering)
+        };
+        if answering {
+            self.connection.end();
+        }
         self.connection.places.heads.fetch_sub(head, Relaxed);
         self.connection.places.open.leave(self.connection.number, self.number);
     }
@@ -444,10 +508,24 @@ pub(crate) struct Watched<S> {
     stalled: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
-impl<S: TakeBytes> Watched<S> {
+impl<S: TakeBytes + Unpin> Watched<S> {
     pub(crate) fn new(inner: S, stream: Arc<Stream>) -> Self {
         stream.state().handed = inner.takes_bytes().then(Handed::default);
         Self { inner, stream, stalled: None }
+    }
+
+    /// Answers a request that makes no sense, as far as that can be said at once, and ends the stream. What was asked
+    /// before is answered, so that this is an answer, too.
+    pub(crate) fn refuse(&mut self, cx: &mut Context<'_>, status: StatusCode) {
+        let reason = status.canonical_reason().unwrap_or_default();
+        let answer = format!(
+            "HTTP/1.1 {} {reason}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
+            status.as_u16()
+        );
+        if Pin::new(&mut self.inner).poll_write(cx, answer.as_bytes()).is_ready() {
+            let _ = Pin::new(&mut self.inner).poll_shutdown(cx);
+        }
+        self.stream.state().refused = Some(status);
     }
 
     /// Something was written, or not for some time.
@@ -478,24 +556,32 @@ impl<S: TakeBytes> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + TakeBytes + Unpin> AsyncRead for Watched<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let Some(room) = self.stream.room().map(NonZeroUsize::get) else {
+            self.refuse(cx, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "too long a request",
+            )));
+        };
         let before = buf.filled().len();
-        let result = Pin::new(&mut self.inner).poll_read(cx, buf);
+        let result = if buf.remaining() <= room {
+            Pin::new(&mut self.inner).poll_read(cx, buf)
+        } else {
+            let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
+            let result = Pin::new(&mut self.inner).poll_read(cx, &mut part);
+            let read = part.filled().len();
+            buf.advance(read);
+            result
+        };
         let read = buf.filled().len().saturating_sub(before);
-        if let (Poll::Ready(Ok(())), true) = (&result, read > 0)
-            && let Err(error) = self.stream.read(read)
-        {
-            // What was asked before is answered, so that this is an answer, too: as far as it can be said at once.
-            let said = Pin::new(&mut self.inner).poll_write(cx, TOO_LARGE);
-            if said.is_ready() {
-                let _ = Pin::new(&mut self.inner).poll_shutdown(cx);
-            }
-            return Poll::Ready(Err(error));
+        if matches!(result, Poll::Ready(Ok(()))) && read > 0 {
+            self.stream.read(read);
         }
         result
     }

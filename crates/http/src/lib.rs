@@ -22,6 +22,7 @@ mod error;
 mod files;
 mod gate;
 mod handed;
+mod host;
 mod page;
 mod priority;
 mod sctp;

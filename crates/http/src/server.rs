@@ -3,26 +3,31 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::error::Error;
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
-use http::header::{CONNECTION, HOST, HeaderValue};
-use http::{Request, Response, StatusCode, Version};
+use http::header::{CONNECTION, HeaderValue};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::rt::Timer;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
+use crate::access::{self, Access};
 use crate::error::root_cause;
-use crate::gate::{Answer, Gate, Limits, Stream, Watched};
+use crate::gate::{Activity, Answer, End, Gate, Limits, Stream, Watched};
+use crate::host::names_its_host;
 use crate::priority::Priority;
 use crate::stream::{
     AcceptStreams, ByteStream, Counted, Counters, Prioritise, StreamTotals, TakeBytes,
@@ -33,12 +38,24 @@ use crate::turn::Turn;
 const IDLE: Duration = Duration::from_secs(120);
 
 /// How HTTP is served on streams.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ServerOptions {
     http: http1::Builder,
     limits: Limits,
     gate: Gate,
     idle: Option<Duration>,
+    refused: Option<Arc<dyn Fn(Access) + Send + Sync>>,
+    activity: Option<Activity>,
+    stop: Option<watch::Receiver<bool>>,
+}
+
+impl fmt::Debug for ServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { http, limits, gate, idle, .. } = self;
+        let mut options = f.debug_struct("ServerOptions");
+        options.field("http", http).field("limits", limits).field("gate", gate).field("idle", idle);
+        options.finish_non_exhaustive()
+    }
 }
 
 impl Default for ServerOptions {
@@ -49,7 +66,8 @@ impl Default for ServerOptions {
         // Whoever has asked may end its side and wait for the answer.
         http.half_close(true);
         let limits = Limits::default();
-        Self { http, limits, gate: Gate::new(limits), idle: Some(IDLE) }
+        let (gate, idle) = (Gate::new(limits), Some(IDLE));
+        Self { http, limits, gate, idle, refused: None, activity: None, stop: None }
     }
 }
 
@@ -106,6 +124,29 @@ impl ServerOptions {
         self
     }
 
+    /// Calls `refused` for each request that is answered before the service sees it: it has no sense (400), its head
+    /// is too long (431), or does not become complete (408). It must not wait.
+    #[must_use]
+    pub fn with_refused(mut self, refused: impl Fn(Access) + Send + Sync + 'static) -> Self {
+        self.refused = Some(Arc::new(refused));
+        self
+    }
+
+    /// Calls `activity` with `true` when a connection begins to be answered, and with `false` when the transport has
+    /// taken all of its answers. It must not wait.
+    #[must_use]
+    pub fn with_activity(mut self, activity: impl Fn(bool) + Send + Sync + 'static) -> Self {
+        self.activity = Some(Arc::new(activity));
+        self
+    }
+
+    /// Once `stop` is `true` connections take no more requests, and end after the answers that are under way.
+    #[must_use]
+    pub fn with_stop(mut self, stop: watch::Receiver<bool>) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+
     fn with_limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.limits);
         self.gate = Gate::new(self.limits);
@@ -142,11 +183,13 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let mut counters = BTreeMap::<_, Arc<Counters>>::new();
-    let gate = options.gate.connection(connection.pending());
+    let gate = options.gate.connection(connection.pending(), options.activity.clone());
     let prioritise = connection.prioritise();
     let mut open = true;
     let mut end = Ok(());
     let mut idle = pin!(sleep(options.idle.unwrap_or_default()));
+    let mut stop = pin!(stopped(options.stop.clone()));
+    let mut stopping = false;
     // All streams share the connection's task: they wait for the same association anyhow, and
     // nothing has to be spawned, so that any executor will do.
     let turn = Turn::default();
@@ -155,6 +198,10 @@ where
         tokio::select! {
             // Not by lot, so that what runs in virtual time repeats itself.
             biased;
+            () = &mut stop, if !stopping => {
+                (stopping, open) = (true, false);
+                gate.stop();
+            }
             accepted = connection.accept(), if open => match accepted {
                 Ok(Some(ByteStream { id, io })) => {
                     // A number comes again when a stream is used anew after its end.
@@ -185,6 +232,16 @@ where
     Served { streams, end }
 }
 
+/// Waits until the server is to stop.
+async fn stopped(stop: Option<watch::Receiver<bool>>) {
+    if let Some(mut stop) = stop
+        && stop.wait_for(|stop| *stop).await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}
+
 /// A stream that is being served.
 struct Serving {
     id: u16,
@@ -204,15 +261,21 @@ impl Serving {
         let Self { id, counter, stream, prioritise } = self;
         let counted = Arc::clone(&counter);
         let watched = Arc::clone(&stream);
+        let refused = options.refused.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             counted.transaction();
             if let Some(prioritise) = &prioritise {
                 prioritise(id, Priority::of(request.headers()));
             }
             let (service, stream) = (service.clone(), Arc::clone(&watched));
+            let refused = refused.clone();
             async move {
                 stream.enter().await;
                 if !names_its_host(&request) {
+                    if let Some(refused) = refused {
+                        let request = (request.method().clone(), access::target(&request));
+                        refused(Access::refused(StatusCode::BAD_REQUEST, Some(request)));
+                    }
                     let mut response = Response::new(Answer::empty(stream));
                     *response.status_mut() = StatusCode::BAD_REQUEST;
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -223,22 +286,35 @@ impl Serving {
             }
         });
         let io = TokioIo::new(Watched::new(Counted::new(io, counter), Arc::clone(&stream)));
-        tokio::select! {
-            biased;
-            () = stream.ousted() => debug!(stream = id, "stream gave way: too many are open"),
-            served = options.http.serve_connection(io, service) => match served {
-                Ok(()) => debug!(stream = id, "stream ended"),
-                Err(error) => debug!(stream = id, reason = root_cause(&error), "stream broke"),
-            },
+        let mut connection = options.http.serve_connection(io, service);
+        let served = loop {
+            tokio::select! {
+                biased;
+                end = stream.told_to_end() => match end {
+                    End::Ousted => return debug!(stream = id, "stream was ended: too many are open"),
+                    End::AfterAnswer => std::pin::Pin::new(&mut connection).graceful_shutdown(),
+                },
+                served = &mut connection => break served,
+            }
+        };
+        let Err(error) = served else { return debug!(stream = id, "stream ended") };
+        debug!(stream = id, reason = root_cause(&error), "stream broke");
+        if error.is_timeout() && stream.has_part_of_a_head() {
+            let mut io = connection.into_parts().io.into_inner();
+            poll_fn(|cx| Poll::Ready(io.refuse(cx, StatusCode::REQUEST_TIMEOUT))).await;
+        }
+        if let (Some(refused), Some(status)) = (&options.refused, refusal(&error, &stream)) {
+            refused(Access::refused(status, None));
         }
     }
 }
 
-/// Whether a request says once for which host it is (RFC 9112 section 3.2); before HTTP/1.1 it need not. Whoever
-/// stands between the client and this server may have taken another one.
-fn names_its_host<B>(request: &Request<B>) -> bool {
-    match request.headers().get_all(HOST).iter().count() {
-        0 => request.version() < Version::HTTP_11,
-        count => count == 1,
-    }
+/// With what a request was refused, if the stream broke because of that.
+fn refusal(error: &hyper::Error, stream: &Stream) -> Option<StatusCode> {
+    let parsed = || match (error.is_parse_too_large(), error.is_parse()) {
+        (true, _) => Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
+        (false, true) => Some(StatusCode::BAD_REQUEST),
+        (false, false) => None,
+    };
+    stream.refused().or_else(parsed)
 }

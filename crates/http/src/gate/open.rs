@@ -21,7 +21,18 @@ const LEAST: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Member {
     at_work: AtomicBool,
-    ousted: Notify,
+    /// It is to end after its answer; otherwise at once.
+    last: AtomicBool,
+    told: Notify,
+}
+
+/// How a stream is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// At once: there are too many.
+    Ousted,
+    /// After the answer that is under way: the server stops.
+    AfterAnswer,
 }
 
 impl Member {
@@ -30,9 +41,10 @@ impl Member {
         self.at_work.store(at_work, Relaxed);
     }
 
-    /// Waits until it has to give way.
-    pub(super) async fn ousted(&self) {
-        self.ousted.notified().await;
+    /// Waits until it has to end.
+    pub(super) async fn told(&self) -> End {
+        self.told.notified().await;
+        if self.last.swap(false, Relaxed) { End::AfterAnswer } else { End::Ousted }
     }
 }
 
@@ -114,9 +126,19 @@ impl Open {
             && let Some((connection, number)) = state.least_needed()
             && let Some(member) = state.change(connection, |streams| streams.remove(&number))
         {
-            member.ousted.notify_one();
+            member.told.notify_one();
         }
         number
+    }
+
+    /// The streams of a connection end after their answers.
+    pub(super) fn stop(&self, connection: u64) {
+        for member in
+            self.state().connections.get(&connection).into_iter().flat_map(BTreeMap::values)
+        {
+            member.last.store(true, Relaxed);
+            member.told.notify_one();
+        }
     }
 
     /// It is not any more.
@@ -132,7 +154,7 @@ mod tests {
     /// Whether it was told to give way.
     fn is_ousted(member: &Member) -> bool {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-        std::pin::pin!(member.ousted()).poll(&mut cx).is_ready()
+        std::pin::pin!(member.told()).poll(&mut cx) == std::task::Poll::Ready(End::Ousted)
     }
 
     #[test]

@@ -304,3 +304,139 @@ async fn streams_of_all_are_bounded_together() {
     quiet.write_all(b"host: x\r\n\r\n").await.unwrap();
     assert!(read(&mut quiet).await, "who has few streams keeps them");
 }
+
+/// A connection whose answers are short, with what was refused on it.
+struct Short {
+    streams: mpsc::UnboundedSender<ByteStream<DuplexStream>>,
+    refused: Arc<Mutex<Vec<(u16, String)>>>,
+    served: JoinHandle<()>,
+}
+
+impl Short {
+    fn new(options: &ServerOptions, gap: Duration) -> Self {
+        let (streams, far) = mpsc::unbounded_channel();
+        let refused = Arc::<Mutex<Vec<_>>>::default();
+        let told = Arc::clone(&refused);
+        let options = options.clone().with_refused(move |access| {
+            let line = format!("{} {}", access.method, access.target);
+            told.lock().unwrap().push((access.status.as_u16(), line));
+        });
+        let service = hyper::service::service_fn(move |_: Request<Incoming>| async move {
+            tokio::time::sleep(gap).await;
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"short"))))
+        });
+        let far = Far(far, Arc::default());
+        let serving = async move {
+            serve_connection(far, service, &options).await;
+        };
+        Self { streams, refused, served: tokio::spawn(serving) }
+    }
+
+    /// All that comes in answer to these bytes until the server ends the stream.
+    async fn answers(&self, requests: Vec<u8>, room: usize) -> String {
+        let (near, far) = duplex(room);
+        self.streams.send(ByteStream { id: 0, io: far }).unwrap();
+        let (mut read, mut write) = tokio::io::split(near);
+        let writing = async {
+            // A server that refuses does not read the rest.
+            let _ = write.write_all(&requests).await;
+        };
+        let mut answers = Vec::new();
+        let reading = async {
+            let _ = read.read_to_end(&mut answers).await;
+        };
+        tokio::join!(writing, reading);
+        String::from_utf8(answers).unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pipelines_of_any_length_are_answered() {
+    let last = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    for (head, room) in [(16 << 10, 1 << 20), (300, 1 << 20), (16 << 10, 700), (3 << 10, 40_000)] {
+        let options = ServerOptions::default().with_longest_head(head);
+        let client = Short::new(&options, Duration::ZERO);
+        let mut requests = Vec::new();
+        for number in 0..3000 {
+            // Heads of many lengths, so that they are cut everywhere.
+            let field = "f".repeat(number % 251);
+            requests.extend(format!("GET / HTTP/1.1\r\nhost: x\r\nf: {field}\r\n\r\n").bytes());
+        }
+        requests.extend(last);
+        let answers = client.answers(requests, room).await;
+        assert_eq!(
+            answers.matches("HTTP/1.1 200 OK\r\n").count(),
+            3001,
+            "head {head}, room {room}"
+        );
+        assert_eq!(answers.matches("HTTP/1.1").count(), 3001, "head {head}, room {room}");
+        assert!(client.refused.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pipelines_are_answered_while_others_have_half_requests() {
+    // So many that no more than a short head is begrudged.
+    let options = ServerOptions::default().with_requests(1).with_timer(TokioTimer::new());
+    let others = Client::new(&options);
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        held.push(others.ask(&[&b"GET / HTTP/1.1\r\nx: "[..], &[b'a'; 2000]].concat()).await);
+    }
+    wait(1).await;
+    let client = Short::new(&options, Duration::ZERO);
+    let mut requests = REQUEST.repeat(2000);
+    requests.extend(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let answers = client.answers(requests, 1 << 20).await;
+    assert_eq!(answers.matches("HTTP/1.1 200 OK\r\n").count(), 2001);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_refused_request_is_told() {
+    let options = ServerOptions::default().with_timer(TokioTimer::new()).with_longest_head(1000);
+    let long = [&b"GET / HTTP/1.1\r\nx: "[..], &[b'a'; 2000]].concat();
+    let after = [REQUEST, b"nonsense\r\n\r\n"].concat();
+    for (request, status, line) in [
+        (&b"nonsense\r\n\r\n"[..], 400, "- -"),
+        (&after, 400, "- -"),
+        (&long, 431, "- -"),
+        (b"GET /a?b HTTP/1.1\r\n\r\n", 400, "GET /a?b"),
+        (b"GET /a HTTP/1.1\r\nhost: a b/../c@x:99999999\r\n\r\n", 400, "GET /a"),
+        (b"GET /a HTTP/1.1\r\nhost: x\r\n", 408, "- -"),
+    ] {
+        let client = Short::new(&options, Duration::ZERO);
+        let answers = client.answers(request.to_vec(), 1 << 16).await;
+        let said = format!("HTTP/1.1 {status} ");
+        assert_eq!(answers.matches(&said).count(), 1, "{status}: {answers}");
+        assert_eq!(*client.refused.lock().unwrap(), [(status, line.to_owned())]);
+    }
+    // Who asks nothing is not refused.
+    let client = Short::new(&options, Duration::ZERO);
+    assert_eq!(client.answers(Vec::new(), 100).await, "");
+    assert!(client.refused.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_finishes_its_answers() {
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let busy = Arc::<Mutex<Vec<bool>>>::default();
+    let told = Arc::clone(&busy);
+    let options = ServerOptions::default()
+        .with_stop(stopped)
+        .with_activity(move |is_busy| told.lock().unwrap().push(is_busy));
+    let client = Short::new(&options, Duration::from_secs(10));
+    let idle = client.answers(Vec::new(), 100);
+    // Of a pipeline, the request that is being answered counts.
+    let asked = client.answers(REQUEST.repeat(3), 1000);
+    let stopping = async {
+        wait(5).await;
+        assert_eq!(*busy.lock().unwrap(), [true]);
+        stop.send_replace(true);
+    };
+    let (idle, asked, ()) = tokio::join!(idle, asked, stopping);
+    assert_eq!(idle, "");
+    assert_eq!(asked.matches("HTTP/1.1 200 OK\r\n").count(), 1, "{asked}");
+    assert!(asked.contains("connection: close\r\n") && asked.ends_with("short"), "{asked}");
+    assert_eq!(*busy.lock().unwrap(), [true, false]);
+    client.served.await.unwrap();
+}
