@@ -38,7 +38,7 @@ pub use client::{
     fetch, fetch_with, fetch_within, part_of,
 };
 pub use error::FetchError;
-pub use files::{FileBody, Files};
+pub use files::{FileBody, Files, Unreadable};
 #[cfg(feature = "http3")]
 pub use page::load_page_http3;
 pub use page::{ObjectLoad, PageLoad, PageRequest, load_page};

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
+use std::time::SystemTime;
 
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, Metadata};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 /// What stands in a link's path segment without encoding.
@@ -13,15 +14,24 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// Entries of a directory that are listed; a page takes memory until it is sent.
 const MOST_ENTRIES: usize = 10_000;
 
+/// The first second of the year 10000, which dates of HTTP cannot say.
+const YEAR_10000: u64 = 253_402_300_800;
+
 struct Entry {
     name: Vec<u8>,
     /// Length of a file; `None` of a directory.
     len: Option<u64>,
+    modified: Option<SystemTime>,
 }
 
 /// HTML that lists `path`: directories first, each part sorted by name. `title` is the path as
-/// the request has it.
-pub(super) fn page(root: &Dir, path: &Path, title: &str) -> io::Result<String> {
+/// the request has it. What `look` does not find is not listed.
+pub(super) fn page(
+    root: &Dir,
+    path: &Path,
+    title: &str,
+    look: impl Fn(&Path) -> Option<Metadata>,
+) -> io::Result<String> {
     let mut entries = Vec::new();
     let mut complete = true;
     for entry in root.read_dir(path)? {
@@ -31,8 +41,7 @@ pub(super) fn page(root: &Dir, path: &Path, title: &str) -> io::Result<String> {
         }
         let entry = entry?;
         let name = entry.file_name();
-        // Follows links within the directory; what leads out or to nowhere is not listed.
-        let Ok(metadata) = root.metadata(path.join(&name)) else {
+        let Some(metadata) = look(&path.join(&name)) else {
             continue;
         };
         let len = if metadata.is_dir() {
@@ -42,35 +51,47 @@ pub(super) fn page(root: &Dir, path: &Path, title: &str) -> io::Result<String> {
         } else {
             continue;
         };
-        entries.push(Entry { name: name.as_encoded_bytes().to_vec(), len });
+        let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
+        entries.push(Entry { name: name.as_encoded_bytes().to_vec(), len, modified });
     }
     entries.sort_by(|a, b| (a.len.is_some(), &a.name).cmp(&(b.len.is_some(), &b.name)));
     Ok(render(title, &entries, complete))
 }
 
 fn render(title: &str, entries: &[Entry], complete: bool) -> String {
-    let title = escape(&percent_encoding::percent_decode_str(title).decode_utf8_lossy());
+    let name = percent_encoding::percent_decode_str(title).decode_utf8_lossy();
+    let heading = escape(&name);
     let mut html = format!(
-        "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{title}</title></head>\n\
-         <body><h1>{title}</h1>\n<ul>\n"
+        "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{heading}</title>\n\
+         <style>td {{ padding-right: 2em }} td + td {{ text-align: right }}</style></head>\n\
+         <body><h1>{heading}</h1>\n<table>\n"
     );
+    if name.trim_matches('/') != "" {
+        html.push_str("<tr><td><a href=\"../\">../</a></td></tr>\n");
+    }
     for entry in entries {
         let link = percent_encode(&entry.name, SEGMENT);
         let name = escape(&String::from_utf8_lossy(&entry.name));
+        let slash = if entry.len.is_none() { "/" } else { "" };
+        let len = entry.len.map(|len| len.to_string()).unwrap_or_default();
+        let modified = entry.modified.filter(|time| has_date(*time));
+        let modified = modified.map(httpdate::fmt_http_date).unwrap_or_default();
         // Writing to a string cannot fail. The './' keeps 'a:b' from being a scheme.
-        let _ = match entry.len {
-            Some(len) => {
-                writeln!(html, "<li><a href=\"./{link}\">{name}</a> {len} bytes</li>")
-            }
-            None => writeln!(html, "<li><a href=\"./{link}/\">{name}/</a></li>"),
-        };
+        let _ = writeln!(
+            html,
+            "<tr><td><a href=\"./{link}{slash}\">{name}{slash}</a></td><td>{len}</td><td>{modified}</td></tr>"
+        );
     }
-    html.push_str("</ul>\n");
+    html.push_str("</table>\n");
     if !complete {
         let _ = writeln!(html, "<p>There are more: {} entries are listed.</p>", entries.len());
     }
     html.push_str("</body></html>\n");
     html
+}
+
+fn has_date(time: SystemTime) -> bool {
+    time.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|since| since.as_secs() < YEAR_10000)
 }
 
 fn escape(text: &str) -> String {
@@ -95,15 +116,24 @@ mod tests {
     #[test]
     fn names_cannot_break_out_of_the_page() {
         let entries = [
-            Entry { name: b"sub".to_vec(), len: None },
-            Entry { name: b"<b>&\"'?#%".to_vec(), len: Some(3) },
+            Entry { name: b"sub".to_vec(), len: None, modified: None },
+            Entry {
+                name: b"<b>&\"'?#%".to_vec(),
+                len: Some(3),
+                modified: Some(SystemTime::UNIX_EPOCH),
+            },
         ];
         let html = render("/%3Cscript%3E/", &entries, true);
         assert!(html.contains("<h1>/&lt;script&gt;/</h1>"), "{html}");
         assert!(html.contains("<a href=\"./sub/\">sub/</a>"), "{html}");
         let link = "<a href=\"./%3Cb%3E%26%22%27%3F%23%25\">&lt;b&gt;&amp;&quot;&#39;?#%</a>";
         assert!(html.contains(link), "{html}");
-        assert!(!html.contains("There are more"));
+        assert!(
+            html.contains("</a></td><td>3</td><td>Thu, 01 Jan 1970 00:00:00 GMT</td>"),
+            "{html}"
+        );
+        assert!(html.contains("<a href=\"../\">") && !html.contains("There are more"));
+        assert!(!render("/", &entries, true).contains("\"../\""), "nothing is above the root");
     }
 
     #[test]
@@ -113,8 +143,8 @@ mod tests {
             std::fs::write(directory.path().join(number.to_string()), "").unwrap();
         }
         let root = Dir::open_ambient_dir(directory.path(), cap_std::ambient_authority()).unwrap();
-        let html = page(&root, Path::new("."), "/").unwrap();
-        assert_eq!(html.matches("<li>").count(), MOST_ENTRIES);
+        let html = page(&root, Path::new("."), "/", |path| root.metadata(path).ok()).unwrap();
+        assert_eq!(html.matches("<tr>").count(), MOST_ENTRIES);
         assert!(html.contains("There are more: 10000 entries are listed"), "{}", html.len());
     }
 }

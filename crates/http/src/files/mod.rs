@@ -4,14 +4,16 @@ mod at_once;
 mod body;
 mod coding;
 mod index;
+mod links;
 mod range;
 mod recent;
+mod regular;
 mod target;
 mod validators;
 
 use std::convert::Infallible;
 use std::io;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -29,6 +31,7 @@ use tracing::info;
 
 pub use self::body::FileBody;
 use self::coding::{Accepted, Coding};
+use self::links::Names;
 use self::range::Selection;
 use self::recent::Recent;
 use self::target::Target;
@@ -39,13 +42,27 @@ use self::validators::Validators;
 ///
 /// Nothing outside the directory can be reached: `..` is not followed, and a symbolic link is
 /// followed only as long as it stays below the directory, however often files are renamed
-/// meanwhile. What is neither a file nor a directory (a pipe, a device) is not found.
+/// meanwhile. What is neither a file nor a directory (a pipe, a device) is not found, nor is what has a name that
+/// begins with a dot, except `.well-known` (RFC 8615).
 #[derive(Clone, Debug)]
 pub struct Files {
     root: Arc<Dir>,
+    /// How the directory is called by absolute links.
+    names: Arc<Names>,
+    /// Names may begin with a dot.
+    dot_files: bool,
     /// Directories that are listed at once.
     listing: Arc<Semaphore>,
     recent: Arc<Recent>,
+}
+
+/// What cannot be read of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// Nothing in it can be reached.
+    Files,
+    /// Files can be reached by those who know their names.
+    Listing,
 }
 
 /// A listing is work for the processor and the disk: no more of them at once than leaves others
@@ -105,9 +122,32 @@ impl Files {
         let root = Dir::open_ambient_dir(directory, ambient_authority())?;
         Ok(Self {
             root: Arc::new(root),
+            names: Arc::new(Names::of(directory)),
+            dot_files: false,
             listing: Arc::new(Semaphore::new(LISTINGS)),
             recent: Arc::default(),
         })
+    }
+
+    /// Serves what has a name that begins with a dot, too.
+    #[must_use]
+    pub fn with_dot_files(mut self, dot_files: bool) -> Self {
+        self.dot_files = dot_files;
+        self
+    }
+
+    /// Looks at the directory as a request would.
+    ///
+    /// # Errors
+    /// What it holds cannot be reached, or cannot be listed: the sentence says which.
+    pub fn check(&self) -> Result<(), (Unreadable, io::Error)> {
+        match self.root.metadata(".anabranch-is-not-there") {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err((Unreadable::Files, error));
+            }
+            _ => {}
+        }
+        self.root.entries().map(|_| ()).map_err(|error| (Unreadable::Listing, error))
     }
 
     async fn answer(self, method: Method, uri: Uri, headers: HeaderMap) -> Response<FileBody> {
@@ -119,6 +159,9 @@ impl Files {
         let Some(target) = target::resolve(uri.path()) else {
             return plain(StatusCode::NOT_FOUND);
         };
+        if !self.dot_files && is_hidden(&target.path) {
+            return plain(StatusCode::NOT_FOUND);
+        }
         if !target.directory
             && let Some(found) = self.at_once(&target.path)
         {
@@ -128,7 +171,7 @@ impl Files {
         let (files, theirs) = (self.clone(), Arc::clone(&asked));
         // Opening, reading and listing may wait for a disk.
         let answered = tokio::task::spawn_blocking(move || {
-            match find(&files.root, &theirs.target, &Accepted::of(&theirs.headers)) {
+            match files.find(&theirs.target, &Accepted::of(&theirs.headers)) {
                 Ok(Found::Unlisted) => None,
                 found => Some(theirs.answer(found)),
             }
@@ -146,9 +189,17 @@ impl Files {
 
     async fn list(self, asked: Arc<Asked>) -> Response<FileBody> {
         let _place = self.listing.acquire().await.ok();
-        let root = Arc::clone(&self.root);
+        let files = self.clone();
         let answered = tokio::task::spawn_blocking(move || {
-            let listed = index::page(&root, &asked.target.path, asked.uri.path());
+            let path = &asked.target.path;
+            let followed = files.names.follow(&files.root, path);
+            let path = followed.as_ref().unwrap_or(path);
+            // Follows links within the directory; what leads out or to nowhere is not listed.
+            let look = |path: &Path| {
+                let shown = files.dot_files || !is_hidden(path);
+                files.look(path).ok().filter(|_| shown).map(|(_, metadata)| metadata)
+            };
+            let listed = index::page(&files.root, path, asked.uri.path(), look);
             asked.answer(listed.map(Found::Listing))
         });
         answered.await.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
@@ -245,30 +296,53 @@ fn is_one_of(error: &io::Error, numbers: &[i32]) -> bool {
     cfg!(unix) && error.raw_os_error().is_some_and(|number| numbers.contains(&number))
 }
 
-/// Looks the target up and opens it.
-fn find(root: &Dir, target: &Target, accepted: &Accepted) -> io::Result<Found> {
-    let Target { path, directory } = target;
-    let metadata = root.metadata(path)?;
-    if metadata.is_dir() {
-        if !*directory {
-            return Ok(Found::Directory);
+impl Files {
+    /// What a path leads to, and the path below the directory by which it is opened.
+    fn look(&self, path: &Path) -> io::Result<(PathBuf, Metadata)> {
+        match self.root.metadata(path) {
+            // The directory handle takes an absolute link for one that leads out.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let inside = self.names.follow(&self.root, path).ok_or(error)?;
+                let metadata = self.root.metadata(&inside)?;
+                Ok((inside, metadata))
+            }
+            found => Ok((path.to_owned(), found?)),
         }
-        let page = path.join("index.html");
-        let opened =
-            root.metadata(&page).and_then(|metadata| open_file(root, &page, &metadata, accepted));
-        return match opened {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Unlisted),
-            other => other,
-        };
     }
-    if *directory {
-        return Err(io::ErrorKind::NotADirectory.into());
+
+    /// Looks the target up and opens it.
+    fn find(&self, target: &Target, accepted: &Accepted) -> io::Result<Found> {
+        let Target { path, directory } = target;
+        let (path, metadata) = self.look(path)?;
+        if metadata.is_dir() {
+            if !*directory {
+                return Ok(Found::Directory);
+            }
+            let opened = self
+                .look(&path.join("index.html"))
+                .and_then(|(page, metadata)| open_file(&self.root, &page, &metadata, accepted));
+            return match opened {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Unlisted),
+                other => other,
+            };
+        }
+        if *directory {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        open_file(&self.root, &path, &metadata, accepted)
     }
-    open_file(root, path, &metadata, accepted)
 }
 
-/// Opens what looked like this a moment ago, or what lies compressed beside it: a pipe would wait for its
-/// other end.
+/// Whether a name within the path begins with a dot. `.well-known` is for everybody (RFC 8615).
+fn is_hidden(path: &Path) -> bool {
+    let names = path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.as_encoded_bytes()),
+        _ => None,
+    });
+    names.into_iter().any(|name| name.starts_with(b".") && name != b".well-known")
+}
+
+/// Opens what looked like this a moment ago, or what lies compressed beside it.
 fn open_file(
     root: &Dir,
     path: &Path,
@@ -282,11 +356,8 @@ fn open_file(
     let beside = coding::beside(root, path, &content_type, metadata.modified().ok(), accepted);
     let coding = beside.taken.as_ref().map(|(coding, _)| *coding);
     let path = beside.taken.as_ref().map_or(path, |(_, path)| path);
-    let file = root.open(path)?.into_std();
+    let file = regular::open(root, path)?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::ErrorKind::NotFound.into());
-    }
     let mut found = FoundFile::new(Content::File(file), &metadata, content_type);
     found.validators = found.validators.coded(coding.map(Coding::name));
     Ok(Found::File(FoundFile { coding, varies: beside.varies, ..found }))
@@ -303,7 +374,16 @@ impl FoundFile {
 
 fn content_type(path: &Path) -> HeaderValue {
     let guess = mime_guess::from_path(path).first_raw().unwrap_or("application/octet-stream");
-    HeaderValue::from_static(guess)
+    match guess {
+        "text/html" => HeaderValue::from_static("text/html; charset=utf-8"),
+        "text/plain" => HeaderValue::from_static("text/plain; charset=utf-8"),
+        // Types are of the table and fit a field; without the charset they are right as well.
+        text if text.starts_with("text/") => {
+            HeaderValue::from_str(&format!("{text}; charset=utf-8"))
+                .unwrap_or(HeaderValue::from_static(text))
+        }
+        other => HeaderValue::from_static(other),
+    }
 }
 
 fn file_response(found: FoundFile, method: &Method, headers: &HeaderMap) -> Response<FileBody> {

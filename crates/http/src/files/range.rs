@@ -37,6 +37,10 @@ fn parse(value: &str, len: u64) -> Option<Selection> {
     let (first, last) = range.trim().split_once('-')?;
     let (start, end) = if first.is_empty() {
         let suffix = number(last)?;
+        // It can be satisfied whatever the length of the file is (section 14.1.2).
+        if len == 0 && suffix > 0 {
+            return Some(Selection::Whole);
+        }
         (len.saturating_sub(suffix), len)
     } else {
         let start = number(first)?;
@@ -89,7 +93,15 @@ mod tests {
         for missing in ["bytes=1000-", "bytes=1000-1001", "bytes=-0"] {
             assert_eq!(of(missing, 1000), Selection::Unsatisfiable, "{missing}");
         }
-        assert_eq!(of("bytes=0-", 0), Selection::Unsatisfiable);
+        for (value, selection) in [
+            ("bytes=0-", Selection::Unsatisfiable),
+            ("bytes=0-0", Selection::Unsatisfiable),
+            ("bytes=-0", Selection::Unsatisfiable),
+            ("bytes=-1", Selection::Whole),
+            ("bytes=-5", Selection::Whole),
+        ] {
+            assert_eq!(of(value, 0), selection, "{value}");
+        }
         for ignored in ["bytes=2-1", "bytes=-", "bytes=a-b", "lines=1-2", "bytes=0-1,3-4", "x"] {
             assert_eq!(of(ignored, 1000), Selection::Whole, "{ignored}");
         }

@@ -90,7 +90,7 @@ async fn files_come_whole_with_type_and_length() {
     let (_directory, files) = site();
     let (head, body) = get(&files, "/hello.txt").await;
     assert_eq!(head.status, StatusCode::OK);
-    assert_eq!(head.headers[CONTENT_TYPE], "text/plain");
+    assert_eq!(head.headers[CONTENT_TYPE], "text/plain; charset=utf-8");
     assert_eq!(head.headers[CONTENT_LENGTH], "12");
     assert_eq!(body, b"hello, world");
     let (head, body) = get(&files, "/empty").await;
@@ -188,6 +188,81 @@ async fn links_are_followed_inside_only() {
     assert!(!page.contains("outside") && !page.contains("./up"), "{page}");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn absolute_links_that_lead_inside_are_followed() {
+    use std::os::unix::fs::symlink;
+    let (directory, files) = site();
+    let root = directory.path().join("root");
+    symlink(root.join("hello.txt"), root.join("sub/text.txt")).unwrap();
+    symlink(root.join("large"), root.join("sub/data")).unwrap();
+    symlink(root.join("sub"), root.join("folder")).unwrap();
+    symlink(directory.path().join("secret"), root.join("secret.txt")).unwrap();
+    for (path, len) in [("/sub/text.txt", 12), ("/folder/data", 300_000), ("/folder/page.html", 3)]
+    {
+        let (head, body) = get(&files, path).await;
+        assert_eq!((head.status, body.len()), (StatusCode::OK, len), "{path}");
+    }
+    assert_eq!(get(&files, "/secret.txt").await.0.status, StatusCode::FORBIDDEN);
+    let page = String::from_utf8(get(&files, "/folder/").await.1).unwrap();
+    assert!(page.contains("./data\"") && page.contains("./text.txt\""), "{page}");
+    let page = String::from_utf8(get(&files, "/").await.1).unwrap();
+    assert!(page.contains("./folder/\"") && !page.contains("secret"), "{page}");
+}
+
+#[tokio::test]
+async fn names_that_begin_with_a_dot_are_not_there_unless_wanted() {
+    let (directory, files) = site();
+    let root = directory.path().join("root");
+    for name in [".git/config", ".env", "sub/.htpasswd", ".well-known/security.txt", "..."] {
+        fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+        fs::write(root.join(name), "x").unwrap();
+    }
+    let hidden = ["/.git/config", "/.git/", "/.git", "/.env", "/%2eenv", "/sub/.htpasswd", "/..."];
+    for path in hidden {
+        assert_eq!(get(&files, path).await.0.status, StatusCode::NOT_FOUND, "{path}");
+    }
+    let all = files.clone().with_dot_files(true);
+    for path in ["/.git/config", "/.env", "/sub/.htpasswd", "/..."] {
+        assert_eq!(get(&all, path).await.0.status, StatusCode::OK, "{path}");
+    }
+    assert_eq!(get(&files, "/.well-known/security.txt").await.0.status, StatusCode::OK);
+    let page = |page: Vec<u8>| String::from_utf8(page).unwrap();
+    let (few, many) = (page(get(&files, "/").await.1), page(get(&all, "/").await.1));
+    assert!(!few.contains(".env") && !few.contains(".git"), "{few}");
+    assert!(
+        few.contains(".well-known") && many.contains(".env") && many.contains(".git"),
+        "{many}"
+    );
+}
+
+#[tokio::test]
+async fn text_says_its_charset() {
+    let (directory, files) = site();
+    for (name, kind) in [
+        ("a.html", "text/html; charset=utf-8"),
+        ("a.css", "text/css; charset=utf-8"),
+        ("a.js", "text/javascript; charset=utf-8"),
+        ("a.md", "text/markdown; charset=utf-8"),
+        ("a.json", "application/json"),
+        ("a.png", "image/png"),
+        ("a", "application/octet-stream"),
+    ] {
+        fs::write(directory.path().join("root").join(name), "x").unwrap();
+        let (head, _) = get(&files, &format!("/{name}")).await;
+        assert_eq!(head.headers[CONTENT_TYPE], kind, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_an_empty_file_is_all_of_it() {
+    let (_directory, files) = site();
+    let (head, body) = ask(&files, Method::GET, "/empty", &[(RANGE, "bytes=-5")]).await;
+    assert_eq!((head.status, body.len()), (StatusCode::OK, 0));
+    let (head, _) = ask(&files, Method::GET, "/empty", &[(RANGE, "bytes=0-")]).await;
+    assert_eq!(head.status, StatusCode::RANGE_NOT_SATISFIABLE);
+}
+
 /// Where it is opened it is read, so that nothing has to be waited for once more.
 #[test]
 fn a_small_file_comes_with_its_answer() {
@@ -245,7 +320,10 @@ async fn files_come_compressed_to_those_who_take_it() {
         assert_eq!(head.headers.get(CONTENT_ENCODING).map(|v| v.to_str().unwrap()), name);
         assert_eq!(
             (&head.headers[VARY], &head.headers[CONTENT_TYPE]),
-            (&HeaderValue::from_static("accept-encoding"), &HeaderValue::from_static("text/plain"))
+            (
+                &HeaderValue::from_static("accept-encoding"),
+                &HeaderValue::from_static("text/plain; charset=utf-8")
+            )
         );
         assert_eq!(head.headers[CONTENT_LENGTH], body.len().to_string());
         tags.push(head.headers[ETAG].clone());
