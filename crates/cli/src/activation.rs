@@ -87,6 +87,10 @@ fn passed<T>(kind: &str, of_kind: impl Fn(Passed) -> Result<T, Passed>) -> Resul
 
 /// All descriptors that were passed. The variables that tell of them mean nothing afterwards.
 fn all_passed(kind: &str) -> Result<Vec<Passed>, Failure> {
+    let variable = |name| std::env::var(name).ok();
+    if variable("LISTEN_PID").is_none_or(|process| process == std::process::id().to_string()) {
+        check_count(variable("LISTEN_FDS").as_deref())?;
+    }
     let mut list = listenfd::ListenFd::from_env();
     let count = list.len();
     let take = |index| {
@@ -94,9 +98,35 @@ fn all_passed(kind: &str) -> Result<Vec<Passed>, Failure> {
             return Ok(Passed::Udp(socket));
         }
         let listener = list.take_tcp_listener(index).ok().flatten();
-        listener.map(Passed::Tcp).ok_or_else(|| wrong_kind(index, kind))
+        check_listens(index, listener.ok_or_else(|| wrong_kind(index, kind))?)
     };
     (0..count).map(take).collect()
+}
+
+/// Sockets that may be passed.
+const MOST_SOCKETS: usize = 1024;
+
+/// Refuses numbers of sockets that nobody passes.
+fn check_count(told: Option<&str>) -> Result<(), Failure> {
+    let Some(count) = told.and_then(|text| text.trim().parse::<u128>().ok()) else { return Ok(()) };
+    if count > MOST_SOCKETS as u128 {
+        return Err(Failure::failed(format!(
+            "LISTEN_FDS says that {count} sockets were passed; {MOST_SOCKETS} can be taken"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a TCP socket that is bound, or connected, and does not listen.
+fn check_listens(index: usize, listener: TcpListener) -> Result<Passed, Failure> {
+    let listens = nix::sys::socket::getsockopt(&listener, nix::sys::socket::sockopt::AcceptConn);
+    if listens == Ok(false) {
+        return Err(Failure::failed(format!(
+            "the TCP socket {} that was passed does not listen: a unit needs ListenStream with Accept=no",
+            index + 1
+        )));
+    }
+    Ok(Passed::Tcp(listener))
 }
 
 fn wrong_kind(index: usize, kind: &str) -> Failure {
@@ -204,6 +234,16 @@ impl Runtime for Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_nobody_passes_are_refused() {
+        for told in [None, Some("0"), Some("3"), Some("1024"), Some("x"), Some("-1")] {
+            assert_eq!(check_count(told), Ok(()), "{told:?}");
+        }
+        for told in ["1025", "2147483647", "18446744073709551616"] {
+            assert!(check_count(Some(told)).unwrap_err().told().0.unwrap().contains(told));
+        }
+    }
 
     #[test]
     fn what_is_passed_is_what_the_options_say() {
