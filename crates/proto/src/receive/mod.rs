@@ -202,6 +202,10 @@ impl Receiver {
             return Ok(DataOutcome::New);
         }
         if data.stream >= self.inbound_streams {
+            if !self.map.takes_uncharged(tsn) {
+                self.dropped += 1;
+                return Ok(DataOutcome::NoRoom);
+            }
             // req: rfc9260 6.5 "SHOULD acknowledge the reception of the DATA chunk"
             self.map.insert(tsn);
             self.reassembly.verify(self.map.cumulative())?;
@@ -231,14 +235,11 @@ impl Receiver {
     /// Whether there is room for a chunk, if need be for other data that is dropped.
     fn admits(&mut self, tsn: u64, charge: usize) -> Result<bool, Violation> {
         let mut left = self.memory_left();
-        let mut refused = false;
         if self.renegable.is_some() {
             left = self.make_room(tsn, charge);
-            // What was dropped may be the neighbour without which this is an interval too many.
-            refused = self.map.check(tsn) != Insert::New;
         }
         let full = self.charge + charge > self.limit;
-        if refused || (full || charge > left) && !self.may_exceed(tsn, charge) {
+        if (full || charge > left) && !self.may_exceed(tsn, charge) {
             self.dropped += 1;
             mark!(DataNoRoom);
             // req: rfc9260 6.2 "MUST NOT be included in the SACK chunk"

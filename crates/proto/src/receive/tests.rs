@@ -290,7 +290,8 @@ fn floods_of_tiny_chunks_are_bounded() {
         let chunk = Chunk::fragment(tsn, false, false, 1);
         held += u32::from(take(&mut receiver, &chunk) == DataOutcome::New);
     }
-    assert_eq!(held, 1024);
+    assert!(held > 4000, "{held}");
+    assert!(receiver.used() <= 1 << 20);
     // One-byte pieces of large buffers do not keep the buffers.
     let mut receiver = self::receiver(100_000);
     let mut held = 0;

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 
 use anabranch_wire::GapBlock;
 
-/// Intervals above the cumulative point that are kept; a chunk that would open one more is not
-/// accepted. A SACK in a packet of 1,500 bytes reports about 360.
-const MAX_INTERVALS: usize = 1024;
+/// With this many intervals, a chunk that is not kept, and so not charged, opens no other one. What is
+/// kept may: the receive window says how much that is.
+const MAX_UNCHARGED: usize = 1024;
 
-/// Gap Ack Block offsets have 16 bits (RFC 9260 section 3.3.4), so nothing beyond can be reported.
+/// Gap Ack Block offsets have 16 bits (RFC 9260 section 3.3.4), so nothing beyond can be reported. There
+/// are less than half as many intervals.
 const MAX_OFFSET: u64 = u16::MAX as u64;
 
 /// Duplicates remembered for the next SACK.
@@ -21,7 +22,7 @@ pub(crate) enum Insert {
     New,
     /// Received before.
     Duplicate,
-    /// Not representable: too far ahead, or one interval too many.
+    /// Too far ahead to be reported.
     Refused,
 }
 
@@ -77,16 +78,13 @@ impl TsnMap {
         let at = self.position(tsn);
         match self.above.get(at) {
             Some(interval) if interval.first <= tsn => Insert::Duplicate,
-            right => {
-                let joins = right.is_some_and(|right| right.first == tsn + 1)
-                    || at > 0 && self.above.get(at - 1).is_some_and(|left| left.last + 1 == tsn);
-                if joins || self.above.len() < MAX_INTERVALS {
-                    Insert::New
-                } else {
-                    Insert::Refused
-                }
-            }
+            _ => Insert::New,
         }
+    }
+
+    /// Whether a chunk that is not kept may be taken note of.
+    pub(crate) fn takes_uncharged(&self, tsn: u64) -> bool {
+        self.above.len() < MAX_UNCHARGED || tsn == self.cumulative + 1
     }
 
     /// Takes note of `tsn`. Duplicates are remembered for the next SACK.
@@ -104,8 +102,8 @@ impl TsnMap {
         verdict
     }
 
-    /// Takes back that the TSNs from `first` to `last` were received, which lie in one interval;
-    /// `false` if that would make one interval too many.
+    /// Takes back that the TSNs from `first` to `last` were received; `false` if they do not lie in one
+    /// interval.
     pub(crate) fn remove(&mut self, first: u64, last: u64) -> bool {
         let at = self.position(first);
         let Some(interval) = self.above.get_mut(at).filter(|i| i.first <= first && last <= i.last)
@@ -120,9 +118,6 @@ impl TsnMap {
             (false, true) => interval.last = first - 1,
             (false, false) => {
                 let right = Interval { first: last + 1, last: interval.last };
-                if self.above.len() >= MAX_INTERVALS {
-                    return false;
-                }
                 if let Some(left) = self.above.get_mut(at) {
                     left.last = first - 1;
                 }
@@ -277,37 +272,32 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_bounded_but_never_in_the_way() {
+    fn every_second_tsn_may_be_missing() {
         let mut map = TsnMap::new(1);
-        for i in 0..MAX_INTERVALS as u64 {
-            assert_eq!(map.insert(3 + 2 * i), Insert::New);
+        let last = MAX_OFFSET - 1;
+        for offset in (2..=last).step_by(2) {
+            assert_eq!(map.insert(offset), Insert::New);
         }
-        let beyond = 4 + 2 * MAX_INTERVALS as u64;
-        assert_eq!(map.insert(beyond), Insert::Refused);
-        assert_eq!(map.insert(beyond - 2), Insert::New, "extends the last interval");
-        assert_eq!(map.insert(4), Insert::New, "joins two");
-        assert_eq!(map.insert(beyond + 7), Insert::New);
-        assert_eq!(map.insert(1), Insert::New);
-        assert_eq!(map.insert(2), Insert::New);
-        assert_eq!(map.cumulative(), 5);
+        assert_eq!(map.intervals().count(), 32_767);
+        assert_eq!(map.insert(MAX_OFFSET + 1), Insert::Refused);
+        assert!(!map.takes_uncharged(7) && map.takes_uncharged(1));
+        for tsn in (1..=last).step_by(2) {
+            assert_eq!(map.insert(tsn), Insert::New);
+        }
+        assert_eq!((map.cumulative(), map.has_gaps()), (last, false));
     }
 
     #[test]
-    fn taking_back_makes_no_interval_too_many() {
+    fn what_is_taken_back_is_missing() {
         let mut map = TsnMap::new(1);
-        for i in 0..MAX_INTERVALS as u64 - 1 {
-            map.insert(3 + 2 * i);
-        }
-        let beyond = 3 + 2 * MAX_INTERVALS as u64;
-        for tsn in beyond..beyond + 5 {
+        for tsn in 11..16 {
             assert_eq!(map.insert(tsn), Insert::New);
         }
-        assert!(!map.remove(beyond + 2, beyond + 2), "it would divide the last interval");
-        assert!(map.remove(beyond + 3, beyond + 4));
-        assert!(map.remove(3, 3));
-        assert!(map.remove(beyond + 1, beyond + 1));
-        assert!(!map.remove(beyond + 1, beyond + 1), "it is not there");
-        assert_eq!(map.intervals().count(), MAX_INTERVALS);
+        assert!(map.remove(13, 13));
+        assert!(!map.remove(13, 13), "it is not there");
+        assert_eq!(map.intervals().collect::<Vec<_>>(), [(11, 12), (14, 15)]);
+        assert!(map.remove(14, 15) && map.remove(11, 11));
+        assert_eq!(map.intervals().collect::<Vec<_>>(), [(12, 12)]);
     }
 
     #[test]
