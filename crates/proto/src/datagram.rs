@@ -60,4 +60,8 @@ pub struct Transmit {
     /// Answers a packet that belongs to no association and no listener of this endpoint. Where
     /// another stack gets the same packets, it may be that one's to answer.
     pub out_of_the_blue: bool,
+    /// Nobody has answered from the destination yet: a stranger is answered, or an address is
+    /// verified that a peer has named. The host may wait long until it knows where that is, or that it
+    /// is nowhere, so a driver sends such packets from a buffer of their own.
+    pub unverified: bool,
 }

@@ -21,6 +21,9 @@ const FLOOR: usize = 16 * 1024;
 /// The part of the limit that is for the floors of associations to come.
 const NEWCOMERS: usize = 8;
 
+/// The part of the limit by which what cannot be given back may exceed it.
+const OVERDRAFT: usize = 8;
+
 /// Associations hear of free memory when this part of the limit is free, and want to once half of
 /// that is left.
 const ENOUGH: usize = 4;
@@ -136,6 +139,13 @@ impl Memory {
     /// A message that would never have room beside all that may be kept back.
     fn is_huge(&self, bytes: usize) -> bool {
         bytes > self.limit / 2
+    }
+
+    /// Whether an association that keeps `held` bytes that cannot be given back may go beyond the limit
+    /// with more of them.
+    pub(crate) fn may_overdraw(&self, held: usize) -> bool {
+        let most = self.limit / OVERDRAFT;
+        held <= most && self.used() <= self.limit + most
     }
 
     fn want(&self, bytes: usize) {

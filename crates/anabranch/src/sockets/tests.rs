@@ -132,6 +132,12 @@ impl PacketSocket for FakeSocket {
         Ok(datagrams.contents.len())
     }
 
+    fn try_send_apart(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
+        let source = datagrams.source.unwrap_or(self.address.ip());
+        self.world.lock().unwrap().sent.push((source, datagrams.contents.to_vec()));
+        Ok(datagrams.contents.len())
+    }
+
     fn poll_receive(
         &self,
         _: &mut Context<'_>,
@@ -164,6 +170,7 @@ fn transmit(local: IpAddr, len: usize, segment_size: usize) -> Transmit {
         segment_size,
         dont_fragment: true,
         out_of_the_blue: false,
+        unverified: false,
     }
 }
 
@@ -272,6 +279,19 @@ fn a_blocked_socket_keeps_its_order_and_stalls_no_other() {
     assert!(!flush(&mut sockets));
     assert_eq!(fake.calls(), [2, 3, 4]);
     assert_eq!(sockets.statistics.datagrams_sent, 4);
+}
+
+#[test]
+fn what_has_a_buffer_of_its_own_does_not_wait() {
+    let fake = Fake::default();
+    let mut sockets = bind(&fake, &[ip(1)], 0).unwrap();
+    fake.world().blocked.insert(ip(1));
+    sockets.send(&transmit(ip(1), 2, 2), b"aa");
+    sockets.send(&Transmit { unverified: true, ..transmit(ip(1), 3, 3) }, b"bbb");
+    assert_eq!(fake.calls(), [3]);
+    fake.world().blocked.clear();
+    assert!(!flush(&mut sockets));
+    assert_eq!(fake.calls(), [2]);
 }
 
 #[test]

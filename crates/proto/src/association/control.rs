@@ -1,9 +1,13 @@
 //! Control chunks that wait for a packet.
 
 use anabranch_wire::{
-    Abort, Causes, Chunk, Error, NoRoom, PacketWriter, Shutdown, ShutdownComplete, Tsn, kind,
+    Abort, Causes, Chunk, Error, HEADER_LEN, NoRoom, PacketWriter, Shutdown, ShutdownComplete, Tsn,
+    kind,
 };
 use bytes::Bytes;
+
+/// Bytes of a chunk header.
+const CHUNK_HEADER: usize = 4;
 
 /// A control chunk to be sent. What changes until it leaves is filled in then.
 #[derive(Debug)]
@@ -40,6 +44,15 @@ impl Control {
     // req: rfc9260 9.1 "MUST NOT bundle any DATA chunk with the"
     pub(crate) fn stands_alone(&self) -> bool {
         matches!(self, Self::Init | Self::ShutdownComplete | Self::Abort(_) | Self::Refuse { .. })
+    }
+
+    /// Whether it is an answer that a packet of `full` bytes has no room for: it repeats what the peer
+    /// has sent in a larger one.
+    pub(crate) fn is_oversized(&self, full: usize) -> bool {
+        match self {
+            Self::HeartbeatAck(value) => HEADER_LEN + CHUNK_HEADER + value.len() > full,
+            _ => false,
+        }
     }
 
     /// Whether it must be the first chunk of its packet.

@@ -41,7 +41,7 @@ impl Association {
     pub(super) fn note_dry(&mut self) {
         if self.news.dry == Dry::Awaited && self.sender.is_done() && !self.is_closed() {
             self.news.dry = Dry::Told;
-            self.news.events.push_back(Event::SenderDry);
+            self.news.push(Event::SenderDry);
         }
     }
 }

@@ -104,7 +104,7 @@ impl Association {
             }
         };
         tracing::debug!(?event, "failover");
-        self.news.events.push_back(event);
+        self.news.push(event);
     }
 
     /// Whether the failover of the primary path is to be made permanent (caro 3.4, RFC 7829
@@ -160,6 +160,6 @@ impl Association {
         self.paths.activate(id);
         self.choose_concurrent_paths();
         let remote = self.paths[id].remote;
-        self.news.events.push_back(Event::ActivePathChanged { path: id, remote });
+        self.news.push(Event::ActivePathChanged { path: id, remote });
     }
 }

@@ -1,14 +1,12 @@
 //! Setting an association up (RFC 9260 section 5.1). The stateless part of the answering side
 //! stands in `endpoint`.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_wire::{Cause, Init, Parameter, Tsn, parameter_kind};
 
-use super::dry::Dry;
 use super::peer::{Peer, Refusal, init_value};
 use super::progress::{Account, Progress};
 use super::rebinding::Ports;
@@ -135,12 +133,7 @@ impl Association {
             acknowledger: config.acknowledger(),
             timestamps: Timestamps::default(),
             outbox: Outbox::default(),
-            news: News {
-                events: VecDeque::new(),
-                wants_readable: true,
-                adaptation: None,
-                dry: Dry::default(),
-            },
+            news: News::new(),
             ending: Ending::default(),
             progress: Progress::new(now),
             account: Account::default(),
@@ -463,13 +456,15 @@ impl Association {
             .chunks
             .retain(|(_, control)| !matches!(control, Control::Init | Control::CookieEcho));
         if !was_up {
-            self.news.events.push_back(Event::Connected {
+            self.news.push(Event::Connected {
                 incoming: self.identity.incoming,
                 outbound_streams: self.outbound_streams(),
                 inbound_streams: self.inbound_streams(),
                 features: self.features,
             });
-            self.news.events.extend(self.news.adaptation.take().map(Event::AdaptationIndication));
+            if let Some(value) = self.news.adaptation.take() {
+                self.news.push(Event::AdaptationIndication(value));
+            }
         }
         self.sender.begin_burst();
         self.start_supervision(now);

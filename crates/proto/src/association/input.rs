@@ -7,6 +7,7 @@ use anabranch_wire::{
 };
 use bytes::Bytes;
 
+use super::news::LONGEST_CAUSE;
 use super::state::State;
 use super::{Association, Control};
 use crate::config::Revision;
@@ -48,6 +49,17 @@ pub(crate) enum TagCheck {
     Discard,
     /// It is to be treated as out of the blue.
     OutOfTheBlue,
+}
+
+/// How far a chunk is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// It is decoded, and must be well-formed.
+    Known,
+    /// The two highest bits of its type say what to do.
+    Unknown,
+    /// It is skipped.
+    Ignored,
 }
 
 impl Association {
@@ -112,10 +124,9 @@ impl Association {
             t2.deadline = now + t2.interval;
         }
 
-        let data = |chunk: RawChunk<'_>| chunk.kind == anabranch_wire::kind::DATA;
-        let sack = packet.chunks().map_while(Result::ok).any(data);
-        self.outbox.answer_room =
-            self.paths[path].packet_size() - HEADER_LEN - if sack { SACK_ROOM } else { 0 };
+        let contents = Contents::of(packet);
+        let answers_before = if skip_first { 0 } else { self.outbox.chunks.len() };
+        self.begin_answers(path, contents.data > 0);
         let mut data_packet = DataPacket::default();
         let received_before = self.receiver.cumulative();
         let mut data_chunks = 0;
@@ -139,7 +150,7 @@ impl Association {
                     if !self.state.takes_data() {
                         continue;
                     }
-                    data_chunks = count_data(packet);
+                    data_chunks = contents.data;
                     // RFC 9260 section 6.7: acknowledged at once until the hole is filled. What
                     // fills it is, too; in the studies of the older RFCs it is one like any other.
                     data_packet.gap =
@@ -155,6 +166,10 @@ impl Association {
                 return;
             }
         }
+        if contents.abort {
+            self.outbox.drop_answers(answers_before);
+            return;
+        }
         if data_chunks > 0 {
             data_packet.gap |= self.receiver.has_gaps();
             self.timestamps.data_received();
@@ -167,6 +182,14 @@ impl Association {
         if self.paths.get(path).is_some_and(|path| path.error_count > 0) {
             self.ask_path(now, path);
         }
+    }
+
+    /// A packet is going to be read, and may be answered.
+    fn begin_answers(&mut self, path: PathId, with_data: bool) {
+        let full = self.paths[path].packet_size() - HEADER_LEN;
+        let room = full - if with_data { SACK_ROOM } else { 0 };
+        self.outbox.answer_room = u32::try_from(room).unwrap_or(u32::MAX);
+        self.outbox.answered = false;
     }
 
     /// Takes a packet with the peer's tag, whose first chunk is ABORT or SHUTDOWN COMPLETE with the
@@ -288,13 +311,18 @@ impl Association {
         }
         if self.news.wants_readable && self.receiver.readable() {
             self.news.wants_readable = false;
-            self.news.events.push_back(Event::Readable);
+            self.news.push(Event::Readable);
         }
     }
 
     /// A chunk that is not DATA; `false` ends the reading of the packet.
     fn on_control(&mut self, now: Instant, path: PathId, raw: RawChunk<'_>, batch: &Bytes) -> bool {
         self.counts.control_received += 1;
+        match self.reading_of(raw.kind) {
+            Reading::Ignored => return true,
+            Reading::Unknown => return self.on_unknown(path, raw),
+            Reading::Known => {}
+        }
         let Ok(chunk) = raw.decode() else {
             // pion/sctp asks for an acknowledgement in this way. It says and wants nothing.
             if raw.kind == anabranch_wire::kind::HEARTBEAT && raw.value.is_empty() {
@@ -307,11 +335,9 @@ impl Association {
             return false;
         };
         match chunk {
-            Chunk::Timestamp(timestamp) if self.timestamps.in_use => {
-                self.timestamps.received(timestamp);
-            }
+            Chunk::Timestamp(timestamp) => self.timestamps.received(timestamp),
             Chunk::Sack(sack) => self.on_sack(now, path, &sack.into(), &raw),
-            Chunk::NrSack(sack) if self.features.has(Features::NR_SACK) => {
+            Chunk::NrSack(sack) => {
                 self.counts.nr_sacks_received += 1;
                 self.on_sack(now, path, &sack, &raw);
             }
@@ -339,12 +365,25 @@ impl Association {
             Chunk::ShutdownComplete(_) => self.on_shutdown_complete(),
             // Never bundled with others, or handled by the endpoint before this.
             Chunk::Init(_) | Chunk::CookieEcho(_) => return false,
-            // req: rfc8899 4.1 "A receiver is REQUIRED to be able to"
-            // Congestion echo is not negotiated; padding says nothing.
-            Chunk::Ecne(_) | Chunk::Cwr(_) | Chunk::Pad(_) => {}
             _ => return self.on_unknown(path, raw),
         }
         true
+    }
+
+    /// How far a chunk of this type is read. What this side does not speak is not decoded: it may be
+    /// of any shape.
+    fn reading_of(&self, kind: u8) -> Reading {
+        use anabranch_wire::kind;
+        let spoken = match kind {
+            // req: rfc8899 4.1 "A receiver is REQUIRED to be able to"
+            // Congestion echo is not negotiated; padding says nothing.
+            kind::ECNE | kind::CWR | kind::PAD => return Reading::Ignored,
+            kind::NR_SACK => self.features.has(Features::NR_SACK),
+            kind::TIMESTAMP => self.timestamps.in_use,
+            kind::DATA..=kind::COOKIE_ACK | kind::SHUTDOWN_COMPLETE => true,
+            _ => false,
+        };
+        if spoken { Reading::Known } else { Reading::Unknown }
     }
 
     /// A chunk of an extension that is not spoken: its two highest bits say what to do.
@@ -377,6 +416,7 @@ impl Association {
     }
 
     // req: rfc9260 8.3 "SHOULD immediately respond with a"
+    // req: rfc9260 8.3 "a HEARTBEAT chunk MUST respond to a HEARTBEAT"
     fn on_heartbeat(
         &mut self,
         path: PathId,
@@ -404,6 +444,8 @@ impl Association {
         }
         let code = causes.iter().next().and_then(Result::ok).map(|cause| cause.kind);
         let bytes = causes.bytes();
+        // Nor does it respond to what stands before the ABORT.
+        self.outbox.chunks.clear();
         // req: rfc9260 9.1 "SHOULD be made available to the upper"
         let causes = Bytes::copy_from_slice(&bytes[..bytes.len().min(1024)]);
         self.close(CloseReason::PeerAbort { code, causes });
@@ -418,10 +460,9 @@ impl Association {
                 }
                 continue;
             }
-            if self.news.events.len() < 64 {
-                let cause = Bytes::copy_from_slice(raw.bytes());
-                self.news.events.push_back(Event::PeerError { code: raw.kind, cause });
-            }
+            let bytes = raw.bytes();
+            let cause = Bytes::copy_from_slice(&bytes[..bytes.len().min(LONGEST_CAUSE)]);
+            self.news.push(Event::PeerError { code: raw.kind, cause });
         }
     }
 
@@ -459,12 +500,22 @@ fn stands_alone(kind: u8) -> bool {
     matches!(kind, kind::INIT_ACK | kind::SHUTDOWN_COMPLETE)
 }
 
-/// DATA chunks of a packet.
-fn count_data(packet: &Packet<'_>) -> usize {
-    packet
-        .chunks()
-        .map_while(Result::ok)
-        .filter(|chunk| chunk.kind == anabranch_wire::kind::DATA)
-        .count()
-        .max(1)
+/// What has to be known of a packet before its first chunk is read.
+struct Contents {
+    /// DATA chunks.
+    data: usize,
+    /// There is an ABORT, so that nothing is answered.
+    abort: bool,
+}
+
+impl Contents {
+    // req: rfc9260 9.1 "An endpoint MUST NOT respond to any received"
+    fn of(packet: &Packet<'_>) -> Self {
+        let mut contents = Self { data: 0, abort: false };
+        for chunk in packet.chunks().map_while(Result::ok) {
+            contents.data += usize::from(chunk.kind == anabranch_wire::kind::DATA);
+            contents.abort |= chunk.kind == anabranch_wire::kind::ABORT;
+        }
+        contents
+    }
 }

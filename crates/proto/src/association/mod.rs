@@ -19,6 +19,7 @@ mod input;
 mod invariants;
 mod metrics;
 mod network_reports;
+mod news;
 mod path_state;
 mod peer;
 mod potentially_failed;
@@ -37,13 +38,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_wire::Header;
+use anabranch_wire::{HEADER_LEN, Header};
 use bytes::Bytes;
 
 pub(crate) use control::Control;
-use dry::Dry;
 pub(crate) use handshake::Initiation;
 pub(crate) use input::{Arrival, TagCheck};
+use news::News;
 pub(crate) use peer::{Peer, Refusal, init_value, new_addresses_cause};
 use progress::{Account, Progress};
 use rebinding::Ports;
@@ -175,8 +176,21 @@ struct Identity {
 struct Outbox {
     /// With the path of each.
     chunks: VecDeque<(PathId, Control)>,
-    /// Bytes that may still be answered to the packet at hand, so that one packet is enough.
-    answer_room: usize,
+    /// Bytes that may still be answered to this packet, so that one packet is enough.
+    answer_room: u32,
+    /// This packet has an answer.
+    answered: bool,
+}
+
+impl Outbox {
+    /// Drops what was queued after the first `before` chunks, unless it begins a handshake.
+    fn drop_answers(&mut self, before: usize) {
+        let mut seen = 0;
+        self.chunks.retain(|(_, control)| {
+            seen += 1;
+            seen <= before || matches!(control, Control::Init)
+        });
+    }
 }
 
 /// What an association counts itself; the rest is counted by its parts.
@@ -210,18 +224,6 @@ impl Counts {
             ..Counters::default()
         }
     }
-}
-
-/// What the user is going to be told.
-#[derive(Debug)]
-struct News {
-    events: VecDeque<Event>,
-    /// An [`Event::Readable`] is wanted when the next message comes.
-    wants_readable: bool,
-    /// The adaptation layer that the peer announced, until the user has been told.
-    adaptation: Option<u32>,
-    /// The end of what there is to send.
-    dry: Dry,
 }
 
 impl Association {
@@ -294,9 +296,9 @@ impl Association {
         self.receiver.note_memory(left);
     }
 
-    /// Bytes in the receive buffer and in the send buffer.
+    /// Bytes in the receive buffer and in the send buffer, and what is kept besides because of the peer.
     pub(crate) fn memory(&self) -> usize {
-        self.receiver.used() + self.sender.buffered()
+        self.receiver.used() + self.sender.buffered() + self.news.held() + self.account.by_user()
     }
 
     /// The endpoint was short of memory and is no longer.
@@ -509,11 +511,7 @@ impl Association {
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        let event = self.news.events.pop_front();
-        if self.news.events.is_empty() {
-            self.news.events.shrink_to(1);
-        }
-        event
+        self.news.pop()
     }
 
     /// Whether there are events; asked after whatever happened, so that this is the one place that
@@ -521,9 +519,9 @@ impl Association {
     pub(crate) fn has_events(&mut self) -> bool {
         self.note_dry();
         if self.sender.take_writable() && !self.is_closed() {
-            self.news.events.push_back(Event::Writable);
+            self.news.push(Event::Writable);
         }
-        !self.news.events.is_empty()
+        self.news.any()
     }
 
     /// Whether what finds the association has changed since the last call.
@@ -572,13 +570,17 @@ impl Association {
         }
     }
 
-    /// Queues an answer of `length` bytes to the packet at hand, unless all answers to it would
-    /// not fit into one packet.
+    /// Queues an answer of `length` bytes to this packet, unless all answers to it would not fit into
+    /// one packet. The first one may be larger than the path MTU: it has a packet of its own, which the
+    /// network may fragment.
     // req: rfc9260 12.4 "MUST NOT send more than one packet containing"
     fn answer(&mut self, path: PathId, control: Control, length: usize) {
-        let length = length.next_multiple_of(4);
-        if length <= self.outbox.answer_room {
-            self.outbox.answer_room -= length;
+        let length = u32::try_from(length.next_multiple_of(4)).unwrap_or(u32::MAX);
+        let full = self.paths[path].packet_size() - HEADER_LEN;
+        let is_oversized = length as usize > full;
+        if length <= self.outbox.answer_room || is_oversized && !self.outbox.answered {
+            self.outbox.answer_room = self.outbox.answer_room.saturating_sub(length);
+            self.outbox.answered = true;
             self.queue(path, control);
         }
     }
@@ -601,15 +603,15 @@ impl Association {
         self.ending.guard = None;
         self.fail_everything();
         tracing::debug!(%reason, "association closed");
-        self.news.events.push_back(Event::Closed(reason));
+        self.news.push(Event::Closed(reason));
     }
 
     /// Gives every message back to the user that the peer has not acknowledged.
     fn fail_everything(&mut self) {
         self.tell_expired();
-        let events = &mut self.news.events;
+        let news = &mut self.news;
         self.sender.take_unsent(|message, sent| {
-            events.push_back(Event::SendFailed { message: Box::new(message), sent });
+            news.push(Event::SendFailed { message: Box::new(message), sent });
         });
     }
 
@@ -617,7 +619,7 @@ impl Association {
     fn fail_queued(&mut self, message: Queued) {
         let sent = message.begun;
         let message = Box::new(message.into_message());
-        self.news.events.push_back(Event::SendFailed { message, sent });
+        self.news.push(Event::SendFailed { message, sent });
     }
 
     /// Tells the user of messages whose lifetime ended before they were sent. `true` if there were any.

@@ -112,7 +112,7 @@ impl Association {
         // req: rfc7829 3.2 "as well as provide the means to notify the ULP of state transitions"
         // req: rfc7829 3.2 "notify the Upper Layer Protocol (ULP) about this state transition"
         // req: rfc9260 8.2 "a notification SHOULD be sent to the upper layer"
-        self.news.events.push_back(Event::PathChanged { path: id, local, remote, state });
+        self.news.push(Event::PathChanged { path: id, local, remote, state });
     }
 
     /// An ABORT with this side's tag in return came on a path: whoever is there does not know the

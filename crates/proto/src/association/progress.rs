@@ -41,11 +41,51 @@ impl Progress {
 pub(super) struct Account {
     /// Bytes that the endpoint has accounted for.
     pub(super) accounted: usize,
+    /// Bytes that the user keeps because of the peer.
+    by_user: u32,
     /// It gets no memory beyond its floor.
     pub(super) restricted: bool,
 }
 
+impl Account {
+    pub(super) fn by_user(&self) -> usize {
+        self.by_user as usize
+    }
+}
+
 impl Association {
+    /// Says how many bytes the user of this association keeps because of the peer, beyond what the
+    /// buffers hold: messages that are put together, tables with a row for each stream, events that
+    /// wait. They are part of the endpoint's `memory_limit` until the user says otherwise.
+    ///
+    /// [`may_keep`](Self::may_keep) says whether there is room for more.
+    pub fn set_kept(&mut self, bytes: usize) {
+        self.account.by_user = u32::try_from(bytes).unwrap_or(u32::MAX);
+    }
+
+    /// Whether the endpoint has memory for so many bytes more. If not, associations that hold memory
+    /// and do not move are ended after a while.
+    pub fn may_keep(&self, bytes: usize) -> bool {
+        self.memory_has_room(bytes)
+    }
+
+    /// The same for what can neither be refused nor be given back, like a row for a stream that the
+    /// peer uses: it may go beyond the limit by an eighth, which buffers never do, as long as this
+    /// association has no more than that of it. So buffers that are full for a moment are no reason to
+    /// refuse it.
+    pub fn may_keep_for_good(&self, bytes: usize) -> bool {
+        let memory = &self.surroundings.common.memory;
+        self.memory_has_room(bytes) || memory.may_overdraw(self.account.by_user())
+    }
+
+    /// Ends the association because the endpoint has no memory for what the peer makes it keep: the
+    /// peer gets an ABORT with the cause Out of Resource, the user [`CloseReason::GaveWay`].
+    pub fn abort_for_memory(&mut self) {
+        if !self.is_closed() {
+            self.yield_to_others();
+        }
+    }
+
     /// Notes whether the peer has acknowledged something, has sent something that others waited for,
     /// or the user has read.
     pub(crate) fn note_progress(&mut self, now: Instant) {
@@ -69,10 +109,11 @@ impl Association {
         self.quiet_for(now) >= (rto * PATIENCE).clamp(LEAST_PATIENCE, MOST_PATIENCE)
     }
 
-    /// Bytes that the peer keeps this side from getting rid of: what it does not acknowledge, and
-    /// what waits behind a hole. What the user does not read is not its fault.
+    /// Bytes that the peer keeps this side from getting rid of: what it does not acknowledge, what
+    /// waits behind a hole, and what the user keeps because of it. What the user does not read is not
+    /// its fault.
     pub(crate) fn held_for_peer(&self) -> usize {
-        self.sender.buffered() + self.receiver.held_back()
+        self.sender.buffered() + self.receiver.held_back() + self.account.by_user()
     }
 
     /// Whether a user ever had anything of it.

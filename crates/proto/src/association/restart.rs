@@ -156,7 +156,7 @@ impl Association {
         self.ending.guard = None;
         self.identity.restarts = self.identity.restarts.wrapping_add(1);
         self.watch = Watch::default();
-        self.news.events.push_back(Event::Restarted {
+        self.news.push(Event::Restarted {
             outbound_streams: self.outbound_streams(),
             inbound_streams: self.inbound_streams(),
             features: self.features,

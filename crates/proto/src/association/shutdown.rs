@@ -142,7 +142,7 @@ impl Association {
                 // RFC 9260 section 9.2: no new data of the user from here on.
                 self.state = State::ShutdownReceived;
                 self.sender.end();
-                self.news.events.push_back(Event::PeerShutdown);
+                self.news.push(Event::PeerShutdown);
             }
             State::ShutdownReceived => self.on_shutdown_ack_point(now, path, cumulative),
             // req: rfc9260 9.2 "respond immediately with a"

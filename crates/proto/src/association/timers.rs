@@ -124,6 +124,7 @@ impl Association {
     /// Does everything that is due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        self.news.shrink();
         for timer in Timer::ALL {
             if due(self.deadline(timer)) {
                 self.on_timer(now, timer);

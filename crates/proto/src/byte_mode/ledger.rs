@@ -9,6 +9,9 @@ use crate::message::OutgoingMessage;
 /// may be the first to speak, and does not know that this side keeps an account.
 const SPEAK_UP: u64 = FIRST_CREDIT / 4;
 
+/// Bytes that one number takes: its row, and its place among those that owe something.
+const ROW: usize = 192;
+
 /// The reader of a byte stream wants no more of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
@@ -255,6 +258,11 @@ impl Ledger {
             }
             self.owing.pop_front();
         }
+    }
+
+    /// Bytes that the account takes. It never gets smaller: offsets are not forgotten.
+    pub fn memory(&self) -> usize {
+        self.streams.len() * ROW
     }
 
     /// Whether there is something to tell.

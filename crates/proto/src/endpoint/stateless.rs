@@ -56,7 +56,7 @@ impl Endpoint {
                 // req: rfc9260 8.5.1 "SHOULD verify that the packet contains only an"
                 let alone = packet.chunks().count() == 1;
                 // req: rfc9260 3.3.2 "the receiver MUST silently discard the packet"
-                // req: rfc9260 8.5.1 "Otherwise, the receiver MUST silently discard the packet"
+                // req: rfc9260 8.5.1 "MUST silently discard the packet"
                 // req: rfc9260 12.3 "MUST silently discard the INIT chunk and all"
                 if !alone || packet.header().verification_tag != 0 || init.initiate_tag == 0 {
                     self.discarded += 1;
@@ -304,6 +304,14 @@ impl Endpoint {
         let current = existing
             .and_then(|id| self.get_mut(id))
             .is_some_and(|known| known.has_tags(contents.local_tag, contents.peer_tag));
+        // Nothing is answered to a packet with an ABORT, which leaves of a new association nothing.
+        // req: rfc9260 9.1 "An endpoint MUST NOT respond to any received"
+        let takes_back =
+            packet.chunks().map_while(Result::ok).any(|chunk| chunk.kind == kind::ABORT);
+        if takes_back && (existing.is_none() || stale.is_some() && !current) {
+            self.discarded += 1;
+            return None;
+        }
         // req: rfc9260 4 "the receiver MUST send back an ERROR chunk"
         // req: rfc9260 5.2.4 "If the State Cookie is older than the lifespan"
         // req: rfc9260 5.2.4 "MUST transmit an ERROR chunk with a"
@@ -338,6 +346,19 @@ impl Endpoint {
             }
             None => {}
         }
+        let id = self.accept(now, arrival, header, &contents)?;
+        self.get_mut(id)?.handle_packet(now, *arrival, packet, true, batch);
+        Some(id)
+    }
+
+    /// Makes the association that a cookie is for, if there is room for it.
+    fn accept(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        header: Header,
+        contents: &CookieContents,
+    ) -> Option<AssociationId> {
         let listener = self.listener(header, contents.local);
         // Nobody gives way to one that is not taken anyhow.
         let listener = listener.filter(|_| self.make_room(now, arrival.remote));
@@ -347,15 +368,14 @@ impl Endpoint {
         };
         let association = Association::from_cookie(
             now,
-            &contents,
-            arrived,
+            contents,
+            (arrival.local, arrival.remote, arrival.remote_udp_port),
             config,
             self.surroundings.within_link_of(contents.local, ip_versions),
             self.rng.fork(),
         );
         let id = self.insert(now, association);
         self.setups = self.setups.saturating_sub(2);
-        self.get_mut(id)?.handle_packet(now, *arrival, packet, true, batch);
         Some(id)
     }
 
@@ -379,6 +399,12 @@ impl Endpoint {
         if !address::is_unicast(arrival.local) || !address::is_unicast(arrival.remote) {
             return;
         }
+        // What may come with it, an INIT that is alone, is no packet out of the blue.
+        // req: rfc9260 8.5.1 "it SHOULD verify that the packet contains"
+        // req: rfc9260 8.5.1 "MUST silently discard the packet"
+        if header.verification_tag == 0 {
+            return;
+        }
         let mut answer = Answer::Abort;
         for chunk in packet.chunks() {
             let Ok(chunk) = chunk else { break };
@@ -390,8 +416,6 @@ impl Endpoint {
                 kind::SHUTDOWN_ACK => answer = Answer::ShutdownComplete,
                 // req: rfc9260 8.4 "If the packet contains a SHUTDOWN COMPLETE chunk"
                 kind::SHUTDOWN_COMPLETE | kind::COOKIE_ACK => answer = answer.max(Answer::Nothing),
-                // Answering an INIT ACK or an INIT that is not alone would only help a forger.
-                kind::INIT | kind::INIT_ACK if header.verification_tag == 0 => return,
                 kind::ERROR => {
                     if let Ok(Chunk::Error(error)) = chunk.decode() {
                         let mut causes = error.causes.iter().map_while(Result::ok);
@@ -478,6 +502,7 @@ impl Endpoint {
             // two calls.
             dont_fragment: len <= NEVER_FRAGMENTED,
             out_of_the_blue: whose == Whose::Unknown,
+            unverified: true,
         };
         // req: rfc9260 12.4 "MUST NOT send more than one packet containing"
         self.replies.push_back((transmit, bytes));

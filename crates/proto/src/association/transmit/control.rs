@@ -8,8 +8,9 @@ use crate::association::state::{Echo, State};
 use crate::per_path::PathId;
 use crate::time::Instant;
 
-/// Largest packet for a handshake chunk that is larger than the path MTU is known to be.
-const MAX_HANDSHAKE: usize = 4096;
+/// Largest packet for a chunk that cannot be cut, and may be larger than the path MTU is known to be.
+/// The network fragments it. The chunks that are so large repeat what came in one packet.
+const MOST: usize = u16::MAX as usize;
 
 impl Association {
     /// Sends the control chunk in front, with what may stand behind it in its packet.
@@ -21,14 +22,14 @@ impl Association {
         buf: &mut Vec<u8>,
     ) -> (PathId, usize, bool) {
         let Some((_, control)) = self.outbox.chunks.front() else { return (path, 0, false) };
-        if !control.stands_alone() && !matches!(control, Control::CookieEcho) {
+        let full = self.paths[path].packet_size();
+        let leads = matches!(control, Control::CookieEcho) || control.is_oversized(full);
+        if !control.stands_alone() && !leads {
             let (first, fragmentable) = self.send_data(now, path, max_segments, buf);
             return (path, first, fragmentable);
         }
         let Some((_, control)) = self.outbox.chunks.pop_front() else { return (path, 0, false) };
         let mut header = self.header();
-        let normal = self.paths[path].packet_size();
-        let limit = normal.max(MAX_HANDSHAKE);
         match control {
             // req: rfc9260 8.5.1 "The sender MUST set the Verification Tag"
             // req: rfc9260 3.1 "containing an INIT chunk MUST have a zero"
@@ -37,10 +38,10 @@ impl Association {
             Control::Refuse { tag, .. } => header.verification_tag = tag,
             _ => {}
         }
-        let mut packet = PacketWriter::new(buf, header, limit);
+        let mut packet = PacketWriter::new(buf, header, full.max(MOST));
         let written = match &control {
             Control::Init => packet.raw(kind::INIT, 0, &self.init_chunk_value()),
-            Control::CookieEcho => self.write_cookie_echo(&mut packet, normal),
+            Control::CookieEcho => self.write_cookie_echo(&mut packet, full),
             other => other.write(self.cumulative(), &mut packet),
         };
         if written.is_err() {
@@ -50,7 +51,7 @@ impl Association {
         self.counts.control_sent += 1;
         let len = self.finish(packet);
         self.paths[path].last_probe = now;
-        (path, len, len > normal)
+        (path, len, len > full)
     }
 
     fn write_cookie_echo(
@@ -75,6 +76,7 @@ impl Association {
     /// Control chunks for this path, as many as fit; those that stand alone wait.
     pub(super) fn write_control(&mut self, path: PathId, packet: &mut PacketWriter<'_>) {
         let cumulative = self.cumulative();
+        let full = self.paths[path].packet_size();
         // A chunk that must be the first one is moved there.
         let first = self.outbox.chunks.iter().position(|(p, c)| *p == path && c.goes_first());
         if let Some(chunk) = first.and_then(|at| self.outbox.chunks.remove(at)) {
@@ -83,6 +85,7 @@ impl Association {
         while let Some((target, control)) = self.outbox.chunks.front() {
             if *target != path
                 || control.stands_alone()
+                || control.is_oversized(full)
                 || matches!(control, Control::CookieEcho)
                 || control.write(cumulative, packet).is_err()
             {

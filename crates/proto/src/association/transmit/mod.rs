@@ -80,6 +80,7 @@ impl Association {
                 segment_size: first,
                 dont_fragment: !fragmentable,
                 out_of_the_blue: false,
+                unverified: !state.is_verified(),
             });
         }
         // Control chunks are rare; an idle association keeps no memory for them.

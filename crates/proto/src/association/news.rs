@@ -1,0 +1,145 @@
+//! What the user is going to hear of an association.
+//!
+//! A peer causes most events, so what they hold is counted as memory of the association until they are
+//! taken, and their number is bounded for users who take none.
+
+use std::collections::VecDeque;
+
+use super::dry::Dry;
+use crate::event::Event;
+
+/// Events that wait at the most before those that only inform are dropped.
+const MOST: usize = 256;
+
+/// Error causes of the peer that wait at the most.
+const MOST_CAUSES: usize = 64;
+
+/// Bytes of an error cause that the user gets: more than a chunk of this side in a common packet.
+pub(super) const LONGEST_CAUSE: usize = 2048;
+
+/// The events, and what brings them about.
+#[derive(Debug)]
+pub(super) struct News {
+    events: VecDeque<Event>,
+    /// Bytes that the events hold beyond their own size.
+    held: u32,
+    /// The end of what there is to send.
+    pub(super) dry: Dry,
+    /// The adaptation layer that the peer announced, until the user has heard of it.
+    pub(super) adaptation: Option<u32>,
+    /// An [`Event::Readable`] is wanted when the next message comes.
+    pub(super) wants_readable: bool,
+}
+
+impl News {
+    pub(super) fn new() -> Self {
+        Self {
+            events: VecDeque::new(),
+            held: 0,
+            dry: Dry::default(),
+            adaptation: None,
+            wants_readable: true,
+        }
+    }
+
+    /// Adds an event, or leaves it out if too many wait that the user can do without.
+    pub(super) fn push(&mut self, event: Event) {
+        match &event {
+            Event::PeerError { .. } if self.events.len() >= MOST_CAUSES => return,
+            // The latest one says it all.
+            Event::Restarted { .. } if self.events.len() >= MOST => {
+                let is_older = |event: &&mut Event| matches!(event, Event::Restarted { .. });
+                if let Some(older) = self.events.iter_mut().rev().find(is_older) {
+                    *older = event;
+                    return;
+                }
+            }
+            Event::PathChanged { .. }
+            | Event::ActivePathChanged { .. }
+            | Event::FailedOver { .. }
+            | Event::Dormant
+            | Event::Recovered { .. }
+            | Event::AdaptationIndication(_)
+                if self.events.len() >= MOST =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        self.held = self.held.saturating_add(held_by(&event));
+        self.events.push_back(event);
+    }
+
+    /// The oldest event.
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        let event = self.events.pop_front();
+        self.held = self.held.saturating_sub(event.as_ref().map_or(0, held_by));
+        if self.events.is_empty() {
+            self.events.shrink_to(1);
+        }
+        event
+    }
+
+    /// Keeps no memory for events to come. Called when a timer expires: an association that is busy
+    /// seldom has one expire, and one that falls idle does.
+    pub(super) fn shrink(&mut self) {
+        if self.events.is_empty() {
+            self.events.shrink_to(0);
+        }
+    }
+
+    pub(super) fn any(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Bytes that wait with the events.
+    pub(super) fn held(&self) -> usize {
+        self.held as usize
+    }
+}
+
+/// Bytes that an event holds beyond its own size.
+fn held_by(event: &Event) -> u32 {
+    let bytes = match event {
+        Event::SendFailed { message, .. } => size_of_val(&**message) + message.data.len(),
+        Event::PeerError { cause, .. } => cause.len(),
+        _ => 0,
+    };
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::Ppid;
+
+    use super::*;
+    use crate::features::Features;
+    use crate::message::OutgoingMessage;
+
+    fn restarted(outbound_streams: u16) -> Event {
+        Event::Restarted { outbound_streams, inbound_streams: 1, features: Features::NONE }
+    }
+
+    #[test]
+    fn what_events_hold_is_counted_until_they_are_taken() {
+        let mut news = News::new();
+        news.push(Event::PeerError { code: 1, cause: vec![0; 1000].into() });
+        let message = Box::new(OutgoingMessage::new(0, Ppid(0), vec![0; 5000]));
+        news.push(Event::SendFailed { message, sent: false });
+        assert!(news.held() >= 6000);
+        while news.pop().is_some() {}
+        assert_eq!(news.held(), 0);
+    }
+
+    #[test]
+    fn restarts_that_nobody_takes_become_one() {
+        let mut news = News::new();
+        (0..10_000).for_each(|streams| news.push(restarted(streams)));
+        assert_eq!(news.events.len(), MOST);
+        let last = news.events.back();
+        assert!(matches!(last, Some(Event::Restarted { outbound_streams: 9_999, .. })), "{last:?}");
+        // What a user needs is never left out.
+        news.push(Event::Readable);
+        assert!(matches!(news.events.back(), Some(Event::Readable)));
+    }
+}
