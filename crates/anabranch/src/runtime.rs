@@ -219,6 +219,16 @@ pub trait PacketSocket: Debug + Send {
     /// [`next_error`](Self::next_error) may know more.
     fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError>;
 
+    /// The same for a destination from which nobody has answered. A socket that is able to sends
+    /// this from another buffer of the system, since it stays there as long as the destination is
+    /// looked for, and drops what finds no room there.
+    ///
+    /// # Errors
+    /// As those of [`try_send`](Self::try_send).
+    fn try_send_apart(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
+        self.try_send(datagrams)
+    }
+
     /// Receives up to one batch of datagrams for every buffer.
     ///
     /// # Errors

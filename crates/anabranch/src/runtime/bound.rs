@@ -19,6 +19,12 @@ use super::{
     fragmentation,
 };
 
+/// Bytes of the header of an SCTP packet (RFC 9260 section 3.1), before its first chunk.
+const SCTP_HEADER: usize = 12;
+
+/// The chunk type of INIT ACK (RFC 9260 section 3.3.3).
+const INIT_ACK: u8 = 2;
+
 /// A descriptor that is ready for use.
 pub(super) trait Descriptor: Debug + Send + Sized {
     /// The runtime's watch over it.
@@ -82,6 +88,17 @@ impl<D: Descriptor> Bound<D> {
         }
     }
 
+    fn send_from(&self, from: &D, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
+        let send = || {
+            let send = || from.send(datagrams);
+            if datagrams.may_fragment {
+                return fragmentation::allowed(from.io().get(), self.address.is_ipv4(), send);
+            }
+            send()
+        };
+        from.io().try_send(send).map_err(|error| from.classify(datagrams, error))
+    }
+
     /// It was opened so.
     #[cfg(target_os = "linux")]
     pub(super) fn opened(self, binding: &Binding) -> Self {
@@ -132,15 +149,20 @@ impl<D: Descriptor> PacketSocket for Bound<D> {
     }
 
     fn try_send(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
-        let send = || {
-            let send = || self.main.send(datagrams);
-            if datagrams.may_fragment {
-                return fragmentation::allowed(self.main.io().get(), self.address.is_ipv4(), send);
-            }
-            send()
-        };
-        let sent = self.main.io().try_send(send);
-        sent.map_err(|error| self.main.classify(datagrams, error))
+        self.send_from(&self.main, datagrams)
+    }
+
+    fn try_send_apart(&self, datagrams: &Datagrams<'_>) -> Result<usize, TransmitError> {
+        // Newcomers do not wait behind other answers.
+        let is_init_ack = datagrams.contents.get(SCTP_HEADER) == Some(&INIT_ACK);
+        let sent = self.others.with(None, |[inits, rest]| {
+            Some(self.send_from(if is_init_ack { inits } else { rest }, datagrams))
+        });
+        match sent {
+            Some(Err(TransmitError::WouldBlock)) => Err(TransmitError::Dropped),
+            Some(sent) => sent,
+            None => self.try_send(datagrams),
+        }
     }
 
     fn poll_receive(

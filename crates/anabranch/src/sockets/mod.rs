@@ -285,7 +285,10 @@ impl SocketSet {
             return;
         };
         let sent = match self.sockets.get(index) {
-            Some(socket) if socket.waiting.is_empty() => self.try_send(index, transmit, bytes),
+            // What has a buffer of its own does not wait for the other one.
+            Some(socket) if socket.waiting.is_empty() || transmit.unverified => {
+                self.try_send(index, transmit, bytes)
+            }
             _ => 0,
         };
         if sent < bytes.len() {
@@ -317,7 +320,11 @@ impl SocketSet {
                 contents,
             };
             let count = contents.len().div_ceil(segment_size) as u64;
-            match socket.io.try_send(&datagrams) {
+            let sent = match transmit.unverified {
+                true => socket.io.try_send_apart(&datagrams),
+                false => socket.io.try_send(&datagrams),
+            };
+            match sent {
                 Ok(taken) => {
                     self.statistics.datagrams_sent += taken.div_ceil(segment_size) as u64;
                     self.statistics.send_calls += 1;
