@@ -14,6 +14,7 @@ use crate::error::{AssociationError, CloseError, SendError, StreamError};
 use crate::handle::{AssociationRef, StreamOf};
 use crate::notification::Events;
 use crate::recv_stream::RecvStream;
+use crate::reservation::Reservation;
 use crate::send_stream::SendStream;
 use crate::shared::Shared;
 use crate::state::{AssociationState, Phase};
@@ -224,6 +225,12 @@ impl Association {
     /// What happens to the association from now on: paths, restarts, messages given back.
     pub fn events(&self) -> Events {
         Events::new(self.inner.clone())
+    }
+
+    /// Reserves memory for what the program keeps because of the peer, beyond the messages that it has
+    /// not taken. `None` if the endpoint's `memory_limit` has no room for it.
+    pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
+        Reservation::new(self.inner.clone(), bytes)
     }
 
     /// A snapshot of counters and paths; after the end, of the last moment.

@@ -70,7 +70,7 @@ impl AssociationRef {
         let state = state.expect("the state is kept while there are handles");
         let result = look(state);
         let consumed = std::mem::take(&mut state.consumed);
-        if consumed > 0 || state.owes() {
+        if consumed > 0 || state.owes() || state.kept() != state.counted {
             let now = self.shared.runtime.now();
             guard.release(now, self.id, consumed);
         }
@@ -174,6 +174,7 @@ impl AssociationRef {
         } else {
             Err(Held::Engine(Refused::Blocked))
         };
+        entry.count_kept(&mut association);
         let mut woken = Vec::new();
         let waits = matches!(result, Err(Held::Engine(Refused::Blocked) | Held::NoCredit));
         if let (true, Some(waker)) = (waits, waker) {

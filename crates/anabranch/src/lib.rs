@@ -57,6 +57,7 @@ mod notification;
 mod numbers;
 mod options;
 mod recv_stream;
+mod reservation;
 pub mod runtime;
 mod send_stream;
 mod shards;
@@ -93,6 +94,7 @@ pub use listener::Listener;
 pub use notification::{Events, Notification};
 pub use options::{ConnectOptions, ListenOptions, Remotes, SCTP_UDP_PORT};
 pub use recv_stream::{RecvError, RecvStream};
+pub use reservation::Reservation;
 pub use send_stream::SendStream;
 pub use snapshot::{AssociationSnapshot, EndpointSnapshot};
 

@@ -103,7 +103,7 @@ pub enum Notification {
     PeerError {
         /// The cause's code.
         code: u16,
-        /// The whole cause as received.
+        /// The cause as received, up to 2,048 bytes of it.
         cause: Bytes,
     },
     /// The peer announced an adaptation layer (RFC 5061 section 4.2.6).
@@ -112,11 +112,29 @@ pub enum Notification {
     PeerShutdown,
     /// The association ended. Nothing follows.
     Closed(CloseReason),
-    /// So many notifications were lost because they were not taken in time.
+    /// This many notifications were dropped because they were not taken in time.
     Missed(u64),
 }
 
 impl Notification {
+    /// Bytes that it brings with it.
+    fn payload(&self) -> usize {
+        match self {
+            Self::SendFailed { message, .. } => size_of_val(&**message) + message.data.len(),
+            Self::PeerError { cause, .. } => cause.len().max(1),
+            _ => 0,
+        }
+    }
+
+    /// Whether it may be left out when there is no memory for it: a message that comes back takes the
+    /// memory that it had in the send buffer.
+    pub(crate) fn needs_memory(&self) -> Option<usize> {
+        match self {
+            Self::PeerError { cause, .. } => Some(cause.len()),
+            _ => None,
+        }
+    }
+
     /// The notification that an engine's event is, if it is one.
     pub(crate) fn of(event: Event) -> Option<Self> {
         Some(match event {
@@ -146,36 +164,72 @@ impl Notification {
     }
 }
 
-/// Notifications kept for those who have not taken them yet; the oldest give way.
-const KEPT: usize = 256;
+/// Notifications that wait for a reader at the most; the oldest are dropped.
+const MOST: usize = 256;
 
-/// The latest notifications of one association.
+/// The same while nobody has asked for any.
+const MOST_UNASKED: usize = 16;
+
+/// The notifications of one association that not everybody has taken who reads them.
+///
+/// Without readers only the latest few are kept, and none that brings a payload. What readers leave
+/// is bounded by number and by size, and charged to the association by its owner.
 #[derive(Debug, Default)]
 pub(crate) struct NotificationLog {
     kept: VecDeque<Notification>,
     /// Number of the first one kept.
     first: u64,
-    /// Someone has asked for notifications.
-    wanted: bool,
+    /// Bytes that those kept bring with them.
+    payload: usize,
+    /// The number that each reader comes to next.
+    readers: Vec<(Key, u64)>,
+    next_reader: Key,
     closed: bool,
     waiting: WakerSet,
 }
 
 impl NotificationLog {
-    /// Adds a notification and returns whom to wake.
+    /// Adds a notification and returns whom to wake. Those kept bring no more than `most_payload`
+    /// bytes with them; the latest one may bring more.
     pub(crate) fn push(
         &mut self,
         notification: Notification,
+        most_payload: usize,
     ) -> impl Iterator<Item = Waker> + use<'_> {
+        let payload = notification.payload();
         // Messages given back to nobody would only hold memory.
-        if self.wanted || !matches!(notification, Notification::SendFailed { .. }) {
+        if !self.readers.is_empty() || payload == 0 {
+            self.payload += payload;
             self.kept.push_back(notification);
-            if self.kept.len() > KEPT {
-                self.kept.pop_front();
-                self.first += 1;
+            let most = if self.readers.is_empty() { MOST_UNASKED } else { MOST };
+            while self.kept.len() > most || self.payload > most_payload && self.kept.len() > 1 {
+                self.drop_first();
             }
         }
         self.waiting.drain()
+    }
+
+    /// Leaves a notification out; readers will know that they missed one.
+    pub(crate) fn leave_out(&mut self) {
+        if !self.readers.is_empty() {
+            let missed = match self.kept.pop_back() {
+                Some(Notification::Missed(missed)) => missed + 1,
+                Some(other) => {
+                    self.kept.push_back(other);
+                    1
+                }
+                None => 1,
+            };
+            self.kept.push_back(Notification::Missed(missed));
+            if self.kept.len() > MOST {
+                self.drop_first();
+            }
+        }
+    }
+
+    /// Bytes that are kept for readers.
+    pub(crate) fn held(&self) -> usize {
+        self.payload + self.kept.len().saturating_sub(MOST_UNASKED) * size_of::<Notification>()
     }
 
     /// Nothing follows.
@@ -184,19 +238,60 @@ impl NotificationLog {
         self.waiting.drain()
     }
 
-    fn next(&mut self, cursor: &mut u64) -> Option<Option<Notification>> {
-        if *cursor < self.first {
-            let missed = self.first - *cursor;
-            *cursor = self.first;
+    fn subscribe(&mut self) -> Key {
+        let reader = self.next_reader;
+        self.next_reader += 1;
+        self.readers.push((reader, self.first));
+        reader
+    }
+
+    fn unsubscribe(&mut self, reader: Key) {
+        self.readers.retain(|(known, _)| *known != reader);
+        self.drop_taken();
+        if self.readers.is_empty() {
+            // Only what would have been kept without readers.
+            self.kept.retain(|notification| notification.payload() == 0);
+            self.payload = 0;
+            self.kept.drain(..self.kept.len().saturating_sub(MOST_UNASKED));
+            self.kept.shrink_to_fit();
+        }
+    }
+
+    fn next(&mut self, reader: Key) -> Option<Option<Notification>> {
+        let first = self.first;
+        let (_, position) = self.readers.iter_mut().find(|(known, _)| *known == reader)?;
+        if *position < first {
+            let missed = first - *position;
+            *position = first;
             return Some(Some(Notification::Missed(missed)));
         }
-        let index = usize::try_from(*cursor - self.first).ok()?;
+        let index = usize::try_from(*position - first).ok()?;
         match self.kept.get(index) {
             Some(notification) => {
-                *cursor += 1;
-                Some(Some(notification.clone()))
+                let notification = notification.clone();
+                *position += 1;
+                self.drop_taken();
+                Some(Some(notification))
             }
             None => self.closed.then_some(None),
+        }
+    }
+
+    /// Drops what all readers have.
+    fn drop_taken(&mut self) {
+        let Some(taken) = self.readers.iter().map(|(_, position)| *position).min() else { return };
+        while self.first < taken && !self.kept.is_empty() {
+            self.drop_first();
+        }
+        if self.kept.is_empty() {
+            self.kept.shrink_to(1);
+        }
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(notification) = self.kept.pop_front() {
+            self.payload -= notification.payload();
+            self.first += 1;
         }
     }
 }
@@ -204,6 +299,12 @@ impl NotificationLog {
 /// The notifications of an association, from [`Association::events`](crate::Association::events).
 ///
 /// A `Stream`. Keeps the association open as any handle does.
+///
+/// A notification is kept until every `Events` of the association has it. If one falls behind by
+/// more than 256 of them, by more bytes of payload than the option `send_buffer`, or while the
+/// endpoint's `memory_limit` is used up, it gets [`Notification::Missed`] in place of the oldest.
+/// What is kept counts in `memory_limit`. Without any `Events` the latest 16 are kept, and no messages
+/// or causes.
 ///
 /// ```
 /// # async fn example(association: anabranch::Association) {
@@ -227,17 +328,14 @@ impl NotificationLog {
 #[derive(Debug)]
 pub struct Events {
     association: Arc<AssociationRef>,
-    cursor: u64,
+    reader: Key,
     key: Option<Key>,
 }
 
 impl Events {
     pub(crate) fn new(association: Arc<AssociationRef>) -> Self {
-        let cursor = association.with(|state| {
-            state.notifications.wanted = true;
-            state.notifications.first
-        });
-        Self { association, cursor, key: None }
+        let reader = association.with(|state| state.notifications.subscribe());
+        Self { association, reader, key: None }
     }
 
     /// Waits for the next notification; `None` after the last one. Cancel-safe.
@@ -247,12 +345,12 @@ impl Events {
 
     /// The next notification if there is one already.
     pub fn try_next(&mut self) -> Option<Notification> {
-        self.association.with(|state| state.notifications.next(&mut self.cursor)).flatten()
+        self.association.with(|state| state.notifications.next(self.reader)).flatten()
     }
 
     fn poll_notification(&mut self, cx: &mut Context<'_>) -> Poll<Option<Notification>> {
-        let (cursor, key) = (&mut self.cursor, &mut self.key);
-        self.association.with(|state| match state.notifications.next(cursor) {
+        let (reader, key) = (self.reader, &mut self.key);
+        self.association.with(|state| match state.notifications.next(reader) {
             Some(next) => Poll::Ready(next),
             None => {
                 state.notifications.waiting.register(key, cx.waker());
@@ -272,9 +370,12 @@ impl futures_core::Stream for Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.association.with(|state| state.notifications.waiting.remove(key));
-        }
+        self.association.with(|state| {
+            if let Some(key) = self.key {
+                state.notifications.waiting.remove(key);
+            }
+            state.notifications.unsubscribe(self.reader);
+        });
     }
 }
 
@@ -282,23 +383,80 @@ impl Drop for Events {
 mod tests {
     use super::*;
 
+    const MOST_PAYLOAD: usize = 1 << 20;
+
+    fn push(log: &mut NotificationLog, notification: Notification) {
+        log.push(notification, MOST_PAYLOAD).for_each(Waker::wake);
+    }
+
+    fn next(log: &mut NotificationLog, reader: Key) -> Option<Notification> {
+        log.next(reader).flatten()
+    }
+
+    fn cause(bytes: usize) -> Notification {
+        Notification::PeerError { code: 77, cause: vec![0; bytes].into() }
+    }
+
     #[test]
-    fn a_slow_reader_is_told_what_it_missed() {
+    fn a_slow_reader_learns_what_it_missed() {
         let mut log = NotificationLog::default();
-        let mut cursor = 0;
-        assert!(log.next(&mut cursor).is_none());
+        let reader = log.subscribe();
+        assert!(log.next(reader).is_none());
         for value in 0..300 {
-            log.push(Notification::AdaptationIndication(value)).for_each(Waker::wake);
+            push(&mut log, Notification::AdaptationIndication(value));
         }
-        let next = |log: &mut NotificationLog, cursor: &mut u64| log.next(cursor).flatten();
-        assert!(matches!(next(&mut log, &mut cursor), Some(Notification::Missed(44))));
-        assert!(matches!(
-            next(&mut log, &mut cursor),
-            Some(Notification::AdaptationIndication(44))
-        ));
-        cursor = 300;
-        assert!(log.next(&mut cursor).is_none());
+        assert!(matches!(next(&mut log, reader), Some(Notification::Missed(44))));
+        let after = next(&mut log, reader);
+        assert!(matches!(after, Some(Notification::AdaptationIndication(44))));
+        while next(&mut log, reader).is_some() {}
+        assert!(log.next(reader).is_none());
         log.close().for_each(Waker::wake);
-        assert!(matches!(log.next(&mut cursor), Some(None)));
+        assert!(matches!(log.next(reader), Some(None)));
+    }
+
+    #[test]
+    fn what_is_read_is_not_kept() {
+        let mut log = NotificationLog::default();
+        let (fast, slow) = (log.subscribe(), log.subscribe());
+        for _ in 0..100 {
+            push(&mut log, cause(2000));
+            assert!(next(&mut log, fast).is_some());
+        }
+        assert!(log.held() >= 200_000, "one has not read them");
+        while next(&mut log, slow).is_some() {}
+        assert_eq!((log.held(), log.kept.len()), (0, 0));
+        push(&mut log, cause(2000));
+        log.unsubscribe(slow);
+        assert!(next(&mut log, fast).is_some());
+        assert_eq!(log.kept.len(), 0, "the one that waited has gone");
+    }
+
+    #[test]
+    fn without_readers_a_few_small_ones_are_kept() {
+        let mut log = NotificationLog::default();
+        push(&mut log, cause(60_000));
+        (0..1000).for_each(|value| push(&mut log, Notification::AdaptationIndication(value)));
+        assert_eq!((log.held(), log.kept.len()), (0, MOST_UNASKED));
+        let reader = log.subscribe();
+        let first = next(&mut log, reader);
+        assert!(matches!(first, Some(Notification::AdaptationIndication(984))), "{first:?}");
+        push(&mut log, cause(2000));
+        log.unsubscribe(reader);
+        assert_eq!((log.held(), log.kept.len()), (0, MOST_UNASKED - 1));
+    }
+
+    #[test]
+    fn payload_is_bounded_and_what_is_left_out_is_missed() {
+        let mut log = NotificationLog::default();
+        let reader = log.subscribe();
+        (0..100).for_each(|_| log.push(cause(2000), 20_000).for_each(Waker::wake));
+        assert!(log.held() <= 20_000, "{}", log.held());
+        assert!(matches!(next(&mut log, reader), Some(Notification::Missed(90))));
+        log.leave_out();
+        log.leave_out();
+        let rest: Vec<_> = std::iter::from_fn(|| next(&mut log, reader)).collect();
+        assert_eq!(rest.len(), 11);
+        assert!(matches!(rest.last(), Some(Notification::Missed(2))), "{:?}", rest.last());
+        assert_eq!(log.held(), 0);
     }
 }

@@ -262,7 +262,7 @@ impl State {
             Event::Connected { incoming: true, outbound_streams, inbound_streams, .. } => {
                 tracing::debug!(name: "connectivity:association_accepted", association = %id);
                 self.queue_incoming(now, id, outbound_streams, inbound_streams);
-                self.notify(id, event);
+                self.notify(now, id, event);
             }
             Event::Connected { incoming: false, outbound_streams, inbound_streams, .. } => {
                 tracing::debug!(name: "connectivity:association_connected", association = %id);
@@ -271,7 +271,7 @@ impl State {
                     state.connected(outbound_streams, inbound_streams);
                     wakes.extend(state.connecting.drain());
                 }
-                self.notify(id, event);
+                self.notify(now, id, event);
             }
             Event::Readable => self.take_in(now, id),
             Event::Writable => self.make_use_of_room(now, id),
@@ -295,19 +295,26 @@ impl State {
                     }
                     _ => {}
                 }
-                self.notify(id, other);
+                self.notify(now, id, other);
             }
         }
     }
 
-    /// Keeps an event for those who want to know of it.
-    fn notify(&mut self, id: AssociationId, event: Event) {
-        let Self { associations, wakes, .. } = self;
-        if let (Some(state), Some(notification)) =
-            (associations.get_mut(&id), Notification::of(event))
-        {
-            wakes.extend(state.notifications.push(notification));
+    /// Keeps an event for those who want to know of it, as far as there is memory.
+    fn notify(&mut self, now: Instant, id: AssociationId, event: Event) {
+        let Self { engine, associations, wakes, .. } = self;
+        let (Some(state), Some(notification), Some(mut association)) =
+            (associations.get_mut(&id), Notification::of(event), engine.association_mut(now, id))
+        else {
+            return;
+        };
+        if notification.needs_memory().is_some_and(|bytes| !association.may_keep(bytes)) {
+            state.notifications.leave_out();
+        } else {
+            let most = association.config().sending.send_buffer;
+            wakes.extend(state.notifications.push(notification, most));
         }
+        state.count_kept(&mut association);
     }
 
     /// A peer's association goes to its listener, unless that has enough of them.
@@ -367,6 +374,12 @@ impl State {
                 true => state.enter(now, &mut association, message, wakes),
                 false => Some(message),
             };
+            // A row for each stream that the peer uses, which lasts as long as the association.
+            let grown = state.count_kept(&mut association);
+            if grown > 0 && !association.may_keep_for_good(1) {
+                association.abort_for_memory();
+                break;
+            }
             let Some(message) = message else {
                 released += charge;
                 continue;
@@ -388,6 +401,7 @@ impl State {
             wakes.extend(state.receivers.drain());
             wakes.extend(state.acceptors.drain());
         }
+        state.count_kept(&mut association);
         if released > 0 {
             association.release(released);
         }
@@ -418,9 +432,15 @@ impl State {
         let Self { engine, associations, wakes, .. } = self;
         if let Some(mut association) = engine.association_mut(now, id) {
             association.release(charge);
-            if let Some(state) = associations.get_mut(&id).filter(|state| state.owes()) {
-                state.tell(now, &mut association, wakes);
+            if let Some(state) = associations.get_mut(&id) {
+                state.count_kept(&mut association);
+                if state.owes() {
+                    state.tell(now, &mut association, wakes);
+                }
             }
+        } else if let Some(state) = associations.get_mut(&id) {
+            // Of an association that has ended nothing is counted.
+            state.counted = state.kept();
         }
         // A window that opens may be worth telling the peer.
         self.wake_driver();
@@ -442,7 +462,9 @@ impl State {
         if let Some(at) = state.linger_at.take() {
             lingering.remove(&(at, id));
         }
-        wakes.extend(state.notifications.push(Notification::Closed(reason.clone())));
+        let closed = Notification::Closed(reason.clone());
+        wakes.extend(state.notifications.push(closed, usize::MAX));
+        state.counted = state.kept();
         *live -= 1;
         let orphaned = state.orphaned;
         wakes.extend(state.close(AssociationError::Closed(reason)));

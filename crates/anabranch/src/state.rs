@@ -3,7 +3,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use anabranch_proto::{AssociationConfig, Instant, Message, Statistics};
+use anabranch_proto::{Association, AssociationConfig, Instant, Message, Statistics};
 
 use crate::byte_mode::ByteStreams;
 use crate::error::AssociationError;
@@ -68,6 +68,10 @@ pub(crate) struct AssociationState {
     pub(crate) openers: WakerSet,
     pub(crate) closers: WakerSet,
     pub(crate) notifications: NotificationLog,
+    /// Bytes that the program has reserved for what it keeps because of the peer.
+    pub(crate) reserved: usize,
+    /// What is kept because of the peer, as the engine has it.
+    pub(crate) counted: usize,
     /// What was known of the association when it ended.
     pub(crate) last: Option<Box<Last>>,
 }
@@ -109,8 +113,26 @@ impl AssociationState {
             openers: WakerSet::default(),
             closers: WakerSet::default(),
             notifications: NotificationLog::default(),
+            reserved: 0,
+            counted: 0,
             last: None,
         }
+    }
+
+    /// Bytes that are kept because of the peer beyond what the engine counts itself.
+    pub(crate) fn kept(&self) -> usize {
+        let rows = self.bytes.as_ref().map_or(0, |streams| streams.ledger.memory());
+        self.notifications.held() + rows + self.reserved
+    }
+
+    /// Has the engine count what is kept. Returns by how much it has grown.
+    pub(crate) fn count_kept(&mut self, association: &mut Association) -> usize {
+        let (before, now) = (self.counted, self.kept());
+        if before != now {
+            self.counted = now;
+            association.set_kept(now);
+        }
+        now.saturating_sub(before)
     }
 
     /// The peer answered.

@@ -1,6 +1,6 @@
 //! SCTP endpoints, as the options that the commands share describe them.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -22,6 +22,7 @@ use crate::failure::{Failure, complain};
 use crate::impairment;
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, refuse};
+use crate::output::count;
 use crate::report::{Figures, PathEvent, PathReport, SctpPath};
 use crate::zone;
 
@@ -340,17 +341,49 @@ pub(crate) async fn close(endpoint: &Endpoint) {
     endpoint.close().await;
 }
 
+/// Events of an association that are kept for its report, the latest ones.
+const MOST_EVENTS: usize = 256;
+
+/// The latest events of an association.
+#[derive(Debug, Default)]
+struct Latest {
+    events: VecDeque<PathEvent>,
+    /// Those that were dropped, or never came to be.
+    left_out: u64,
+}
+
+impl Latest {
+    fn push(&mut self, event: PathEvent) {
+        self.events.push_back(event);
+        if self.events.len() > MOST_EVENTS {
+            self.events.pop_front();
+            self.left_out += 1;
+        }
+    }
+
+    /// All of them, after a line that counts those that are left out.
+    fn take(&mut self) -> Vec<PathEvent> {
+        let first = self.events.front();
+        let gap = (self.left_out > 0).then(|| PathEvent {
+            seconds: first.map_or(0.0, |event| event.seconds),
+            event: format!("{} before this are left out", count(self.left_out, "event")),
+            ordinary: false,
+        });
+        gap.into_iter().chain(self.events.drain(..)).collect()
+    }
+}
+
 /// Collects what happens to an association's paths.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    events: Arc<Mutex<Vec<PathEvent>>>,
+    events: Arc<Mutex<Latest>>,
     task: JoinHandle<()>,
 }
 
 impl Watch {
     pub(crate) fn start(association: &Association) -> Self {
         let begun = Instant::now();
-        let collected = Arc::new(Mutex::new(Vec::new()));
+        let collected = Arc::new(Mutex::new(Latest::default()));
         let events = Arc::clone(&collected);
         let mut notifications = association.events();
         let task = tokio::spawn(async move {
@@ -376,6 +409,11 @@ impl Watch {
                     Notification::Dormant => "no path is active".to_owned(),
                     Notification::Recovered { remote, .. } => format!("{remote} answers again"),
                     Notification::Restarted { .. } => "the peer restarted".to_owned(),
+                    Notification::Missed(missed) => {
+                        let mut latest = collected.lock().unwrap_or_else(PoisonError::into_inner);
+                        latest.left_out += missed;
+                        continue;
+                    }
                     _ => continue,
                 };
                 let seconds = begun.elapsed().as_secs_f64();
@@ -388,7 +426,7 @@ impl Watch {
 
     pub(crate) fn stop(self) -> Vec<PathEvent> {
         self.task.abort();
-        std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -1,54 +1,117 @@
 //! Messages that come in several parts, put together.
 
-use anabranch::{Message, Ppid};
-use bytes::{Bytes, BytesMut};
+use std::time::Duration;
+
+use anabranch::{Association, Message, Ppid, Reservation};
+use bytes::Bytes;
+use tokio::time::sleep;
+
+/// Messages up to this length are not worth counting: an association costs as much.
+const SHORT: usize = 4096;
+
+/// How long a message waits for memory, in steps. Peers that have memory kept for them and do not move
+/// are disconnected in less.
+const STEP: Duration = Duration::from_millis(100);
+const STEPS: u32 = 150;
 
 /// Puts the parts of messages together that come in several.
+///
+/// What it holds is reserved in the endpoint's memory, until the whole message is dropped.
 #[derive(Debug)]
 pub(crate) struct Parts {
+    /// Whose memory is counted.
+    association: Option<Association>,
     /// Bytes so far. At the most one message of an association is under way at a time.
-    begun: BytesMut,
+    begun: Vec<u8>,
+    reserved: Option<Reservation>,
     most: usize,
 }
 
-/// A message is longer than allowed.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooLong;
+/// Why a message cannot be put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It is longer than allowed.
+    TooLong,
+    /// The endpoint has no memory for it.
+    NoMemory,
+}
 
 /// A whole message.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) stream: u16,
     pub(crate) ppid: Ppid,
     pub(crate) unordered: bool,
     pub(crate) data: Bytes,
+    /// The memory of its data, until the message is on its way.
+    pub(crate) reserved: Option<Reservation>,
 }
 
 impl Parts {
-    /// For messages of so many bytes at the most.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { begun: BytesMut::new(), most }
+    /// For messages of up to `most` bytes each.
+    pub(crate) fn new(association: &Association, most: usize) -> Self {
+        Self { association: Some(association.clone()), begun: Vec::new(), reserved: None, most }
     }
 
-    /// Adds a message or a part of one; returns it when it is whole.
-    pub(crate) fn add(&mut self, message: Message) -> Result<Option<Whole>, TooLong> {
+    /// Adds a message or a part of one; returns it when it is whole. Waits for memory if need be.
+    pub(crate) async fn add(&mut self, message: Message) -> Result<Option<Whole>, Refused> {
         let (stream, ppid, unordered) = (message.stream, message.ppid, message.unordered);
-        let whole = |data| Whole { stream, ppid, unordered, data };
+        let whole = |data, reserved| Some(Whole { stream, ppid, unordered, data, reserved });
         let length = message.payload.len();
         // Whole messages may come between the parts of another one.
         if message.is_whole() {
-            let fits = length <= self.most;
-            return fits.then(|| Some(whole(message.payload.into_bytes()))).ok_or(TooLong);
+            if length > self.most {
+                return Err(Refused::TooLong);
+            }
+            let mut reserved = None;
+            if length > SHORT {
+                reserve(self.association.as_ref(), &mut reserved, length).await?;
+            }
+            return Ok(whole(message.payload.into_bytes(), reserved));
         }
         if message.begin {
-            self.begun.clear();
+            (self.begun, self.reserved) = (Vec::new(), None);
         }
-        if self.begun.len() + length > self.most {
-            return Err(TooLong);
+        let needed = self.begun.len() + length;
+        if needed > self.most {
+            return Err(Refused::TooLong);
+        }
+        if needed > self.begun.capacity() {
+            // By half as much again, so that a long message is not copied too often.
+            let capacity = (needed + needed / 2).min(self.most);
+            let more = capacity - self.begun.capacity();
+            reserve(self.association.as_ref(), &mut self.reserved, more).await?;
+            self.begun.reserve_exact(capacity - self.begun.len());
         }
         message.payload.pieces().for_each(|piece| self.begun.extend_from_slice(piece));
-        Ok(message.end.then(|| whole(self.begun.split().freeze())))
+        if !message.end {
+            return Ok(None);
+        }
+        Ok(whole(std::mem::take(&mut self.begun).into(), self.reserved.take()))
     }
+}
+
+/// Adds to a reservation, as soon as there is room.
+async fn reserve(
+    association: Option<&Association>,
+    reserved: &mut Option<Reservation>,
+    bytes: usize,
+) -> Result<(), Refused> {
+    let Some(association) = association else { return Ok(()) };
+    for _ in 0..STEPS {
+        let has_room = match reserved {
+            Some(reserved) => reserved.grow(bytes),
+            None => {
+                *reserved = association.reserve(bytes);
+                reserved.is_some()
+            }
+        };
+        if has_room {
+            return Ok(());
+        }
+        sleep(STEP).await;
+    }
+    Err(Refused::NoMemory)
 }
 
 #[cfg(test)]
@@ -61,22 +124,31 @@ mod tests {
         message
     }
 
-    #[test]
-    fn parts_become_whole() {
-        let mut parts = Parts::new(6);
-        let whole = |data| Ok(Some(Whole { stream: 3, ppid: Ppid(7), unordered: false, data }));
-        assert_eq!(parts.add(part(true, true, b"whole")), whole(Bytes::from("whole")));
-        assert_eq!(parts.add(part(true, false, b"in")), Ok(None));
-        assert_eq!(parts.add(part(false, false, b"par")), Ok(None));
-        assert_eq!(parts.add(part(true, true, b"other")), whole(Bytes::from("other")));
-        assert_eq!(parts.add(part(false, true, b"t")), whole(Bytes::from("inpart")));
-        assert_eq!(parts.add(part(true, false, b"four")), Ok(None));
-        assert_eq!(parts.add(part(false, true, b"four")), Err(TooLong));
-        assert_eq!(parts.add(part(true, true, b"too long")), Err(TooLong));
+    async fn add(parts: &mut Parts, message: Message) -> Result<Option<Bytes>, Refused> {
+        let whole = parts.add(message).await?;
+        Ok(whole.map(|whole| {
+            assert_eq!((whole.stream, whole.ppid, whole.unordered), (3, Ppid(7), false));
+            whole.data
+        }))
+    }
+
+    #[tokio::test]
+    async fn parts_become_whole() {
+        let parts = || Parts { association: None, begun: Vec::new(), reserved: None, most: 6 };
+        let whole = |data| Ok(Some(Bytes::from_static(data)));
+        let one = &mut parts();
+        assert_eq!(add(one, part(true, true, b"whole")).await, whole(b"whole"));
+        assert_eq!(add(one, part(true, false, b"in")).await, Ok(None));
+        assert_eq!(add(one, part(false, false, b"par")).await, Ok(None));
+        assert_eq!(add(one, part(true, true, b"other")).await, whole(b"other"));
+        assert_eq!(add(one, part(false, true, b"t")).await, whole(b"inpart"));
+        assert_eq!(add(one, part(true, false, b"four")).await, Ok(None));
+        assert_eq!(add(one, part(false, true, b"four")).await, Err(Refused::TooLong));
+        assert_eq!(add(one, part(true, true, b"too long")).await, Err(Refused::TooLong));
         // What a restarted peer left unfinished is forgotten.
-        let mut parts = Parts::new(6);
-        assert_eq!(parts.add(part(true, false, b"half")), Ok(None));
-        assert_eq!(parts.add(part(true, false, b"a")), Ok(None));
-        assert_eq!(parts.add(part(false, true, b"b")), whole(Bytes::from("ab")));
+        let one = &mut parts();
+        assert_eq!(add(one, part(true, false, b"half")).await, Ok(None));
+        assert_eq!(add(one, part(true, false, b"a")).await, Ok(None));
+        assert_eq!(add(one, part(false, true, b"b")).await, whole(b"ab"));
     }
 }

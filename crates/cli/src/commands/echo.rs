@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::failure::Failure;
 use crate::options::{SctpOptions, size};
-use crate::parts::{Parts, TooLong};
+use crate::parts::{Parts, Refused};
 use crate::service::{Served, ServiceOptions};
 
 /// Send every message of any SCTP peer back to it
@@ -40,7 +40,7 @@ impl Echo {
 
 async fn echo(association: Association, most: usize) -> Served {
     let mut served = Served::default();
-    let mut parts = Parts::new(most);
+    let mut parts = Parts::new(&association, most);
     loop {
         let message = match association.recv().await {
             Ok(Some(message)) => message,
@@ -52,15 +52,24 @@ async fn echo(association: Association, most: usize) -> Served {
         };
         served.bytes_received += message.payload.len() as u64;
         served.messages_received += u64::from(message.end);
-        let whole = match parts.add(message) {
+        let whole = match parts.add(message).await {
             Ok(Some(whole)) => whole,
             Ok(None) => continue,
-            Err(TooLong) => {
+            Err(Refused::TooLong) => {
                 association.abort(b"a message is too long to be echoed");
                 served.error = Some(format!("a message was longer than {most} bytes"));
                 return served;
             }
+            Err(Refused::NoMemory) => {
+                association.abort(b"no memory for a message");
+                served.error = Some(
+                    "no memory was left for a message: see --memory-limit, --max-message"
+                        .to_owned(),
+                );
+                return served;
+            }
         };
+        let _until_sent = whole.reserved;
         let mut answer = OutgoingMessage::new(
             whole.stream % association.outbound_streams().max(1),
             whole.ppid,

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::cpu;
 use super::meter::{Counts, Meter};
 use super::protocol::{CONTROL, Control, DATA, ECHO, Plan, Report};
-use crate::parts::Parts;
+use crate::parts::{Parts, Refused};
 
 /// What an echo of the own request means.
 const NO_SERVER: &str =
@@ -203,15 +203,19 @@ impl Exchange<'_> {
 
     /// Sends messages of `most` bytes at the most back until the other side shuts down.
     pub(crate) async fn echo(&self, most: usize) -> Result<(), String> {
-        let mut parts = Parts::new(most);
+        let mut parts = Parts::new(&self.association, most);
         while let Some(message) =
             self.association.recv().await.map_err(|error| error.to_string())?
         {
             self.counts.received(message.payload.len(), message.end);
-            let whole = parts.add(message).map_err(|_| "a message is too long".to_owned())?;
+            let whole = parts.add(message).await.map_err(|refused| match refused {
+                Refused::TooLong => "a message is too long".to_owned(),
+                Refused::NoMemory => "the server has no memory for a message".to_owned(),
+            })?;
             let Some(whole) = whole else {
                 continue;
             };
+            let _until_sent = whole.reserved;
             let length = whole.data.len();
             let mut answer = OutgoingMessage::new(whole.stream, whole.ppid, whole.data);
             answer.unordered = whole.unordered;

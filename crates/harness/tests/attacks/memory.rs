@@ -1,8 +1,8 @@
 //! Much memory for few bytes.
 
 use anabranch_harness::hostile::Target;
-use anabranch_proto::AssociationId;
 use anabranch_proto::byte_mode::{Ledger, Signal};
+use anabranch_proto::{AssociationId, EndpointConfig, Event, OutgoingMessage, Ppid};
 use anabranch_wire::{DataFlags, kind};
 use bytes::Bytes;
 
@@ -34,6 +34,10 @@ pub(crate) fn all() -> Vec<Attack> {
         duplicates(),
         unanswered(),
         causes(),
+        long_causes(),
+        restarts(),
+        given_back(),
+        streams_that_do_not_exist(),
     ]
 }
 
@@ -141,7 +145,10 @@ fn every_byte_stream() -> Attack {
     assert!(ledger.credit(u16::MAX).is_ok());
     attack(
         "a byte and credit on each of 65,536 byte streams",
-        [figure("bytes held for each stream", 200, held / 65_536)],
+        [
+            figure("bytes held for each stream", 200, held / 65_536),
+            figure("bytes held beyond those charged", 0, held.saturating_sub(ledger.memory())),
+        ],
     )
 }
 
@@ -254,5 +261,103 @@ fn causes() -> Attack {
     attack(
         "360,000 error causes, while the user takes no events",
         [figure("events wait", 64, events), figure("bytes held", 16 << 10, held)],
+    )
+}
+
+/// The same, each as long as a chunk can be.
+fn long_causes() -> Attack {
+    let (mut target, _) = connected();
+    let mut cause = vec![0xab, 0xcd, 0xea, 0x60];
+    cause.resize(60_000, 7);
+    let packet = target.draft().with(kind::ERROR, 0, cause).bytes();
+    let mut memory = Memory::now();
+    for _ in 0..1000 {
+        target.take(Target::THERE, &packet);
+        target.drain();
+    }
+    let charged = target.endpoint.memory_used();
+    let held = memory.most();
+    let longest =
+        std::iter::from_fn(|| target.endpoint.poll_event()).map(|(_, event)| match event {
+            Event::PeerError { cause, .. } => cause.len() as u64,
+            _ => 0,
+        });
+    attack(
+        "1,000 error causes of 60,000 bytes, while the user takes no events",
+        [
+            figure("bytes in the longest", 2048, longest.max().unwrap_or(0)),
+            figure("bytes held", 192 << 10, held),
+            figure("bytes held that are not charged", 32 << 10, held.saturating_sub(charged)),
+        ],
+    )
+}
+
+/// A peer that loses its state again and again.
+fn restarts() -> Attack {
+    let (mut target, _) = connected();
+    let mut memory = Memory::now();
+    for _ in 0..10_000 {
+        target.peer_tag += 1;
+        let cookie = target.cookie(Target::THERE, Target::header(0), &[]).expect("a cookie");
+        target.take(Target::THERE, &cookie);
+        target.drain();
+    }
+    let held = memory.most();
+    let events = std::iter::from_fn(|| target.endpoint.poll_event()).count();
+    attack(
+        "10,000 restarts, while the user takes no events",
+        [figure("events wait", 260, events), figure("bytes held", 2 << 20, held)],
+    )
+}
+
+/// What was in the send buffer comes back with each restart.
+fn given_back() -> Attack {
+    const LIMIT: usize = 4 << 20;
+    let mut endpoint = EndpointConfig::default();
+    endpoint.memory_limit = LIMIT;
+    let mut target = Target::new(endpoint, quiet());
+    let id = target.connect(&[]);
+    let mut memory = Memory::now();
+    for _ in 0..100 {
+        let now = target.now;
+        let data = vec![7; 100_000];
+        while let Ok(()) = target
+            .association(id)
+            .send(now, OutgoingMessage::new(0, Ppid(0), Bytes::from(data.clone())))
+        {}
+        target.drain();
+        memory.grown();
+        target.peer_tag += 1;
+        let cookie = target.cookie(Target::THERE, Target::header(0), &[]).expect("a cookie");
+        target.take(Target::THERE, &cookie);
+        target.drain();
+        memory.grown();
+    }
+    let held = memory.most();
+    attack(
+        "a full send buffer at each of 100 restarts, while the user takes no events",
+        [figure("bytes held", (LIMIT + (1 << 20)) as u64, held)],
+    )
+}
+
+/// Chunks that are acknowledged and not kept, so that nothing is charged for them.
+fn streams_that_do_not_exist() -> Attack {
+    let mut config = quiet();
+    config.receiving.inbound_streams = 1;
+    let mut target = Target::new(EndpointConfig::default(), config);
+    target.connect(&[]);
+    let mut memory = Memory::now();
+    for number in 0..32_000 {
+        let packet = target.data(2 * number + 2, WHOLE, 9, 0, b"x");
+        target.take(Target::THERE, &packet);
+        drop(packet);
+        target.drain();
+        if number % 64 == 0 {
+            memory.grown();
+        }
+    }
+    attack(
+        "32,000 chunks on a stream that does not exist, every second one missing",
+        [figure("bytes held", BESIDE, memory.most())],
     )
 }

@@ -1,0 +1,80 @@
+//! Memory that a program keeps because of a peer.
+
+use std::sync::Arc;
+
+use crate::handle::AssociationRef;
+
+/// Memory that a program keeps because of the peer of an association, counted in the endpoint's
+/// `memory_limit`; from [`Association::reserve`](crate::Association::reserve).
+///
+/// What the library keeps is counted by itself, up to when a message is taken. A program that goes on
+/// to keep what it took, such as parts of a message that it puts together, reserves memory for that,
+/// so that peers cannot make it hold more than it is meant to. Dropped, the memory is free again.
+///
+/// Keeps the association open as any handle does.
+///
+/// ```
+/// # async fn example(association: anabranch::Association) -> Option<()> {
+/// let mut whole = Vec::new();
+/// let mut reserved = association.reserve(0)?;
+/// while let Ok(Some(part)) = association.recv().await {
+///     if !reserved.grow(part.payload.len()) {
+///         association.abort(b"no memory for this message");
+///         return None;
+///     }
+///     part.payload.pieces().for_each(|piece| whole.extend_from_slice(piece));
+///     if part.end {
+///         break;
+///     }
+/// }
+/// # Some(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Reservation {
+    association: Arc<AssociationRef>,
+    bytes: usize,
+}
+
+impl Reservation {
+    pub(crate) fn new(association: Arc<AssociationRef>, bytes: usize) -> Option<Self> {
+        let mut reservation = Self { association, bytes: 0 };
+        reservation.grow(bytes).then_some(reservation)
+    }
+
+    /// Bytes that are reserved.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Reserves more. `false` if the endpoint has no memory for that; what was reserved before stays.
+    ///
+    /// There may be room a while later: a peer that has much kept for it and does not move is
+    /// disconnected when others need memory.
+    pub fn grow(&mut self, bytes: usize) -> bool {
+        let reference = &*self.association;
+        let now = reference.shared.runtime.now();
+        let mut guard = reference.shared.lock();
+        let state = &mut *guard;
+        // After the end of the association nothing is counted.
+        if let (Some(entry), Some(mut association)) = (
+            state.associations.get_mut(&reference.id),
+            state.engine.association_mut(now, reference.id),
+        ) {
+            if bytes > 0 && !association.may_keep(bytes) {
+                return false;
+            }
+            entry.reserved += bytes;
+            entry.count_kept(&mut association);
+            self.bytes += bytes;
+        }
+        true
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let bytes = self.bytes;
+        self.association.with(|state| state.reserved -= bytes.min(state.reserved));
+    }
+}
