@@ -136,6 +136,10 @@ impl Default for AssociationConfig {
         // exempt: rfc9260 7.2 "MUST NOT be more aggressive than the following" these defaults begin with ten packets as TCP does (RFC 6928); `rfc9260` keeps to the letter
         config.congestion.initial_cwnd = InitialCwnd::Mtus(10);
         config.congestion.slow_start_limit_mtus = 8;
+        // exempt: rfc9260 7.2.1 "adjustment, the ssthresh of the transport address SHOULD" with an initial window of ten packets that would end slow start on every path that was quiet before it was used; these defaults follow RFC 7661, `rfc9260` keeps to the letter
+        config.congestion.idle_cwnd = IdleCwnd::WindowValidation;
+        // exempt: rfc9260 7.2.3 "SCTP SHOULD perform slow start by" the further timeouts of one outage leave ssthresh alone in these defaults, as RFC 5681 section 3.1 has it; `rfc9260` keeps to the letter
+        config.congestion.hold_ssthresh = true;
         // RACK-TLP found losses of thin flows sooner than reports and the timer in every row of
         // docs/timeliness.md, and reordering does not look like loss to it.
         // exempt: rfc9260 7.2.4 "SHOULD wait for two further miss indications" these defaults judge by time as well (RFC 8985); `rfc9260` keeps to the letter

@@ -16,6 +16,10 @@ section! {
         slow_start_limit_mtus: u32 = 1, Kind::count(1, 1000);
         /// What idle time does to cwnd.
         idle_cwnd: IdleCwnd = IdleCwnd::HalvePerRto, Kind::Word(IdleCwnd::NAMES);
+        /// Only the first of several timeouts in a row lowers ssthresh; the others, with nothing
+        /// acknowledged in between, say that the path is cut, not how much it carries (RFC 5681 section 3.1).
+        /// Off: each one does (RFC 9260 section 7.2.3).
+        hold_ssthresh: bool = false, Kind::Switch;
     }
 }
 
@@ -114,6 +118,10 @@ pub enum IdleCwnd {
     HalvePerRto,
     /// cwnd = max(cwnd / 2, 2 * PMDCS) once per RTO without data (RFC 2960 section 7.2.1).
     HalvePerRtoToTwo,
+    /// Congestion window validation (RFC 2861, RFC 7661): cwnd = max(cwnd / 2, initial window) once per RTO
+    /// without data, and ssthresh is raised to 3/4 of cwnd before. It is never lowered, because idle time
+    /// says nothing about what the path carries.
+    WindowValidation,
     /// Kept.
     Keep,
 }
@@ -121,6 +129,7 @@ pub enum IdleCwnd {
 named!(IdleCwnd {
     HalvePerRto = "halve-per-rto",
     HalvePerRtoToTwo = "halve-per-rto-to-two",
+    WindowValidation = "window-validation",
     Keep = "keep",
 });
 words!(IdleCwnd);

@@ -30,6 +30,10 @@ struct Rfc9260 {
     ssthresh: usize,
     /// Both before the last loss.
     before_loss: Option<Box<(usize, usize)>>,
+    /// A timeout came, and nothing has been acknowledged since.
+    timed_out: bool,
+    /// Further timeouts leave the threshold alone then.
+    hold_ssthresh: bool,
     partial_bytes_acked: usize,
     /// Bytes by which congestion avoidance has to change the window, less than a packet.
     change_due: isize,
@@ -55,6 +59,8 @@ impl Rfc9260 {
             cwnd: 0,
             ssthresh: 0,
             before_loss: None,
+            timed_out: false,
+            hold_ssthresh: config.hold_ssthresh,
             partial_bytes_acked: 0,
             change_due: 0,
             pmdcs,
@@ -85,6 +91,13 @@ impl Rfc9260 {
         }
     }
 
+    fn initial_window(&self) -> usize {
+        match self.initial {
+            InitialCwnd::Mtus(packets) => self.pmdcs * packets as usize,
+            InitialCwnd::Bytes(bytes) => (2 * self.pmdcs).max(bytes as usize).min(4 * self.pmdcs),
+        }
+    }
+
     fn reduce_threshold(&mut self, coupled: &Coupled<'_>) {
         self.losses.on_loss();
         self.change_due = 0;
@@ -109,6 +122,7 @@ impl Controller for Rfc9260 {
 
     // req: rfc9260 7.2.2 "SHOULD be incremented by PMDCS per RTT"
     fn on_acked(&mut self, ack: &Acked, coupled: &Coupled<'_>) {
+        self.timed_out = false;
         self.losses.on_ack(ack.bytes);
         let full = ack.flight_before >= self.cwnd;
         // RFC 2960 and RFC 4960 sections 7.2.1, 7.2.2: acknowledgements that do not advance the
@@ -141,6 +155,13 @@ impl Controller for Rfc9260 {
     }
 
     fn on_lost(&mut self, loss: Loss, coupled: &Coupled<'_>) {
+        if loss == Loss::Timeout
+            && std::mem::replace(&mut self.timed_out, true)
+            && self.hold_ssthresh
+        {
+            self.cwnd = self.pmdcs;
+            return;
+        }
         self.before_loss = Some(Box::new((self.cwnd, self.ssthresh)));
         self.reduce_threshold(coupled);
         self.cwnd = match loss {
@@ -170,9 +191,11 @@ impl Controller for Rfc9260 {
     }
 
     fn on_idle(&mut self, rtos: u32) {
+        let validates = self.idle == IdleCwnd::WindowValidation;
         let floor = match self.idle {
             IdleCwnd::HalvePerRto => 4 * self.pmdcs,
             IdleCwnd::HalvePerRtoToTwo => 2 * self.pmdcs,
+            IdleCwnd::WindowValidation => self.initial_window(),
             IdleCwnd::Keep => return,
         };
         // Idle time is no reason to raise a window that is below the floor after a timeout.
@@ -181,7 +204,9 @@ impl Controller for Rfc9260 {
         }
         // Before, a threshold that a loss had lowered stayed low (RFC 8540 section 3.27).
         // req: rfc9260 7.2.1 "adjustment, the ssthresh of the transport address SHOULD"
-        if self.revision >= Revision::Rfc9260 {
+        if validates {
+            self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
+        } else if self.revision >= Revision::Rfc9260 {
             self.ssthresh = self.cwnd;
         }
         // req: rfc9260 7.2.1 "the cwnd of the transport address SHOULD be"
@@ -200,16 +225,14 @@ impl Controller for Rfc9260 {
 
     fn reinitialize(&mut self) {
         // req: rfc9260 7.2.1 "initial cwnd before data transmission MUST be set"
-        self.cwnd = match self.initial {
-            InitialCwnd::Mtus(packets) => self.pmdcs * packets as usize,
-            InitialCwnd::Bytes(bytes) => (2 * self.pmdcs).max(bytes as usize).min(4 * self.pmdcs),
-        };
+        self.cwnd = self.initial_window();
         // req: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
         self.ssthresh = usize::MAX;
         self.partial_bytes_acked = 0;
         self.change_due = 0;
         self.losses = LossIntervals::default();
         self.before_loss = None;
+        self.timed_out = false;
     }
 }
 
@@ -398,6 +421,45 @@ mod tests {
         let mut c = of(&config);
         c.on_idle(9);
         assert_eq!(c.cwnd(), 10 * PMDCS);
+    }
+
+    #[test]
+    fn idle_time_teaches_the_default_profile_nothing() {
+        let ours = ["default", "bulk", "signalling", "web"];
+        for config in ours.map(|name| AssociationConfig::profile(name).unwrap()) {
+            let mut c = of(&config);
+            c.on_idle(9);
+            assert_eq!((c.cwnd(), c.ssthresh()), (10 * PMDCS, usize::MAX), "never used");
+            c.cwnd = 80 * PMDCS;
+            c.on_idle(2);
+            assert_eq!((c.cwnd(), c.ssthresh()), (20 * PMDCS, usize::MAX), "no loss yet");
+            (c.cwnd, c.ssthresh) = (80 * PMDCS, 30 * PMDCS);
+            c.on_idle(1);
+            assert_eq!((c.cwnd(), c.ssthresh()), (40 * PMDCS, 60 * PMDCS), "three quarters");
+            c.on_idle(1000);
+            assert_eq!((c.cwnd(), c.ssthresh()), (10 * PMDCS, 60 * PMDCS), "the initial window");
+            (c.cwnd, c.ssthresh) = (3 * PMDCS, 20 * PMDCS);
+            c.on_idle(1000);
+            assert_eq!((c.cwnd(), c.ssthresh()), (3 * PMDCS, 20 * PMDCS), "never raised");
+        }
+    }
+
+    #[test]
+    fn the_timeouts_of_one_outage_lower_the_default_threshold_once() {
+        let mut c = of(&AssociationConfig::default());
+        c.cwnd = 80 * PMDCS;
+        for _ in 0..5 {
+            c.on_lost(Loss::Timeout, &ALONE);
+            assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 40 * PMDCS));
+        }
+        c.on_acked(&ack(PMDCS, &c), &ALONE);
+        assert_eq!(c.cwnd(), 2 * PMDCS, "slow start");
+        c.cwnd = 50 * PMDCS;
+        c.on_lost(Loss::Timeout, &ALONE);
+        assert_eq!(c.ssthresh(), 25 * PMDCS, "another outage");
+        c.on_lost(Loss::Timeout, &ALONE);
+        c.undo();
+        assert_eq!((c.cwnd(), c.ssthresh()), (50 * PMDCS, 40 * PMDCS), "back before the first one");
     }
 
     /// Two paths with equal windows.
