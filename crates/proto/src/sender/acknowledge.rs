@@ -146,6 +146,7 @@ impl Sender {
             if ack.bytes == 0 {
                 continue;
             }
+            lane.one_packet = false;
             path.loss.on_delivered(ack.chunks);
             // RFC 2960 and RFC 4960, section 1.4: what was not acknowledged is outstanding, also if
             // it is held to be lost. RFC 9260 section 2.3 excludes that.

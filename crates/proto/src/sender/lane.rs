@@ -68,6 +68,8 @@ pub(super) struct Lane {
     pub(super) lowered_at: u64,
     /// One packet of retransmissions may leave whatever cwnd says (RFC 9260 section 7.2.4, 4).
     pub(super) retransmit_at_once: bool,
+    /// T3-rtx expired, and nothing has been acknowledged since: no packet follows the one in flight.
+    pub(super) one_packet: bool,
     /// What was in flight before the first acknowledgement of this instant: a batch of them
     /// must not look like a window that was not used.
     pub(super) flight_before: (Instant, usize),
@@ -162,6 +164,7 @@ impl Lane {
             recovery_exit: None,
             lowered_at: 0,
             retransmit_at_once: false,
+            one_packet: false,
             flight_before: (Instant::ZERO, 0),
             timed: None,
             last_data: now,

@@ -48,6 +48,7 @@ impl Sender {
             && (lane.retransmit_at_once
                 || (!lane.is_paced(now)
                     && !self.must_await_sack()
+                    && !self.has_its_packet(path)
                     && self.outstanding.flight(path) < lane.congestion.cwnd()))
     }
 
@@ -55,6 +56,13 @@ impl Sender {
     /// flight none would.
     fn must_await_sack(&self) -> bool {
         self.awaits_sack && self.outstanding.payload_in_flight() > 0
+    }
+
+    /// Whether the one packet is in flight that a path may have after a timeout until something is
+    /// acknowledged. cwnd alone does not say so: chunks that fill no packet leave room for another one.
+    // req: rfc9260 7.2.1 "only one packet is allowed to be in flight until"
+    fn has_its_packet(&self, path: PathId) -> bool {
+        self.lanes[path].one_packet && self.outstanding.in_flight(path)
     }
 
     /// What counts against a path's window.
@@ -84,7 +92,8 @@ impl Sender {
         // req: rfc9260 7.2.1 "in rule B in Section 6.1 SHOULD be"
         // req: rfc9260 6.1 "the sender MUST NOT transmit new data to a"
         (!pending || lane.exception.lets_new_data_go())
-            && (self.charged(path) < lane.congestion.cwnd() || lane.exception == Exception::Probe)
+            && ((self.charged(path) < lane.congestion.cwnd() && !self.has_its_packet(path))
+                || lane.exception == Exception::Probe)
             && self.outstanding.len() < MAX_OUTSTANDING
             && !lane.is_paced(now)
     }

@@ -11,6 +11,7 @@ use crate::path::Paths;
 use crate::per_path::PathId;
 use crate::recovery::rto_restart;
 use crate::recovery::tail_probe::TailProbe;
+use crate::revision::Revision;
 use crate::send::Cause;
 use crate::time::Instant;
 
@@ -74,6 +75,8 @@ impl Sender {
             let coupled = Coupled::new(coupling, &self.views, self.place(id));
             self.lanes[id].congestion.tell(|c| c.on_lost(Loss::Timeout, &coupled));
             self.lanes[id].lowered_at = number;
+            // In the studies of the older RFCs an option says so, for all paths.
+            self.lanes[id].one_packet = self.config.revision >= Revision::Rfc9260;
             paths[id].stats.timeout_runs.on_timeout();
             self.blocking.on_timeout(self.outstanding.next_tsn() - 1);
         }
