@@ -75,7 +75,8 @@ pub use anabranch_proto::config;
 pub use anabranch_proto::config::{
     AssociationConfig, ConfigError, Coupling, DormantBehaviour, Encapsulation, EndpointConfig,
     InitiationOrder, IpVersions, MultipathConfig, MultipathMode, OutOfTheBlue, PathChoice,
-    ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, Vigilance,
+    ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence, RtoFloor, SlowPaths,
+    Vigilance,
 };
 pub use anabranch_proto::{
     AssociationState, Blocked, Blocking, CloseReason, Counters, Features, HeldBack, Message,

@@ -51,7 +51,7 @@ pub use config::{
     AssociationConfig, BurstControl, Coupling, DormantBehaviour, Encapsulation, EndpointConfig,
     HeartbeatRetry, IdleCwnd, InitialCwnd, InitiationOrder, LossDetection, MtuConfig,
     MultipathConfig, MultipathMode, PathChoice, ProtocolUnreachable, RetransmissionPolicy,
-    RetransmissionPrecedence, Revision, RtoFloor, SchedulerKind, UnknownName, Vigilance,
+    RetransmissionPrecedence, Revision, RtoFloor, SchedulerKind, SlowPaths, UnknownName, Vigilance,
 };
 pub use endpoint::{
     AssociationMut, ConnectRequest, Ecn, Endpoint, IcmpKind, IcmpMessage, Log, LoggedPacket,

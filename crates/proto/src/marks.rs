@@ -92,6 +92,8 @@ marks! {
     MultipathTurn = "new data on another path than the packet before",
     MultipathShare = "path held back by its share of the buffers",
     MultipathReports = "several missing reports by one acknowledgement",
+    MultipathOvertaken = "late on a slow path, and sent again on a fast one",
+    MultipathRested = "a slow path answers after a rest",
     RtxAsapMoved = "retransmission moved to a path with room",
     RecoveredWindow = "window of a path that was potentially failed raised",
     Oversized = "chunk larger than the path MTU has become",

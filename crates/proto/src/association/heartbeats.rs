@@ -159,6 +159,8 @@ impl Association {
         path.loss.on_probe(true);
         // req: rfc9260 8.3 "SHOULD also perform an RTT"
         path.rtt.on_measurement(rtt);
+        self.sender.on_path_answer(now, id, rtt, &self.paths);
+        let path = &mut self.paths[id];
         // A timer from before the interface came back may have been backed off for long.
         if std::mem::take(&mut path.regained) {
             self.sender.hasten(id, now + path.rtt.rto());

@@ -26,7 +26,7 @@ pub use crate::path::{MtuConfig, RtoFloor, TimerConfig};
 pub use crate::policy::{
     DormantBehaviour, HeartbeatRetry, InitiationOrder, MetricCache, MultipathConfig, MultipathMode,
     PathChoice, PathConfig, ProtocolUnreachable, RetransmissionPolicy, RetransmissionPrecedence,
-    Vigilance,
+    SlowPaths, Vigilance,
 };
 pub use crate::receive::{AckConfig, ReceiveConfig};
 pub use crate::recovery::{LossDetection, RecoveryConfig, Reordering, Undo};

@@ -3,7 +3,7 @@
 use super::{AssociationConfig, BurstControl, HeartbeatRetry, InitialCwnd, ProtocolUnreachable};
 use crate::congestion::{ControllerChoice, IdleCwnd};
 use crate::path::RtoFloor;
-use crate::policy::RetransmissionPolicy;
+use crate::policy::{RetransmissionPolicy, SlowPaths};
 use crate::recovery::{LossDetection, Undo};
 use crate::revision::Revision;
 use crate::send::{Bundling, SchedulerKind};
@@ -140,6 +140,8 @@ impl Default for AssociationConfig {
         config.congestion.idle_cwnd = IdleCwnd::WindowValidation;
         // exempt: rfc9260 7.2.3 "SCTP SHOULD perform slow start by" the further timeouts of one outage leave ssthresh alone in these defaults, as RFC 5681 section 3.1 has it; `rfc9260` keeps to the letter
         config.congestion.hold_ssthresh = true;
+        // RFC 6356 section 2: a second path must not cost anything.
+        config.multipath.slow_paths = SlowPaths::InTime;
         // RACK-TLP found losses of thin flows sooner than reports and the timer in every row of
         // docs/timeliness.md, and reordering does not look like loss to it.
         // exempt: rfc9260 7.2.4 "SHOULD wait for two further miss indications" these defaults judge by time as well (RFC 8985); `rfc9260` keeps to the letter

@@ -14,6 +14,7 @@ mod multipath;
 mod path_choice;
 mod retransmission;
 mod rtx;
+pub(crate) mod slow_paths;
 
 pub use config::{HeartbeatRetry, PathConfig, ProtocolUnreachable, Vigilance};
 pub(crate) use control::next_for_control;
@@ -26,6 +27,7 @@ pub use multipath::{MultipathConfig, MultipathMode};
 pub use path_choice::PathChoice;
 pub(crate) use retransmission::Windows;
 pub use retransmission::{RetransmissionPolicy, RetransmissionPrecedence};
+pub use slow_paths::SlowPaths;
 
 use crate::path::{Path, address};
 use crate::per_path::{PathId, PerPath};

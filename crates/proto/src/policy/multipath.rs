@@ -4,7 +4,7 @@
 //! `path_choice`, and a retransmission in `rtx`; what an acknowledgement tells of one path in
 //! `recovery/split_fast_retransmit.rs`; how the windows of the paths depend on each other in `congestion/coupling.rs`.
 
-use super::PathChoice;
+use super::{PathChoice, SlowPaths};
 use crate::congestion::Coupling;
 use crate::named::named;
 use crate::options::{section, words};
@@ -37,8 +37,11 @@ section! {
         path_choice: PathChoice = PathChoice::RoundRobin, Kind::Word(PathChoice::NAMES);
         /// How the congestion windows of the paths depend on each other.
         coupling: Coupling = Coupling::Uncoupled, Kind::Word(Coupling::NAMES);
+        /// What a slow path gets: the same as others, or only what arrives in time, so that a second path
+        /// never costs anything.
+        slow_paths: SlowPaths = SlowPaths::AsOthers, Kind::Word(SlowPaths::NAMES);
         /// No path may hold more of the send buffer, or of the peer's window, than its equal share, so
-        /// that one slow path cannot take everything. On.
+        /// that one slow path cannot take everything. Means nothing with `slow_paths` in time. On.
         buffer_split: bool = true, Kind::Switch;
         /// The receiver delays acknowledgements although TSNs are missing, as they are when paths
         /// differ, and tells with each how many packets it covers; the sender counts as many missing

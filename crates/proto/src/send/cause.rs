@@ -24,6 +24,8 @@ pub enum Cause {
     WindowOpened,
     /// It went to an address or a port that is not the peer's.
     WrongAddress,
+    /// It is late on a slow path, and what left later on a fast one waits for it.
+    Overtaken,
 }
 
 impl Cause {
@@ -40,6 +42,7 @@ impl Cause {
             Self::MtuFell => "mtu_fell",
             Self::WindowOpened => "window_opened",
             Self::WrongAddress => "wrong_address",
+            Self::Overtaken => "overtaken",
         }
     }
 
@@ -54,7 +57,8 @@ impl Cause {
         match self {
             Self::MissingReports | Self::FewPackets | Self::TimeThreshold => true,
             Self::Timeout | Self::InterfaceGone | Self::PathAnswered => true,
-            Self::TailProbe | Self::MtuFell | Self::WindowOpened | Self::WrongAddress => false,
+            Self::TailProbe | Self::Overtaken => false,
+            Self::MtuFell | Self::WindowOpened | Self::WrongAddress => false,
         }
     }
 }

@@ -81,6 +81,7 @@ impl Sender {
             self.judge_timeouts(now, sack.duplicate_tsns.iter().next().is_some(), paths);
         }
         self.grow_windows(now, paths);
+        self.measure_paths(now, paths);
         Ok(())
     }
 

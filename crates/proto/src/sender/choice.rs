@@ -7,7 +7,7 @@ use super::Sender;
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
-use crate::policy::{PathChoice, RetransmissionPolicy};
+use crate::policy::{PathChoice, RetransmissionPolicy, SlowPaths};
 use crate::send::Held;
 use crate::time::Instant;
 
@@ -62,6 +62,7 @@ impl Sender {
         self.carries_new(path, paths)
             && self.has_room(now, path)
             && !self.full_shares(path, paths).any()
+            && self.arrives_in_time(now, path, paths)
     }
 
     /// The buffers that are split between the paths, and of which one more packet on a path would
@@ -69,7 +70,9 @@ impl Sender {
     /// what the path carried last and has to be kept.
     pub(super) fn full_shares(&self, path: PathId, paths: &Paths) -> Held {
         let count = paths.iter().filter(|path| path.is_concurrent()).count();
-        let splits = self.config.concurrent().is_some_and(|multipath| multipath.buffer_split);
+        let splits = self.config.concurrent().is_some_and(|multipath| {
+            multipath.buffer_split && multipath.slow_paths == SlowPaths::AsOthers
+        });
         if !splits || count < 2 {
             return Held::default();
         }

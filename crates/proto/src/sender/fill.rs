@@ -188,6 +188,8 @@ impl Sender {
         lane.burst_left = lane.burst_left.saturating_sub(1);
         lane.exception.on_sent();
         lane.last_data = now;
+        self.watch_packet(now, path, carrier.number, paths);
+        let lane = &mut self.lanes[path];
         paths[path].last_probe = now;
         // RFC 9260 section 6.3.2, R1.
         // req: rfc9260 6.1 "the sender MUST start that timer"

@@ -24,6 +24,7 @@ pub(super) struct Lost {
     mtu_fell: u32,
     window_opened: u32,
     wrong_address: u32,
+    overtaken: u32,
 }
 
 impl Lost {
@@ -38,6 +39,7 @@ impl Lost {
             Cause::MtuFell => &mut self.mtu_fell,
             Cause::WindowOpened => &mut self.window_opened,
             Cause::WrongAddress => &mut self.wrong_address,
+            Cause::Overtaken => &mut self.overtaken,
         }
     }
 
@@ -49,7 +51,7 @@ impl Lost {
         counters.timeout_retransmitted_chunks +=
             sum(&[self.timeout, self.interface_gone, self.path_answered]);
         counters.useless_retransmitted_chunks +=
-            sum(&[self.mtu_fell, self.window_opened, self.wrong_address]);
+            sum(&[self.mtu_fell, self.window_opened, self.wrong_address, self.overtaken]);
     }
 }
 
@@ -67,7 +69,8 @@ impl Sender {
             cwnd: self.lanes[path].congestion.cwnd(),
             ssthresh: self.lanes[path].congestion.ssthresh(),
         };
-        self.config.paths.retransmission.path(cause, from, paths, windows)
+        let path = self.config.paths.retransmission.path(cause, from, paths, windows);
+        self.sooner_than(path, paths).unwrap_or(path)
     }
 
     /// Where what timed out on a path goes; the data path if no path is active.

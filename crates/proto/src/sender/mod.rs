@@ -18,6 +18,7 @@ mod detect;
 mod evidence;
 mod fill;
 mod forward;
+mod in_time;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
 mod journal;
@@ -93,6 +94,8 @@ pub(crate) struct Sender {
     echoes: bool,
     /// Path that carried new data last.
     last_new: PathId,
+    /// How fast the paths are, if slow ones are held back.
+    in_time: Option<Box<in_time::InTime>>,
     /// Messages whose lifetime ended and that the user has not been told of.
     expired: Vec<Queued>,
     /// What outstanding data keeps in memory.
@@ -123,6 +126,7 @@ impl Sender {
             early_off: false,
             echoes: false,
             last_new: PathId::FIRST,
+            in_time: None,
             expired: Vec::new(),
             occupancy: Occupancy::default(),
             blocking: Blocking::default(),
@@ -176,6 +180,9 @@ impl Sender {
         self.outstanding.remove_path(gone, to);
         self.summary.paths.remove(gone);
         self.lanes.remove(gone);
+        if let Some(in_time) = &mut self.in_time {
+            in_time.remove(gone);
+        }
         if self.last_new == gone {
             self.last_new = self.lanes.ids().next().unwrap_or(to);
         }

@@ -100,7 +100,10 @@ impl Sender {
 
     /// Whether a packet with new data may leave on a path.
     pub(super) fn may_send_new(&self, now: Instant, path: PathId, paths: &Paths) -> bool {
-        if self.queue.is_empty() || !self.has_room(now, path) {
+        if self.queue.is_empty()
+            || !self.has_room(now, path)
+            || !self.arrives_in_time(now, path, paths)
+        {
             return false;
         }
         let full = paths.amdcs() - Data::HEADER_LEN;

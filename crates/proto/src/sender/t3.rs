@@ -118,6 +118,7 @@ impl Sender {
         if self.config.paths.retransmission.is_comparing() {
             self.redirect(id, to);
         }
+        self.end_rests(now, paths);
         // RFC 9260 section 6.3.3, E3.
         self.lanes[to].retransmit_at_once = true;
         // What F-RTO asks is answered by one chunk, too.

@@ -70,6 +70,11 @@ impl PeerWindow {
         self.left as usize
     }
 
+    /// The largest window seen.
+    pub(super) fn largest(&self) -> usize {
+        self.largest as usize
+    }
+
     /// Half of the largest window seen: the most that one chunk takes of a window that is never as
     /// large as a packet.
     pub(super) fn half_of_largest(&self) -> usize {

@@ -99,6 +99,9 @@ impl Association {
     /// to be done when nothing leaves, after.
     fn decide(&mut self, now: Instant) -> Option<Turn> {
         self.sender.before_turn(now, &self.paths);
+        if let Some(late) = self.sender.overtake(now, &mut self.paths) {
+            self.ask_path(now, late);
+        }
         if self.tell_expired() {
             // They may have been the last ones that a shutdown waited for.
             self.advance_shutdown(now);

@@ -1,0 +1,156 @@
+//! What a slow path gets of the data of concurrent multipath transfer.
+//!
+//! Whatever leaves after a chunk on a slow path has to be kept until that chunk has arrived: in the send
+//! buffer, and behind the gap in the peer's. Once a buffer is full the fast paths stand still, so that two
+//! paths can be slower than one. RFC 6356 section 2 has the goal: at least as well as a single path on the
+//! best of them.
+//!
+//! `InTime` is the cure of Multipath TCP. A path gets what arrives before the others have filled the buffer
+//! (BLEST: Ferlin, Alay, Mehani, Boreli, "BLEST: Blocking estimation-based MPTCP scheduler", 2016), nothing
+//! that the others would deliver sooner (ECF: Lim, Nahum, Towsley, Gibbens, "ECF: An MPTCP path scheduler to
+//! manage heterogeneous paths", 2017), and no more than keeps its queue short. What is late nevertheless
+//! leaves again on the best path, before the window is full (opportunistic retransmission: Raiciu et al.,
+//! "How hard can it be?", 2012). `sender/in_time.rs` measures and carries it out.
+
+use std::time::Duration;
+
+use crate::named::named;
+use crate::options::words;
+use crate::time::nanos;
+
+/// What a slow path gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum SlowPaths {
+    /// The same as others: as much as its congestion window lets through.
+    #[default]
+    AsOthers,
+    /// What arrives in time, so that the transfer is not slower than on the best path alone.
+    InTime,
+}
+
+named!(SlowPaths { AsOthers = "as-others", InTime = "in-time", });
+words!(SlowPaths);
+
+/// The longest queue of its own that a path may have, although the others could wait for a longer one; or as
+/// long as a packet takes without a queue.
+const LONGEST_QUEUE: Duration = Duration::from_millis(100);
+
+/// How fast a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Speed {
+    /// Bytes a second that arrive.
+    pub(crate) rate: u64,
+    /// Bytes a second that would arrive on this path alone, as far as is known.
+    pub(crate) alone: u64,
+    /// Time from sending to acknowledgement, as it is now.
+    pub(crate) delay: Duration,
+    /// The shortest one seen.
+    pub(crate) least: Duration,
+}
+
+/// What a path gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Bytes that it may have in flight.
+    pub(crate) most: usize,
+    /// It carries nothing new if fewer bytes wait to be sent than the best path has delivered by then.
+    pub(crate) least_unsent: usize,
+}
+
+impl Share {
+    /// No bounds but those of the congestion window.
+    pub(crate) const ALL: Self = Self { most: usize::MAX, least_unsent: 0 };
+    /// Nothing at all.
+    pub(crate) const NOTHING: Self = Self { most: 0, least_unsent: 0 };
+}
+
+/// Bytes at a rate in a time.
+pub(crate) fn bytes_in(time: Duration, rate: u64) -> u64 {
+    let bytes = u128::from(rate) * u128::from(nanos(time)) / 1_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// Time that bytes take at a rate.
+pub(crate) fn time_of(bytes: u64, rate: u64) -> Duration {
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// What one path gets beside `best`; `others` bytes a second arrive on all but this one. `buffer`: the smaller
+/// of the two buffers. `packet`: bytes of a full packet.
+pub(crate) fn share(this: &Speed, best: &Speed, others: u64, buffer: u64, packet: u64) -> Share {
+    // An eighth of the buffer is for what is not exact.
+    let patience = time_of(buffer / 8 * 7, others);
+    if this.rate == 0 {
+        // Nothing is known but what the handshake or a heartbeat took.
+        return if this.delay < patience { Share::ALL } else { Share::NOTHING };
+    }
+    let shortest = this.least.max(time_of(packet, this.rate));
+    if shortest > time_of(buffer, others) {
+        return Share::NOTHING;
+    }
+    let longest = patience.max(shortest).min(this.least + LONGEST_QUEUE.max(this.least));
+    // With one packet at a time it would never be seen to carry more.
+    let most = bytes_in(longest, this.rate).max(2 * packet);
+    let sooner = (this.delay / 8 * 7).saturating_sub(best.delay);
+    Share {
+        most: usize::try_from(most).unwrap_or(usize::MAX),
+        least_unsent: usize::try_from(bytes_in(sooner, best.alone)).unwrap_or(usize::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUFFER: u64 = 1 << 20;
+    const PACKET: u64 = 1400;
+
+    fn speed(kbit: u64, millis: u64, least_millis: u64) -> Speed {
+        Speed {
+            rate: kbit * 125,
+            alone: kbit * 125,
+            delay: Duration::from_millis(millis),
+            least: Duration::from_millis(least_millis),
+        }
+    }
+
+    /// What a path gets beside one of 40 Mb/s and 40 ms.
+    fn beside_fast(this: &Speed) -> Share {
+        let fast = speed(40_000, 40, 20);
+        share(this, &fast, fast.alone, BUFFER, PACKET)
+    }
+
+    #[test]
+    fn what_is_in_flight_arrives_before_the_buffer_is_full() {
+        let share = beside_fast(&speed(5_000, 300, 80));
+        assert_eq!(share.most, 112_500, "180 ms at 5 Mb/s");
+        assert_eq!(beside_fast(&speed(5_000, 300, 220)), Share::NOTHING, "too far away");
+        assert_eq!(beside_fast(&speed(50, 300, 80)), Share::NOTHING, "a packet alone takes 224 ms");
+    }
+
+    #[test]
+    fn a_queue_that_others_could_wait_for_is_short_all_the_same() {
+        let fast = speed(40_000, 40, 20);
+        let large = 64 << 20;
+        assert_eq!(share(&speed(1_000, 900, 80), &fast, fast.alone, large, PACKET).most, 22_500);
+        assert_eq!(share(&speed(1_000, 900, 2), &fast, fast.alone, large, PACKET).most, 12_750);
+    }
+
+    #[test]
+    fn the_end_of_a_transfer_is_left_to_the_best_path() {
+        let share = beside_fast(&speed(20_000, 160, 80));
+        assert_eq!(share.least_unsent, 500_000, "what 100 ms at 40 Mb/s are");
+        assert_eq!(beside_fast(&speed(20_000, 45, 40)).least_unsent, 0, "hardly later");
+    }
+
+    #[test]
+    fn a_path_that_was_not_measured_is_tried_if_it_is_near() {
+        let unknown = |millis| Speed { rate: 0, ..speed(0, millis, millis) };
+        assert_eq!(beside_fast(&unknown(100)), Share::ALL);
+        assert_eq!(beside_fast(&unknown(200)), Share::NOTHING);
+    }
+}

@@ -1,0 +1,339 @@
+//! A slow path gets only what arrives in time (`SlowPaths::InTime`): how fast each path is, what it may carry,
+//! and what leaves again on the best one because it is late. `policy/slow_paths.rs` has the rules.
+
+use std::time::Duration;
+
+use super::Sender;
+use crate::marks::mark;
+use crate::path::{Path, Paths};
+use crate::per_path::{OfPath, PathId, PerPath};
+use crate::policy::slow_paths::{self, Share, SlowPaths, Speed};
+use crate::send::{Cause, SlotState};
+use crate::time::{Instant, nanos};
+
+/// How long a path rests after something on it was late, the first time and at most. It rests twice as long
+/// each time, until something arrives in time.
+const FIRST_REST: Duration = Duration::from_millis(500);
+const LONGEST_REST: Duration = Duration::from_secs(4);
+
+/// A packet whose acknowledgement measures the path.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    packet: u64,
+    sent: Instant,
+    /// What had been delivered before.
+    delivered: u64,
+}
+
+/// What was late left on another path, and its copies are still on their way on this one.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    until: Instant,
+    /// Bytes that left again elsewhere.
+    owed: usize,
+}
+
+/// What is known of one path.
+#[derive(Debug)]
+pub(super) struct Known {
+    path: PathId,
+    /// Bytes acknowledged.
+    delivered: u64,
+    probe: Option<Probe>,
+    /// The last measurement: bytes a second, and how long the packet took.
+    rate: u64,
+    delay: Duration,
+    /// The shortest time that a packet took; zero before the first measurement.
+    least: Duration,
+    rest: Option<Rest>,
+    /// When a path that is too slow is tried with a packet again, and how long it rests if that is late.
+    try_at: Instant,
+    rest_time: Duration,
+    share: Share,
+}
+
+impl OfPath for Known {
+    #[inline]
+    fn id(&self) -> PathId {
+        self.path
+    }
+}
+
+impl Known {
+    fn new(path: PathId) -> Self {
+        Self {
+            path,
+            delivered: 0,
+            probe: None,
+            rate: 0,
+            delay: Duration::ZERO,
+            least: Duration::ZERO,
+            rest: None,
+            try_at: Instant::ZERO,
+            rest_time: FIRST_REST,
+            share: Share::ALL,
+        }
+    }
+
+    fn rests(&self, now: Instant) -> bool {
+        self.rest.is_some_and(|rest| now < rest.until)
+    }
+
+    /// Whether a packet of new data may leave, with so many bytes in flight and so many that wait.
+    fn admits(&self, now: Instant, flight: usize, packet: usize, unsent: usize) -> bool {
+        if self.rests(now) {
+            return false;
+        }
+        if self.share == Share::NOTHING {
+            return flight == 0 && now >= self.try_at;
+        }
+        flight + packet <= self.share.most && unsent >= self.share.least_unsent
+    }
+
+    /// `delay` after it left the packet arrived, and `bytes` with it since.
+    fn measured(&mut self, delay: Duration, bytes: u64) {
+        let delay = delay.max(Duration::from_micros(1));
+        let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanos(delay));
+        self.rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        self.delay = delay;
+        self.least = if self.least.is_zero() { delay } else { self.least.min(delay) };
+        self.probe = None;
+    }
+}
+
+/// What is known of all paths.
+#[derive(Debug, Default)]
+pub(super) struct InTime {
+    paths: PerPath<Known>,
+    /// The path that carries most.
+    best: PathId,
+}
+
+impl InTime {
+    /// A path goes.
+    pub(super) fn remove(&mut self, path: PathId) {
+        self.paths.remove(path);
+    }
+}
+
+impl Sender {
+    /// Whether the user wants slow paths to be held back.
+    fn is_in_time(&self) -> bool {
+        self.config.concurrent().is_some_and(|multipath| multipath.slow_paths == SlowPaths::InTime)
+    }
+
+    /// Whether they are: several carry new data.
+    fn keeps_time(&self, paths: &PerPath<Path>) -> bool {
+        self.is_in_time() && paths.iter().filter(|path| path.is_concurrent()).nth(1).is_some()
+    }
+
+    /// Whether a path may carry a packet of new data, if it has room for it.
+    pub(super) fn arrives_in_time(&self, now: Instant, path: PathId, paths: &Paths) -> bool {
+        let Some(all) = self.in_time.as_deref() else { return true };
+        let Some(known) = all.paths.get(path) else { return true };
+        // Without the best path nobody would wait for the others, and they would wait for nothing.
+        if !paths.get(all.best).is_some_and(Path::is_concurrent) {
+            return true;
+        }
+        // Somebody whose buffer is full has more to send than what waits.
+        let more = self.queue.free() < self.config.sending.send_buffer / 2;
+        let unsent = if more { usize::MAX } else { self.queue.unsent() };
+        !self.keeps_time(paths)
+            || known.admits(now, self.outstanding.flight(path), paths[path].pmdcs(), unsent)
+    }
+
+    /// A packet with data leaves: if none is on its way, its acknowledgement measures the path.
+    pub(super) fn watch_packet(&mut self, now: Instant, path: PathId, packet: u64, paths: &Paths) {
+        if !self.keeps_time(paths) {
+            return;
+        }
+        let all = self.in_time.get_or_insert_default();
+        if !all.paths.has(path) {
+            all.paths.clear();
+            paths.ids().for_each(|path| all.paths.push(Known::new(path)));
+        }
+        let Some(known) = all.paths.get_mut(path) else { return };
+        known.probe.get_or_insert(Probe { packet, sent: now, delivered: known.delivered });
+        if known.share == Share::NOTHING {
+            known.try_at = now + known.rest_time;
+        }
+    }
+
+    /// What the acknowledgement at hand says of the paths.
+    pub(super) fn measure_paths(&mut self, now: Instant, paths: &Paths) {
+        let Some(all) = self.in_time.as_deref_mut() else { return };
+        for known in all.paths.iter_mut() {
+            let Some(ack) = self.summary.paths.get(known.path) else { continue };
+            known.delivered += ack.bytes as u64;
+            // What left on two paths does not say which copy arrived.
+            if let Some(probe) = known.probe
+                && ack.proven
+                && ack.highest_packet.is_some_and(|latest| latest >= probe.packet)
+            {
+                known.measured(now.saturating_since(probe.sent), known.delivered - probe.delivered);
+            }
+        }
+        self.share_out(now, paths);
+    }
+
+    /// A heartbeat was answered: whatever left before it has arrived, or is lost.
+    pub(crate) fn on_path_answer(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        rtt: Duration,
+        paths: &Paths,
+    ) {
+        let Some(all) = self.in_time.as_deref_mut() else { return };
+        let Some(known) = all.paths.get_mut(path) else { return };
+        let Some(rest) = known.rest.take() else { return };
+        mark!(MultipathRested);
+        // Some of what left before may be lost: it is no faster than it was.
+        let before = if known.rate > 0 { known.rate } else { u64::MAX };
+        known.measured(rtt, rest.owed as u64);
+        known.rate = known.rate.min(before);
+        self.share_out(now, paths);
+    }
+
+    /// A path timed out: who rests may be wanted now.
+    pub(super) fn end_rests(&mut self, now: Instant, paths: &Paths) {
+        let Some(all) = self.in_time.as_deref_mut() else { return };
+        all.paths.iter_mut().for_each(|known| known.rest = None);
+        self.share_out(now, paths);
+    }
+
+    /// The smaller one of the send buffer and the peer's.
+    fn smaller_buffer(&self) -> u64 {
+        self.config.sending.send_buffer.min(self.window.largest()) as u64
+    }
+
+    /// How fast a path is now.
+    fn speed(&self, now: Instant, known: &Known, path: &Path) -> Speed {
+        let waits = self.outstanding.oldest_packet(known.path);
+        let age = waits.map_or(Duration::ZERO, |(_, sent)| now.saturating_since(sent));
+        let srtt = path.rtt.srtt().unwrap_or_default();
+        let measured = if known.delay.is_zero() { srtt } else { known.delay };
+        let delay = measured.max(age).max(Duration::from_micros(1));
+        let per_second = |bytes: usize| {
+            let rate = bytes as u128 * 1_000_000_000 / u128::from(nanos(delay));
+            u64::try_from(rate).unwrap_or(u64::MAX)
+        };
+        let cwnd = self.lanes[known.path].congestion.cwnd();
+        // A path alone has no more in flight than the buffers hold.
+        let alone = per_second(cwnd.min(self.smaller_buffer() as usize));
+        let least = if known.least.is_zero() { delay } else { known.least };
+        Speed { rate: known.rate, alone, delay, least }
+    }
+
+    /// Says what each path may carry until something new is known.
+    fn share_out(&mut self, now: Instant, paths: &Paths) {
+        let Some(mut all) = self.in_time.take() else { return };
+        let buffer = self.smaller_buffer();
+        let mut speeds: Vec<(PathId, Speed)> = Vec::with_capacity(all.paths.len());
+        for known in all.paths.iter() {
+            let works = |path: &Path| path.is_concurrent() && path.error_count == 0;
+            if paths.get(known.path).is_some_and(works) && !known.rests(now) {
+                speeds.push((known.path, self.speed(now, known, &paths[known.path])));
+            }
+        }
+        let sum: u64 = speeds.iter().map(|(_, speed)| speed.alone).fold(0, u64::saturating_add);
+        if let Some((id, best)) = speeds.iter().max_by_key(|(_, speed)| speed.alone) {
+            all.best = *id;
+            for (path, speed) in &speeds {
+                let Some(known) = all.paths.get_mut(*path) else { continue };
+                known.share = if path == id {
+                    Share::ALL
+                } else {
+                    let packet = paths[*path].pmdcs() as u64;
+                    slow_paths::share(speed, best, sum - speed.alone, buffer, packet)
+                };
+                if known.share != Share::NOTHING && known.rate > 0 {
+                    known.rest_time = FIRST_REST;
+                }
+            }
+        }
+        self.in_time = Some(all);
+    }
+
+    /// The path for what path `to` would carry again, if that one is so slow that it would be late.
+    pub(super) fn sooner_than(&self, to: PathId, paths: &PerPath<Path>) -> Option<PathId> {
+        let all = self.in_time.as_deref().filter(|_| self.keeps_time(paths))?;
+        // A path that times out may do so again, whatever its window was.
+        if paths[to].error_count > 0 {
+            let works =
+                |path: &PathId| paths[*path].is_concurrent() && paths[*path].error_count == 0;
+            return paths.in_turn_after(to).find(works);
+        }
+        let (this, best) = (all.paths.get(to)?, all.paths.get(all.best)?);
+        let flight = self.outstanding.flight(to);
+        let queued = slow_paths::time_of(flight as u64, this.rate);
+        let slow = this.rest.is_some()
+            || flight >= this.share.most
+            || this.delay.max(queued) > best.delay * 2;
+        (slow && paths.get(all.best).is_some_and(Path::is_concurrent)).then_some(all.best)
+    }
+
+    /// Whether a path with this congestion window would have nothing to send before an acknowledgement for
+    /// what leaves now could come, because a buffer is full.
+    fn will_wait(&self, cwnd: usize) -> bool {
+        // A user who found the send buffer full waits for a quarter of it.
+        let quarter = self.config.sending.send_buffer / 4;
+        self.queue.free() + self.queue.unsent() < cwnd + quarter || self.window.left() < cwnd
+    }
+
+    /// What holds the window up on a slow path leaves again on the best one, before that one has to wait.
+    /// Returns the path that was late; somebody should ask it.
+    pub(crate) fn overtake(&mut self, now: Instant, paths: &mut Paths) -> Option<PathId> {
+        // A path that may have failed meanwhile can hold the window up, too.
+        let all = self.in_time.as_deref().filter(|_| self.is_in_time())?;
+        let best = all.best;
+        let cwnd = self.lanes.get(best)?.congestion.cwnd();
+        let mut free = cwnd.saturating_sub(self.outstanding.flight(best));
+        if free == 0 || !self.will_wait(cwnd) || !paths[best].is_concurrent() {
+            return None;
+        }
+        let first = self.outstanding.get(self.outstanding.base())?;
+        let from = first.path;
+        if from == best {
+            return None;
+        }
+        if first.state == SlotState::Lost {
+            // It would wait for a slow path's window.
+            mark!(MultipathOvertaken);
+            self.redirect(from, best);
+            return None;
+        }
+        let (late, quick) = (all.paths.get(from)?, all.paths.get(best)?);
+        let sent = self.outstanding.sent_at(self.outstanding.base())?;
+        let age = now.saturating_since(sent);
+        let quick = quick.delay;
+        if age < quick || (late.delay < age + quick && age < late.delay / 4 * 5) {
+            return None;
+        }
+        mark!(MultipathOvertaken);
+        let mut owed = 0;
+        while let Some(tsn) = self.outstanding.earliest(from) {
+            let due = self.outstanding.sent_at(tsn).is_some_and(|sent| sent + quick <= now);
+            let size = self.outstanding.get(tsn).map_or(0, |slot| slot.size());
+            if !due || free == 0 {
+                break;
+            }
+            free = free.saturating_sub(size);
+            owed += size;
+            self.lose(tsn, Cause::Overtaken, Some(best), paths);
+        }
+        if !self.outstanding.in_flight(from) {
+            self.lanes[from].t3 = None;
+        }
+        let known = self.in_time.as_deref_mut()?.paths.get_mut(from)?;
+        known.delay = known.delay.max(age);
+        let before = known.rest.map_or(0, |rest| rest.owed);
+        let first = known.rest.is_none();
+        known.rest = Some(Rest { until: now + known.rest_time, owed: before + owed });
+        if first {
+            known.try_at = now + known.rest_time;
+            known.rest_time = (known.rest_time * 2).min(LONGEST_REST);
+        }
+        first.then_some(from)
+    }
+}

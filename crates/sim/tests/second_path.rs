@@ -1,0 +1,130 @@
+//! A second path never makes a transfer slower than the best path alone (RFC 6356 section 2, goal 1).
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::time::Duration;
+
+use anabranch_proto::{AssociationConfig, MtuConfig, MultipathMode, SlowPaths};
+use anabranch_sim::{
+    Action, Direction, Instant, LinkConfig, LinkId, Network, Outcome, QueueLimit, Transfer,
+};
+
+/// A path: kb/s, delay in one direction, and packets in its queue.
+#[derive(Clone, Copy, Debug)]
+struct Path(u64, u64, usize);
+
+/// 40 Mb/s, 10 ms, a queue of 100 packets.
+const FAST: Path = Path(40_000, 10, 100);
+
+/// Bytes of a transfer.
+const BYTES: u64 = 40_000_000;
+
+/// How the rate of a path changes: at a time in ms, path, kb/s.
+type Change = (u64, usize, u64);
+
+/// Goodput in kb/s.
+fn goodput(paths: &[Path], config: &AssociationConfig, changes: &[Change]) -> u64 {
+    let mut network = Network::new(1);
+    let (a, b) = (network.add_host("A"), network.add_host("B"));
+    let mut links: Vec<LinkId> = Vec::new();
+    for Path(rate, delay, queue) in paths {
+        let link = LinkConfig::new()
+            .rate(rate * 1000)
+            .delay(Duration::from_millis(*delay))
+            .queue(QueueLimit::Packets(*queue));
+        links.push(network.connect_both(a, b, link).unwrap());
+    }
+    network.routes_by_hops();
+    let (from, to) = (network.add_endpoint(a).unwrap(), network.add_endpoint(b).unwrap());
+    let mut config = config.clone();
+    config.mtu = MtuConfig::fixed(1500);
+    let mut transfer = Transfer::bulk(from, to, BYTES).config(config);
+    transfer.message_size = 1400;
+    let transfer = network.add_transfer(transfer).unwrap();
+    for (at, path, rate) in changes {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let rate = Some(rate * 1000);
+            let action = Action::SetRate { link: links[*path], direction, rate };
+            network.schedule(Instant::ZERO + Duration::from_millis(*at), action).unwrap();
+        }
+    }
+    network.run(Instant::from_secs(2000));
+    let result = network.transfer(transfer);
+    let time = result.transfer_time().filter(|_| result.outcome == Outcome::Complete);
+    time.map_or(0, |time| BYTES * 8 / time.as_millis() as u64)
+}
+
+fn profile(name: &str, multipath: MultipathMode) -> AssociationConfig {
+    AssociationConfig::profile(name).unwrap().with_multipath(multipath)
+}
+
+/// Of a hundred parts of the goodput of the fast path alone, those that two paths must have.
+const GOAL: u64 = 95;
+
+fn grid(name: &str) {
+    let alone = goodput(&[FAST], &profile(name, MultipathMode::Off), &[]);
+    let mut below = Vec::new();
+    for delay in [10, 40, 100] {
+        for queue in [5, 20, 100, 300] {
+            for rate in [20_000, 5_000, 1_000, 250, 64] {
+                let paths = [FAST, Path(rate, delay, queue)];
+                let both = goodput(&paths, &profile(name, MultipathMode::CmtPf), &[]);
+                println!("{name}, {:?}: {both} kb/s, alone {alone}", paths[1]);
+                if both * 100 < alone * GOAL {
+                    below.push((paths[1], both));
+                }
+            }
+        }
+    }
+    assert!(below.is_empty(), "alone {alone} kb/s, beside a second path {below:?}");
+}
+
+#[test]
+fn a_second_path_costs_nothing_with_default_buffers() {
+    grid("default");
+}
+
+#[test]
+fn a_second_path_costs_nothing_with_large_buffers() {
+    grid("bulk");
+}
+
+#[test]
+fn a_path_that_is_throttled_in_mid_transfer_costs_nothing() {
+    for name in ["default", "bulk"] {
+        for mode in [MultipathMode::CmtPf, MultipathMode::Cmt] {
+            for rate in [64, 1_000] {
+                let config = profile(name, mode);
+                let paths = [FAST, Path(20_000, 40, 100)];
+                let alone = goodput(&[FAST], &profile(name, MultipathMode::Off), &[]);
+                let both = goodput(&paths, &config, &[(2000, 1, rate)]);
+                println!(
+                    "{name}, {mode}, second path {rate} kb/s from 2 s on: {both}, alone {alone}"
+                );
+                assert!(
+                    both * 100 >= alone * GOAL,
+                    "{name}, {mode}, {rate} kb/s: {both} of {alone}"
+                );
+                // The one that was the best is hardly there any more.
+                let second = [Path(20_000, 40, 100)];
+                let alone = goodput(&second, &profile(name, MultipathMode::Off), &[]);
+                let both = goodput(&paths, &config, &[(2000, 0, rate)]);
+                println!(
+                    "{name}, {mode}, first path {rate} kb/s from 2 s on: {both}, alone {alone}"
+                );
+                assert!(
+                    both * 100 >= alone * GOAL,
+                    "{name}, {mode}, {rate} kb/s: {both} of {alone}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn without_it_a_slow_path_holds_the_transfer_up() {
+    let mut config = profile("default", MultipathMode::CmtPf);
+    config.multipath.slow_paths = SlowPaths::AsOthers;
+    let alone = goodput(&[FAST], &config, &[]);
+    let both = goodput(&[FAST, Path(1_000, 40, 100)], &config, &[]);
+    assert!(both < alone / 4, "{both} of {alone}");
+}
