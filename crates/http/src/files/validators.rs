@@ -14,7 +14,8 @@ const YEAR_10000: u64 = 253_402_300_800;
 /// What tells one state of a file from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Validators {
-    /// Entity tag with its quotes: length and time of the last change in nanoseconds.
+    /// Entity tag with its quotes: length, time of the last change in nanoseconds, and what tells apart files that have
+    /// both in common.
     pub(super) etag: Option<String>,
     /// Time of the last change in whole seconds, as the fields have it, if they can.
     pub(super) modified: Option<SystemTime>,
@@ -25,7 +26,7 @@ impl Validators {
     pub(super) fn of(metadata: &Metadata) -> Self {
         let since = metadata.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
         match since {
-            Some(since) => Self::new(metadata.len(), since),
+            Some(since) => Self::new(metadata.len(), since, identity(metadata)),
             None => Self::default(),
         }
     }
@@ -38,10 +39,10 @@ impl Validators {
         self
     }
 
-    fn new(len: u64, since_epoch: Duration) -> Self {
+    fn new(len: u64, since_epoch: Duration, identity: u64) -> Self {
         let seconds = Some(since_epoch.as_secs()).filter(|seconds| *seconds < YEAR_10000);
         Self {
-            etag: Some(format!("\"{len:x}-{:x}\"", since_epoch.as_nanos())),
+            etag: Some(format!("\"{len:x}-{:x}-{identity:x}\"", since_epoch.as_nanos())),
             modified: seconds.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds)),
         }
     }
@@ -88,6 +89,25 @@ impl Validators {
     }
 }
 
+/// A checksum (FNV-1a) of what changes when a file is replaced by one of the same length and time: where it is, and when
+/// its inode was last changed, which no program can set. What the tag shows of the server is no more than that.
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let (seconds, nanoseconds) = (metadata.ctime(), metadata.ctime_nsec());
+    let parts =
+        [metadata.dev(), metadata.ino(), seconds.cast_unsigned(), nanoseconds.cast_unsigned()];
+    let bytes = parts.into_iter().flat_map(u64::to_le_bytes);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> u64 {
+    0
+}
+
 /// The entity tags of a field.
 fn tags<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
@@ -110,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_client_with_the_same_state_is_told_so() {
-        let state = Validators::new(16, Duration::new(784_111_777, 5));
+        let state = Validators::new(16, Duration::new(784_111_777, 5), 7);
         let etag = state.etag.clone().unwrap();
         assert!(state.not_modified(&headers(IF_NONE_MATCH, &etag)));
         assert!(state.not_modified(&headers(IF_NONE_MATCH, &format!("\"a\", W/{etag}"))));
@@ -144,12 +164,39 @@ mod tests {
         assert!(!state.range_applies(&headers(IF_RANGE, before)));
         assert!(!state.range_applies(&headers(IF_RANGE, "\"a\"")));
     }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_in_the_place_of_another_has_another_tag() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        let time = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let write = |text: &str| {
+            let file = std::fs::File::create(&path).unwrap();
+            std::fs::write(&path, text).unwrap();
+            file.set_modified(time).unwrap();
+            Validators::of(&std::fs::metadata(&path).unwrap())
+        };
+        let first = write("one");
+        assert_eq!(Validators::of(&std::fs::metadata(&path).unwrap()), first);
+        // In another file, as 'mv' does.
+        std::fs::rename(&path, directory.path().join("old")).unwrap();
+        let second = write("two");
+        assert_ne!(first.etag, second.etag);
+        assert_eq!(first.modified, second.modified);
+        // In the same file, as 'cp -p' does, once the clock of the file system has moved on.
+        let mut third = write("six");
+        while third.etag == second.etag {
+            third = write("six");
+        }
+    }
+
     #[test]
     fn times_that_no_date_can_tell_are_not_told() {
-        let state = Validators::new(1, Duration::from_secs(YEAR_10000));
+        let state = Validators::new(1, Duration::from_secs(YEAR_10000), 0);
         assert_eq!(state.modified, None);
         assert!(state.etag.is_some());
-        let state = Validators::new(1, Duration::from_secs(YEAR_10000 - 1));
+        let state = Validators::new(1, Duration::from_secs(YEAR_10000 - 1), 0);
         let told = httpdate::fmt_http_date(state.modified.unwrap());
         assert_eq!(told, "Fri, 31 Dec 9999 23:59:59 GMT");
     }
