@@ -4,6 +4,7 @@ mod associations;
 mod attempts;
 mod filmstrip;
 mod http3;
+mod keep;
 mod page;
 mod page_report;
 

@@ -11,6 +11,7 @@ use super::Get;
 use super::associations::Associations;
 use super::filmstrip::Filmstrip;
 use super::http3::Http3Options;
+use super::keep::{Below, local_name};
 use super::page_report::{Carried, PageReport};
 use crate::address::resolve;
 use crate::endpoint::end;
@@ -207,87 +208,24 @@ fn no_connection(authority: &Authority, error: &std::io::Error) -> Failure {
 
 /// Writes what came whole under the names that it has on the server; whether that was everything.
 fn keep(page: &PageLoad, directory: &Path) -> Result<bool, Failure> {
+    let below = Below::open(directory)?;
     let mut all = true;
     let whole =
         page.objects.iter().chain([&page.index]).filter(|object| object.completed.is_some());
     for object in whole {
-        let (name, body) = match (local_name(&object.target), &object.body) {
-            (Some(name), Some(body)) => (name, body),
-            (name, _) => {
-                let why = match name {
-                    Some(_) => "of a page 256 MiB are kept at the most; 'get' its URL by itself",
-                    None => "it has no usable file name",
-                };
-                complain(&format!("{} is not kept: {why}", object.target));
-                all = false;
-                continue;
+        let written = match (local_name(&object.target), &object.body) {
+            (None, _) => {
+                Err("its name leads out of the directory, is hidden, or is no name".into())
             }
+            (_, None) => {
+                Err("of a page 256 MiB are kept at the most; 'get' its URL by itself".into())
+            }
+            (Some(name), Some(body)) => below.write(&name, body),
         };
-        let path = directory.join(name);
-        let write = || {
-            std::fs::create_dir_all(path.parent().unwrap_or(directory))?;
-            std::fs::write(&path, body)
-        };
-        write().map_err(|error| {
-            Failure::failed(format!("{} cannot be written: {error}", path.display()))
-        })?;
+        if let Err(why) = written {
+            complain(&format!("{} is not kept: {why}", object.target));
+            all = false;
+        }
     }
     Ok(all)
-}
-
-/// The path below a directory for a target of a server: what leads out of it, or is no plain name, has
-/// none.
-fn local_name(target: &str) -> Option<PathBuf> {
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let path = percent_encoding::percent_decode_str(path).decode_utf8().ok()?;
-    let mut name = PathBuf::new();
-    for part in path.split('/').filter(|part| !part.is_empty()) {
-        let plain = !matches!(part, "." | "..")
-            && !part.chars().any(|c| matches!(c, '\\' | ':') || c.is_control());
-        if !plain {
-            return None;
-        }
-        name.push(part);
-    }
-    if path.ends_with('/') {
-        name.push("index.html");
-    }
-    if !query.is_empty() {
-        // Different answers have different queries.
-        let mut with_query = name.into_os_string();
-        with_query.push(format!("-{:08x}", checksum(query)));
-        name = with_query.into();
-    }
-    Some(name)
-}
-
-/// Tells queries apart (FNV-1a).
-fn checksum(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_server_names_stays_below_the_directory() {
-        for (target, name) in [
-            ("/", Some("index.html")),
-            ("/a/b.jpg", Some("a/b.jpg")),
-            ("/a%20b/", Some("a b/index.html")),
-            ("//a///b", Some("a/b")),
-            ("/../x", None),
-            ("/a/%2e%2e/%2e%2e/x", None),
-            ("/a%5c..%5cx", None),
-            ("/C:/x", None),
-            ("/%00", None),
-            ("/%ff", None),
-        ] {
-            assert_eq!(local_name(target), name.map(PathBuf::from), "{target}");
-        }
-        let names = ["/x?a=1", "/x?a=2", "/x"].map(|target| local_name(target).unwrap());
-        assert!(names[0] != names[1] && names[0] != names[2]);
-        assert!(names.iter().all(|name| name.components().count() == 1));
-    }
 }
