@@ -127,7 +127,7 @@ start_client() {
 wait_for_bytes() {
     local size
     while kill -0 "$client" 2>/dev/null; do
-        size=$({ cat "$work"/copy/.anabranch-*.part 2>/dev/null || :; } | wc -c)
+        size=$({ cat "$work"/copy/*.part 2>/dev/null || :; } | wc -c)
         [ "$size" -ge "$1" ] && return
         sleep 0.05
     done

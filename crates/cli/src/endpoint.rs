@@ -154,7 +154,7 @@ impl Binding<'_> {
         if let Some(interface) = interface {
             builder = builder.interface(interface);
         }
-        crate::outputs::apart(&[
+        crate::outputs::check(&[
             ("--capture", self.options.capture.as_deref()),
             ("--qlog", self.options.qlog.as_deref()),
         ])?;

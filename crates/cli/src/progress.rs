@@ -73,6 +73,8 @@ pub(crate) struct Follower<'a> {
     /// Names for the bars, by transaction.
     names: Vec<String>,
     state: Mutex<State>,
+    /// What there is to say when the bars are gone.
+    notes: Mutex<Vec<String>>,
 }
 
 struct State {
@@ -93,7 +95,16 @@ impl<'a> Follower<'a> {
             last: None,
             longest_pause: Duration::ZERO,
         };
-        Self { bars, names, state: Mutex::new(state) }
+        Self { bars, names, state: Mutex::new(state), notes: Mutex::default() }
+    }
+
+    /// What there is to say of the files, each once.
+    pub(crate) fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut self.notes())
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Vec<String>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How long a transaction took from the beginning of its answer.
@@ -141,7 +152,23 @@ impl Observer for Follower<'_> {
             .with_style(style(FILE))
             .with_message(one_line(&name).into_owned())
             .with_prefix(format!("#{stream}"));
-        state.active.insert(transaction, self.bars.all.add(bar));
+        let before = state.active.insert(transaction, self.bars.all.add(bar));
+        if let Some(before) = before {
+            before.finish_and_clear();
+            self.bars.all.remove(&before);
+        }
+    }
+
+    fn restarted(&self, transaction: usize, reason: &str) {
+        let name = self.names.get(transaction).map_or("", String::as_str);
+        self.notes().push(format!("{name}: fetching it from the start: {reason}"));
+    }
+
+    fn lost(&self, transaction: usize) {
+        let name = self.names.get(transaction).map_or("", String::as_str);
+        self.notes().push(format!(
+            "{name}: nothing of it is kept, since the server gives no strong ETag or date to know it by"
+        ));
     }
 
     fn progress(&self, transaction: usize, bytes: u64) {
@@ -207,7 +234,10 @@ mod tests {
         follower.started(0, 3, Some(5));
         follower.progress(0, 5);
         assert_eq!(follower.took(0), None);
-        follower.finished(0, &Ok(Fetched { stream: 3, bytes: 5, resumed: 0 }));
+        follower.finished(
+            0,
+            &Ok(Fetched { stream: 3, bytes: 5, resumed: 0, replaced: false, known: true }),
+        );
         assert!(follower.took(0).is_some());
         assert!(follower.state().active.is_empty());
     }

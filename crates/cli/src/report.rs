@@ -111,6 +111,10 @@ pub(crate) struct ConnectionReport {
 pub(crate) struct FileReport {
     pub(crate) url: String,
     pub(crate) file: String,
+    /// Where redirects led, if there were any.
+    pub(crate) redirected_to: Option<String>,
+    /// An older file of this name was replaced.
+    pub(crate) replaced: bool,
     pub(crate) stream: Option<u16>,
     /// Bytes that came, beside those that an earlier fetch had left behind.
     pub(crate) bytes: Option<u64>,
@@ -130,6 +134,22 @@ pub(crate) struct GetReport {
 }
 
 impl GetReport {
+    /// What the files are called.
+    fn name_files(&self, text: &mut String) {
+        let saved = || self.files.iter().filter(|file| file.error.is_none() && file.file != "-");
+        for file in saved().take(NAMED) {
+            let name = file.file.strip_prefix("./").unwrap_or(&file.file).escape_debug();
+            let older = if file.replaced { ", in place of an older one" } else { "" };
+            text.push_str(&format!("saved as {name}{older}\n"));
+            if let Some(to) = &file.redirected_to {
+                text.push_str(&format!("  redirected to {to}\n"));
+            }
+        }
+        if let Some(more) = saved().count().checked_sub(NAMED).filter(|more| *more > 0) {
+            text.push_str(&format!("and {} more\n", count(more as u64, "file")));
+        }
+    }
+
     /// The report for people; nothing if there was no connection at all.
     pub(crate) fn summary(&self, paths: bool) -> String {
         let mut connections = self.connections.iter().filter(|c| !c.traffic.paths.is_empty());
@@ -148,6 +168,7 @@ impl GetReport {
             text.push_str(&format!(" ({:.1} Mb/s)", megabits(self.bytes, self.seconds)));
         }
         text.push('\n');
+        self.name_files(&mut text);
         let single = self.connections.len() == 1;
         for connection in [first].into_iter().chain(connections) {
             if !single {
@@ -315,6 +336,9 @@ impl StreamReport {
         ]
     }
 }
+
+/// Files whose names are told.
+const NAMED: usize = 4;
 
 /// Bytes from which on a rate is told.
 const RATED: u64 = 100_000;

@@ -106,7 +106,7 @@ fn http_urls_over_sctp_and_the_summary() {
     for part in ["1 file, 50,000 bytes in ", "over sctp-udp, 1 path, longest pause "] {
         assert!(ended.stdout.contains(part), "{}", ended.stdout);
     }
-    assert_eq!(ended.stdout.lines().count(), 2, "{}", ended.stdout);
+    assert_eq!(ended.stdout.lines().count(), 3, "{}", ended.stdout);
     let ended = site.get("http://127.0.0.1:8080", &[&options[..], &["--paths"]].concat());
     for part in ["-> 127.0.0.1", "primary", "stream"] {
         assert!(ended.stdout.contains(part), "{}", ended.stdout);
@@ -157,7 +157,7 @@ fn bad_input_is_answered_with_a_sentence() {
     serve(&["--listen", "127.0.0.1:80", "--rto-min", "2s", "--rto-max", "1s"])
         .failed_with(2, "rto_min");
     serve(&["--listen", "127.0.0.1:80", "--capture", "no/file", "--udp-port", "0"])
-        .failed_with(1, "cannot create the capture file no/file");
+        .failed_with(1, "--capture: there is no directory no for no/file");
 
     // Nobody listens on the SCTP port, and nobody on the UDP port.
     let get = |url: &str, options: &[&str]| {
@@ -215,7 +215,7 @@ fn an_interrupted_fetch_is_gone_on_with() {
     interrupt(&child);
     let ended: Ended = child.wait_with_output().unwrap().into();
     ended.failed_with(130, "of 1 file are kept, the same command with --continue goes on there");
-    site.assert_copies(1);
+    site.assert_copies(2);
     assert!(!site.copy().join(&site.names[0]).exists(), "it is not whole");
     let first = server.line();
     assert_eq!((&first["event"], &first["status"]), (&"request".into(), &200.into()));
@@ -284,7 +284,7 @@ fn one_file_has_a_name_of_choice() {
     let server = serve(&site, "127.0.0.1");
     let url = site.urls(&format!("sctp://127.0.0.1:8080;udp={}", server.udp_port())).remove(0);
     let original = std::fs::read(site.path().join(&site.names[0])).unwrap();
-    let named = run(&["get", &url, "-q", "-o", "deep/down/name"], &site.copy());
+    let named = run(&["get", &url, "-q", "-o", "deep/down/name", "--create-dirs"], &site.copy());
     assert_eq!(named.code, Some(0), "{}", named.stderr);
     assert_eq!(std::fs::read(site.copy().join("deep/down/name")).unwrap(), original);
     // Nothing but the file goes to standard output.

@@ -16,6 +16,9 @@ const LONGEST_HEAD: usize = 64 << 10;
 /// Fields of a head.
 const MOST_FIELDS: usize = 100;
 
+/// Interim answers (1xx) before the one that counts.
+const MOST_INTERIM: usize = 32;
+
 /// Bytes that are asked for at once.
 const READ: usize = 64 << 10;
 
@@ -75,16 +78,23 @@ pub(crate) struct Answers<R> {
     rest: Rest,
     /// Another answer may follow.
     goes_on: bool,
+    /// The end of the body is marked in another way than by the end of the stream.
+    framed: bool,
 }
 
 impl<R: AsyncRead + Unpin> Answers<R> {
     pub(crate) fn new(io: R) -> Self {
-        Self { io, buffer: BytesMut::new(), rest: Rest::Bytes(0), goes_on: true }
+        Self { io, buffer: BytesMut::new(), rest: Rest::Bytes(0), goes_on: true, framed: true }
     }
 
     /// Whether another answer may come behind the one that was read.
     pub(crate) fn goes_on(&self) -> bool {
         self.goes_on && self.rest == Rest::Bytes(0)
+    }
+
+    /// Whether the end of the body of the answer whose head was read last is marked. If not, it ends with the stream.
+    pub(crate) fn was_framed(&self) -> bool {
+        self.framed
     }
 
     /// Bytes of the body of the answer whose head was read last, as far as they have not come, if the
@@ -98,6 +108,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
 
     /// The next answer, of a GET, once the body of the one before was read.
     pub(crate) async fn head(&mut self) -> Result<Head, WireError> {
+        let mut interim = 0;
         loop {
             if let Some((head, length, version)) = parse(&self.buffer)? {
                 self.buffer.advance(length);
@@ -105,9 +116,14 @@ impl<R: AsyncRead + Unpin> Answers<R> {
                     return Err(WireError::Malformed("nobody asked for another protocol"));
                 }
                 if head.status.is_informational() {
+                    interim += 1;
+                    if interim > MOST_INTERIM {
+                        return Err(WireError::Malformed("it does not get beyond interim answers"));
+                    }
                     continue;
                 }
                 self.rest = body_of(&head)?;
+                self.framed = self.rest != Rest::All;
                 self.goes_on = is_kept(&head.headers, version) && self.rest != Rest::All;
                 return Ok(head);
             }

@@ -27,6 +27,27 @@ pub enum FetchError {
     Silent(Duration),
     /// The server answered with something else than 200.
     Status(StatusCode),
+    /// The server has it elsewhere.
+    Redirect {
+        /// 301, 302, 303, 307 or 308.
+        status: StatusCode,
+        /// Where to, as the server wrote it: a reference that may be relative.
+        location: String,
+    },
+    /// The answer is not what was asked for, for this reason: half of a sentence.
+    Refused(&'static str),
+    /// Another process is fetching the same file.
+    Busy {
+        /// The file.
+        path: PathBuf,
+        /// What is locked.
+        part: PathBuf,
+    },
+    /// The name of the unfinished file is that of something else.
+    Taken {
+        /// The name.
+        part: PathBuf,
+    },
     /// The body has another length than announced.
     Length {
         /// Body bytes that arrived.
@@ -68,6 +89,23 @@ impl fmt::Display for FetchError {
                 write!(f, "nothing came from the server for {time:?}: it may be stuck or gone")
             }
             Self::Status(status) => write!(f, "the server answered {status}"),
+            Self::Redirect { status, location } => {
+                write!(f, "the server answered {status}, to be had at {}", location.escape_debug())
+            }
+            Self::Refused(why) => write!(f, "the server's answer makes no sense: {why}"),
+            Self::Busy { path, part } => write!(
+                f,
+                "another process is fetching {}: wait until it ends, or name another file ({} is \
+                 locked)",
+                path.display(),
+                part.display()
+            ),
+            Self::Taken { part } => write!(
+                f,
+                "{} is a link, a device or a file with a second name: remove it or name another \
+                 file",
+                part.display()
+            ),
             Self::Length { received, expected } => {
                 write!(f, "the server announced {expected} bytes and sent {received}")
             }

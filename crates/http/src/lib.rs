@@ -34,8 +34,8 @@ mod url;
 
 pub use access::{Access, Logged, LoggedBody};
 pub use client::{
-    FetchOptions, FetchReport, Fetched, Observer, Output, Part, Placement, Silent, Transaction,
-    fetch, fetch_with, fetch_within, part_of,
+    FetchOptions, FetchReport, Fetched, Observer, Output, Pace, Part, Placement, Silent,
+    Transaction, fetch, fetch_with, fetch_within, part_of,
 };
 pub use error::FetchError;
 pub use files::{FileBody, Files, Unreadable};

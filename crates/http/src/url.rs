@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
 
+use crate::page::reference::{Reference, resolve};
+
 /// Which protocol a URL asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scheme {
@@ -176,6 +178,24 @@ impl Url {
     }
 }
 
+impl Url {
+    /// Where a reference of an answer leads (RFC 9110 section 10.2.2). What names this very server stays on this
+    /// connection, whether it says `http` or `sctp`.
+    ///
+    /// # Errors
+    /// It is no URL of ours.
+    pub fn join(&self, reference: &str) -> Result<Self, UrlError> {
+        match resolve(&self.host_field(), &self.target, reference) {
+            Reference::Here(target) => Ok(Self { target, ..self.clone() }),
+            Reference::Elsewhere(text) if text.starts_with("//") => {
+                format!("{}:{text}", self.scheme).parse()
+            }
+            Reference::Elsewhere(text) => text.parse(),
+            Reference::Nowhere => Err(UrlError::Scheme),
+        }
+    }
+}
+
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Only zones have this character.
@@ -291,6 +311,24 @@ mod tests {
 
     fn url(text: &str) -> Url {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn references_lead_on() {
+        let url: Url = "sctp://192.0.2.1,192.0.2.2:8080;udp=7000/a/b?c".parse().unwrap();
+        for (reference, to) in [
+            ("/dir/", "sctp://192.0.2.1,192.0.2.2:8080;udp=7000/dir/"),
+            ("d", "sctp://192.0.2.1,192.0.2.2:8080;udp=7000/a/d"),
+            ("http://192.0.2.1:8080/x", "sctp://192.0.2.1,192.0.2.2:8080;udp=7000/x"),
+            ("//192.0.2.9/x", "sctp://192.0.2.9:80/x"),
+            ("http://other/x?y", "http://other:80/x?y"),
+            ("sctp://192.0.2.9:81;udp=9/x", "sctp://192.0.2.9:81;udp=9/x"),
+        ] {
+            assert_eq!(url.join(reference).unwrap().to_string(), to, "{reference}");
+        }
+        for reference in ["", "#x", "ftp://h/x", "javascript:1", "http://[::1/x"] {
+            assert!(url.join(reference).is_err(), "{reference}");
+        }
     }
 
     #[test]

@@ -209,7 +209,7 @@ fn hash(path: &Path) -> Vec<u8> {
 }
 
 /// Bytes that do not repeat, different for each seed (the generator 'splitmix64').
-fn content(seed: u64, size: usize) -> Vec<u8> {
+pub(crate) fn content(seed: u64, size: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x1234_5678_9abc_def1);
     let mut bytes = Vec::with_capacity(size + 8);
     while bytes.len() < size {

@@ -21,6 +21,16 @@ pub(super) struct Attempt {
     pub(super) index: usize,
     /// It was begun before on a stream that ended without an answer.
     pub(super) again: bool,
+    /// All of it is to be asked for, whatever was kept.
+    pub(super) fresh: bool,
+    /// Bytes that were there before its first range came.
+    pub(super) begun_at: Option<u64>,
+}
+
+impl Attempt {
+    fn first(index: usize) -> Self {
+        Self { index, again: false, fresh: false, begun_at: None }
+    }
 }
 
 /// Transactions that wait, and what each stream has to carry.
@@ -56,7 +66,7 @@ impl Table {
             lengths: (0, 0),
         };
         for index in 0..count {
-            let attempt = Attempt { index, again: false };
+            let attempt = Attempt::first(index);
             match table.rows.get_mut(index % rows.max(1)) {
                 Some(row) if placement == Placement::RoundRobin => row.queue.push_back(attempt),
                 _ => table.queue.push_back(attempt),
@@ -161,7 +171,7 @@ mod tests {
         assert_eq!(take(&mut table, 1), None, "there is no third one");
         assert_eq!([take(&mut table, 0), take(&mut table, 0)], [Some(0), Some(3)]);
         table.forget(0);
-        table.put_back(0, Attempt { index: 3, again: true });
+        table.put_back(0, Attempt { again: true, ..Attempt::first(3) });
         assert_eq!([take(&mut table, 0), take(&mut table, 0)], [Some(3), Some(6)]);
     }
 

@@ -48,7 +48,8 @@ impl AcceptStreams for Far {
 
 fn transaction(target: &str, file: PathBuf) -> Transaction {
     let output = Output::File { path: file, resume: true };
-    Transaction { host: "host".to_owned(), target: target.to_owned(), output }
+    let (host, target) = ("host".to_owned(), target.to_owned());
+    Transaction { source: format!("http://host{target}"), host, target, output }
 }
 
 /// Fetches `targets` from a directory with files `0` to `19`, over `streams` streams.
@@ -181,87 +182,6 @@ async fn a_file_that_cannot_be_written_fails_alone() {
     let report = tokio::join!(client, answer_with(far, answer)).0;
     assert!(matches!(report.results[0], Err(FetchError::File { .. })));
     assert!(report.results[1].is_ok(), "{:?}", report.results[1]);
-}
-
-/// Fetches `/x` into `file` of a server that gives these answers, one a stream.
-async fn fetch_in_turn(
-    file: &std::path::Path,
-    resume: bool,
-    answer: &'static [u8],
-) -> (Result<Fetched, FetchError>, String) {
-    let (near, mut far) = connection(9);
-    let output = Output::File { path: file.to_owned(), resume };
-    let list = [Transaction { host: "host".to_owned(), target: "/x".to_owned(), output }];
-    let client = async move {
-        let mut report = fetch(&near, &list, 1, &Silent).await;
-        drop(near);
-        report.results.remove(0)
-    };
-    let server = async move {
-        let mut stream = far.accept().await.unwrap().unwrap();
-        let mut request = [0; 1024];
-        let length = stream.io.read(&mut request).await.unwrap();
-        stream.io.write_all(answer).await.unwrap();
-        drop(stream);
-        while let Ok(Some(_)) = far.accept().await {}
-        String::from_utf8_lossy(&request[..length]).into_owned()
-    };
-    tokio::join!(client, server)
-}
-
-#[tokio::test]
-async fn a_broken_fetch_is_gone_on_with() {
-    let out = tempfile::tempdir().unwrap();
-    let file = out.path().join("x");
-    let names = || std::fs::read_dir(out.path()).unwrap().count();
-    let half = b"HTTP/1.1 200 OK\r\netag: \"v1\"\r\ncontent-length: 10\r\n\r\n01234";
-    let rest = b"HTTP/1.1 206 Partial Content\r\netag: \"v1\"\r\n\
-                 content-range: bytes 5-9/10\r\ncontent-length: 5\r\n\r\n56789";
-    let (broken, request) = fetch_in_turn(&file, false, half).await;
-    assert!(broken.is_err() && !request.contains("range"), "{request}");
-    assert_eq!(part_of(&file).unwrap().bytes, 5);
-    let (resumed, request) = fetch_in_turn(&file, true, rest).await;
-    let request = request.to_ascii_lowercase();
-    assert!(request.contains("range: bytes=5-\r\n") && request.contains("if-range: \"v1\""));
-    let resumed = resumed.unwrap();
-    assert_eq!((resumed.bytes, resumed.resumed), (5, 5));
-    assert_eq!(std::fs::read(&file).unwrap(), b"0123456789");
-    assert_eq!(names(), 1);
-
-    // All of it was there but for its name.
-    let all = b"HTTP/1.1 416 Range Not Satisfiable\r\ncontent-range: bytes */5\r\n\
-                content-length: 2\r\n\r\nno";
-    assert!(fetch_in_turn(&file, false, half).await.0.is_err());
-    assert_eq!(fetch_in_turn(&file, true, all).await.0.unwrap().resumed, 5);
-    assert_eq!(std::fs::read(&file).unwrap(), b"01234");
-}
-
-#[tokio::test]
-async fn what_changed_meanwhile_is_fetched_anew() {
-    let out = tempfile::tempdir().unwrap();
-    let file = out.path().join("x");
-    let half = b"HTTP/1.1 200 OK\r\netag: \"v1\"\r\ncontent-length: 10\r\n\r\n01234";
-    let other = b"HTTP/1.1 200 OK\r\netag: \"v2\"\r\ncontent-length: 2\r\n\r\nok";
-    let elsewhere = b"HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 2-3/4\r\n\
-                      content-length: 2\r\n\r\nno";
-    let only = |name: &str| {
-        let names = std::fs::read_dir(out.path()).unwrap().map(|e| e.unwrap().file_name());
-        assert_eq!(names.collect::<Vec<_>>(), [name]);
-    };
-    for again in [true, false] {
-        assert!(fetch_in_turn(&file, false, half).await.0.is_err());
-        only("x.part-v1");
-        let bytes = fetch_in_turn(&file, true, other).await.0.unwrap().bytes;
-        assert_eq!((bytes, std::fs::read(&file).unwrap().as_slice()), (2, &b"ok"[..]));
-        only("x");
-        std::fs::remove_file(&file).unwrap();
-        assert!(again || part_of(&file).is_none());
-    }
-    // A piece that does not go on where the part ends is no part of it.
-    assert!(fetch_in_turn(&file, false, half).await.0.is_err());
-    let wrong = fetch_in_turn(&file, true, elsewhere).await.0;
-    assert!(matches!(wrong, Err(FetchError::Status(_))), "{wrong:?}");
-    only("x.part-v1");
 }
 
 #[tokio::test]

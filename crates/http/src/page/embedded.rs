@@ -1,5 +1,7 @@
 //! What an HTML document embeds.
 
+use std::collections::BTreeSet;
+
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
 use super::reference::{Reference, resolve};
@@ -9,14 +11,16 @@ use super::reference::{Reference, resolve};
 pub(super) struct Embedded {
     /// Paths and queries on the same server.
     pub(super) targets: Vec<String>,
-    /// What is elsewhere, or too much.
+    /// What is elsewhere.
     pub(super) left_out: Vec<String>,
+    /// What is on the same server, but too much.
+    pub(super) beyond: Vec<String>,
 }
 
 /// Reads a document that came from `target` of `host`, up to `most` objects.
 pub(super) fn embedded(host: &str, target: &str, document: &[u8], most: usize) -> Embedded {
     let mut found = Embedded::default();
-    let mut base = target.to_owned();
+    let (mut base, mut seen) = (target.to_owned(), BTreeSet::new());
     let mut emitter = DefaultEmitter::default();
     // Without, what looks like tags within scripts would be taken for tags.
     emitter.naively_switch_states(true);
@@ -33,13 +37,10 @@ pub(super) fn embedded(host: &str, target: &str, document: &[u8], most: usize) -
         }
         let Some(reference) = reference(&tag) else { continue };
         match resolve(host, &base, &reference) {
-            Reference::Here(path) if found.targets.contains(&path) || path == target => {}
+            Reference::Here(path) if path == target || !seen.insert(path.clone()) => {}
             Reference::Here(path) if found.targets.len() < most => found.targets.push(path),
-            Reference::Here(path) | Reference::Elsewhere(path) => {
-                if found.left_out.len() < most {
-                    found.left_out.push(path);
-                }
-            }
+            Reference::Here(path) => found.beyond.push(path),
+            Reference::Elsewhere(path) => found.left_out.push(path),
             Reference::Nowhere => {}
         }
     }
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!(found.targets, expected.map(|name| format!("/d/{name}")));
         assert_eq!(found.left_out, ["//elsewhere/4.jpg"]);
         let few = embedded("host", "/d/index.html", page, 2);
-        assert_eq!((few.targets.len(), few.left_out.len()), (2, 2));
+        assert_eq!((few.targets.len(), few.beyond.len(), few.left_out.len()), (2, 4, 1));
     }
 
     #[test]

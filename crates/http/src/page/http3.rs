@@ -52,7 +52,8 @@ where
     if let Err(silence) = page.notes.unless_silent(all).await {
         page.notes.give_up(&FetchError::Silent(silence));
     }
-    Ok(PageLoad { index, objects: page.notes.into_objects(), left_out: found.left_out })
+    let (left_out, beyond) = (found.left_out, found.beyond);
+    Ok(PageLoad { index, objects: page.notes.into_objects(), left_out, beyond })
 }
 
 struct Loading<'a, T: OpenStreams<Bytes>> {

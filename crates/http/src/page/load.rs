@@ -2,19 +2,19 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{join, join_all};
 use http::StatusCode;
-use http::header::{CONTENT_RANGE, ETAG};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
 use super::AGENT;
 use super::embedded::embedded;
 use super::measures::PageLoad;
 use super::notes::{Kept, MOST_OBJECTS, Notes, Part};
-use crate::answers::{Answers, Head, WireError};
+use crate::answers::{Answers, WireError};
+use crate::client::resume::{Decision, FileState, Kept as FilePart, decide};
 use crate::error::FetchError;
 use crate::stream::{ByteStream, OpenStreams};
 
@@ -26,6 +26,9 @@ const MOST_ADVISED: usize = 64;
 
 /// What may be shown before it is complete. Whether it can, only its bytes tell.
 const PROGRESSIVE: [&str; 5] = [".jpg", ".jpeg", ".jpe", ".png", ".gif"];
+
+/// Bytes that are read of an answer that is not wanted.
+const MOST_SKIPPED: u64 = 256 << 10;
 
 /// Times that an object is asked for when streams end without an answer.
 const MOST_ATTEMPTS: u32 = 3;
@@ -108,7 +111,8 @@ pub async fn load_page<C: OpenStreams>(
     if let Err(silence) = page.notes.unless_silent(join_all(work)).await {
         page.notes.give_up(&FetchError::Silent(silence));
     }
-    Ok(PageLoad { index, objects: page.notes.into_objects(), left_out: found.left_out })
+    let (left_out, beyond) = (found.left_out, found.beyond);
+    Ok(PageLoad { index, objects: page.notes.into_objects(), left_out, beyond })
 }
 
 struct Loading<'a, C> {
@@ -230,10 +234,9 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
         for index in indices {
             let Some(target) = page.notes.ask(*index, self.id) else { continue };
             let host = &page.request.host;
-            let rest = page
-                .notes
-                .part(*index)
-                .map(|(tag, bytes)| format!("Range: bytes={bytes}-\r\nIf-Range: {tag}\r\n"));
+            let rest = page.notes.part(*index).map(|(validator, bytes)| {
+                format!("Range: bytes={bytes}-\r\nIf-Range: {validator}\r\n")
+            });
             let rest = rest.unwrap_or_default();
             requests.extend_from_slice(
                 format!(
@@ -273,11 +276,16 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Stream<S> {
                     let error = FetchError::Broken { received: 0, expected: None, reason: error };
                     return Err((None, all.get(at..).unwrap_or(&[]).to_vec(), error));
                 }
+                let had_part = page.notes.part(*index).is_some();
                 let result = receive(answers, page, *index, page.request.keep, closes).await;
                 match result {
                     Ok(_) => {}
-                    Err(FetchError::Status(status)) => {
-                        page.notes.fail(*index, &FetchError::Status(status));
+                    // All of it is asked for, without what was there.
+                    Err(error @ FetchError::Refused(_)) if had_part => {
+                        return Err((None, all.get(at..).unwrap_or(&[]).to_vec(), error));
+                    }
+                    Err(error @ (FetchError::Status(_) | FetchError::Refused(_))) => {
+                        page.notes.fail(*index, &error);
                     }
                     Err(error)
                         if page.notes.has_begun(*index) && page.notes.part(*index).is_none() =>
@@ -324,13 +332,24 @@ where
         reason: error.reason(),
     };
     let head = answers.head().await.map_err(|error| broken(0, None, error))?;
-    let part = page.notes.take_part(index).filter(|part| goes_on(&head, part));
+    let part = page.notes.take_part(index);
+    let decision = decide(part.as_ref().map(|part| &part.of), head.status, &head.headers);
+    let (is_whole, end) = match decision {
+        Decision::Whole(length) => (true, length),
+        Decision::Continue { last, total } if last + 1 == total => (true, Some(total)),
+        // A page is loaded for its times; what comes in further pieces is asked for again.
+        _ => (false, None),
+    };
+    let part = part.filter(|_| matches!(decision, Decision::Continue { .. }) && is_whole);
+    let state = match &part {
+        Some(part) => part.of.state.clone(),
+        None => FileState::of(&head.headers, end, SystemTime::now()),
+    };
     if part.is_none() {
         page.notes.begin_anew(index);
     }
-    let is_whole = part.is_some() || head.status == StatusCode::OK;
     let (mut kept, mut received) =
-        part.map_or_else(|| (Kept::new(keep), 0), |part| (part.kept, part.bytes));
+        part.map_or_else(|| (Kept::new(keep), 0), |part| (part.kept, part.of.bytes));
     let announced = answers.announced().map(|rest| received + rest);
     page.notes.begin(index, head.status.as_u16(), announced);
     loop {
@@ -338,37 +357,42 @@ where
             Ok(Some(piece)) => piece,
             Ok(None) => break,
             Err(error) => {
-                if let Some(tag) = strong_tag(&head).filter(|_| is_whole) {
-                    page.notes.cut_off(index, Part { tag, bytes: received, kept });
+                if is_whole && state.validator().is_some() {
+                    let of = FilePart { bytes: received, state };
+                    page.notes.cut_off(index, Part { of, kept });
                 }
                 return Err(broken(received, announced, error));
             }
         };
         received += piece.len() as u64;
+        if !is_whole && received > MOST_SKIPPED {
+            // The end of what is not wanted may never come.
+            *closes = true;
+            return Err(refusal(&decision, head.status));
+        }
+        if let Some(expected) = end.filter(|end| received > *end) {
+            *closes = true;
+            return Err(FetchError::Length { received, expected });
+        }
         page.notes.arrive(index, piece.len());
         page.notes.keep(&mut kept, &piece);
     }
     *closes |= !answers.goes_on();
     if !is_whole {
-        return Err(FetchError::Status(head.status));
+        return Err(refusal(&decision, head.status));
+    }
+    if let Some(expected) = end.filter(|end| received < *end) {
+        return Err(FetchError::Length { received, expected });
     }
     Ok(page.notes.complete(index, kept))
 }
 
-/// Whether an answer begins where a part ends, and is of the same state of the object.
-fn goes_on(head: &Head, part: &Part) -> bool {
-    let field = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
-    let from = field(CONTENT_RANGE).and_then(|range| range.strip_prefix("bytes "));
-    let from = from.and_then(|range| range.split('-').next()?.parse::<u64>().ok());
-    head.status == StatusCode::PARTIAL_CONTENT
-        && from == Some(part.bytes)
-        && field(ETAG) == Some(&part.tag)
-}
-
-/// What tells the state of an object from all others, byte by byte (RFC 9110 section 8.8.1).
-fn strong_tag(head: &Head) -> Option<String> {
-    let tag = head.headers.get(ETAG)?.to_str().ok()?;
-    (tag.starts_with('"') && tag.ends_with('"') && tag.len() > 1).then(|| tag.to_owned())
+/// Why an answer is not taken.
+fn refusal(decision: &Decision, status: StatusCode) -> FetchError {
+    match decision {
+        Decision::Refuse(why) | Decision::Restart(why) => FetchError::Refused(why),
+        _ => FetchError::Status(status),
+    }
 }
 
 #[cfg(test)]

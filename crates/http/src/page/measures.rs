@@ -95,6 +95,8 @@ pub struct PageLoad {
     pub objects: Vec<ObjectLoad>,
     /// What it embeds from elsewhere, which was not asked for.
     pub left_out: Vec<String>,
+    /// What it embeds from the same server beyond the number of objects that are loaded, which was not asked for.
+    pub beyond: Vec<String>,
 }
 
 impl PageLoad {
@@ -170,6 +172,7 @@ mod tests {
                 object(1, &[(3, 24), (5, 26), (8, 50)]),
             ],
             left_out: Vec::new(),
+            beyond: Vec::new(),
         };
         assert_eq!(page.page_time(), Some(seconds(8)));
         let ppage = [25, 50, 75, 100].map(|percent| page.ppage(percent).unwrap().as_secs());

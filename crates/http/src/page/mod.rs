@@ -9,7 +9,7 @@ mod http3;
 mod load;
 mod measures;
 mod notes;
-mod reference;
+pub(crate) mod reference;
 
 #[cfg(feature = "http3")]
 pub use http3::load_page_http3;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 
 use super::measures::ObjectLoad;
+use crate::client::resume::Kept as FilePart;
 use crate::error::FetchError;
 
 /// Objects of a page at the most.
@@ -41,9 +42,8 @@ struct Noted {
 /// The beginning of an object, which a range of the same state may go on with.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// A strong entity tag.
-    pub(super) tag: String,
-    pub(super) bytes: u64,
+    /// How much, and of which state.
+    pub(super) of: FilePart,
     pub(super) kept: Kept,
 }
 
@@ -148,9 +148,11 @@ impl<'a> Notes<'a> {
         self.noted().parts.insert(index, part);
     }
 
-    /// The tag of what there is of an object, and its length.
+    /// The validator of what there is of an object, and its length.
     pub(super) fn part(&self, index: usize) -> Option<(String, u64)> {
-        self.noted().parts.get(&index).map(|part| (part.tag.clone(), part.bytes))
+        let noted = self.noted();
+        let part = &noted.parts.get(&index)?.of;
+        Some((part.state.validator()?.to_owned(), part.bytes))
     }
 
     pub(super) fn take_part(&self, index: usize) -> Option<Part> {

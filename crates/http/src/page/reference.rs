@@ -17,7 +17,7 @@ const ENCODED: &AsciiSet = &CONTROLS
 
 /// Where a reference leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reference {
+pub(crate) enum Reference {
     /// To this path and query on the same server.
     Here(String),
     /// Somewhere else.
@@ -27,7 +27,7 @@ pub(super) enum Reference {
 }
 
 /// Resolves `reference` in a page with the path and query `base` on the server `host`.
-pub(super) fn resolve(host: &str, base: &str, reference: &str) -> Reference {
+pub(crate) fn resolve(host: &str, base: &str, reference: &str) -> Reference {
     let reference = reference.trim_matches([' ', '\t', '\n', '\r', '\x0c']);
     let reference = reference.split_once('#').map_or(reference, |(before, _)| before);
     if reference.is_empty() {

@@ -1,8 +1,9 @@
 //! The attempts at fetching the files of one authority.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anabranch_http::{FetchError, Fetched, Output, Transaction, Url, part_of};
+use anabranch_http::{FetchError, Fetched, Output, Pace, Transaction, Url, part_of};
 
 use super::{Get, Group, path_of};
 use crate::address::resolve;
@@ -18,9 +19,17 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// One file.
 pub(super) struct Item {
     /// Of its URL on the command line.
-    index: usize,
+    pub(super) index: usize,
     pub(super) transaction: Transaction,
-    report: FileReport,
+    pub(super) report: FileReport,
+    /// What is asked for: its URL, or where that led.
+    pub(super) url: Url,
+    /// Where the server says that it is, as it wrote it.
+    pub(super) moved: Option<String>,
+    /// Another process has the part of it.
+    pub(super) busy: bool,
+    /// All that was asked for before.
+    pub(super) hops: Vec<Url>,
     /// Bytes that an earlier command had left behind.
     before: u64,
     /// It is not there yet, and another attempt may bring it.
@@ -37,13 +46,25 @@ impl Item {
         let report = FileReport {
             url: url.to_string(),
             file,
+            redirected_to: None,
+            replaced: false,
             stream: None,
             bytes: None,
             resumed_bytes: 0,
             seconds: None,
             error: None,
         };
-        Self { index, transaction, report, before, waits: true }
+        let (url, moved, hops) = (url.clone(), None, Vec::new());
+        Self { index, transaction, report, url, moved, busy: false, hops, before, waits: true }
+    }
+
+    /// Asks for the file where it is now.
+    pub(super) fn follow(&mut self, url: Url) {
+        self.transaction.host = url.host_field();
+        self.transaction.target.clone_from(&url.target);
+        self.report.redirected_to = Some(url.to_string());
+        self.hops.push(std::mem::replace(&mut self.url, url));
+        self.waits = true;
     }
 
     /// What bars call it.
@@ -55,6 +76,7 @@ impl Item {
     /// Enters how an attempt ended.
     fn enter(&mut self, result: Result<Fetched, FetchError>, took: Option<Duration>) {
         self.waits = false;
+        self.busy = matches!(result, Err(FetchError::Busy { .. }));
         match result {
             Ok(fetched) => {
                 self.report.stream = Some(fetched.stream);
@@ -63,9 +85,13 @@ impl Item {
                 self.report.bytes = Some(fetched.bytes + (fetched.resumed - resumed));
                 self.report.resumed_bytes = resumed;
                 self.report.seconds = took.map(|took| took.as_secs_f64());
+                self.report.replaced = fetched.replaced;
                 self.report.error = None;
             }
             Err(error) => {
+                if let FetchError::Redirect { location, .. } = &error {
+                    self.moved = Some(location.clone());
+                }
                 // What was written to standard output or a device cannot be taken back.
                 let once = !matches!(self.transaction.output, Output::File { .. });
                 self.waits = !once && may_come(&error);
@@ -79,7 +105,11 @@ impl Item {
 fn may_come(error: &FetchError) -> bool {
     match error {
         FetchError::Status(status) => matches!(status.as_u16(), 502..=504),
-        FetchError::Request(_) | FetchError::File { .. } => false,
+        FetchError::Request(_)
+        | FetchError::File { .. }
+        | FetchError::Taken { .. }
+        | FetchError::Redirect { .. }
+        | FetchError::Refused(_) => false,
         _ => true,
     }
 }
@@ -90,6 +120,8 @@ pub(super) struct Tools<'a> {
     pub(super) sctp: Option<&'a sctp::Client>,
     pub(super) bars: &'a Bars,
     pub(super) interrupt: &'a Interrupt,
+    /// How fast files are read, all together.
+    pub(super) pace: &'a Option<Arc<Pace>>,
 }
 
 impl Get {
@@ -109,8 +141,7 @@ impl Get {
             connection.0.longest_pause_seconds = longest_pause.as_secs_f64();
             let waiting = group.items.iter().find(|item| item.waits);
             let Some(waiting) = waiting.filter(|_| retries_left > 0) else {
-                let files = group.items.into_iter().map(|item| (item.index, item.report));
-                return Ok((files.collect(), connection.0));
+                return Ok((group.items, connection.0));
             };
             if !self.quiet {
                 let why = connection.0.error.as_ref().or(waiting.report.error.as_ref());
@@ -138,10 +169,21 @@ impl Get {
         let transactions: Vec<_> = waiting().map(|item| item.transaction.clone()).collect();
         let follower = Follower::new(tools.bars, waiting().map(Item::name).collect());
         let delivered = self.deliver(group, &transactions, &follower, tools).await;
+        if !self.quiet {
+            follower.take_notes().iter().for_each(|note| complain(note));
+        }
         let items = group.items.iter_mut().filter(|item| item.waits);
         let (error, done, traffic) = match delivered {
             Ok(delivery) => {
                 for (position, (item, result)) in items.zip(delivery.results).enumerate() {
+                    let uncertain = result.as_ref().is_ok_and(|fetched| !fetched.known);
+                    if uncertain && !self.quiet {
+                        complain(&format!(
+                            "{}: the server did not say how long it is; if the connection was cut, it \
+                             is not whole",
+                            item.report.url
+                        ));
+                    }
                     item.enter(result, follower.took(position));
                 }
                 (delivery.error, delivery.done, delivery.traffic)
@@ -178,7 +220,7 @@ impl Get {
             remotes: resolve(&group.authority).await?,
             locals: &self.client.local,
             transactions,
-            fetch: self.fetch_options(),
+            fetch: self.fetch_options(tools.pace),
             connect_timeout: self.client.connect_timeout,
             observer: follower,
             interrupt: tools.interrupt,
@@ -207,9 +249,11 @@ mod tests {
     fn what_may_come_is_tried_again() {
         let url: Url = "sctp://h/x".parse().unwrap();
         let item = |output| {
-            let transaction = Transaction { host: "h".into(), target: "/x".into(), output };
+            let transaction =
+                Transaction { host: "h".into(), target: "/x".into(), source: "s".into(), output };
             Item::new(0, &url, transaction)
         };
+        let busy = || FetchError::Busy { path: "x".into(), part: "x.part".into() };
         let file = || Output::File { path: "x".into(), resume: false };
         let broken = || FetchError::Broken { received: 1, expected: None, reason: "x".into() };
         let status = |code: u16| FetchError::Status(code.try_into().unwrap());
@@ -219,6 +263,8 @@ mod tests {
             (Output::Device("/dev/null".into()), broken(), false),
             (file(), status(503), true),
             (file(), status(404), false),
+            (file(), busy(), true),
+            (file(), FetchError::Refused("x"), false),
             (
                 file(),
                 FetchError::File { path: "x".into(), source: std::io::Error::other("") },
@@ -233,7 +279,10 @@ mod tests {
         for (before, expected) in [(0, (10, 0)), (3, (7, 3)), (9, (6, 4))] {
             let mut item = item(file());
             item.before = before;
-            item.enter(Ok(Fetched { stream: 1, bytes: 6, resumed: 4 }), None);
+            item.enter(
+                Ok(Fetched { stream: 1, bytes: 6, resumed: 4, replaced: false, known: true }),
+                None,
+            );
             assert_eq!(
                 (item.report.bytes, item.report.resumed_bytes),
                 (Some(expected.0), expected.1)

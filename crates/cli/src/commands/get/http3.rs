@@ -43,7 +43,7 @@ pub(super) struct Http3Options {
         hide_short_help = true,
         requires = "http3"
     )]
-    ca: Option<PathBuf>,
+    pub(super) ca: Option<PathBuf>,
 }
 
 impl Get {

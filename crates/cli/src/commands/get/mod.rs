@@ -7,13 +7,16 @@ mod http3;
 mod keep;
 mod page;
 mod page_report;
+mod redirects;
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use anabranch::config::units::{Kind, Quantity};
 use anabranch_http::{
-    Authority, FetchOptions, Output, Placement, Priority, Scheme, Transaction, Url, part_of,
+    Authority, FetchOptions, Output, Pace, Placement, Priority, Scheme, Transaction, Url, part_of,
 };
 use clap::{Args, ValueEnum};
 use futures_util::future::join_all;
@@ -26,6 +29,7 @@ use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{Transport, refuse};
 use crate::output::{count, print, print_json, printable};
+use crate::outputs::apart;
 use crate::progress::Bars;
 use crate::report::{ConnectionReport, FileReport, GetReport};
 use crate::transport::sctp;
@@ -33,8 +37,9 @@ use crate::transport::sctp;
 /// Fetch files over HTTP, on SCTP streams or TCP
 ///
 /// URLs with the same authority share one connection; each file takes the next free stream. A
-/// file appears under its name when it is whole. What has come of one that was not finished is
-/// kept beside it, as NAME.part-..., and --continue goes on there.
+/// file appears under its name when it is whole; until then it is NAME.part. What has come of
+/// one that was not finished stays there, and --continue goes on with it if the server still has
+/// the same file; if not, or if nobody can tell, it fetches all of it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch get sctp://127.0.0.1,127.0.0.2:8080/file
@@ -73,8 +78,22 @@ pub(crate) struct Get {
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     out: Option<PathBuf>,
     /// Name for the file of the only URL; '-' is standard output
+    ///
+    /// Devices and pipes are written to. Of a link, it is the file that the link leads to.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Make the directories of -o, --capture and --qlog if there are none
+    #[arg(long, hide_short_help = true)]
+    create_dirs: bool,
+    /// Give files the time of their arrival, not that of their last change at the server
+    #[arg(long, hide_short_help = true)]
+    no_mtime: bool,
+    /// Redirects that are followed for each file, to the same or to another server; 0 follows none
+    #[arg(long, value_name = "N", default_value_t = 10, hide_short_help = true)]
+    max_redirects: u16,
+    /// Read files no faster than this, all together: 500 kb/s, 2 Mb/s
+    #[arg(long, value_name = "RATE", hide_short_help = true, value_parser = rate)]
+    limit_rate: Option<f64>,
     /// Go on with what an earlier fetch left behind, if the server still has the same
     #[arg(short = 'c', long = "continue")]
     resume: bool,
@@ -124,8 +143,8 @@ struct Group {
     items: Vec<Item>,
 }
 
-/// A group's files, by index of their URLs, and its connection.
-type Fetched = (Vec<(usize, FileReport)>, ConnectionReport);
+/// A group's files and its connection.
+type Fetched = (Vec<Item>, ConnectionReport);
 
 impl Get {
     pub(crate) async fn run(self) -> Result<(), Failure> {
@@ -136,32 +155,71 @@ impl Get {
             return self.load_page().await;
         }
         let groups = self.groups()?;
+        self.check_outputs(&groups)?;
         self.make_directories(&groups)?;
+        self.say_what_multipath_does(&groups);
         let interrupt = Interrupt::install()?;
         // A file and its bar would overwrite each other on one terminal.
         let shown = self.to_stdout() && std::io::stdout().is_terminal();
         let bars = Bars::new(self.urls.len(), !self.quiet && !self.json && !shown);
-        let sctp = self.bind_sctp(&groups)?;
         let files: Vec<_> = groups.iter().flat_map(Group::files).map(Path::to_owned).collect();
-        let tools = Tools { sctp: sctp.as_ref(), bars: &bars, interrupt: &interrupt };
-        let fetched = join_all(groups.into_iter().map(|group| self.fetch(group, tools))).await;
+        let fetched = self.fetch_all(groups, &bars, &interrupt).await;
         bars.clear();
-        if let Some(sctp) = sctp {
-            sctp.close().await;
-        }
-        let fetched = fetched.into_iter().collect::<Result<Vec<_>, _>>();
         match fetched {
-            Ok(fetched) => self.finish(fetched),
+            Ok((items, connections)) => self.finish(items, connections),
             Err(Failure::Interrupted) => Err(interrupted(&files)),
             Err(failure) => Err(failure),
         }
     }
 
+    /// Fetches all groups, and what redirects of theirs lead to.
+    async fn fetch_all(
+        &self,
+        mut groups: Vec<Group>,
+        bars: &Bars,
+        interrupt: &Interrupt,
+    ) -> Result<(Vec<Item>, Vec<ConnectionReport>), Failure> {
+        let (mut done, mut connections) = (Vec::new(), Vec::new());
+        let mut sctp = None;
+        let pace = self.limit_rate.map(|rate| Arc::new(Pace::new(rate)));
+        let fetched = loop {
+            if sctp.is_none() {
+                sctp = self.bind_sctp(&groups)?;
+            }
+            let tools = Tools { sctp: sctp.as_ref(), bars, interrupt, pace: &pace };
+            let fetched = join_all(groups.into_iter().map(|group| self.fetch(group, tools))).await;
+            let fetched: Vec<Fetched> = match fetched.into_iter().collect() {
+                Ok(fetched) => fetched,
+                Err(failure) => break Err(failure),
+            };
+            let mut items = Vec::new();
+            for (of_group, connection) in fetched {
+                items.extend(of_group);
+                connections.push(connection);
+            }
+            let (moved, here) =
+                items.into_iter().partition::<Vec<Item>, _>(|item| item.moved.is_some());
+            done.extend(here);
+            let (further, ended) = self.redirect(moved);
+            done.extend(ended);
+            if further.is_empty() {
+                break Ok(());
+            }
+            groups = further;
+        };
+        if let Some(sctp) = sctp {
+            sctp.close().await;
+        }
+        fetched.map(|()| (done, connections))
+    }
+
     /// How the files of one authority are asked for.
-    fn fetch_options(&self) -> FetchOptions {
+    fn fetch_options(&self, pace: &Option<Arc<Pace>>) -> FetchOptions {
         let options = FetchOptions::new(usize::from(self.association_streams()))
             .with_depth(usize::from(self.pipeline))
-            .with_silence(self.client.silence());
+            .with_silence(self.client.silence())
+            .with_times(!self.no_mtime)
+            .with_pace(pace.clone());
         let default = Priority::default();
         let incremental = self.incremental;
         let urgency = self.urgency.or(incremental.then_some(default.urgency));
@@ -174,17 +232,68 @@ impl Get {
     }
 
     fn to_stdout(&self) -> bool {
-        self.output.as_deref() == Some(Path::new("-"))
+        let is_stdout = |path: &PathBuf| {
+            path == Path::new("-") || Output::named(path.clone(), false) == Output::Stdout
+        };
+        self.output.as_ref().is_some_and(is_stdout)
     }
 
-    /// Makes the directories that the files go to.
+    /// No file that is read may be written, and no two that are written may be one.
+    fn check_outputs(&self, groups: &[Group]) -> Result<(), Failure> {
+        let sctp = &self.client.sctp;
+        let named = [
+            ("--impair", sctp.impair.as_deref()),
+            ("--ca", self.page.http3.ca.as_deref()),
+            ("--capture", sctp.capture.as_deref()),
+            ("--qlog", sctp.qlog.as_deref()),
+        ];
+        let option = if self.output.is_some() { "-o" } else { "the file of a URL" };
+        let files = groups.iter().flat_map(Group::files);
+        for file in files {
+            let with = |(name, other)| apart(&[(name, other), (option, Some(file))]);
+            named.into_iter().try_for_each(with)?;
+        }
+        Ok(())
+    }
+
+    /// A download is what the server sends, which decides over its paths.
+    fn say_what_multipath_does(&self, groups: &[Group]) {
+        let given = self.client.sctp.policies.given().any(|name| name == "--multipath");
+        let over_sctp = groups.iter().any(|group| group.transport != Transport::Tcp);
+        if given && over_sctp && !self.quiet {
+            complain(
+                "--multipath is about what this side sends and changes nothing about a download: start \
+                 the server with 'serve --multipath'",
+            );
+        }
+    }
+
+    /// Makes the directories that may be made, and looks for the others.
     fn make_directories(&self, groups: &[Group]) -> Result<(), Failure> {
-        for path in groups.iter().flat_map(Group::files) {
-            let Some(directory) = path.parent() else { continue };
+        let made = |directory: &Path| {
             std::fs::create_dir_all(directory).map_err(|error| {
                 let name = directory.display();
                 Failure::failed(format!("the directory {name} cannot be made: {error}"))
-            })?;
+            })
+        };
+        if let Some(directory) = &self.out {
+            made(directory)?;
+        }
+        let sctp = &self.client.sctp;
+        let logs = [("--capture", &sctp.capture), ("--qlog", &sctp.qlog)];
+        let logs = logs.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)));
+        let files = groups.iter().flat_map(Group::files).map(|path| ("-o", path));
+        for (option, path) in files.chain(logs) {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let Some(directory) = parent.filter(|parent| !parent.is_dir()) else { continue };
+            if self.create_dirs {
+                made(directory)?;
+                continue;
+            }
+            let (directory, name) = (directory.display(), path.display());
+            return Err(Failure::failed(format!(
+                "{option}: there is no directory {directory} for {name}; --create-dirs makes it"
+            )));
         }
         Ok(())
     }
@@ -244,6 +353,7 @@ impl Get {
             let transaction = Transaction {
                 host: url.host_field(),
                 target: url.target.clone(),
+                source: url.to_string(),
                 output: self.output_of(url)?,
             };
             if let Some(path) = path_of(&transaction)
@@ -251,17 +361,7 @@ impl Get {
             {
                 return Err(Failure::usage(format!("{other} and {url} have the same file name")));
             }
-            let item = Item::new(index, url, transaction);
-            let group = groups
-                .iter_mut()
-                .find(|g| g.transport == transport && g.authority == url.authority);
-            match group {
-                Some(group) => group.items.push(item),
-                None => {
-                    let authority = url.authority.clone();
-                    groups.push(Group { transport, authority, items: vec![item] });
-                }
-            }
+            enter(&mut groups, transport, Item::new(index, url, transaction));
         }
         let ports = [
             self.client.udp_port.map(|_| "--udp-port"),
@@ -291,28 +391,33 @@ impl Get {
     }
 
     /// Prints what there is to say.
-    fn finish(&self, fetched: Vec<Fetched>) -> Result<(), Failure> {
-        let mut files = Vec::new();
-        let mut connections = Vec::new();
-        for (of_group, connection) in fetched {
-            match &connection.error {
-                Some(error) => complain(error),
-                None => {
-                    for (_, file) in &of_group {
-                        if let Some(error) = &file.error {
-                            complain(&format!("{}: {error}", file.url));
-                        }
-                    }
-                }
+    fn finish(
+        &self,
+        mut items: Vec<Item>,
+        connections: Vec<ConnectionReport>,
+    ) -> Result<(), Failure> {
+        items.sort_by_key(|item| item.index);
+        for connection in &connections {
+            if let Some(error) = &connection.error {
+                complain(error);
             }
-            files.extend(of_group);
-            connections.push(connection);
         }
-        files.sort_by_key(|(index, _)| *index);
-        let files: Vec<_> = files.into_iter().map(|(_, file)| file).collect();
-        let unfinished = files.iter().filter(|file| file.error.is_some());
-        let failed = unfinished.clone().next().is_some();
-        if let Some(kept) = kept(unfinished.map(|file| Path::new(&file.file))) {
+        let broken = |item: &&Item| {
+            let authority = item.url.authority.to_string();
+            connections.iter().any(|c| c.error.is_some() && c.authority == authority)
+        };
+        for item in items.iter().filter(|item| !broken(item)) {
+            if let Some(error) = &item.report.error {
+                complain(&format!("{}: {error}", item.report.url));
+            }
+        }
+        let busy: Vec<_> = items.iter().map(|item| item.busy).collect();
+        let files: Vec<FileReport> = items.into_iter().map(|item| item.report).collect();
+        let failed = files.iter().any(|file| file.error.is_some());
+        // What another process has is not for this one to continue.
+        let unfinished =
+            files.iter().zip(busy).filter(|(file, busy)| file.error.is_some() && !busy);
+        if let Some(kept) = kept(unfinished.map(|(file, _)| Path::new(&file.file))) {
             complain(&kept);
         }
         let report = GetReport {
@@ -346,6 +451,24 @@ fn path_of(transaction: &Transaction) -> Option<&Path> {
         Output::File { path, .. } => Some(path),
         Output::Device(_) | Output::Stdout => None,
     }
+}
+
+/// Puts a file into the group of its authority.
+fn enter(groups: &mut Vec<Group>, transport: Transport, item: Item) {
+    let authority = item.url.authority.clone();
+    let group = groups.iter_mut().find(|g| g.transport == transport && g.authority == authority);
+    match group {
+        Some(group) => group.items.push(item),
+        None => groups.push(Group { transport, authority, items: vec![item] }),
+    }
+}
+
+/// A rate with its unit, in bytes per second.
+fn rate(text: &str) -> Result<f64, String> {
+    let sentence = || "a rate has a unit: b/s, kb/s, Mb/s or Gb/s, as in 2Mb/s".to_owned();
+    let quantity = Quantity::parse(text).filter(|quantity| quantity.kind == Kind::Rate);
+    let bits = quantity.ok_or_else(sentence)?.value;
+    if bits >= 8.0 && bits.is_finite() { Ok(bits / 8.0) } else { Err(sentence()) }
 }
 
 /// What to say of a fetch that the user stopped: what is there to go on with.

@@ -138,6 +138,8 @@ pub(super) struct PageReport {
     objects: Vec<Object>,
     /// What the document embeds from elsewhere, which was not asked for.
     left_out: Vec<String>,
+    /// What it embeds from the same server beyond the number of objects that are loaded.
+    beyond: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) filmstrip: Option<Vec<Frame>>,
 }
@@ -163,6 +165,7 @@ impl PageReport {
             index,
             objects,
             left_out: page.left_out.clone(),
+            beyond: page.beyond.clone(),
             filmstrip: None,
         }
     }
@@ -201,6 +204,14 @@ impl PageReport {
         if !self.left_out.is_empty() {
             let left = self.left_out.len() as u64;
             text.push_str(&format!("left out, since it is elsewhere: {}\n", count(left, "object")));
+        }
+        if !self.beyond.is_empty() {
+            let beyond = self.beyond.len() as u64;
+            text.push_str(&format!(
+                "left out, since a page has {} at the most: {}\n",
+                count(self.objects.len() as u64, "object"),
+                count(beyond, "object")
+            ));
         }
         for frame in self.filmstrip.iter().flatten() {
             text.push_str(&format!("after {:.3} s: {}\n", frame.at_s, frame.file));
