@@ -3,6 +3,7 @@
 //! A Unix socket that only its owner (and root) may use. Each line that comes is a request in
 //! JSON, `{"get":"endpoint"}`, and is answered with one line: a [`View`], or `{"error": "..."}`.
 
+use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::io;
 use std::net::IpAddr;
@@ -11,6 +12,7 @@ use std::os::unix::fs::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anabranch::{AssociationSnapshot, Endpoint, PathMetrics};
 use serde::{Deserialize, Serialize};
@@ -18,16 +20,24 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
+use crate::counters;
 use crate::endpoint::paths;
 use crate::failure::Failure;
 use crate::instruments::Instruments;
 use crate::report::PathReport;
+use crate::transport::requests::{self, Requests};
 
 /// Longest request.
 const MOST_REQUEST: u64 = 1024;
 
-/// Longest answer that is read: an endpoint with very many associations.
-const MOST_ANSWER: u64 = 1 << 30;
+/// Longest answer that is read.
+const MOST_ANSWER: u64 = 64 << 20;
+
+/// Associations that an answer lists; the others are counted.
+const MOST_LISTED: usize = 4096;
+
+/// How long an endpoint may take to answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Connections served at the same time.
 const MOST_CONNECTIONS: usize = 8;
@@ -54,7 +64,19 @@ pub(crate) struct View {
     /// What is remembered of pairs of addresses.
     #[serde(default)]
     pub(crate) metrics: Vec<MetricsView>,
+    /// What all associations of the process did, ended ones included, by the names of the counters.
+    #[serde(default)]
+    pub(crate) totals: BTreeMap<String, u64>,
+    /// Requests that the process answered, if it serves files.
+    #[serde(default)]
+    pub(crate) requests: Vec<Requests>,
+    /// Lines of output that could not be written.
+    #[serde(default)]
+    pub(crate) dropped_lines: u64,
     pub(crate) associations: Vec<AssociationView>,
+    /// Associations beyond those.
+    #[serde(default)]
+    pub(crate) unlisted: u64,
 }
 
 /// What is remembered of a pair of addresses for associations to come.
@@ -112,6 +134,7 @@ impl View {
     pub(crate) fn of(endpoint: &Endpoint) -> Self {
         let snapshot = endpoint.snapshot();
         let totals = snapshot.statistics;
+        let listed = snapshot.associations.iter().take(MOST_LISTED);
         Self {
             process: std::process::id(),
             udp_port: snapshot.udp_port,
@@ -121,8 +144,28 @@ impl View {
             datagrams_dropped: totals.datagrams_dropped,
             send_errors: totals.send_errors,
             metrics: snapshot.metrics.iter().map(MetricsView::of).collect(),
-            associations: snapshot.associations.iter().map(AssociationView::of).collect(),
+            totals: counters::now(),
+            requests: requests::now(),
+            dropped_lines: crate::output::dropped(),
+            associations: listed.map(AssociationView::of).collect(),
+            unlisted: snapshot.associations.len().saturating_sub(MOST_LISTED) as u64,
         }
+    }
+
+    /// Associations that have not ended.
+    pub(crate) fn count(&self) -> u64 {
+        self.associations.len() as u64 + self.unlisted
+    }
+
+    /// The view without anything that would write to a terminal what the other process likes.
+    fn plain(mut self) -> Self {
+        let plain = |text: &mut String| *text = text.escape_debug().to_string();
+        for association in &mut self.associations {
+            plain(&mut association.id);
+            plain(&mut association.state);
+        }
+        self.requests.iter_mut().for_each(|requests| plain(&mut requests.method));
+        self
     }
 }
 
@@ -281,7 +324,7 @@ async fn serve(endpoint: Endpoint, listener: UnixListener) {
         };
         let Ok((stream, _)) = accepted else {
             // Out of descriptors, most likely.
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         // Beyond that many, and for others than the owner, the connection just ends.
@@ -335,11 +378,19 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) async fn connect(path: &Path) -> io::Result<Self> {
-        Ok(Self { stream: BufReader::new(UnixStream::connect(path).await?) })
+        let connected = tokio::time::timeout(PATIENCE, UnixStream::connect(path)).await;
+        Ok(Self { stream: BufReader::new(connected.map_err(|_| io::ErrorKind::TimedOut)??) })
     }
 
     /// The endpoint as it is now.
     pub(crate) async fn view(&mut self) -> io::Result<View> {
+        tokio::time::timeout(PATIENCE, self.ask()).await.unwrap_or_else(|_| {
+            let sentence = format!("no answer within {} s", PATIENCE.as_secs());
+            Err(io::Error::new(io::ErrorKind::TimedOut, sentence))
+        })
+    }
+
+    async fn ask(&mut self) -> io::Result<View> {
         let mut request = serde_json::to_vec(&Request::Endpoint)?;
         request.push(b'\n');
         self.stream.write_all(&request).await?;
@@ -348,7 +399,10 @@ impl Control {
         if line.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Ok(serde_json::from_slice(&line)?)
+        let view: View = serde_json::from_slice(&line).map_err(|error| {
+            io::Error::other(format!("the answer is none of an endpoint: {error}"))
+        })?;
+        Ok(view.plain())
     }
 }
 

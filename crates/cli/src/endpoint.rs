@@ -18,6 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::address::{Address, interface_of};
+use crate::counters::{self, Counted};
 use crate::failure::{Failure, complain};
 use crate::impairment;
 use crate::interrupt::Interrupt;
@@ -175,7 +176,7 @@ impl Binding<'_> {
         crate::control::offer(&endpoint, self.options.control.as_deref())?;
         #[cfg(unix)]
         if let Some(address) = self.options.metrics {
-            crate::scrape::offer(&endpoint, address)?;
+            crate::scrape::offer(&endpoint, address, self.options)?;
         }
         #[cfg(not(unix))]
         refuse(self.options.control.iter().map(|_| "--control"), self.transport)?;
@@ -237,12 +238,13 @@ pub(crate) fn association_config(options: &SctpOptions) -> Result<AssociationCon
     Ok(config)
 }
 
-/// Accepts associations and has each of them handled, until the user stops it. Then all are shut
-/// down, and those who handle them come to their end.
+/// Accepts associations and has each of them handled, until the user stops it. Then those who handle them have `grace`
+/// to come to their end, and all associations that are left are shut down.
 pub(crate) async fn accept_all<F>(
     endpoint: &Endpoint,
     listener: anabranch::Listener,
     interrupt: &Interrupt,
+    grace: Duration,
     mut handle: impl FnMut(Association) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
@@ -260,6 +262,10 @@ pub(crate) async fn accept_all<F>(
             () = interrupt.wait() => break,
         }
     }
+    drop(listener);
+    let handled = async { while associations.join_next().await.is_some() {} };
+    // What takes longer is cut off.
+    let _ = timeout(grace, handled).await;
     endpoint.close().await;
     // Each association tells what went over it.
     while associations.join_next().await.is_some() {}
@@ -378,10 +384,21 @@ impl Latest {
 pub(crate) struct Watch {
     events: Arc<Mutex<Latest>>,
     task: JoinHandle<()>,
+    _counted: Counted,
 }
 
 impl Watch {
-    pub(crate) fn start(association: &Association) -> Self {
+    /// Of an association that this side has connected.
+    pub(crate) fn connected(association: &Association) -> Self {
+        Self::start(association, counters::CONNECTED)
+    }
+
+    /// Of an association that this side has accepted.
+    pub(crate) fn accepted(association: &Association) -> Self {
+        Self::start(association, counters::ACCEPTED)
+    }
+
+    fn start(association: &Association, how: &str) -> Self {
         let begun = Instant::now();
         let collected = Arc::new(Mutex::new(Latest::default()));
         let events = Arc::clone(&collected);
@@ -389,6 +406,7 @@ impl Watch {
         let task = tokio::spawn(async move {
             let mut known = HashSet::new();
             while let Some(notification) = notifications.next().await {
+                counters::note(&notification);
                 let mut ordinary = false;
                 let event = match notification {
                     Notification::PathChanged { local, remote, state, .. } => {
@@ -421,12 +439,17 @@ impl Watch {
                 collected.lock().unwrap_or_else(PoisonError::into_inner).push(event);
             }
         });
-        Self { events, task }
+        Self { events, task, _counted: Counted::start(association, how) }
     }
 
     pub(crate) fn stop(self) -> Vec<PathEvent> {
-        self.task.abort();
         self.events.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 

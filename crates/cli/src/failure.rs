@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::output::{error_width, folded, printable};
+use crate::output::{error_width, folded, print_error, printable};
 
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,10 +59,7 @@ impl Failure {
 
 /// One sentence on standard error.
 pub(crate) fn complain(sentence: &str) {
-    use std::io::Write as _;
-    let text = said(sentence, error_width());
-    // Nothing is left to tell it to if standard error is closed.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    print_error(said(sentence, error_width()).as_bytes());
 }
 
 /// The sentence as it is printed, in lines for a terminal of this width.

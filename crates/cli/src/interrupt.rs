@@ -1,10 +1,21 @@
-//! Ctrl-C, SIGTERM, and SIGHUP of a terminal that is closed.
+//! Ctrl-C, SIGTERM and SIGHUP.
+//!
+//! SIGHUP ends a program whose terminal is closed, as it does by default. A server without a terminal, that is, one
+//! whose standard output and standard error are none, opens its log again and goes on. So does one that was
+//! started with SIGHUP ignored (nohup).
 
+use std::io::{self, IsTerminal as _};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
+
+/// One wish may come as two signals: to the process and to its group.
+const TWICE: Duration = Duration::from_millis(300);
 
 /// Tells every part of a command that the user wants it to stop.
 #[derive(Clone, Debug)]
@@ -14,38 +25,82 @@ impl Interrupt {
     /// Catches the signals from now on. The first one asks the command to stop; a second one
     /// ends the program at once.
     pub(crate) fn install() -> Result<Self, Failure> {
+        Self::catch(false)
+    }
+
+    /// The same for a server, which opens its log again on SIGHUP if it has no terminal.
+    pub(crate) fn of_server() -> Result<Self, Failure> {
+        let terminal = std::io::stdout().is_terminal() || std::io::stderr().is_terminal();
+        Self::catch(!terminal || !hang_up_ends())
+    }
+
+    /// Signals have a thread of their own: they end the program whatever the others wait for.
+    fn catch(reopens: bool) -> Result<Self, Failure> {
         let refused = |error| Failure::failed(format!("signals cannot be caught: {error}"));
-        let mut signals = Signals::new().map_err(refused)?;
         let (sender, receiver) = watch::channel(false);
-        tokio::spawn(async move {
-            signals.next().await;
-            // Nobody listening is as good as everybody stopped.
-            let _ = sender.send(true);
-            // One wish may come as two signals: to the process and to its group.
-            let twice = tokio::time::sleep(Duration::from_millis(300));
-            tokio::pin!(twice);
-            loop {
-                tokio::select! {
-                    () = &mut twice => break,
-                    () = signals.next() => {}
-                }
+        let (caught, result) = mpsc::channel();
+        let stop = sender.clone();
+        let thread = thread::Builder::new().name("signals".into());
+        let spawned = thread.spawn(move || {
+            if let Err(error) = follow_here(reopens, stop, &caught) {
+                // Nobody waits for it once the signals are caught.
+                let _ = caught.send(Err(error));
             }
-            signals.next().await;
-            #[cfg(unix)]
-            crate::control::remove_sockets();
-            std::process::exit(130);
         });
+        match spawned {
+            Ok(_) => result
+                .recv()
+                .unwrap_or_else(|error| Err(io::Error::other(error)))
+                .map_err(refused)?,
+            // The process that started an emulator may have no threads.
+            Err(_) => {
+                tokio::spawn(follow(Signals::new(reopens).map_err(refused)?, sender));
+            }
+        }
         Ok(Self(receiver))
+    }
+
+    /// Becomes `true` with the first signal.
+    pub(crate) fn stop(&self) -> watch::Receiver<bool> {
+        self.0.clone()
     }
 
     /// Waits for the first signal; at once if there was one. Cancel-safe.
     pub(crate) async fn wait(&self) {
         let mut receiver = self.0.clone();
         if receiver.wait_for(|stop| *stop).await.is_err() {
-            // The sender lives as long as the runtime.
+            // The sender lives as long as the process.
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// Follows signals in this thread, once `caught` knows that they are caught.
+fn follow_here(
+    reopens: bool,
+    stop: watch::Sender<bool>,
+    caught: &mpsc::Sender<io::Result<()>>,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let signals = Signals::new(reopens)?;
+        let _ = caught.send(Ok(()));
+        follow(signals, stop).await;
+        Ok(())
+    })
+}
+
+/// Passes the first signal on; the second one ends the program.
+async fn follow(mut signals: Signals, stop: watch::Sender<bool>) {
+    signals.next().await;
+    // Nobody listening is as good as everybody stopped.
+    let _ = stop.send(true);
+    let twice = Instant::now() + TWICE;
+    while timeout_at(twice, signals.next()).await.is_ok() {}
+    signals.next().await;
+    #[cfg(unix)]
+    crate::control::remove_sockets();
+    std::process::exit(130);
 }
 
 #[cfg(unix)]
@@ -54,13 +109,15 @@ struct Signals {
     terminate: tokio::signal::unix::Signal,
     /// `None` under nohup and the like, which want the command to outlive its terminal.
     hang_up: Option<tokio::signal::unix::Signal>,
+    /// SIGHUP opens the log again, and does not end the program.
+    reopens: bool,
 }
 
 #[cfg(unix)]
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    fn new(reopens: bool) -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let hang_up = match hang_up_ends() {
+        let hang_up = match reopens || hang_up_ends() {
             true => Some(signal(SignalKind::hangup())?),
             false => None,
         };
@@ -68,40 +125,47 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up,
+            reopens,
         })
     }
 
+    /// Waits for a signal that ends the program.
     async fn next(&mut self) {
-        let hang_up = async {
-            match &mut self.hang_up {
-                Some(signal) => signal.recv().await,
-                None => std::future::pending().await,
+        loop {
+            let hang_up = async {
+                match &mut self.hang_up {
+                    Some(signal) => signal.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = self.interrupt.recv() => return,
+                _ = self.terminate.recv() => return,
+                _ = hang_up => {
+                    if !self.reopens {
+                        return;
+                    }
+                    crate::output::reopen();
+                }
             }
-        };
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = hang_up => {}
         }
     }
 }
 
 /// Whether SIGHUP is to end the program, that is, whether who started it has not had it ignored. Where the
-/// system does not tell, it keeps the meaning that it has.
-#[cfg(unix)]
+/// system does not say, it keeps the meaning that it has.
 fn hang_up_ends() -> bool {
     let status = std::fs::read_to_string("/proc/self/status");
     status.is_ok_and(|status| ignored(&status).is_some_and(|signals| signals & 1 == 0))
 }
 
 /// The signals that a process ignores, SIGHUP in the lowest bit, from its status in /proc.
-#[cfg(unix)]
 fn ignored(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::ignored;
 
@@ -118,7 +182,7 @@ struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    fn new(_reopens: bool) -> std::io::Result<Self> {
         Ok(Self)
     }
 

@@ -13,6 +13,7 @@ mod commands;
 mod config_file;
 #[cfg(unix)]
 mod control;
+mod counters;
 mod demo;
 mod emulate;
 mod endpoint;
@@ -84,6 +85,13 @@ enum LogFormat {
 }
 
 fn main() -> ExitCode {
+    let code = command();
+    output::drain();
+    code
+}
+
+/// Does what the command line says.
+fn command() -> ExitCode {
     let (arguments, all) = line::arguments(std::env::args_os());
     let command = line::shape(Program::command(), all);
     let wants_json = asks_for_json(&arguments);
@@ -197,7 +205,7 @@ fn start_log(verbose: u8, format: LogFormat) -> Result<(), Failure> {
     let filter = log_filter(verbose, std::env::var("ANABRANCH_LOG").ok().as_deref())?;
     let (no, force) = (std::env::var_os("NO_COLOR"), std::env::var_os("FORCE_COLOR"));
     let colors = line::colors(no, force).unwrap_or_else(|| std::io::stderr().is_terminal());
-    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt::layer().with_writer(|| output::Errors);
     let registry = tracing_subscriber::registry().with(filter);
     match format {
         LogFormat::Text => registry.with(log.with_ansi(colors)).init(),

@@ -2,23 +2,32 @@
 
 use std::fmt::Write as _;
 
-use crate::control::{AssociationView, View};
 use anabranch::PathState;
 
+use crate::control::{AssociationView, View};
+use crate::counters::{COUNTERS, Counter};
 use crate::report::PathReport;
+use crate::transport::requests::Requests;
 
 /// One metric: its name, its kind, what it means, and its samples with their labels.
 struct Metric {
-    name: &'static str,
+    name: String,
     kind: &'static str,
     help: &'static str,
     samples: Vec<(String, f64)>,
 }
 
-/// All metrics of these endpoints.
-pub(crate) fn text(views: &[View]) -> String {
+/// All metrics of these endpoints; with `each`, of each association and path as well.
+pub(crate) fn text(views: &[View], each: bool) -> String {
+    let mut metrics = endpoints(views);
+    metrics.extend(totals(views));
+    metrics.extend(requests(views));
+    if each {
+        metrics.extend(associations(views));
+        metrics.extend(paths(views));
+    }
     let mut text = String::new();
-    for metric in endpoints(views).into_iter().chain(associations(views)).chain(paths(views)) {
+    for metric in metrics {
         // Writing to a string cannot fail.
         let Metric { name, kind, help, samples } = metric;
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -33,14 +42,28 @@ fn of_endpoint(view: &View) -> String {
     format!("process=\"{}\",udp_port=\"{}\"", view.process, view.udp_port)
 }
 
+/// The sum over the associations of an endpoint.
+fn all(view: &View, of: fn(&AssociationView) -> usize) -> f64 {
+    view.associations.iter().map(of).sum::<usize>() as f64
+}
+
 fn endpoints(views: &[View]) -> Vec<Metric> {
-    let metric = |name, kind, help, of: fn(&View) -> f64| {
+    let metric = |name: &str, kind, help, of: fn(&View) -> f64| {
         let samples = views.iter().map(|view| (of_endpoint(view), of(view))).collect();
-        Metric { name, kind, help, samples }
+        Metric { name: name.to_owned(), kind, help, samples }
     };
     vec![
         metric("anabranch_associations", "gauge", "Associations that have not ended.", |view| {
-            view.associations.len() as f64
+            view.count() as f64
+        }),
+        metric("anabranch_send_queue_bytes", "gauge", "User data not sent yet.", |view| {
+            all(view, |association| association.send_queue_bytes)
+        }),
+        metric("anabranch_outstanding_bytes", "gauge", "User data not acknowledged yet.", |v| {
+            all(v, |association| association.outstanding_bytes)
+        }),
+        metric("anabranch_receive_buffer_used_bytes", "gauge", "Receive buffers in use.", |v| {
+            all(v, |association| association.receive_buffer_used)
         }),
         metric("anabranch_datagrams_sent_total", "counter", "Datagrams sent.", |view| {
             view.datagrams_sent as f64
@@ -57,11 +80,49 @@ fn endpoints(views: &[View]) -> Vec<Metric> {
         metric("anabranch_send_errors_total", "counter", "Errors of sending.", |view| {
             view.send_errors as f64
         }),
+        metric(
+            "anabranch_log_lines_dropped_total",
+            "counter",
+            "Lines of output that could not be written.",
+            |view| view.dropped_lines as f64,
+        ),
+    ]
+}
+
+/// What all associations did, ended ones included.
+fn totals(views: &[View]) -> Vec<Metric> {
+    let metric = |counter: &Counter| {
+        let of = |view: &View| Some((of_endpoint(view), *view.totals.get(counter.name)? as f64));
+        let samples = views.iter().filter_map(of).collect();
+        let name = format!("anabranch_{}_total", counter.name);
+        Metric { name, kind: "counter", help: counter.help, samples }
+    };
+    COUNTERS.iter().map(metric).collect()
+}
+
+fn requests(views: &[View]) -> Vec<Metric> {
+    let metric = |name: &str, help, of: fn(&Requests) -> u64| {
+        let of_view = |view: &View| {
+            let endpoint = of_endpoint(view);
+            let sample = move |row: &Requests| {
+                let (method, code) = (&row.method, row.code);
+                (format!("{endpoint},method=\"{method}\",code=\"{code}\""), of(row) as f64)
+            };
+            view.requests.iter().map(sample).collect::<Vec<_>>()
+        };
+        let samples = views.iter().flat_map(of_view).collect();
+        Metric { name: name.to_owned(), kind: "counter", help, samples }
+    };
+    vec![
+        metric("anabranch_http_requests_total", "Requests answered.", |row| row.requests),
+        metric("anabranch_http_response_bytes_total", "Bytes of the bodies of answers.", |row| {
+            row.response_bytes
+        }),
     ]
 }
 
 fn associations(views: &[View]) -> Vec<Metric> {
-    let metric = |name, kind, help, of: fn(&AssociationView) -> f64| {
+    let metric = |name: &str, kind, help, of: fn(&AssociationView) -> f64| {
         let of_view = |view: &View| {
             let endpoint = of_endpoint(view);
             let sample = move |association: &AssociationView| {
@@ -69,29 +130,28 @@ fn associations(views: &[View]) -> Vec<Metric> {
             };
             view.associations.iter().map(sample).collect::<Vec<_>>()
         };
-        Metric { name, kind, help, samples: views.iter().flat_map(of_view).collect() }
+        let samples = views.iter().flat_map(of_view).collect();
+        Metric { name: format!("anabranch_association_{name}"), kind, help, samples }
     };
     vec![
-        metric("anabranch_messages_sent_total", "counter", "Messages sent.", |association| {
-            association.messages_sent as f64
+        metric("messages_sent_total", "counter", "Messages sent.", |a| a.messages_sent as f64),
+        metric("messages_received_total", "counter", "Messages received.", |association| {
+            association.messages_received as f64
         }),
-        metric("anabranch_messages_received_total", "counter", "Messages received.", |a| {
-            a.messages_received as f64
-        }),
-        metric("anabranch_send_queue_bytes", "gauge", "User data not sent yet.", |association| {
+        metric("send_queue_bytes", "gauge", "User data not sent yet.", |association| {
             association.send_queue_bytes as f64
         }),
-        metric("anabranch_outstanding_bytes", "gauge", "User data not acknowledged yet.", |a| {
-            a.outstanding_bytes as f64
+        metric("outstanding_bytes", "gauge", "User data not acknowledged yet.", |association| {
+            association.outstanding_bytes as f64
         }),
-        metric("anabranch_receive_buffer_used_bytes", "gauge", "Receive buffer in use.", |a| {
-            a.receive_buffer_used as f64
+        metric("receive_buffer_used_bytes", "gauge", "Receive buffer in use.", |association| {
+            association.receive_buffer_used as f64
         }),
     ]
 }
 
 fn paths(views: &[View]) -> Vec<Metric> {
-    let metric = |name, kind, help, of: fn(&PathReport) -> Option<f64>| {
+    let metric = |name: &str, kind, help, of: fn(&PathReport) -> Option<f64>| {
         let mut samples = Vec::new();
         for view in views {
             for association in &view.associations {
@@ -107,7 +167,7 @@ fn paths(views: &[View]) -> Vec<Metric> {
                 }
             }
         }
-        Metric { name, kind, help, samples }
+        Metric { name: name.to_owned(), kind, help, samples }
     };
     vec![
         metric("anabranch_path_active", "gauge", "1 if the path is active, else 0.", |path| {
@@ -175,6 +235,15 @@ mod tests {
             datagrams_dropped: 3,
             send_errors: 4,
             metrics: Vec::new(),
+            totals: COUNTERS.iter().map(|counter| (counter.name.to_owned(), 11)).collect(),
+            requests: vec![Requests {
+                method: "GET".into(),
+                code: 206,
+                requests: 12,
+                response_bytes: 13,
+            }],
+            dropped_lines: 14,
+            unlisted: 0,
             associations: vec![AssociationView {
                 id: "0.0".into(),
                 incoming: true,
@@ -194,13 +263,33 @@ mod tests {
                 paths: vec![path],
             }],
         };
-        let text = text(&[view]);
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let all = text(std::slice::from_ref(&view), true);
+        for line in all.lines().filter(|line| !line.starts_with('#')) {
             assert!(is_sample(line), "{line}");
         }
-        let sent = "anabranch_datagrams_sent_total{process=\"7\",udp_port=\"9899\"} 1\n";
-        assert!(text.contains(sent), "{text}");
-        assert!(text.contains("remote=\"2001:db8::1\"} 9\n"), "{text}");
-        assert_eq!(text.matches("# TYPE").count(), 17);
+        let endpoint = "process=\"7\",udp_port=\"9899\"";
+        for sample in [
+            format!("anabranch_datagrams_sent_total{{{endpoint}}} 1\n"),
+            format!("anabranch_associations{{{endpoint}}} 1\n"),
+            format!("anabranch_associations_accepted_total{{{endpoint}}} 11\n"),
+            format!("anabranch_retransmitted_chunks_total{{{endpoint}}} 11\n"),
+            format!("anabranch_http_requests_total{{{endpoint},method=\"GET\",code=\"206\"}} 12\n"),
+            format!(
+                "anabranch_http_response_bytes_total{{{endpoint},method=\"GET\",code=\"206\"}} 13\n"
+            ),
+            format!("anabranch_log_lines_dropped_total{{{endpoint}}} 14\n"),
+            "remote=\"2001:db8::1\"} 9\n".to_owned(),
+        ] {
+            assert!(all.contains(&sample), "{sample} is not in {all}");
+        }
+        let names: Vec<_> = all.lines().filter(|line| line.starts_with("# TYPE")).collect();
+        let mut different = names.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(names.len(), different.len(), "{all}");
+        // What each association does has as many series as there are associations: only if they are wanted.
+        let few = text(&[view], false);
+        assert!(!few.contains("association=\"") && !few.contains("anabranch_path_active"), "{few}");
+        assert!(few.contains("anabranch_associations_accepted_total{"), "{few}");
     }
 }

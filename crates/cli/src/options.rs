@@ -81,6 +81,13 @@ pub(crate) struct SctpOptions {
     /// Tell metrics to Prometheus at http://ADDR:PORT/metrics
     #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::socket)]
     pub(crate) metrics: Option<SocketAddr>,
+    /// Answer requests for metrics by this name of the host, too; addresses, localhost and the name that
+    /// the host has for itself are answered anyway
+    #[arg(long, value_name = "NAME", requires = "metrics", hide_short_help = true)]
+    pub(crate) metrics_host: Vec<String>,
+    /// Tell metrics of each association and path as well, under names of its own
+    #[arg(long, requires = "metrics", hide_short_help = true)]
+    pub(crate) metrics_associations: bool,
     /// Write all packets to this file, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pub(crate) capture: Option<PathBuf>,

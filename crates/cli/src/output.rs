@@ -1,15 +1,15 @@
 //! What goes to standard output.
 
+mod background;
 mod printable;
-mod soon;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::OnceLock;
 
 use serde::Serialize;
 
+pub(crate) use self::background::{drain, dropped, reopen, write_in_background};
 pub(crate) use self::printable::{one_line, printable, printable_json};
-pub(crate) use self::soon::print_soon;
 use crate::failure::Failure;
 
 /// Prints a text for people, in which nothing is left that a terminal obeys. A reader that has gone away is not a
@@ -23,16 +23,64 @@ pub(crate) fn print_data(text: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() { print(text) } else { print_bytes(text.as_bytes()) }
 }
 
-/// Writes bytes to standard output as they are; see [`print`].
+/// Writes bytes to standard output as they are; see [`print`]. Servers do not wait until they are written.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    if let Some(queues) = background::queues() {
+        queues.output.push(bytes);
+        return Ok(());
+    }
     let mut stdout = io::stdout().lock();
-    let before = soon::take();
-    let written = stdout.write_all(&before).and_then(|()| stdout.write_all(bytes));
-    match written.and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::failed(format!("standard output cannot be written: {error}")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Prints what a server says first: where it listens. If nobody could read that, nobody reads what follows.
+pub(crate) fn print_first(text: &str) -> Result<(), Failure> {
+    match background::queues() {
+        Some(queues) => {
+            queues.output.push_and_wait(printable(text).as_bytes()).map_err(Failure::Failed)
+        }
+        None => print(text),
+    }
+}
+
+/// Writes lines to the log of a server: the file that it was given, or else standard output.
+pub(crate) fn log(text: &str) -> Result<(), Failure> {
+    match background::queues() {
+        Some(queues) => {
+            queues.log().push(printable(text).as_bytes());
+            Ok(())
+        }
+        None => print(text),
+    }
+}
+
+/// Writes bytes to standard error. Nothing is left to say if that cannot be written.
+pub(crate) fn print_error(bytes: &[u8]) {
+    match background::queues() {
+        Some(queues) => queues.errors.push(bytes),
+        None => {
+            let _ = io::stderr().write_all(bytes);
+        }
+    }
+}
+
+/// Standard error for what writes there piece by piece, each piece a line.
+#[derive(Debug)]
+pub(crate) struct Errors;
+
+impl Write for Errors {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        print_error(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

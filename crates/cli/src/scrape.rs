@@ -1,30 +1,44 @@
 //! `--metrics ADDR:PORT`: the metrics of an endpoint over HTTP, for Prometheus.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anabranch::Endpoint;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::control::View;
 use crate::failure::Failure;
 use crate::metrics;
+use crate::options::SctpOptions;
 
 /// Longest request that is read.
 const MOST_REQUEST: usize = 8 * 1024;
 
-/// Connections served at the same time; others wait.
-const MOST_CONNECTIONS: usize = 8;
+/// Connections at the same time; for one more the oldest is ended.
+const MOST_CONNECTIONS: usize = 16;
 
 /// Longest time that one of them may take.
 const MOST_TIME: Duration = Duration::from_secs(10);
 
+/// Who is answered, and with what.
+#[derive(Clone, Debug)]
+struct Terms {
+    /// Names by which this host is asked, besides its addresses.
+    names: Vec<String>,
+    /// Metrics of each association are wanted.
+    each: bool,
+}
+
 /// Answers `GET /metrics` at this address for as long as the endpoint is there.
-pub(crate) fn offer(endpoint: &Endpoint, address: SocketAddr) -> Result<(), Failure> {
+pub(crate) fn offer(
+    endpoint: &Endpoint,
+    address: SocketAddr,
+    options: &SctpOptions,
+) -> Result<(), Failure> {
     let listener = std::net::TcpListener::bind(address)
         .and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -34,16 +48,21 @@ pub(crate) fn offer(endpoint: &Endpoint, address: SocketAddr) -> Result<(), Fail
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, "metrics");
     }
-    tokio::spawn(serve(endpoint.clone(), listener));
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let mut names = vec!["localhost".to_owned(), own.trim().to_owned()];
+    names.extend(options.metrics_host.iter().cloned());
+    let terms = Terms { names, each: options.metrics_associations };
+    tokio::spawn(serve(endpoint.clone(), listener, terms));
     Ok(())
 }
 
-async fn serve(endpoint: Endpoint, listener: TcpListener) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+async fn serve(endpoint: Endpoint, listener: TcpListener, terms: Terms) {
+    let mut tasks = JoinSet::new();
+    let mut oldest = VecDeque::<AbortHandle>::new();
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            Some(_) = tasks.join_next() => continue,
             () = endpoint.closed() => return,
         };
         let Ok((stream, _)) = accepted else {
@@ -51,34 +70,44 @@ async fn serve(endpoint: Endpoint, listener: TcpListener) {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let endpoint = endpoint.clone();
-        tokio::spawn(async move {
-            let _place = place;
+        oldest.retain(|task| !task.is_finished());
+        if oldest.len() >= MOST_CONNECTIONS
+            && let Some(task) = oldest.pop_front()
+        {
+            task.abort();
+        }
+        let (endpoint, terms) = (endpoint.clone(), terms.clone());
+        oldest.push_back(tasks.spawn(async move {
             // Who is slow, or goes away, gets no answer.
-            let _ = timeout(MOST_TIME, answer(&endpoint, stream)).await;
-        });
+            let _ = timeout(MOST_TIME, answer(&endpoint, stream, &terms)).await;
+        }));
     }
 }
 
-async fn answer(endpoint: &Endpoint, mut stream: TcpStream) -> std::io::Result<()> {
+async fn answer(endpoint: &Endpoint, mut stream: TcpStream, terms: &Terms) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() >= MOST_REQUEST || stream.read_buf(&mut request).await? == 0 {
             return Ok(());
         }
     }
-    let answer = response(&request, || metrics::text(&[View::of(endpoint)]));
+    let answer = response(&request, terms, || metrics::text(&[View::of(endpoint)], terms.each));
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await
 }
 
 /// The answer to a request, which ends the connection.
-fn response(request: &[u8], metrics: impl Fn() -> String) -> String {
+fn response(request: &[u8], terms: &Terms, metrics: impl Fn() -> String) -> String {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
     let (status, text) = match (method, path) {
+        _ if !host(request).is_none_or(|host| terms.knows(host)) => (
+            "421 Misdirected Request",
+            "this host is asked by an address or its own name; --metrics-host allows another one\n"
+                .to_owned(),
+        ),
         (b"GET" | b"HEAD", b"/metrics" | b"/") => ("200 OK", metrics()),
         (b"GET" | b"HEAD", _) => ("404 Not Found", "see /metrics\n".to_owned()),
         _ => ("405 Method Not Allowed", "GET /metrics\n".to_owned()),
@@ -91,14 +120,80 @@ fn response(request: &[u8], metrics: impl Fn() -> String) -> String {
     )
 }
 
+impl Terms {
+    /// Whether a request for this host is meant for this server. A page in somebody's browser may have a name of its own
+    /// lead here, and read what others must not see (DNS rebinding); addresses lead where they say.
+    fn knows(&self, host: &str) -> bool {
+        let without_port = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let address = without_port.trim_start_matches('[').trim_end_matches(']');
+        let is_address = [host, address].iter().any(|text| text.parse::<IpAddr>().is_ok());
+        is_address
+            || self
+                .names
+                .iter()
+                .any(|name| !name.is_empty() && name.eq_ignore_ascii_case(without_port))
+    }
+}
+
+/// What the Host fields say, if there is one; several are as good as a wrong one.
+fn host(request: &[u8]) -> Option<&str> {
+    let head = request.split(|byte| *byte == b'\n').skip(1);
+    let mut hosts = head.filter_map(|line| {
+        let (name, value) = std::str::from_utf8(line).ok()?.split_once(':')?;
+        name.eq_ignore_ascii_case("host").then(|| value.trim())
+    });
+    let first = hosts.next();
+    if hosts.next().is_some() { Some("") } else { first }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn terms() -> Terms {
+        Terms {
+            names: vec!["localhost".into(), "web1".into(), "metrics.example".into()],
+            each: false,
+        }
+    }
+
+    #[test]
+    fn names_of_others_are_not_answered() {
+        let ask = |hosts: &str| {
+            let request = format!("GET /metrics HTTP/1.1\r\n{hosts}\r\n");
+            response(request.as_bytes(), &terms(), || "x 1\n".to_owned())
+        };
+        for host in [
+            "127.0.0.1:9100",
+            "[::1]:9100",
+            "::1",
+            "localhost",
+            "LOCALHOST:1",
+            "web1:9100",
+            "metrics.example",
+        ] {
+            assert!(ask(&format!("Host: {host}\r\n")).starts_with("HTTP/1.1 200 "), "{host}");
+        }
+        for host in [
+            "evil.example:9100",
+            "web1.evil.example",
+            "",
+            "127.0.0.1.evil.example",
+            "localhost.evil",
+        ] {
+            assert!(ask(&format!("host: {host}\r\n")).starts_with("HTTP/1.1 421 "), "{host}");
+        }
+        assert!(ask("Host: localhost\r\nHost: localhost\r\n").starts_with("HTTP/1.1 421 "));
+        assert!(ask("").starts_with("HTTP/1.1 200 "));
+    }
+
     #[test]
     fn only_metrics_are_told() {
-        let ask = |request: &str| response(request.as_bytes(), || "x 1\n".to_owned());
-        assert!(ask("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").ends_with("\r\n\r\nx 1\n"));
+        let ask = |request: &str| response(request.as_bytes(), &terms(), || "x 1\n".to_owned());
+        assert!(ask("GET /metrics HTTP/1.1\r\nHost: web1\r\n\r\n").ends_with("\r\n\r\nx 1\n"));
         assert!(ask("GET /metrics?a=b HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 "));
         let head = ask("HEAD /metrics HTTP/1.1\r\n\r\n");
         assert!(head.contains("Content-Length: 4\r\n") && head.ends_with("\r\n\r\n"), "{head}");

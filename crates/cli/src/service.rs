@@ -2,7 +2,8 @@
 //! what went over each association.
 
 use std::future::Future;
-use std::time::SystemTime;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use anabranch::Association;
 use clap::Args;
@@ -14,7 +15,7 @@ use crate::endpoint::{Binding, Watch, accept_all, association_config, end, one_u
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport};
-use crate::output::{count, print, print_json};
+use crate::output::{count, json_line, log, print_first, write_in_background};
 use crate::report::{PathEvent, PathReport, Traffic};
 
 /// Options of a server.
@@ -33,6 +34,9 @@ pub(crate) struct ServiceOptions {
     /// Tell of each association which path carried what
     #[arg(long)]
     pub(crate) paths: bool,
+    /// Append what is said of associations to this file; without a terminal, SIGHUP opens it again
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) log: Option<PathBuf>,
     /// UDP port that carries SCTP, on all addresses [default: 9899]
     #[arg(long, value_name = "N", help_heading = "SCTP")]
     pub(crate) udp_port: Option<u16>,
@@ -82,11 +86,12 @@ impl ServiceOptions {
     where
         F: Future<Output = Served> + Send + 'static,
     {
+        write_in_background(self.log.as_deref(), self.json)?;
         let mut config = association_config(&self.sctp)?;
         // As many as a peer likes.
         config.sending.outbound_streams = u16::MAX;
         config.receiving.inbound_streams = u16::MAX;
-        let interrupt = Interrupt::install()?;
+        let interrupt = Interrupt::of_server()?;
         let binding = Binding {
             transport: self.transport,
             addresses: &self.listen.addresses,
@@ -100,12 +105,12 @@ impl ServiceOptions {
         let handle = |association: Association| {
             let serve = serve.clone();
             async move {
-                let watch = Watch::start(&association);
+                let watch = Watch::accepted(&association);
                 let served = serve(association.clone()).await;
                 tell_ended(&association, served, watch.stop(), json, paths).await;
             }
         };
-        accept_all(&endpoint, listener, &interrupt, handle).await;
+        accept_all(&endpoint, listener, &interrupt, Duration::ZERO, handle).await;
         Ok(())
     }
 
@@ -114,10 +119,11 @@ impl ServiceOptions {
         let transport = self.transport;
         if self.json {
             let listen = &listen;
-            return print_json(&Event::Listening { service, transport, listen, udp_port });
+            let listening = Event::Listening { service, transport, listen, udp_port };
+            return print_first(&json_line(&listening)?);
         }
         let udp = udp_port.map(|port| format!(" (UDP port {port})")).unwrap_or_default();
-        print(&format!("{service} on {listen} over {transport}{udp}\n"))
+        print_first(&format!("{service} on {listen} over {transport}{udp}\n"))
     }
 }
 
@@ -137,7 +143,8 @@ async fn tell_ended(
     let time = rfc3339(SystemTime::now());
     let told = if json {
         let Traffic { paths, events, .. } = traffic;
-        print_json(&Event::Ended { time, peer: &peer, error, served: &served, paths, events })
+        let ended = Event::Ended { time, peer: &peer, error, served: &served, paths, events };
+        json_line(&ended).and_then(|line| log(&line))
     } else {
         let how = error.map(|error| format!("\n  {error}")).unwrap_or_default();
         let direction = |name, messages, bytes| match messages {
@@ -157,7 +164,7 @@ async fn tell_ended(
             }
             [None, None] => " no messages".to_owned(),
         };
-        print(&format!("{time} {peer}:{what}{how}\n{}", traffic.text(all_paths)))
+        log(&format!("{time} {peer}:{what}{how}\n{}", traffic.text(all_paths)))
     };
     if let Err(Failure::Failed(sentence)) = told {
         complain(&sentence);

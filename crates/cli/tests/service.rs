@@ -99,7 +99,15 @@ fn sockets_that_do_not_fit_are_refused() {
     let site = Site::new(&[]);
     let udp = || UdpSocket::bind("127.0.0.1:0").unwrap().into();
     let tcp = || TcpListener::bind("127.0.0.1:0").unwrap().into();
+    let bound = || {
+        use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, socket};
+        let socket =
+            socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None).unwrap();
+        bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+        socket
+    };
     for (socket, listen, transport, sentence) in [
+        (bound(), "127.0.0.1:0", "tcp", "the TCP socket 1 that was passed does not listen"),
         (udp(), "127.0.0.2:80", "sctp-udp", "no UDP socket for 127.0.0.2 was passed"),
         (udp(), "127.0.0.1:80;udp=9", "sctp-udp", "that was passed is not what the options say"),
         (tcp(), "127.0.0.1:80", "sctp-udp", "the socket 1 that was passed is no UDP socket"),
@@ -129,13 +137,42 @@ fn metrics_are_there_for_prometheus() {
     let listen = ["--listen", "127.0.0.1:80", "--udp-port", "0", "--metrics", &free];
     let server = Server::start(&listen, &site.path());
     site.get(&format!("sctp://127.0.0.1:80;udp={}", server.udp_port()), &["--json"]).json();
-    let answer = ask(&free, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    let ask_for_metrics = || ask(&free, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    // The association has ended for the client, and soon for the server.
+    let answer = loop {
+        let answer = ask_for_metrics();
+        if answer.contains("anabranch_associations_ended_total") && !answer.contains("ended_total{")
+        {
+            panic!("no sample: {answer}");
+        }
+        let ended =
+            answer.lines().find(|line| line.starts_with("anabranch_associations_ended_total{"));
+        if ended.is_some_and(|line| line.ends_with(" 1")) {
+            break answer;
+        }
+    };
     let (head, text) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("version=0.0.4"), "{head}");
     let sent = text.lines().find(|line| line.starts_with("anabranch_datagrams_sent_total{"));
     let sent: f64 = sent.unwrap().rsplit_once(' ').unwrap().1.parse().unwrap();
     assert!(sent > 60.0, "{text}");
-    assert!(ask(&free, "GET /x HTTP/1.1\r\nhost: x\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    // What the association did is counted after its end, and it has no series of its own.
+    let value = |name: &str| -> f64 {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("{name}: {text}"));
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    };
+    assert_eq!(value("anabranch_associations{"), 0.0);
+    assert_eq!(value("anabranch_associations_accepted_total{"), 1.0);
+    assert!(value("anabranch_bytes_sent_total{") > 100_000.0);
+    assert!(text.contains(",method=\"GET\",code=\"200\"} 1\n"), "{text}");
+    assert!(text.contains(",method=\"GET\",code=\"200\"} 100000\n"), "{text}");
+    assert!(!text.contains("association="), "{text}");
+    let rebound = ask(&free, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+    assert!(rebound.starts_with("HTTP/1.1 421 "), "{rebound}");
+    assert!(ask(&free, "GET /x HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
     // A request without an end.
     assert_eq!(ask(&free, &"x".repeat(9000)), "");
     let taken = ["serve", ".", "--listen", "127.0.0.1:81", "--udp-port", "0", "--metrics", &free];

@@ -239,7 +239,7 @@ async fn stopped(stop: Option<watch::Receiver<bool>>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// A stream that is being served.
@@ -301,7 +301,11 @@ impl Serving {
         debug!(stream = id, reason = root_cause(&error), "stream broke");
         if error.is_timeout() && stream.has_part_of_a_head() {
             let mut io = connection.into_parts().io.into_inner();
-            poll_fn(|cx| Poll::Ready(io.refuse(cx, StatusCode::REQUEST_TIMEOUT))).await;
+            let refuse = poll_fn(|cx| {
+                io.refuse(cx, StatusCode::REQUEST_TIMEOUT);
+                Poll::Ready(())
+            });
+            refuse.await;
         }
         if let (Some(refused), Some(status)) = (&options.refused, refusal(&error, &stream)) {
             refused(Access::refused(status, None));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::control::{AssociationView, Control, View, directory};
-use crate::failure::Failure;
+use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::metrics;
 use crate::options::duration;
@@ -36,7 +36,7 @@ pub(crate) struct Inspect {
     /// The control socket of one endpoint [default: all of this user]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Tell more of each path, and of the sender's buffers
+    /// Tell more of each path, and of the sender's buffers; metrics also of each association and path
     #[arg(long)]
     wide: bool,
     /// Look once
@@ -49,8 +49,53 @@ pub(crate) struct Inspect {
     #[arg(long)]
     json: bool,
     /// Look once, and print metrics as Prometheus reads them
-    #[arg(long, conflicts_with_all = ["json", "wide"])]
+    #[arg(long, conflicts_with = "json")]
     metrics: bool,
+}
+
+/// An endpoint that is looked at.
+#[derive(Debug)]
+struct Watched {
+    path: PathBuf,
+    /// `None` while it does not answer.
+    control: Option<Control>,
+    /// That it does not answer has been said.
+    complained: bool,
+}
+
+impl Watched {
+    fn new(path: PathBuf, control: Option<Control>) -> Self {
+        Self { path, control, complained: false }
+    }
+
+    /// The endpoint as it is now; `Ok(None)` once it has ended.
+    async fn look(&mut self) -> io::Result<Option<View>> {
+        let mut control = match self.control.take() {
+            Some(control) => control,
+            None => match Control::connect(&self.path).await {
+                Ok(control) => control,
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
+                // Left behind by a program that was killed, or not for this user.
+                Err(_) => return Ok(None),
+            },
+        };
+        match control.view().await {
+            Ok(view) => {
+                self.control = Some(control);
+                self.complained = false;
+                Ok(Some(view))
+            }
+            // An endpoint that has ended is no failure.
+            Err(error) if is_the_end(&error) => Ok(None),
+            // What comes late would be taken for the answer to the next question.
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn is_the_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 impl Inspect {
@@ -59,37 +104,58 @@ impl Inspect {
             return Err(Failure::usage("--interval: an interval is above 0s"));
         }
         let interrupt = Interrupt::install()?;
+        tokio::select! {
+            result = self.watch() => result,
+            () = interrupt.wait() => Ok(()),
+        }
+    }
+
+    async fn watch(&self) -> Result<(), Failure> {
         let mut open = self.connect().await?;
         let mut ticks = tokio::time::interval(self.interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let once = self.once || self.metrics;
         while !open.is_empty() {
-            tokio::select! {
-                _ = ticks.tick() => {}
-                () = interrupt.wait() => return Ok(()),
-            }
-            let mut views = Vec::new();
-            let mut still_open = Vec::new();
-            for mut control in open {
-                // An endpoint that has ended is no failure.
-                if let Ok(view) = control.view().await {
-                    views.push(view);
-                    still_open.push(control);
+            ticks.tick().await;
+            // All are asked at the same time: none has to wait for one that does not answer.
+            let looks = open.iter_mut().map(Watched::look);
+            let looked = futures_util::future::join_all(looks).await;
+            let (mut views, mut still_open, mut failure) = (Vec::new(), Vec::new(), None);
+            for (mut watched, look) in open.into_iter().zip(looked) {
+                match look {
+                    Ok(Some(view)) => views.push(view),
+                    Ok(None) => continue,
+                    Err(error) => {
+                        let sentence = format!("{}: {error}", watched.path.display());
+                        if !std::mem::replace(&mut watched.complained, true) {
+                            complain(&sentence);
+                        }
+                        failure = Some(Failure::Reported);
+                    }
                 }
+                still_open.push(watched);
             }
             open = still_open;
-            self.tell(&views)?;
-            if self.once || self.metrics {
-                return Ok(());
+            if !views.is_empty() {
+                self.tell(&views)?;
+            }
+            match failure {
+                // The others have been shown.
+                Some(failure) if views.is_empty() && (once || self.control.is_some()) => {
+                    return Err(failure);
+                }
+                _ if once => return Ok(()),
+                _ => {}
             }
         }
         Ok(())
     }
 
     /// The sockets that there are, or the one that was given.
-    async fn connect(&self) -> Result<Vec<Control>, Failure> {
+    async fn connect(&self) -> Result<Vec<Watched>, Failure> {
         if let Some(path) = &self.control {
             let control = Control::connect(path).await.map_err(|error| refused(path, &error))?;
-            return Ok(vec![control]);
+            return Ok(vec![Watched::new(path.clone(), Some(control))]);
         }
         let nowhere = |error| {
             Failure::failed(format!(
@@ -97,13 +163,18 @@ impl Inspect {
             ))
         };
         let directory = directory().map_err(nowhere)?;
-        let mut open = Vec::new();
-        for path in sockets(&directory) {
-            // Left behind by a program that was killed, or not for this user.
-            if let Ok(control) = Control::connect(&path).await {
-                open.push(control);
+        let connecting = sockets(&directory).into_iter().map(|path| async move {
+            match Control::connect(&path).await {
+                Ok(control) => Some(Watched::new(path, Some(control))),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    Some(Watched::new(path, None))
+                }
+                // Left behind by a program that was killed, or not for this user.
+                Err(_) => None,
             }
-        }
+        });
+        let open: Vec<_> =
+            futures_util::future::join_all(connecting).await.into_iter().flatten().collect();
         if open.is_empty() {
             return Err(Failure::failed(format!(
                 "no endpoint runs that {} knows of",
@@ -115,7 +186,7 @@ impl Inspect {
 
     fn tell(&self, views: &[View]) -> Result<(), Failure> {
         if self.metrics {
-            return print(&metrics::text(views));
+            return print(&metrics::text(views, self.wide));
         }
         if self.json {
             return views.iter().try_for_each(print_json);
@@ -158,7 +229,7 @@ fn text(view: &View, wide: bool) -> String {
     let mut text = format!(
         "process {} over {carrier}: {}\n{}  datagrams {} out, {} in, {} dropped, {}\n",
         view.process,
-        count(view.associations.len() as u64, "association"),
+        count(view.count(), "association"),
         list("  on ", &addresses),
         grouped(view.datagrams_sent),
         grouped(view.datagrams_received),
@@ -168,7 +239,7 @@ fn text(view: &View, wide: bool) -> String {
     for association in view.associations.iter().take(SHOWN) {
         text.push_str(&association_text(association, wide));
     }
-    if let Some(more) = view.associations.len().checked_sub(SHOWN).filter(|&more| more > 0) {
+    if let Some(more) = view.count().checked_sub(SHOWN as u64).filter(|&more| more > 0) {
         text.push_str(&format!("and {more} more associations\n"));
     }
     for known in view.metrics.iter().take(SHOWN) {

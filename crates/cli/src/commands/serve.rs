@@ -1,16 +1,16 @@
 //! `anabranch serve`.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anabranch_http::{Files, ServerOptions};
+use anabranch_http::{Files, ServerOptions, Unreadable};
 use clap::Args;
 use hyper_util::rt::TokioTimer;
 
 use crate::address::ListenAddress;
 use crate::endpoint::one_udp_port;
-use crate::failure::Failure;
+use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::{SctpOptions, Transport, duration, refuse, size};
 use crate::transport::{self, Service};
@@ -56,6 +56,12 @@ pub(crate) struct Serve {
     /// End a connection without requests after so long; 0s never does
     #[arg(long, value_name = "TIME", default_value = "2m", hide_short_help = true, value_parser = duration)]
     idle_timeout: Duration,
+    /// Once it is to stop, complete the answers that are under way for so long; what takes longer is cut off
+    #[arg(long, value_name = "TIME", default_value = "10s", hide_short_help = true, value_parser = duration)]
+    grace: Duration,
+    /// Serve and list names that begin with a dot, too; .well-known is served anyway
+    #[arg(long, hide_short_help = true)]
+    dot_files: bool,
     /// Longest head of a request
     #[arg(long, value_name = "SIZE", default_value = "16Ki", hide_short_help = true, value_parser = size)]
     max_head: usize,
@@ -65,6 +71,9 @@ pub(crate) struct Serve {
     /// Tell of each connection which path and stream carried what
     #[arg(long)]
     paths: bool,
+    /// Append the lines of requests to this file; without a terminal, SIGHUP opens it again
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    log: Option<PathBuf>,
     /// UDP port that carries SCTP, on all addresses [default: 9899]
     #[arg(long, value_name = "N", help_heading = "SCTP")]
     udp_port: Option<u16>,
@@ -108,24 +117,30 @@ impl Serve {
                 _ => format!("the directory {name} cannot be opened: {error}"),
             })
         })?;
+        let files = files.with_dot_files(self.dot_files);
+        warn_of_unreadable(&files, &self.directory)?;
+        crate::output::write_in_background(self.log.as_deref(), self.json)?;
         let descriptors = descriptors();
         let most = || (descriptors.saturating_sub(OTHER_DESCRIPTORS) / 2).clamp(1, MOST_REQUESTS);
         let requests = self.max_requests.map_or_else(most, |most| most as usize);
+        let interrupt = Interrupt::of_server()?;
         let service = Service {
             files,
             directory: self.directory,
             listen: self.listen,
             json: self.json,
             paths: self.paths,
-            interrupt: Interrupt::install()?,
+            grace: self.grace,
             most_connections: most_connections(descriptors, requests),
             http: ServerOptions::default()
                 .with_timer(TokioTimer::new())
+                .with_stop(interrupt.stop())
                 .with_requests(requests)
                 .with_one_by_one(self.one_by_one)
                 .with_longest_head(self.max_head)
                 .with_header_timeout(self.header_timeout)
                 .with_idle_timeout((!self.idle_timeout.is_zero()).then_some(self.idle_timeout)),
+            interrupt,
         };
         match self.transport {
             Transport::Tcp => transport::tcp::serve(service).await,
@@ -142,6 +157,23 @@ impl Serve {
                 tokio::try_join!(sctp, tcp).map(|_| ())
             }
         }
+    }
+}
+
+/// Refuses a directory in which nothing can be reached, and warns of one that cannot be listed.
+fn warn_of_unreadable(files: &Files, directory: &Path) -> Result<(), Failure> {
+    let name = directory.display();
+    match files.check() {
+        Err((Unreadable::Files, error)) => Err(Failure::failed(format!(
+            "nothing in the directory {name} can be reached by this user: {error}"
+        ))),
+        Err((Unreadable::Listing, error)) => {
+            complain(&format!(
+                "the directory {name} cannot be listed, its files need their names: {error}"
+            ));
+            Ok(())
+        }
+        Ok(()) => Ok(()),
     }
 }
 

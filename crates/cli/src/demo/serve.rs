@@ -20,7 +20,7 @@ use super::summary::summary;
 use super::{Conditions, LOGO, MOST_PICTURES, Outcome, PICTURES, Way};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::output::print;
+use crate::output::{print_first, write_in_background};
 
 /// Nothing comes from elsewhere, and nothing goes there.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
@@ -28,11 +28,12 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
 
 /// Serves until the user stops it.
 pub(crate) async fn serve(address: SocketAddr) -> Result<(), Failure> {
-    let interrupt = Interrupt::install()?;
+    let interrupt = Interrupt::of_server()?;
+    write_in_background(None, false)?;
     let unable = |error| Failure::failed(format!("{address} cannot be listened on: {error}"));
     let listener = TcpListener::bind(address).await.map_err(unable)?;
     let address = listener.local_addr().map_err(unable)?;
-    print(&format!("The demonstration is at http://{address}/ until Ctrl-C\n"))?;
+    print_first(&format!("The demonstration is at http://{address}/ until Ctrl-C\n"))?;
     let options = ServerOptions::default().with_timer(TokioTimer::new());
     let mut connections = JoinSet::new();
     loop {

@@ -104,7 +104,7 @@ impl Measurement {
             if self.mode != Mode::Receive && streams < self.plan.streams {
                 return Err(Failure::failed(format!("the peer allows {streams} streams only")));
             }
-            let watch = Watch::start(&association);
+            let watch = Watch::connected(&association);
             members.push(Member { association, counts: Arc::new(Counts::new()), watch });
         }
         if self.json {

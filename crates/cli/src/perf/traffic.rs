@@ -203,7 +203,7 @@ impl Exchange<'_> {
 
     /// Sends messages of `most` bytes at the most back until the other side shuts down.
     pub(crate) async fn echo(&self, most: usize) -> Result<(), String> {
-        let mut parts = Parts::new(&self.association, most);
+        let mut parts = Parts::new(self.association, most);
         while let Some(message) =
             self.association.recv().await.map_err(|error| error.to_string())?
         {

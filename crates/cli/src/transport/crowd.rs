@@ -1,164 +1,142 @@
 //! The TCP connections of a server: no more than leave descriptors for files and for what else it does.
 //!
-//! Whoever connects and says nothing is waited for, and so is whoever has an answer and may ask for more, but both give
-//! way when there are too many, who says nothing first: to open connections costs a stranger nothing, and each of them
-//! is a descriptor here.
+//! A connection that has asked nothing, or has all of its answers, is ended when its place is needed: opening
+//! connections costs a stranger nothing, and each of them is a descriptor here. What the system has taken of an answer
+//! is still delivered then. Places are counted by address, for IPv6 by its first 64 bits: when all connections
+//! are being answered, an address with more than a quarter of the places loses one to another address.
 
-use std::collections::VecDeque;
+mod places;
+
 use std::future::pending;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
-/// Who has got an answer is left alone for so long: some 400 KB of it may still be in buffers of HTTP/1.1, which take
-/// a minute over 56 kbit/s.
-const ANSWERED: Duration = Duration::from_secs(60);
+use self::places::{Places, Site};
 
-/// How often it is looked whether somebody has become idle when nobody was.
-const LOOK: Duration = Duration::from_secs(1);
+/// How long a connection waits to be accepted when all others are being answered: one of them may end.
+const PATIENCE: Duration = Duration::from_millis(250);
 
-/// What a connection has asked.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Asked(Arc<Mutex<Requests>>);
+/// Connections that have been ended and still have their descriptor, at most.
+const LEAVING: usize = 16;
 
-#[derive(Debug, Default)]
-struct Requests {
-    /// Not yet answered.
-    open: u32,
-    /// When the last answer was over, or the last request came.
-    last: Option<Instant>,
+/// Places, and a bell for who waits for one.
+#[derive(Clone, Debug)]
+struct Shared {
+    places: Arc<Mutex<Places>>,
+    changed: Arc<Notify>,
 }
 
-impl Asked {
-    /// It asks something.
-    pub(super) fn begin(&self) {
-        let mut requests = self.requests();
-        requests.open += 1;
-        requests.last = Some(Instant::now());
-    }
-
-    /// An answer is over, whole or not.
-    pub(super) fn end(&self) {
-        let mut requests = self.requests();
-        requests.open = requests.open.saturating_sub(1);
-        requests.last = Some(Instant::now());
-    }
-
-    fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn has(&self) -> bool {
-        self.requests().last.is_some()
-    }
-
-    fn is_idle(&self) -> bool {
-        let requests = self.requests();
-        requests.open == 0 && requests.last.is_none_or(|last| last.elapsed() >= ANSWERED)
+impl Shared {
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A connection's task, and what was asked there.
-type Connection = (AbortHandle, Asked);
+/// A connection's place, until it is dropped.
+#[derive(Clone, Debug)]
+pub(super) struct Activity {
+    shared: Shared,
+    number: u64,
+}
+
+impl Activity {
+    /// The connection begins to be answered, or has all of its answers.
+    pub(super) fn set_busy(&self, busy: bool) {
+        self.shared.places().set_busy(self.number, busy);
+        if !busy {
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+/// Gives a place back.
+struct Leave(Activity);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.0.shared.places().remove(self.0.number);
+    }
+}
 
 /// Connections, each with its task.
 #[derive(Debug)]
 pub(super) struct Crowd {
-    most: usize,
+    shared: Shared,
     tasks: JoinSet<()>,
-    /// Those that had asked nothing when they were last looked at, the oldest first.
-    silent: VecDeque<Connection>,
-    /// The others, those first that were looked at least lately.
-    known: VecDeque<Connection>,
-    /// The one to give way next.
-    next: Option<Connection>,
+    /// Since when nobody is accepted.
+    full: Option<Instant>,
 }
 
 impl Crowd {
-    /// So many at the most.
+    /// At most this many.
     pub(super) fn new(most: usize) -> Self {
-        let (silent, known) = (VecDeque::new(), VecDeque::new());
-        Self { most: most.max(1), tasks: JoinSet::new(), silent, known, next: None }
+        let shared =
+            Shared { places: Arc::new(Mutex::new(Places::new(most))), changed: Arc::default() };
+        Self { shared, tasks: JoinSet::new(), full: None }
     }
 
-    /// Whether all places are taken by connections that are being answered: another one has to wait.
-    pub(super) fn is_full(&mut self) -> bool {
-        self.tasks.len() >= self.most && !self.has_next()
+    /// Whether another connection is to be accepted, which may have to be refused then.
+    pub(super) fn accepts(&mut self) -> bool {
+        let places = self.shared.places();
+        if self.tasks.len() >= places.len() + LEAVING {
+            return false;
+        }
+        if !places.is_full() || places.has_idle() {
+            self.full = None;
+            return true;
+        }
+        let since = *self.full.get_or_insert_with(Instant::now);
+        places.has_greedy() && since.elapsed() >= PATIENCE
     }
 
-    /// Takes in a connection, for which another one gives way if there are too many.
-    pub(super) fn add<F>(&mut self, connection: impl FnOnce(Asked) -> F)
+    /// Takes in a connection, for which another one is ended if there are too many; drops it if there is none.
+    pub(super) fn add<F>(&mut self, peer: IpAddr, connection: impl FnOnce(Activity) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        if self.tasks.len() >= self.most
-            && self.has_next()
-            && let Some((task, _)) = self.next.take()
-        {
-            task.abort();
-        }
-        self.forget();
-        let asked = Asked::default();
-        let task = self.tasks.spawn(connection(asked.clone()));
-        self.silent.push_back((task, asked));
+        let site = Site::of(peer);
+        let number = {
+            let mut places = self.shared.places();
+            if !places.make_room(site) {
+                return;
+            }
+            places.add(site)
+        };
+        let activity = Activity { shared: self.shared.clone(), number };
+        let leave = Leave(activity.clone());
+        let connection = connection(activity);
+        let task = self.tasks.spawn(async move {
+            let _leave = leave;
+            connection.await;
+        });
+        self.shared.places().set_task(number, task);
     }
 
-    /// Waits until there may be room: for the end of one, and when it is full for a while.
-    pub(super) async fn ended(&mut self, full: bool) {
+    /// Waits until there may be room: for the end of a connection or of an answer, or when it has been full for a while.
+    pub(super) async fn changed(&mut self) {
+        let waited =
+            self.full.map(|since| since + PATIENCE).filter(|until| *until > Instant::now());
         let while_full = async {
-            match full {
-                true => sleep(LOOK).await,
-                false => pending().await,
+            match waited {
+                Some(until) => sleep_until(until).await,
+                None => pending().await,
             }
         };
         tokio::select! {
             Some(_) = self.tasks.join_next() => {}
+            () = self.shared.changed.notified(), if self.full.is_some() => {}
             () = while_full => {}
         }
     }
 
-    /// Whether there is one to give way.
-    fn has_next(&mut self) -> bool {
-        match self.next.take() {
-            Some(next) if next.1.is_idle() && !next.0.is_finished() => self.next = Some(next),
-            before => {
-                self.known.extend(before);
-                self.next = self.find();
-            }
-        }
-        self.next.is_some()
-    }
-
-    /// The oldest that has asked nothing, or one that is not being answered.
-    fn find(&mut self) -> Option<Connection> {
-        while let Some(first) = self.silent.pop_front() {
-            match first.1.has() {
-                true => self.known.push_back(first),
-                false if first.0.is_finished() => {}
-                false => return Some(first),
-            }
-        }
-        for _ in 0..self.known.len() {
-            let first = self.known.pop_front()?;
-            if first.0.is_finished() {
-                continue;
-            }
-            if first.1.is_idle() {
-                return Some(first);
-            }
-            self.known.push_back(first);
-        }
-        None
-    }
-
-    /// Those that have ended are not looked at any more.
-    fn forget(&mut self) {
-        if self.silent.len() + self.known.len() > 2 * self.tasks.len() {
-            self.silent.retain(|(task, _)| !task.is_finished());
-            self.known.retain(|(task, _)| !task.is_finished());
-        }
+    /// Waits until all connections have ended.
+    pub(super) async fn ended(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
     }
 }
 
@@ -177,53 +155,80 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn who_says_nothing_gives_way() {
-        let (open, mut crowd) = (Arc::new(AtomicUsize::new(0)), Crowd::new(3));
-        let answered = Arc::new(tokio::sync::Notify::new());
-        let add = |crowd: &mut Crowd, says: bool| {
-            open.fetch_add(1, Relaxed);
-            let here = Open(Arc::clone(&open));
-            let answered = Arc::clone(&answered);
-            crowd.add(|asked| async move {
+    /// A crowd whose connections are answered until `answered` is notified.
+    struct Test {
+        crowd: Crowd,
+        open: Arc<AtomicUsize>,
+        answered: Arc<Notify>,
+    }
+
+    impl Test {
+        fn new(most: usize) -> Self {
+            Self { crowd: Crowd::new(most), open: Arc::default(), answered: Arc::default() }
+        }
+
+        async fn add(&mut self, peer: [u8; 4], asks: bool) {
+            self.open.fetch_add(1, Relaxed);
+            let (here, answered) = (Open(Arc::clone(&self.open)), Arc::clone(&self.answered));
+            self.crowd.add(peer.into(), |activity| async move {
                 let _here = here;
-                if says {
-                    asked.begin();
+                if asks {
+                    activity.set_busy(true);
                     answered.notified().await;
-                    asked.end();
+                    activity.set_busy(false);
                 }
                 std::future::pending::<()>().await;
             });
-        };
-        add(&mut crowd, true);
-        tokio::task::yield_now().await;
-        for _ in 0..20 {
-            assert!(!crowd.is_full());
-            add(&mut crowd, false);
-            while crowd.tasks.len() > 3 {
-                crowd.ended(false).await;
+            while self.crowd.tasks.len() > self.crowd.shared.places().len() {
+                self.crowd.changed().await;
             }
-            assert!(open.load(Relaxed) <= 3);
+            tokio::task::yield_now().await;
         }
-        add(&mut crowd, true);
-        add(&mut crowd, true);
-        while crowd.tasks.len() > 3 {
-            crowd.ended(false).await;
+
+        fn open(&self) -> usize {
+            self.open.load(Relaxed)
         }
-        tokio::task::yield_now().await;
-        assert!(crowd.is_full(), "nobody who waits for an answer gives way");
-        assert_eq!(open.load(Relaxed), 3);
-        // One is answered, and may ask for more for a while.
-        answered.notify_one();
-        crowd.ended(true).await;
-        assert!(crowd.is_full(), "what was sent may be on its way");
-        while crowd.is_full() {
-            crowd.ended(true).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_says_nothing_is_ended() {
+        let mut test = Test::new(3);
+        test.add([10, 0, 0, 1], true).await;
+        for _ in 0..20 {
+            assert!(test.crowd.accepts());
+            test.add([10, 0, 0, 1], false).await;
+            assert!(test.open() <= 3);
         }
-        add(&mut crowd, true);
-        crowd.ended(false).await;
-        tokio::task::yield_now().await;
-        assert!(crowd.is_full());
-        assert_eq!(open.load(Relaxed), 3);
+        test.add([10, 0, 0, 1], true).await;
+        test.add([10, 0, 0, 1], true).await;
+        assert!(!test.crowd.accepts(), "nobody whose answer is under way is ended");
+        // One has its answer, and is ended at once when its place is needed.
+        test.answered.notify_one();
+        test.crowd.changed().await;
+        assert!(test.crowd.accepts());
+        test.add([10, 0, 0, 1], true).await;
+        assert!(!test.crowd.accepts());
+        assert_eq!(test.open(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_address_cannot_keep_the_others_out() {
+        let mut test = Test::new(8);
+        for _ in 0..8 {
+            test.add([10, 0, 0, 1], true).await;
+        }
+        assert!(!test.crowd.accepts());
+        while !test.crowd.accepts() {
+            test.crowd.changed().await;
+        }
+        // It gets no more itself.
+        test.add([10, 0, 0, 1], true).await;
+        assert_eq!((test.open(), test.crowd.tasks.len()), (8, 8));
+        for other in 2..=4 {
+            test.add([10, 0, 0, other], true).await;
+            test.add([10, 0, 0, other], true).await;
+        }
+        assert_eq!(test.open(), 8);
+        assert!(!test.crowd.accepts() && !test.crowd.shared.places().has_greedy());
     }
 }

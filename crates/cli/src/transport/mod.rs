@@ -1,6 +1,7 @@
 //! What `serve` and `get` run on. Each transport brings the same two functions.
 
 mod crowd;
+pub(crate) mod requests;
 pub(crate) mod sctp;
 pub(crate) mod tcp;
 
@@ -20,7 +21,7 @@ use crate::clock::rfc3339;
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::options::Transport;
-use crate::output::{count, json_line, one_line, print, print_json, print_soon};
+use crate::output::{count, json_line, log, one_line, print_first};
 use crate::report::Traffic;
 
 /// What a server serves, and how it tells.
@@ -37,6 +38,8 @@ pub(crate) struct Service {
     pub(crate) http: ServerOptions,
     /// TCP connections at once.
     pub(crate) most_connections: usize,
+    /// How long answers that are under way may take once the server stops.
+    pub(crate) grace: Duration,
 }
 
 #[derive(Serialize)]
@@ -81,7 +84,8 @@ impl Service {
         let listen = ListenAddress { port, udp_port: None, ..self.listen.clone() }.to_string();
         let directory = self.directory.display().to_string();
         if self.json {
-            return print_json(&ServerEvent::Listening { transport, listen, udp_port, directory });
+            let listening = ServerEvent::Listening { transport, listen, udp_port, directory };
+            return print_first(&json_line(&listening)?);
         }
         let scheme = if transport == Transport::Tcp { "http" } else { "sctp" };
         let other = udp_port.filter(|port| *port != SCTP_UDP_PORT);
@@ -91,26 +95,28 @@ impl Service {
             None => format!("{scheme}://{listen}/"),
         };
         let udp = udp_port.map(|port| format!(" (UDP port {port})")).unwrap_or_default();
-        print(&format!("serving {directory} on {url}{udp}\n"))
+        print_first(&format!("serving {directory} on {url}{udp}\n"))
     }
 
     /// The files, with a line for each request of this peer.
-    ///
-    /// Each time that an answer is over, `answered` is called.
-    pub(crate) fn files_for(
-        &self,
-        peer: &str,
-        answered: impl Fn() + Send + Sync + 'static,
-    ) -> Logged<Files> {
+    pub(crate) fn files_for(&self, peer: &str) -> Logged<Files> {
+        Logged::new(self.files.clone(), self.access_log(peer))
+    }
+
+    /// How HTTP is served to this peer, with a line for each request that is refused before it gets to the files.
+    pub(crate) fn options_for(&self, peer: &str) -> ServerOptions {
+        self.http.clone().with_refused(self.access_log(peer))
+    }
+
+    fn access_log(&self, peer: &str) -> impl Fn(Access) + Send + Sync + 'static {
         let (peer, json) = (peer.to_owned(), self.json);
-        Logged::new(self.files.clone(), move |access| {
-            answered();
-            match access_line(&peer, &access, json) {
-                Ok(line) => print_soon(&line),
-                Err(Failure::Failed(sentence)) => complain(&sentence),
-                Err(_) => {}
+        move |access| {
+            requests::note(&access);
+            let told = access_line(&peer, &access, json).and_then(|line| log(&line));
+            if let Err(Failure::Failed(sentence)) = told {
+                complain(&sentence);
             }
-        })
+        }
     }
 
     /// Tells what went over a connection that has ended. People are told if they want to know of
@@ -119,7 +125,8 @@ impl Service {
         let time = rfc3339(SystemTime::now());
         let eventful = error.is_some() || traffic.events.iter().any(|event| !event.ordinary);
         let told = if self.json {
-            print_json(&ServerEvent::Ended { time, peer, error, traffic })
+            json_line(&ServerEvent::Ended { time, peer, error, traffic })
+                .and_then(|line| log(&line))
         } else if !self.paths && !eventful {
             Ok(())
         } else {
@@ -131,7 +138,7 @@ impl Service {
             } else {
                 String::new()
             };
-            print(&format!(
+            log(&format!(
                 "{time} {peer} ended: {}, {} sent{how}\n{tables}",
                 count(transactions, "request"),
                 count(sent, "byte")

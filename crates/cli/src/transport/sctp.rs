@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 
 use anabranch::config::SchedulerKind;
 use anabranch::{Association, ConnectOptions, Endpoint};
-use anabranch_http::{
-    Authority, FetchError, Host, ServerOptions, StreamTotals, fetch_with, serve_connection,
-};
+use anabranch_http::{Authority, FetchError, Host, StreamTotals, fetch_with, serve_connection};
 
 use super::{Delivery, Order, Service};
 use crate::client::ClientOptions;
@@ -39,28 +37,27 @@ pub(crate) async fn serve(
     let binding = Binding { transport, addresses, udp_port, remote_udp_port: None, options };
     let (endpoint, listener) = binding.server(port, config)?;
     service.listening(transport, port, transport.udp_port(&endpoint))?;
-    let http = service.http.clone();
-    let handle = |association| answer(service.clone(), http.clone(), association);
-    accept_all(&endpoint, listener, &service.interrupt, handle).await;
+    let handle = |association| answer(service.clone(), association);
+    accept_all(&endpoint, listener, &service.interrupt, service.grace, handle).await;
     Ok(())
 }
 
-async fn answer(service: Service, http: ServerOptions, association: Association) {
-    let watch = Watch::start(&association);
+async fn answer(service: Service, association: Association) {
+    let watch = Watch::accepted(&association);
     let peer = primary_address(&association);
-    let files = service.files_for(peer.as_deref().unwrap_or("-"), || ());
-    let served = serve_connection(association.clone(), files, &http).await;
+    let peer = peer.as_deref().unwrap_or("-");
+    let (files, options) = (service.files_for(peer), service.options_for(peer));
+    let served = serve_connection(association.clone(), files, &options).await;
     let error = end(&association).await.err();
     let traffic = traffic(&association, &served.streams, watch.stop());
-    let peer = traffic.peer().or(peer).unwrap_or_else(|| "-".to_owned());
-    service.ended(&peer, error, &traffic);
+    service.ended(peer, error, &traffic);
 }
 
-/// Where the peer is; `None` if it has gone already.
+/// Where the peer is, with its SCTP port; `None` if it has gone already.
 fn primary_address(association: &Association) -> Option<String> {
     let statistics = association.statistics();
     let path = statistics.path(statistics.primary)?;
-    Some(path.remote.to_string())
+    Some(SocketAddr::new(path.remote, association.ports().1).to_string())
 }
 
 /// The client's end of all associations.
@@ -106,7 +103,7 @@ impl Client {
             connected = connecting => connected?,
             () = order.interrupt.wait() => return Err(Failure::Interrupted),
         };
-        let watch = Watch::start(&association);
+        let watch = Watch::connected(&association);
         let Order { transactions, observer, .. } = order;
         let fetching = fetch_with(&association, transactions, &order.fetch, observer);
         let report = tokio::select! {

@@ -6,35 +6,33 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anabranch_http::tcp::{TcpClient, TcpServerConnection};
-use anabranch_http::{ServerOptions, StreamTotals, fetch_with, serve_connection};
+use anabranch_http::{StreamTotals, fetch_with, serve_connection};
 use futures_util::future::select_all;
-use hyper::service::{Service as _, service_fn};
 use tokio::net::{TcpListener, TcpStream};
 use tracing::{debug, warn};
 
-use super::crowd::{Asked, Crowd};
+use super::crowd::{Activity, Crowd};
 use super::{Delivery, Order, Service};
 use crate::failure::Failure;
 use crate::options::Transport;
 use crate::report::{Figures, PathReport, Traffic};
 
-/// Serves until the user stops it.
+/// Serves until the user stops it; answers that are under way then have the time of the service to be completed.
 pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
     let (listeners, port) = bind(&service).await?;
     service.listening(Transport::Tcp, port, None)?;
-    let options = service.http.clone();
     let mut crowd = Crowd::new(service.most_connections);
     loop {
-        let full = crowd.is_full();
+        let accepts = crowd.accepts();
         let accepted = tokio::select! {
-            (accepted, ..) = select_all(listeners.iter().map(|l| Box::pin(l.accept()))), if !full => accepted,
-            () = crowd.ended(full) => continue,
-            () = service.interrupt.wait() => return Ok(()),
+            (accepted, ..) = select_all(listeners.iter().map(|l| Box::pin(l.accept()))), if accepts => accepted,
+            () = crowd.changed() => continue,
+            () = service.interrupt.wait() => break,
         };
         match accepted {
             Ok((stream, peer)) => {
-                let (service, options) = (service.clone(), options.clone());
-                crowd.add(|asked| answer(service, options, stream, peer, asked));
+                let service = service.clone();
+                crowd.add(peer.ip(), |activity| answer(service, stream, peer, activity));
             }
             Err(error) => {
                 // Out of descriptors, most likely: connections that end give some back.
@@ -43,6 +41,10 @@ pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
             }
         }
     }
+    drop(listeners);
+    // What takes longer is cut off.
+    let _ = tokio::time::timeout(service.grace, crowd.ended()).await;
+    Ok(())
 }
 
 /// A listener for each address, all on one port.
@@ -89,19 +91,10 @@ fn passed(service: &Service) -> Result<Option<(Vec<TcpListener>, u16)>, Failure>
     Ok(Some((adopted.map_err(Failure::failed)?, port)))
 }
 
-async fn answer(
-    service: Service,
-    options: ServerOptions,
-    stream: TcpStream,
-    peer: SocketAddr,
-    asked: Asked,
-) {
-    let answered = asked.clone();
-    let files = service.files_for(&peer.to_string(), move || answered.end());
-    let files = service_fn(move |request| {
-        asked.begin();
-        files.call(request)
-    });
+async fn answer(service: Service, stream: TcpStream, peer: SocketAddr, activity: Activity) {
+    let files = service.files_for(&peer.to_string());
+    let options =
+        service.options_for(&peer.to_string()).with_activity(move |busy| activity.set_busy(busy));
     let served = async {
         let local = stream.local_addr()?;
         let connection = TcpServerConnection::new(stream)?;

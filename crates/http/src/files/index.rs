@@ -66,7 +66,7 @@ fn render(title: &str, entries: &[Entry], complete: bool) -> String {
          <style>td {{ padding-right: 2em }} td + td {{ text-align: right }}</style></head>\n\
          <body><h1>{heading}</h1>\n<table>\n"
     );
-    if name.trim_matches('/') != "" {
+    if !name.trim_matches('/').is_empty() {
         html.push_str("<tr><td><a href=\"../\">../</a></td></tr>\n");
     }
     for entry in entries {
