@@ -1,90 +1,37 @@
 //! Flows, and what all of them come to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddr;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::decode::{Content, Ends, Segment, decode};
+use crate::association::{INIT_ACK, Opening};
+use crate::decode::{self, Content, Decoded, Outcome, Place};
 use crate::distribution::Distribution;
+use crate::flow::{Flow, FlowReport, Seen, Side};
+use crate::flows::{Flows, Sight};
+use crate::fragments::Fragments;
 use crate::reader::{self, Captured, ReadError, Stopped};
-use crate::track::{Class, Data, OutOfSequence, Tracker};
+use crate::reason::Reason;
+use crate::signal::Signal;
+use crate::track::{Class, OutOfSequence};
 
 /// Flows that are followed at a time. When there are more, the half of them that was silent for longest is closed.
 const MOST_FLOWS: usize = 65_536;
-/// Chunks of an SCTP packet at the most.
-const MOST_CHUNKS: usize = 256;
+/// Reasons that are told apart.
+const MOST_REASONS: usize = 256;
+/// Packets within fragments within packets, and so on.
+const MOST_DEPTH: u32 = 4;
 
 /// Protocol of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// TCP (RFC 9293).
+    /// TCP (RFC 9293). A flow is a connection.
     Tcp,
-    /// SCTP (RFC 9260), over IP or UDP. A flow is a path of an association.
+    /// SCTP (RFC 9260), over IP or UDP. A flow is an association, with all its paths.
     Sctp,
-}
-
-/// A flow at one interface, with both directions; the first one is that of the packet seen first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Key {
-    interface: u32,
-    protocol: Protocol,
-    /// The lower end first.
-    ends: Ends,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Side {
-    tracker: Tracker,
-    packets: u64,
-    data_packets: u64,
-    bytes: u64,
-    classes: [u64; Class::ALL.len()],
-    syn: bool,
-    fin: bool,
-    sack: bool,
-    timestamps: bool,
-    scaled: bool,
-    mss: Option<u16>,
-}
-
-#[derive(Clone, Debug)]
-struct Flow {
-    /// From where the first packet came.
-    first: Ends,
-    sides: [Side; 2],
-    begun: u64,
-    last: u64,
-    reset: bool,
-}
-
-/// What a flow came to, in both directions; the first is that of its first packet.
-#[derive(Clone, Debug, Serialize)]
-pub struct FlowReport {
-    /// Number of the interface in its file.
-    pub interface: u32,
-    /// Protocol.
-    pub protocol: Protocol,
-    /// Where its first packet came from.
-    pub from: String,
-    /// Where that went.
-    pub to: String,
-    /// Nanoseconds since 1970 of the first packet.
-    pub begun_ns: u64,
-    /// Nanoseconds from the first packet to the last.
-    pub duration_ns: u64,
-    /// Whether its beginning and end were seen.
-    pub complete: bool,
-    /// Packets.
-    pub packets: [u64; 2],
-    /// Bytes of data, those sent again included.
-    pub bytes: [u64; 2],
-    /// Shortest times from data to its acknowledgement, in nanoseconds.
-    pub rtt_ns: [Option<u64>; 2],
-    /// Data that was out of sequence, by class (`Class::ALL`).
-    pub out_of_sequence: [[u64; Class::ALL.len()]; 2],
 }
 
 /// Out-of-sequence data as it was seen, for those who want each.
@@ -113,12 +60,21 @@ pub struct Event<'a> {
 pub struct Report {
     /// Packets in the files.
     pub packets: u64,
-    /// Packets of neither protocol, or that could not be understood.
+    /// Packets that are part of no flow: the sum of `left_out`.
     pub others: u64,
+    /// Packets that are part of no flow, by the reason why.
+    #[serde(serialize_with = "by_name")]
+    pub left_out: BTreeMap<Reason, u64>,
+    /// IP fragments that were put together.
+    pub fragments: u64,
     /// Bytes of IP packets.
     pub bytes: u64,
-    /// Flows of each protocol.
+    /// Flows of each protocol: connections and associations, each counted at every interface that saw it.
     pub flows: BTreeMap<&'static str, u64>,
+    /// Connections and associations of each protocol, each counted once.
+    pub distinct: BTreeMap<&'static str, u64>,
+    /// Pairs of addresses of the associations.
+    pub paths: u64,
     /// Flows whose beginning and end were seen.
     pub complete: u64,
     /// Flows that were reset.
@@ -131,6 +87,8 @@ pub struct Report {
     pub data: u64,
     /// Those of them that were out of sequence, by class.
     pub out_of_sequence: BTreeMap<&'static str, u64>,
+    /// Packets without news, by what they are there for.
+    pub signals: BTreeMap<&'static str, u64>,
     /// Flows with out-of-sequence data, and with data that was sent again, or reordered.
     pub affected: BTreeMap<&'static str, u64>,
     /// Bytes of data of a flow, both directions.
@@ -151,7 +109,12 @@ type OnEvent = Box<dyn FnMut(&Event<'_>)>;
 /// An analysis under way.
 #[derive(Default)]
 pub struct Analysis {
-    flows: HashMap<Key, Flow>,
+    flows: Flows,
+    fragments: Fragments,
+    /// Counts files that do not go on where the one before ended.
+    file: u32,
+    /// The latest time so far.
+    latest: u64,
     report: Report,
     on_flow: Option<OnFlow>,
     on_event: Option<OnEvent>,
@@ -177,57 +140,95 @@ impl Analysis {
         self
     }
 
-    /// Reads a file as far as it goes. Flows go on from one file to the next.
+    /// Reads a file as far as it goes. Flows go on from one file to the next, unless that begins earlier than the one
+    /// before ended.
     ///
     /// # Errors
     /// What is no capture at all.
     pub fn read(&mut self, source: impl Read + Send) -> Result<Stopped, ReadError> {
-        reader::read(source, |captured| self.packet(&captured))
+        let mut is_first = true;
+        reader::read(source, |captured| {
+            if std::mem::take(&mut is_first) && captured.time < self.latest {
+                // It is another capture of the same time, as of the other end.
+                self.file += 1;
+            }
+            self.latest = self.latest.max(captured.time);
+            self.packet(&captured);
+        })
     }
 
     fn packet(&mut self, captured: &Captured<'_>) {
         self.report.packets += 1;
-        let Some(decoded) = decode(captured.link, captured.data) else {
-            self.report.others += 1;
-            return;
+        let mut place = Place::new(self.file, captured.interface);
+        let outcome = match captured.link {
+            Some(link) => decode::frame(link, captured.piece, &mut place),
+            None => Err(Reason::NoInterface),
         };
-        self.report.bytes += u64::from(decoded.size);
-        let ends = decoded.ends;
-        let forward = ends.from <= ends.to;
-        let ordered = if forward { ends } else { Ends { from: ends.to, to: ends.from } };
-        let protocol = match decoded.content {
-            Content::Tcp(_) => Protocol::Tcp,
-            Content::Sctp(_) => Protocol::Sctp,
+        self.take(outcome, place, captured, 0);
+    }
+
+    fn take(
+        &mut self,
+        outcome: Result<Outcome<'_>, Reason>,
+        mut place: Place,
+        captured: &Captured<'_>,
+        depth: u32,
+    ) {
+        match outcome {
+            Ok(Outcome::Packet(decoded)) => self.decoded(&decoded, place, captured),
+            Ok(Outcome::Fragment(_, _)) if depth >= MOST_DEPTH => {
+                self.leave_out(Reason::TooDeep, 1);
+            }
+            Ok(Outcome::Fragment(part, fragment)) => {
+                let whole = self.fragments.take(&part, fragment, place, captured.time);
+                if let Some(whole) = whole {
+                    let outcome = decode::network(whole.network(&part), &mut place);
+                    match outcome {
+                        // All of its parts are left out with it.
+                        Err(reason) => self.leave_out(reason, whole.parts),
+                        Ok(_) => {
+                            self.report.fragments += whole.parts;
+                            self.take(outcome, place, captured, depth + 1);
+                        }
+                    }
+                }
+            }
+            Err(reason) => self.leave_out(reason, 1),
+        }
+    }
+
+    fn leave_out(&mut self, reason: Reason, packets: u64) {
+        let all = &mut self.report.left_out;
+        let is_known = all.contains_key(&reason) || all.len() < MOST_REASONS;
+        let reason = if is_known { reason } else { Reason::Further };
+        *all.entry(reason).or_default() += packets;
+        self.report.others += packets;
+    }
+
+    fn decoded(&mut self, decoded: &Decoded<'_>, place: Place, captured: &Captured<'_>) {
+        self.report.bytes += decoded.size;
+        let (ends, time) = (decoded.ends, captured.time);
+        let sight = Sight { place, host: captured.host, ends, time };
+        let (index, side) = match decoded.content {
+            Content::Tcp(segment) => self.flows.connection(&sight, &segment),
+            Content::Sctp(tag, chunks) => {
+                let opening = Opening::read(chunks);
+                let (index, side) = self.flows.association(&sight, tag, opening);
+                if let (INIT_ACK, Some(tag)) = (opening.kind, opening.initiate) {
+                    self.flows.set_tag(index, 1 - side, tag);
+                }
+                (index, side)
+            }
         };
-        let key = Key { interface: captured.interface, protocol, ends: ordered };
-        if let Content::Tcp(segment) = &decoded.content
-            && segment.syn
-            && segment.acknowledgment.is_none()
-            && self.flows.get(&key).is_some_and(Flow::is_over)
-        {
-            // The ports are used again.
-            self.close(key);
-        }
-        if self.flows.len() >= MOST_FLOWS && !self.flows.contains_key(&key) {
-            self.close_silent();
-        }
-        let time = captured.time;
-        let flow = self.flows.entry(key).or_insert_with(|| Flow::new(ends, time));
+        let Some(flow) = self.flows.get(index) else { return };
         flow.last = flow.last.max(time);
-        let side = usize::from(ends.from != flow.first.from);
         let mut found = Vec::new();
-        let identification = decoded.identification;
+        let seen = Seen { time, identification: decoded.identification };
         match decoded.content {
-            Content::Tcp(segment) => flow.segment(side, &segment, time, identification, &mut found),
-            Content::Sctp(chunks) => {
-                flow.chunks(
-                    side,
-                    chunks,
-                    time,
-                    identification,
-                    &mut found,
-                    &mut self.report.chunks,
-                );
+            Content::Tcp(segment) => flow.segment(side, &segment, seen, &mut found),
+            Content::Sctp(tag, chunks) => {
+                let from = (ends.from.0, seen);
+                flow.chunks(side, (tag, chunks), from, &mut found, &mut self.report.chunks);
             }
         }
         for (start, found) in &found {
@@ -239,178 +240,56 @@ impl Analysis {
                     interface: captured.interface,
                     from: ends.from.into(),
                     to: ends.to.into(),
-                    identification,
+                    identification: decoded.identification,
                     start: *start,
                     found,
                 });
             }
         }
+        let ended: Vec<Flow> = self.flows.ended().collect();
+        ended.iter().for_each(|flow| self.close(flow));
+        if self.flows.len() > MOST_FLOWS {
+            self.close_silent();
+        }
     }
 
-    fn close(&mut self, key: Key) {
-        if let Some(flow) = self.flows.remove(&key) {
-            let report = flow.report(&key);
-            self.report.add(&flow, &report);
-            if let Some(call) = &mut self.on_flow {
-                call(&report);
-            }
+    fn close(&mut self, flow: &Flow) {
+        let report = flow.report();
+        self.report.add(flow, &report);
+        if let Some(call) = &mut self.on_flow {
+            call(&report);
         }
     }
 
     fn close_silent(&mut self) {
-        let mut silent: Vec<(u64, Key)> =
-            self.flows.iter().map(|(k, flow)| (flow.last, *k)).collect();
+        let mut silent = self.flows.ages();
         silent.sort_unstable();
-        for (_, key) in silent.into_iter().take(MOST_FLOWS / 2) {
-            self.close(key);
+        for (_, _, index) in silent.into_iter().take(MOST_FLOWS / 2) {
+            if let Some(flow) = self.flows.remove(index) {
+                self.close(&flow);
+            }
         }
     }
 
     /// What it all comes to.
     pub fn finish(mut self) -> Report {
-        let mut keys: Vec<(u64, Key)> =
-            self.flows.iter().map(|(k, flow)| (flow.begun, *k)).collect();
-        keys.sort_unstable();
-        for (_, key) in keys {
-            self.close(key);
+        let mut all = self.flows.ages();
+        all.sort_unstable_by_key(|(_, begun, index)| (*begun, *index));
+        for (_, _, index) in all {
+            if let Some(flow) = self.flows.remove(index) {
+                self.close(&flow);
+            }
+        }
+        match self.fragments.lost() {
+            0 => {}
+            lost => self.leave_out(Reason::Fragment, lost),
         }
         self.report
     }
 }
 
-impl Flow {
-    fn new(first: Ends, time: u64) -> Self {
-        Self { first, sides: Default::default(), begun: time, last: time, reset: false }
-    }
-
-    fn is_over(&self) -> bool {
-        self.reset || self.sides.iter().all(|side| side.fin)
-    }
-
-    /// A side and the other one.
-    fn pair(&mut self, side: usize) -> (&mut Side, &mut Side) {
-        let [first, second] = &mut self.sides;
-        if side == 0 { (first, second) } else { (second, first) }
-    }
-
-    fn segment(
-        &mut self,
-        side: usize,
-        segment: &Segment,
-        time: u64,
-        identification: Option<u16>,
-        found: &mut Vec<(u32, OutOfSequence)>,
-    ) {
-        self.reset |= segment.rst;
-        let (own, other) = self.pair(side);
-        own.packets += 1;
-        own.fin |= segment.fin;
-        if segment.syn {
-            own.syn = true;
-            own.sack = segment.sack_permitted;
-            own.timestamps = segment.timestamp.is_some();
-            own.scaled = segment.window_scale;
-            own.mss = segment.mss;
-            own.tracker.begin(segment.sequence.wrapping_add(1));
-        }
-        if let Some(number) = segment.acknowledgment {
-            let pure = segment.length == 0 && !segment.syn && !segment.fin;
-            other.tracker.acknowledge(number, time, pure, segment.sacks);
-        }
-        if segment.length == 0 || segment.syn {
-            return;
-        }
-        own.data_packets += 1;
-        own.bytes += u64::from(segment.length);
-        let data = Data {
-            start: segment.sequence,
-            length: segment.length,
-            time,
-            identification,
-            timestamp: segment.timestamp,
-        };
-        let rtt = other.tracker.rtt().map(|(least, ..)| least);
-        if let Some(out) = own.tracker.data(&data, rtt) {
-            own.classes[out.class as usize] += 1;
-            found.push((segment.sequence, out));
-        }
-    }
-
-    fn chunks(
-        &mut self,
-        side: usize,
-        mut rest: &[u8],
-        time: u64,
-        identification: Option<u16>,
-        found: &mut Vec<(u32, OutOfSequence)>,
-        types: &mut BTreeMap<u8, u64>,
-    ) {
-        let (own, other) = self.pair(side);
-        own.packets += 1;
-        for _ in 0..MOST_CHUNKS {
-            let (Some(&kind), Some(length)) = (rest.first(), be16(rest, 2)) else { break };
-            let length = usize::from(length);
-            if length < 4 {
-                break;
-            }
-            *types.entry(kind).or_default() += 1;
-            match kind {
-                // DATA and I-DATA: the TSN stands at the same place.
-                0 | 64 => {
-                    let head = if kind == 0 { 16 } else { 20 };
-                    let Some(tsn) = be32(rest, 4) else { break };
-                    own.data_packets += 1;
-                    own.bytes += length.saturating_sub(head) as u64;
-                    let data =
-                        Data { start: tsn, length: 1, time, identification, timestamp: None };
-                    let rtt = other.tracker.rtt().map(|(least, ..)| least);
-                    if let Some(out) = own.tracker.data(&data, rtt) {
-                        own.classes[out.class as usize] += 1;
-                        found.push((tsn, out));
-                    }
-                }
-                1 | 2 => {
-                    own.syn = true;
-                    if let Some(tsn) = be32(rest, 16) {
-                        own.tracker.begin(tsn);
-                    }
-                }
-                // SACK and NR-SACK: cumulative TSN, and whether there are gaps.
-                3 | 16 => {
-                    if let (Some(tsn), Some(gaps)) = (be32(rest, 4), be16(rest, 12)) {
-                        other.tracker.acknowledge(tsn.wrapping_add(1), time, true, gaps > 0);
-                    }
-                }
-                6 => self_reset(own),
-                7 | 8 | 14 => own.fin = true,
-                _ => {}
-            }
-            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        }
-    }
-
-    fn report(&self, key: &Key) -> FlowReport {
-        let side = |value: fn(&Side) -> u64| self.sides.each_ref().map(value);
-        let address = |end: (std::net::IpAddr, u16)| SocketAddr::from(end).to_string();
-        FlowReport {
-            interface: key.interface,
-            protocol: key.protocol,
-            from: address(self.first.from),
-            to: address(self.first.to),
-            begun_ns: self.begun,
-            duration_ns: self.last.saturating_sub(self.begun),
-            complete: self.sides.iter().all(|side| side.syn) && self.is_over(),
-            packets: side(|side| side.packets),
-            bytes: side(|side| side.bytes),
-            rtt_ns: self.sides.each_ref().map(|side| side.tracker.rtt().map(|(least, ..)| least)),
-            out_of_sequence: self.sides.each_ref().map(|side| side.classes),
-        }
-    }
-}
-
-/// An ABORT ends both directions.
-fn self_reset(side: &mut Side) {
-    side.fin = true;
+fn by_name<S: Serializer>(all: &BTreeMap<Reason, u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(all.iter().map(|(reason, count)| (reason.to_string(), count)))
 }
 
 impl Report {
@@ -430,12 +309,15 @@ impl Report {
                 }
             };
         let flows: fn(&mut Self) -> &mut BTreeMap<&'static str, u64> = |report| &mut report.flows;
-        count(flows, "tcp", report.protocol == Protocol::Tcp);
-        count(flows, "sctp", report.protocol == Protocol::Sctp);
+        let distinct: fn(&mut Self) -> &mut BTreeMap<&'static str, u64> = |r| &mut r.distinct;
+        for (name, protocol) in [("tcp", Protocol::Tcp), ("sctp", Protocol::Sctp)] {
+            count(flows, name, report.protocol == protocol);
+            count(distinct, name, report.protocol == protocol && !flow.elsewhere);
+        }
         let all = |holds: fn(&Side) -> bool| flow.sides.iter().all(holds);
         if report.protocol == Protocol::Tcp {
             let options: fn(&mut Self) -> &mut BTreeMap<&'static str, u64> = |r| &mut r.options;
-            count(options, "handshake seen", all(|side| side.syn));
+            count(options, "handshake seen", all(|side| side.initial.is_some()));
             count(options, "sack", all(|side| side.sack));
             count(options, "timestamps", all(|side| side.timestamps));
             count(options, "window scale", all(|side| side.scaled));
@@ -452,6 +334,16 @@ impl Report {
         count(affected, "retransmission", of(&again));
         count(affected, "reordering", of(&[Class::Reordered]));
         count(affected, "duplicate", of(&[Class::Duplicate]));
+        for signal in Signal::ALL {
+            let count =
+                report.signals.iter().filter_map(|side| side.get(signal as usize)).sum::<u64>();
+            if count > 0 {
+                *self.signals.entry(signal.name()).or_default() += count;
+            }
+        }
+        if report.protocol == Protocol::Sctp {
+            self.paths += report.paths;
+        }
         self.complete += u64::from(report.complete);
         self.reset += u64::from(flow.reset);
         self.data += flow.sides.iter().map(|side| side.data_packets).sum::<u64>();
@@ -462,14 +354,6 @@ impl Report {
             self.rtts_us.add(halves.iter().sum::<u64>() / 1000);
         }
     }
-}
-
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn be32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
 #[cfg(test)]

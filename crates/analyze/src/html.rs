@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::analysis::Report;
 use crate::distribution::Distribution;
-use crate::report::{distributions, text};
+use crate::report::{distributions, readable, text};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 120.0;
@@ -20,14 +20,15 @@ pub fn html(title: &str, report: &Report) -> String {
     );
     for (name, distribution, unit) in distributions(report) {
         if distribution.count > 0 {
-            let _ = write!(page, "<h2>{name}, in {unit}</h2>\n{}", bars(distribution));
+            let of = if unit == "packets" { ", in packets" } else { "" };
+            let _ = write!(page, "<h2>{name}{of}</h2>\n{}", bars(distribution, unit));
         }
     }
     page
 }
 
 /// A bar for each power of two.
-fn bars(distribution: &Distribution) -> String {
+fn bars(distribution: &Distribution, unit: &str) -> String {
     let bars = distribution.bars();
     let most = bars.iter().map(|bar| bar.2).max().unwrap_or(0).max(1);
     let width = WIDTH / bars.len().max(1) as f64;
@@ -40,29 +41,22 @@ fn bars(distribution: &Distribution) -> String {
         let _ = writeln!(
             svg,
             "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" fill=\"#2b6ca3\">\
-             <title>{first} to {last}: {count}</title></rect><text x=\"{:.1}\" y=\"{:.1}\" \
+             <title>{} to {}: {count}</title></rect><text x=\"{:.1}\" y=\"{:.1}\" \
              text-anchor=\"middle\">{}</text><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{count}\
              </text>",
             HEIGHT + 12.0 - height,
             (width - 2.0).max(1.0),
+            readable(*first as f64, unit),
+            readable(*last as f64, unit),
             x + width / 2.0,
             HEIGHT + 24.0,
-            short(*first),
+            readable(*first as f64, unit),
             x + width / 2.0,
             HEIGHT + 8.0 - height,
         );
     }
     svg.push_str("</svg>\n");
     svg
-}
-
-fn short(number: u64) -> String {
-    match number {
-        0..1000 => number.to_string(),
-        1000..1_000_000 => format!("{}k", number / 1000),
-        1_000_000..1_000_000_000 => format!("{}M", number / 1_000_000),
-        _ => format!("{}G", number / 1_000_000_000),
-    }
 }
 
 fn escape(text: &str) -> String {

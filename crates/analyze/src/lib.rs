@@ -15,18 +15,28 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod association;
+mod bytes;
 mod decode;
 mod distribution;
+mod flow;
+mod flows;
+mod fragments;
 mod html;
 mod packets;
 mod reader;
+mod reason;
 mod report;
+mod signal;
 mod tcp;
 pub mod track;
 
-pub use analysis::{Analysis, Event, FlowReport, Protocol, Report};
+pub use analysis::{Analysis, Event, Protocol, Report};
 pub use distribution::Distribution;
+pub use flow::FlowReport;
 pub use html::html;
 pub use packets::{IpPacket, packets};
 pub use reader::{ReadError, Stopped};
-pub use report::{csv_head, csv_row, text};
+pub use reason::Reason;
+pub use report::{csv_head, csv_left_out, csv_row, text};
+pub use signal::Signal;

@@ -4,9 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read;
 use std::net::IpAddr;
 
-use etherparse::LaxNetSlice;
-
-use crate::decode::slice;
+use crate::decode::outermost;
 use crate::reader::{self, ReadError, Stopped};
 
 /// An IP packet in a capture.
@@ -32,31 +30,17 @@ pub fn packets(
     mut take: impl FnMut(IpPacket),
 ) -> Result<Stopped, ReadError> {
     reader::read(source, |captured| {
-        let Some(packet) = slice(captured.link, captured.data) else { return };
+        let Some(link) = captured.link else { return };
+        let Ok(packet) = outermost(link, captured.piece) else { return };
         let mut content = DefaultHasher::new();
-        let from = match &packet.net {
-            Some(LaxNetSlice::Ipv4(v4)) => {
-                let header = v4.header();
-                let (from, to) = (header.source_addr(), header.destination_addr());
-                (from, to, header.identification(), header.total_len()).hash(&mut content);
-                (header.protocol().0, header.fragments_offset().value()).hash(&mut content);
-                IpAddr::V4(from)
-            }
-            Some(LaxNetSlice::Ipv6(v6)) => {
-                let header = v6.header();
-                let (from, to) = (header.source_addr(), header.destination_addr());
-                (from, to, header.payload_length()).hash(&mut content);
-                IpAddr::V6(from)
-            }
-            _ => return,
-        };
-        if let Some(payload) = packet.net.as_ref().and_then(|net| net.ip_payload_ref()) {
-            content.write(payload.payload);
-        }
+        (packet.from, packet.to, packet.identification, packet.size).hash(&mut content);
+        let offset = packet.fragment.map(|fragment| (fragment.identification, fragment.offset));
+        (packet.protocol, offset).hash(&mut content);
+        content.write(packet.payload.data);
         take(IpPacket {
             time: captured.time,
             interface: captured.interface,
-            from,
+            from: packet.from,
             content: content.finish(),
         });
     })

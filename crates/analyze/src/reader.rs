@@ -1,14 +1,24 @@
-//! Files of packets: pcap and pcapng, of whatever interfaces.
+//! Files of packets: pcap and pcapng, of whatever interfaces, compressed by gzip or not.
 
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{self, Cursor, Read};
 
+use flate2::read::MultiGzDecoder;
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 
+use crate::bytes::Piece;
+
 /// Room for a block at first, and at the most.
 const ROOM: (usize, usize) = (1 << 20, 1 << 26);
+/// What is read before it is decided what a file is.
+const HEAD: u64 = 1 << 16;
 /// Interfaces of a section at the most.
 const MOST_INTERFACES: usize = 65_536;
+/// Interfaces whose names are looked at, and the length of a host's name in one.
+const MOST_NAMED: usize = 1024;
+const LONGEST_OWNER: usize = 64;
+/// The packet block of pcapng before the enhanced one.
+const OLD_PACKET_BLOCK: u32 = 2;
 
 /// Why nothing could be read at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,17 +45,63 @@ pub enum Stopped {
 pub(crate) struct Captured<'a> {
     /// Nanoseconds since 1970.
     pub(crate) time: u64,
+    /// Its number in the section.
     pub(crate) interface: u32,
-    pub(crate) link: i32,
-    pub(crate) data: &'a [u8],
+    /// `None` if the file does not describe the interface.
+    pub(crate) link: Option<u32>,
+    /// The first interface of the same host, where names say whose they are (`host:link`).
+    pub(crate) host: Option<u32>,
+    pub(crate) piece: Piece<'a>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Interface {
-    link: i32,
+    link: u32,
     /// Ticks a second, and seconds to add.
     resolution: u64,
     offset: i64,
+    /// The host in names such as `host:link`.
+    owner: String,
+    host: Option<u32>,
+}
+
+/// What is known of a file's current section.
+#[derive(Default)]
+struct Section {
+    interfaces: Vec<Interface>,
+    big_endian: bool,
+}
+
+/// Reads the beginning of a source, and gives it back as if nothing had been read.
+fn begin<'a>(
+    mut source: impl Read + Send + 'a,
+) -> io::Result<(Vec<u8>, Box<dyn Read + Send + 'a>)> {
+    let mut head = Vec::new();
+    source.by_ref().take(HEAD).read_to_end(&mut head)?;
+    let again = Cursor::new(head.clone()).chain(source);
+    Ok((head, Box::new(again)))
+}
+
+/// What is read, without compression.
+fn open<'a>(source: impl Read + Send + 'a) -> Result<Box<dyn Read + Send + 'a>, ReadError> {
+    let failed = |error: io::Error| ReadError(format!("the file cannot be read: {error}"));
+    let (head, source) = begin(source).map_err(failed)?;
+    let compressed = |by: &str| {
+        Err(ReadError(format!(
+            "this is compressed by {by}: decompress it, and analyze what comes out"
+        )))
+    };
+    match head.as_slice() {
+        [0x1f, 0x8b, ..] => {
+            let failed = |error| ReadError(format!("the file cannot be decompressed: {error}"));
+            begin(MultiGzDecoder::new(source)).map_err(failed).map(|(_, source)| source)
+        }
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => compressed("zstd"),
+        [0x04, 0x22, 0x4d, 0x18, ..] => compressed("lz4"),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => compressed("xz"),
+        [b'B', b'Z', b'h', ..] => compressed("bzip2"),
+        _ => Ok(source),
+    }
 }
 
 /// Gives each packet to `take`.
@@ -53,23 +109,20 @@ pub(crate) fn read(
     source: impl Read + Send,
     mut take: impl FnMut(Captured<'_>),
 ) -> Result<Stopped, ReadError> {
-    let mut source = BufReader::new(source);
-    // The crate has one word for all that may go wrong.
-    source.fill_buf().map_err(|error| ReadError(format!("the file cannot be read: {error}")))?;
-    let mut reader = create_reader(ROOM.0, source).map_err(|error| {
+    let mut reader = create_reader(ROOM.0, open(source)?).map_err(|error| {
         ReadError(match error {
             PcapError::Eof => "the file is empty".into(),
             PcapError::ReadError => "the file cannot be read".into(),
             _ => "this is neither pcap nor pcapng".into(),
         })
     })?;
-    let mut interfaces: Vec<Interface> = Vec::new();
+    let mut section = Section::default();
     let (mut room, mut at) = (ROOM.0, 0_u64);
     loop {
         let exhausted = reader.reader_exhausted();
         let step = match reader.next() {
             Ok((length, block)) => {
-                block_in(&block, &mut interfaces, &mut take);
+                section.block(&block, &mut take);
                 Step::Read(length)
             }
             Err(PcapError::Eof) => return Ok(Stopped::End),
@@ -120,53 +173,115 @@ fn refill(reader: &mut dyn PcapReaderIterator, room: &mut usize, at: u64) -> Opt
     }
 }
 
-fn block_in(
-    block: &PcapBlockOwned<'_>,
-    interfaces: &mut Vec<Interface>,
-    take: &mut impl FnMut(Captured<'_>),
-) {
-    match block {
-        PcapBlockOwned::LegacyHeader(header) => {
-            let Linktype(link) = header.network;
-            let resolution =
-                if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
-            *interfaces = vec![Interface { link, resolution, offset: 0 }];
-        }
-        PcapBlockOwned::Legacy(packet) => {
-            let Some(interface) = interfaces.first() else { return };
-            let fraction = u64::from(packet.ts_usec) * (1_000_000_000 / interface.resolution);
-            let time = u64::from(packet.ts_sec) * 1_000_000_000 + fraction;
-            let data = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
-            take(Captured { time, interface: 0, link: interface.link, data });
-        }
-        PcapBlockOwned::NG(Block::SectionHeader(_)) => interfaces.clear(),
-        PcapBlockOwned::NG(Block::InterfaceDescription(description)) => {
-            if interfaces.len() < MOST_INTERFACES {
+impl Section {
+    fn block(&mut self, block: &PcapBlockOwned<'_>, take: &mut impl FnMut(Captured<'_>)) {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                let Linktype(link) = header.network;
+                let resolution =
+                    if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
+                self.interfaces = vec![Interface::new(link, resolution, 0, "")];
+            }
+            PcapBlockOwned::Legacy(packet) => {
+                let nanoseconds = self.interfaces.first().is_some_and(Interface::is_exact);
+                let fraction = u64::from(packet.ts_usec) * if nanoseconds { 1 } else { 1000 };
+                let time = u64::from(packet.ts_sec) * 1_000_000_000 + fraction;
+                let data = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
+                take(self.captured(0, time, Piece::new(data, packet.origlen as usize)));
+            }
+            PcapBlockOwned::NG(Block::SectionHeader(header)) => {
+                self.interfaces.clear();
+                self.big_endian = header.big_endian();
+            }
+            PcapBlockOwned::NG(Block::InterfaceDescription(description)) => {
                 let Linktype(link) = description.linktype;
                 let resolution = description.ts_resolution().unwrap_or(1_000_000).max(1);
-                interfaces.push(Interface { link, resolution, offset: description.ts_offset() });
+                let name = description.if_name().and_then(Result::ok).unwrap_or_default();
+                self.describe(Interface::new(link, resolution, description.ts_offset(), name));
             }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                let time = self.time(packet.if_id, packet.ts_high, packet.ts_low);
+                let piece = Piece::new(packet.packet_data(), packet.orig_len() as usize);
+                take(self.captured(packet.if_id, time, piece));
+            }
+            // Without a time nothing can be said of order but the order itself.
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+                let piece = Piece::new(packet.packet_data(), packet.orig_len() as usize);
+                take(self.captured(0, 0, piece));
+            }
+            PcapBlockOwned::NG(Block::Unknown(block)) => {
+                let kind = block.block_type;
+                let kind = if self.big_endian { kind.swap_bytes() } else { kind };
+                if kind == OLD_PACKET_BLOCK {
+                    self.old_packet(block.data, take);
+                }
+            }
+            PcapBlockOwned::NG(_) => {}
         }
-        PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-            let Some(interface) = interfaces.get(packet.if_id as usize) else { return };
-            let ticks = u128::from(packet.ts_high) << 32 | u128::from(packet.ts_low);
-            let nanos = ticks * 1_000_000_000 / u128::from(interface.resolution);
-            let nanos =
-                i128::try_from(nanos).unwrap_or(0) + i128::from(interface.offset) * 1_000_000_000;
-            let time = u64::try_from(nanos).unwrap_or(0);
-            let data = packet.packet_data();
-            take(Captured { time, interface: packet.if_id, link: interface.link, data });
+    }
+
+    fn describe(&mut self, mut interface: Interface) {
+        if self.interfaces.len() >= MOST_INTERFACES {
+            return;
         }
-        // Without a time nothing can be said of order but the order itself.
-        PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
-            let Some(interface) = interfaces.first() else { return };
-            take(Captured {
-                time: 0,
-                interface: 0,
-                link: interface.link,
-                data: packet.packet_data(),
-            });
+        if self.interfaces.len() < MOST_NAMED && !interface.owner.is_empty() {
+            let first = self
+                .interfaces
+                .iter()
+                .position(|other| other.owner == interface.owner)
+                .unwrap_or(self.interfaces.len());
+            interface.host = u32::try_from(first).ok();
+        } else {
+            interface.owner.clear();
         }
-        PcapBlockOwned::NG(_) => {}
+        self.interfaces.push(interface);
+    }
+
+    fn captured<'a>(&self, interface: u32, time: u64, piece: Piece<'a>) -> Captured<'a> {
+        let described = self.interfaces.get(interface as usize);
+        let (link, host) = (described.map(|own| own.link), described.and_then(|own| own.host));
+        Captured { time, interface, link, host, piece }
+    }
+
+    /// Nanoseconds of 1970.
+    fn time(&self, interface: u32, high: u32, low: u32) -> u64 {
+        let Some(interface) = self.interfaces.get(interface as usize) else { return 0 };
+        let ticks = u128::from(high) << 32 | u128::from(low);
+        let nanos = ticks * 1_000_000_000 / u128::from(interface.resolution);
+        let offset = i128::from(interface.offset) * 1_000_000_000;
+        u64::try_from(i128::try_from(nanos).unwrap_or(0) + offset).unwrap_or(0)
+    }
+
+    /// The block of type 2: interface and drops of 16 bits each, time, lengths, and the packet.
+    fn old_packet(&self, block: &[u8], take: &mut impl FnMut(Captured<'_>)) {
+        let number = |at: usize| {
+            let bytes = block.get(at..at + 4)?.try_into().ok()?;
+            Some(if self.big_endian {
+                u32::from_be_bytes(bytes)
+            } else {
+                u32::from_le_bytes(bytes)
+            })
+        };
+        let numbers = [0, 4, 8, 12, 16].map(number);
+        let [Some(first), Some(high), Some(low), Some(captured), Some(whole)] = numbers else {
+            return;
+        };
+        let interface = if self.big_endian { first >> 16 } else { first & 0xffff };
+        let data = block.get(20..).unwrap_or_default();
+        let data = data.get(..captured as usize).unwrap_or(data);
+        let time = self.time(interface, high, low);
+        take(self.captured(interface, time, Piece::new(data, whole as usize)));
+    }
+}
+
+impl Interface {
+    fn new(link: i32, resolution: u64, offset: i64, name: &str) -> Self {
+        let owner = name.split_once(':').map(|(host, _)| host).unwrap_or_default();
+        let owner = if owner.len() <= LONGEST_OWNER { owner.to_owned() } else { String::new() };
+        Self { link: link.cast_unsigned(), resolution, offset, owner, host: None }
+    }
+
+    fn is_exact(&self) -> bool {
+        self.resolution == 1_000_000_000
     }
 }

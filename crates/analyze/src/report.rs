@@ -2,22 +2,31 @@
 
 use std::fmt::Write as _;
 
-use crate::analysis::{FlowReport, Protocol, Report};
+use crate::analysis::{Protocol, Report};
 use crate::distribution::Distribution;
+use crate::flow::FlowReport;
+use crate::reason::Reason;
+use crate::signal::Signal;
 use crate::track::Class;
 
 /// Heading of a table of flows.
 pub fn csv_head() -> String {
-    let classes = Class::ALL.map(|class| class.name().replace(['(', ')'], "").replace(' ', "_"));
-    let side = |name: &str| {
-        let own =
-            ["packets", "bytes", "rtt_ns"].map(str::to_owned).into_iter().chain(classes.clone());
-        own.map(|column| format!("{name}_{column}")).collect::<Vec<_>>().join(",")
+    let column = |name: &str| name.replace(['(', ')'], "").replace([' ', '-'], "_");
+    let side = |side: &str| {
+        let own = ["packets", "bytes", "rtt_ns"].into_iter();
+        let all = own.chain(Class::ALL.map(Class::name));
+        all.map(|name| format!("{side}_{}", column(name))).collect::<Vec<_>>().join(",")
+    };
+    let signals = |side: &str| {
+        Signal::ALL.map(|signal| format!("{side}_{}", column(signal.name()))).join(",")
     };
     format!(
-        "interface,protocol,from,to,begun_ns,duration_ns,complete,{},{}",
+        "interface,protocol,from,to,begun_ns,duration_ns,complete,{},{},{},{},place,udp_from,udp_to,paths,\
+         elsewhere,reason",
         side("there"),
-        side("back")
+        side("back"),
+        signals("there"),
+        signals("back"),
     )
 }
 
@@ -31,14 +40,37 @@ pub fn csv_row(flow: &FlowReport) -> String {
         "{},{protocol},{},{},{},{},{}",
         flow.interface, flow.from, flow.to, flow.begun_ns, flow.duration_ns, flow.complete
     );
-    for side in 0..2 {
-        let rtt = flow.rtt_ns[side].map(|rtt| rtt.to_string()).unwrap_or_default();
-        let _ = write!(row, ",{},{},{rtt}", flow.packets[side], flow.bytes[side]);
-        for count in flow.out_of_sequence[side] {
+    let sides =
+        flow.packets.iter().zip(&flow.bytes).zip(flow.rtt_ns.iter().zip(&flow.out_of_sequence));
+    for ((packets, bytes), (rtt, classes)) in sides {
+        let rtt = rtt.map(|rtt| rtt.to_string()).unwrap_or_default();
+        let _ = write!(row, ",{packets},{bytes},{rtt}");
+        for count in classes {
             let _ = write!(row, ",{count}");
         }
     }
+    for count in flow.signals.iter().flatten() {
+        let _ = write!(row, ",{count}");
+    }
+    let udp = flow.udp.map_or(",".to_owned(), |(from, to)| format!("{from},{to}"));
+    let _ = write!(row, ",{},{udp},{},{},", flow.place, flow.paths, flow.elsewhere);
     row
+}
+
+/// Packets that are part of no flow, as rows of that table: the protocol is `left-out`, and the columns `there_packets`
+/// and `reason` say how many, and why.
+pub fn csv_left_out(report: &Report) -> Vec<String> {
+    let head = csv_head();
+    let row = |(reason, count): (&Reason, &u64)| {
+        let cells = head.split(',').map(|column| match column {
+            "protocol" => "left-out".to_owned(),
+            "there_packets" => count.to_string(),
+            "reason" => reason.to_string(),
+            _ => String::new(),
+        });
+        cells.collect::<Vec<_>>().join(",")
+    };
+    report.left_out.iter().map(row).collect()
 }
 
 /// A report for reading.
@@ -50,11 +82,12 @@ pub fn text(report: &Report) -> String {
     };
     let understood = report.packets - report.others;
     line(format!("packets          {} ({understood} of TCP or SCTP)", report.packets));
-    let flows: u64 = report.flows.values().sum();
-    let kinds: Vec<_> =
-        report.flows.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
-    line(format!("flows            {flows}{kinds}, {} complete", report.complete));
+    let mut left_out: Vec<_> = report.left_out.iter().collect();
+    left_out.sort_by_key(|(reason, count)| (std::cmp::Reverse(**count), **reason));
+    for (reason, count) in left_out {
+        line(format!("  left out       {count}: {reason}"));
+    }
+    flows(report, &mut line);
     if let Some(seen) = report.options.get("handshake seen") {
         let options = report.options.iter().filter(|(name, _)| **name != "handshake seen");
         let options: Vec<_> = options.map(|(name, count)| format!("{name} {count}")).collect();
@@ -65,31 +98,81 @@ pub fn text(report: &Report) -> String {
         line(format!("chunks           {}", chunks.collect::<Vec<_>>().join(", ")));
     }
     let out: u64 = report.out_of_sequence.values().sum();
-    line(format!(
-        "data             {}, of which out of sequence {}",
-        report.data,
-        share(out, report.data)
-    ));
+    line(format!("data             {}, out of sequence {}", report.data, share(out, report.data)));
     for class in Class::ALL {
         if let Some(count) = report.out_of_sequence.get(class.name()) {
             line(format!("  {:<26} {}", class.name(), share(*count, report.data)));
         }
     }
+    for signal in Signal::ALL {
+        if let Some(count) = report.signals.get(signal.name()) {
+            line(format!("{:<28} {count}", format!("{}s", signal.name())));
+        }
+    }
+    let flows: u64 = report.flows.values().sum();
     for (name, count) in &report.affected {
         line(format!("flows with {name:<17} {}", share(*count, flows)));
     }
     for (name, distribution, unit) in distributions(report) {
         if distribution.count > 0 {
+            let tail = if unit == "packets" { " packets" } else { "" };
             line(format!(
-                "{name:<28} mean {:.0} {unit}, half up to {}, 90 % up to {}, most {}",
-                distribution.mean(),
-                distribution.quantile(0.5),
-                distribution.quantile(0.9),
-                distribution.most
+                "{name:<22} mean {}, half up to {}, 90 % up to {}, most {}{tail}",
+                readable(distribution.mean(), unit),
+                readable(distribution.quantile(0.5) as f64, unit),
+                readable(distribution.quantile(0.9) as f64, unit),
+                readable(distribution.most as f64, unit)
             ));
         }
     }
     text
+}
+
+/// How many flows there are, and how many of them are one connection that was seen more than once.
+fn flows(report: &Report, line: &mut impl FnMut(String)) {
+    let flows: u64 = report.flows.values().sum();
+    let kinds: Vec<_> =
+        report.flows.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let kinds = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
+    line(format!("flows            {flows}{kinds}, {} complete", report.complete));
+    let distinct: u64 = report.distinct.values().sum();
+    if distinct < flows {
+        let (tcp, sctp) = (report.distinct.get("tcp"), report.distinct.get("sctp"));
+        let names = [(tcp, "connection"), (sctp, "association")];
+        let of = names.iter().filter_map(|(count, name)| Some((**count.as_ref()?, name)));
+        let of: Vec<_> = of.map(|(count, name)| plural(count, name)).collect();
+        line(format!("                 of {}, each counted at every interface", of.join(" and ")));
+    }
+    let associations = report.flows.get("sctp").copied().unwrap_or(0);
+    if report.paths > associations {
+        line(format!(
+            "                 {} in {}",
+            plural(report.paths, "path"),
+            plural(associations, "association")
+        ));
+    }
+}
+
+fn plural(count: u64, name: &str) -> String {
+    if count == 1 { format!("1 {name}") } else { format!("{count} {name}s") }
+}
+
+/// A number in a unit that suits its size.
+pub(crate) fn readable(value: f64, unit: &str) -> String {
+    let steps: &[(f64, &str)] = match unit {
+        "us" => &[(3.6e9, "h"), (6e7, "min"), (1e6, "s"), (1e3, "ms")],
+        "B" => &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")],
+        _ => &[],
+    };
+    let largest = steps.iter().find(|(worth, _)| value >= *worth);
+    let (worth, unit) = largest.copied().unwrap_or((1.0, unit));
+    let value = value / worth;
+    // One decimal where it says something.
+    let digits = usize::from(value < 9.95 && value.fract() > 0.05);
+    match unit {
+        "packets" => format!("{value:.digits$}"),
+        unit => format!("{value:.digits$} {unit}"),
+    }
 }
 
 /// The distributions of a report, with what they are of.
@@ -99,7 +182,7 @@ pub(crate) fn distributions(report: &Report) -> [(&'static str, &Distribution, &
         ("duration of a flow", &report.durations_us, "us"),
         ("shortest round trip", &report.rtts_us, "us"),
         ("extent of reordering", &report.extents, "packets"),
-        ("lateness of reordered data", &report.lateness_us, "us"),
+        ("lateness of reordering", &report.lateness_us, "us"),
     ]
 }
 
@@ -145,6 +228,38 @@ mod tests {
     fn a_capture_without_flows_has_no_kinds_of_them() {
         let text = text(&Report::default());
         assert!(text.contains("\nflows            0, 0 complete\n"), "{text}");
+    }
+
+    #[test]
+    fn numbers_have_units_that_suit_them() {
+        let cases = [
+            (2_716_654.0, "us", "2.7 s"),
+            (850.0, "us", "850 us"),
+            (1500.0, "us", "1.5 ms"),
+            (99_960.0, "us", "100 ms"),
+            (90e6, "us", "1.5 min"),
+            (7.2e9, "us", "2 h"),
+            (1_048_575.0, "B", "1 MB"),
+            (0.0, "B", "0 B"),
+            (1234.0, "packets", "1234"),
+        ];
+        for (value, unit, expected) in cases {
+            assert_eq!(readable(value, unit), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_has_a_row_of_as_many_columns() {
+        let mut report = Report::default();
+        report.left_out.insert(Reason::EtherType(0x0806), 3);
+        let rows = csv_left_out(&report);
+        assert_eq!(rows.len(), 1);
+        assert!(
+            rows[0].starts_with(",left-out,,,,,,3,") && rows[0].ends_with(",ARP"),
+            "{}",
+            rows[0]
+        );
+        assert_eq!(rows[0].split(',').count(), csv_head().split(',').count());
     }
 
     #[test]

@@ -10,12 +10,12 @@
 //!   identification (without one: the same timestamp, within half a round-trip time), and *sent again* otherwise:
 //!   it was lost behind the place of the capture, or needlessly sent.
 //!
-//! The next data may have been overtaken as well, by what was sent again meanwhile: nothing is missing before it, and only
-//! identifications tell. They are believed where they have counted up for some packets.
+//! The next data may have been overtaken as well, by what was sent again meanwhile: nothing is missing before it, and
+//! only identifications tell. They are believed where they have counted up for some packets.
 //!
-//! What is sent again was asked for by duplicate acknowledgements or SACK blocks (*fast*), or the sender had been silent
-//! for so long that its timer must have expired (*timeout*), or it is the last data again, and sent
-//! earlier than that (*probe*).
+//! What is sent again was asked for by duplicate acknowledgements (RFC 5681 section 2) or by a SACK with gaps before it
+//! (RFC 9260 section 7.2.4), and came soon after that (*fast*); or the sender had been silent for so long that its
+//! timer must have expired (*timeout*); or it is the last data again, and sent earlier than that (*probe*).
 
 use serde::Serialize;
 
@@ -139,8 +139,12 @@ pub struct Tracker {
     /// Highest acknowledgement of the other direction, and how often it was repeated.
     acknowledged: Option<u64>,
     repeated: u32,
-    /// A SACK has said that something is missing since the last new acknowledgement.
-    asked: bool,
+    /// Since the last new acknowledgement SACKs have said that something is missing before this number.
+    asked: Option<u64>,
+    /// When it was last repeated, or something was said to be missing.
+    urged: Option<u64>,
+    /// Data that was sent into a closed window, and is no part of the sequence until it is acknowledged.
+    probe: Option<(u64, u64)>,
     /// Data whose acknowledgement gives a round-trip time: its end, and when it was seen.
     timed: Option<(u64, u64)>,
     /// Shortest and latest time from data here to its acknowledgement.
@@ -160,9 +164,39 @@ impl Tracker {
         self.end.wrapping_add_signed(i64::from(distance))
     }
 
-    /// The numbers begin here.
+    /// The numbers begin here, unless they have begun.
     pub fn begin(&mut self, first: u32) {
         self.unwrap(first);
+    }
+
+    /// The numbers begin here, whatever was said before there was data.
+    pub fn begin_again(&mut self, first: u32) {
+        if self.packets == 0 {
+            *self = Self::default();
+        }
+        self.begin(first);
+    }
+
+    /// How far a number is from the next one; `None` before there are any.
+    pub fn ahead(&self, number: u32) -> Option<i32> {
+        self.origin?;
+        Some(number.wrapping_sub(self.end as u32) as i32)
+    }
+
+    /// Whether all data was acknowledged that was seen.
+    pub fn is_acknowledged(&self) -> bool {
+        self.acknowledged.is_some_and(|number| number >= self.end)
+    }
+
+    /// Whether this number is what is acknowledged already.
+    pub fn is_repeated(&self, number: u32) -> bool {
+        self.acknowledged.is_some_and(|highest| highest as u32 == number)
+    }
+
+    /// Takes note of data that asks whether the window has opened.
+    pub fn probe(&mut self, start: u32, length: u32) {
+        let start = self.unwrap(start);
+        self.probe = Some((start, start + u64::from(length)));
     }
 
     /// Shortest time from data to its acknowledgement, the mean of all and their number.
@@ -184,6 +218,13 @@ impl Tracker {
             identification: data.identification,
             timestamp: data.timestamp,
         };
+        if let Some((from, to)) = self.probe
+            && from == self.end
+            && start == to
+        {
+            // Its sender goes on behind it.
+            self.end = to;
+        }
         let overtaken = self.count(&seen);
         let found = if start >= self.end {
             if start > self.end {
@@ -287,11 +328,16 @@ impl Tracker {
 
     /// Why it was sent again.
     fn cause(&self, seen: &Seen, end: u64, rtt: Option<u64>) -> Class {
+        let since = |time: Option<u64>| time.map_or(0, |time| seen.time.saturating_sub(time));
+        let silent = since(self.last);
         let behind = self.acknowledged.is_none_or(|acknowledged| acknowledged <= seen.start);
-        if behind && (self.repeated >= ENOUGH || self.asked) {
+        let asked = self.repeated >= ENOUGH || self.asked.is_some_and(|beyond| seen.start < beyond);
+        // Who is asked sends at once; what comes later by a timeout comes because of that.
+        let latest = self.rtt.map_or(0, |(_, latest)| latest).max(rtt.unwrap_or(0));
+        let soon = since(self.urged).min(silent) < LEAST_RTO + latest;
+        if behind && asked && soon {
             return Class::Fast;
         }
-        let silent = self.last.map_or(0, |last| seen.time.saturating_sub(last));
         if silent >= LEAST_RTO.max(rtt.unwrap_or(0)) {
             return Class::Timeout;
         }
@@ -301,25 +347,35 @@ impl Tracker {
         Class::SentAgain
     }
 
-    /// Takes note of an acknowledgement of the other direction. `pure` without data, so that it may be a
-    /// duplicate; `asks` with word of what is missing.
-    pub fn acknowledge(&mut self, number: u32, time: u64, pure: bool, asks: bool) {
+    /// Takes note of an acknowledgement of the other direction. `duplicate` if it is one by the rules of the protocol;
+    /// `missing` if it says that something is missing before this number. Returns how much of a window probe was taken.
+    pub fn acknowledge(
+        &mut self,
+        number: u32,
+        time: u64,
+        duplicate: bool,
+        missing: Option<u32>,
+    ) -> u64 {
         if self.origin.is_none() {
-            return;
+            return 0;
         }
         let number = self.unwrap(number);
+        let missing = missing.map(|number| self.unwrap(number));
+        if duplicate || missing.is_some() {
+            self.urged = Some(time);
+        }
         match self.acknowledged {
-            Some(highest) if number < highest => return,
+            Some(highest) if number < highest => return 0,
             Some(highest) if number == highest => {
-                self.repeated += u32::from(pure);
-                self.asked |= asks;
-                return;
+                self.repeated += u32::from(duplicate);
+                self.asked = self.asked.max(missing);
+                return 0;
             }
             _ => {}
         }
         self.acknowledged = Some(number);
         self.repeated = 0;
-        self.asked = asks;
+        self.asked = missing;
         if let Some((end, sent)) = self.timed
             && number >= end
         {
@@ -330,6 +386,19 @@ impl Tracker {
         }
         // Beyond it holes are of no interest: what is acknowledged has arrived.
         self.holes.retain(|hole| hole.end > number);
+        self.take_probe(number)
+    }
+
+    /// A probe that is acknowledged was data.
+    fn take_probe(&mut self, acknowledged: u64) -> u64 {
+        match self.probe {
+            Some((start, end)) if acknowledged >= end && start == self.end => {
+                self.end = end;
+                self.probe = None;
+                end - start
+            }
+            _ => 0,
+        }
     }
 }
 
@@ -375,12 +444,12 @@ mod tests {
         assert_eq!(found, OutOfSequence { class: Class::Reordered, extent: 2, late: 2 * MS });
         assert_eq!(class(&mut tracker, data(500, 4 * MS, 3)), None);
         for n in 0..4 {
-            tracker.acknowledge(400, 5 * MS + n, true, false);
+            tracker.acknowledge(400, 5 * MS + n, true, None);
         }
         assert_eq!(class(&mut tracker, data(400, 6 * MS, 9)), Some(Class::Fast));
         // The same packet once more, and the same data in another one.
         assert_eq!(class(&mut tracker, data(400, 7 * MS, 9)), Some(Class::Duplicate));
-        tracker.acknowledge(600, 8 * MS, true, false);
+        tracker.acknowledge(600, 8 * MS, false, None);
         assert_eq!(class(&mut tracker, data(500, 9 * MS, 10)), Some(Class::SentAgain));
         assert_eq!(class(&mut tracker, data(500, 999 * MS, 11)), Some(Class::Timeout));
     }
@@ -399,7 +468,7 @@ mod tests {
         tracker.data(&plain(200, 1, Some(11)), None);
         assert_eq!(class(&mut tracker, plain(100, 2, Some(10))), Some(Class::Reordered));
         tracker.data(&plain(400, 3, Some(12)), None);
-        tracker.acknowledge(300, 4, true, true);
+        tracker.acknowledge(300, 4, false, Some(500));
         assert_eq!(class(&mut tracker, plain(300, 5, Some(13))), Some(Class::Fast));
         // Neither: the time decides, once a round-trip time is known.
         let mut tracker = Tracker::default();
@@ -407,7 +476,7 @@ mod tests {
         tracker.data(&plain(200, MS, None), None);
         assert_eq!(class(&mut tracker, plain(100, 2 * MS, None)), Some(Class::Unknown));
         tracker.data(&plain(300, 10 * MS, None), None);
-        tracker.acknowledge(400, 110 * MS, true, false);
+        tracker.acknowledge(400, 110 * MS, false, None);
         assert_eq!(tracker.rtt(), Some((100 * MS, 100 * MS, 1)));
         tracker.data(&plain(500, 120 * MS, None), None);
         assert_eq!(class(&mut tracker, plain(400, 150 * MS, None)), Some(Class::Reordered));

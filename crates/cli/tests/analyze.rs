@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Server, Site, run};
+use common::{Ended, Server, Site, anabranch, run};
 use serde_json::Value;
 
 fn capture(site: &Site) -> Vec<u8> {
@@ -75,4 +75,56 @@ fn what_is_no_capture_or_ends_too_early_is_told() {
     run(&["analyze", "text"], &site.path()).failed_with(1, "text: this is neither pcap nor pcapng");
     run(&["analyze", "missing"], &site.path()).failed_with(1, "missing cannot be read");
     run(&["analyze"], &site.path()).failed_with(2, "<FILES>");
+}
+
+/// A capture with what is neither, as raw IP.
+fn capture_of_others(site: &Site) {
+    use anabranch_pcapng::{interface_description, raw_packet, section_header};
+    let mut file = Vec::new();
+    section_header(&mut file);
+    interface_description(&mut file, "a");
+    for (protocol, times) in [(1_u8, 3), (17, 2), (6, 1)] {
+        for _ in 0..times {
+            let mut packet = vec![0; 30];
+            packet[0] = 0x45;
+            packet[3] = 30;
+            packet[9] = protocol;
+            packet[25] = 8;
+            raw_packet(&mut file, 0, 0, &packet, "");
+        }
+    }
+    std::fs::write(site.path().join("others.pcapng"), file).unwrap();
+}
+
+#[test]
+fn what_is_left_out_is_counted_with_its_reason() {
+    let site = Site::new(&[]);
+    capture_of_others(&site);
+    let ended = run(&["analyze", "others.pcapng", "--csv", "flows.csv"], &site.path());
+    let lines: Vec<&str> = ended.stdout.lines().take(4).collect();
+    let expected = [
+        "packets          6 (0 of TCP or SCTP)",
+        "  left out       3: ICMP",
+        "  left out       2: UDP without SCTP",
+        "  left out       1: cut off in the TCP header (snapshot length)",
+    ];
+    assert_eq!(lines, expected, "{}", ended.stdout);
+    let json: Value = run(&["analyze", "others.pcapng", "--json"], &site.path()).json();
+    assert_eq!((&json["others"], &json["left_out"]["ICMP"]), (&6.into(), &3.into()), "{json}");
+    let table = std::fs::read_to_string(site.path().join("flows.csv")).unwrap();
+    let columns = table.lines().next().unwrap().split(',').count();
+    let rows: Vec<&str> = table.lines().skip(1).collect();
+    assert_eq!(rows.len(), 3, "{table}");
+    assert!(rows.iter().all(|row| row.split(',').count() == columns), "{table}");
+    assert!(rows.iter().any(|row| row.contains("left-out") && row.ends_with(",ICMP")), "{table}");
+}
+
+#[test]
+fn standard_input_is_a_capture() {
+    let site = Site::new(&[]);
+    capture(&site);
+    let mut command = anabranch(&["analyze", "-", "--json"], &site.path());
+    let file = std::fs::File::open(site.path().join("a.pcapng")).unwrap();
+    let ended: Ended = command.stdin(file).output().unwrap().into();
+    assert_eq!(ended.json()["data"], 3);
 }

@@ -6,7 +6,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use anabranch_analyze::{Analysis, Report, Stopped, csv_head, csv_row, html, text};
+use anabranch_analyze::{
+    Analysis, ReadError, Report, Stopped, csv_head, csv_left_out, csv_row, html, text,
+};
 use clap::Args;
 use serde::Serialize;
 
@@ -15,17 +17,20 @@ use crate::output::{filled, print, print_json};
 
 /// Tell from captures what happened to TCP and SCTP: losses, reordering, copies, flow by flow
 ///
-/// Reads pcap and pcapng of any size in constant memory; SCTP may be in UDP, on any port as long as
-/// packets are whole. Data that is out of sequence is told apart into what was sent again (and why), what was reordered (how far and how
-/// late, RFC 4737), what the network copied, and the unknown; docs/analyze.md says how. A file that is cut off
-/// or damaged is read as far as it goes (exit code 1).
+/// Reads pcap and pcapng of any size in constant memory, also compressed by gzip; '-' is standard input. SCTP may be
+/// in UDP, on any port if packets are whole. A flow is a connection of TCP, or an association of SCTP with all its
+/// paths. Data that is out of sequence was sent again (and why), reordered (how far and how late, RFC 4737), copied
+/// by the network, or nothing tells; keep-alives, window probes and window updates are counted by their names.
+/// Packets that are part of no flow are counted with the reason. docs/analyze.md has the rules. A file that is cut
+/// off or damaged is read as far as it goes (exit code 1).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch analyze run.pcapng
   anabranch analyze monday.pcap tuesday.pcap --csv flows.csv --html report.html
-  anabranch analyze run.pcapng --events out-of-sequence.csv --json")]
+  anabranch analyze run.pcapng --events out-of-sequence.csv --json
+  tcpdump -i eth0 -c 10000 -w - | anabranch analyze -")]
 pub(crate) struct Analyze {
-    /// Captures; flows go on from one to the next
+    /// Captures, or '-' for standard input; flows go on from one to the next
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Print a JSON document
@@ -91,13 +96,34 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
 
 const EVENTS: &str = "packet,time_ns,interface,from,to,identification,start,class,extent,late_ns";
 
+/// Reads a capture, or standard input.
+fn read(analysis: &mut Analysis, path: &Path) -> Result<Result<Stopped, ReadError>, Failure> {
+    Ok(match open(path)? {
+        Some(file) => analysis.read(file),
+        None => analysis.read(io::stdin()),
+    })
+}
+
+/// `None` for standard input.
+fn open(path: &Path) -> Result<Option<File>, Failure> {
+    if path.as_os_str() == "-" {
+        return Ok(None);
+    }
+    let file = File::open(path);
+    file.map(Some)
+        .map_err(|error| Failure::failed(format!("{} cannot be read: {error}", path.display())))
+}
+
 impl Analyze {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        // What is there is not truncated for captures that are not.
+        self.files.iter().try_for_each(|path| open(path).map(drop))?;
         let mut analysis = Analysis::new();
-        let mut tables = Vec::new();
+        let (mut tables, mut flows) = (Vec::new(), None);
         if let Some(path) = &self.csv {
             let rows = Rows::create(path, &csv_head())?;
             tables.push(Rc::clone(&rows));
+            flows = Some(Rc::clone(&rows));
             analysis = analysis.on_flow(move |flow| rows.borrow_mut().row(&csv_row(flow)));
         }
         if let Some(path) = &self.events {
@@ -123,9 +149,7 @@ impl Analyze {
         let mut damaged = Vec::new();
         for path in &self.files {
             let name = path.display();
-            let file = File::open(path)
-                .map_err(|error| Failure::failed(format!("{name} cannot be read: {error}")))?;
-            match analysis.read(file) {
+            match read(&mut analysis, path)? {
                 Ok(Stopped::End) => {}
                 Ok(Stopped::Damaged(at, reason)) => {
                     damaged.push(format!("{name}, byte {at}: {reason}"));
@@ -134,6 +158,9 @@ impl Analyze {
             }
         }
         let report = analysis.finish();
+        if let Some(rows) = &flows {
+            csv_left_out(&report).iter().for_each(|row| rows.borrow_mut().row(row));
+        }
         for table in tables {
             table.borrow_mut().finish()?;
         }

@@ -1,0 +1,263 @@
+//! What an SCTP packet means for its association: who is who, and what its chunks say.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::bytes::{be16, be32};
+use crate::decode::{Ends, Place};
+use crate::flow::{Flow, Found, Seen};
+use crate::signal::Signal;
+use crate::track::Data;
+
+/// Chunks of an SCTP packet at the most.
+const MOST_CHUNKS: usize = 256;
+/// What is remembered of an association at the most: paths, addresses of a side, and tags that were offered.
+pub(crate) const MOST_PATHS: usize = 64;
+const MOST_ADDRESSES: usize = 64;
+const MOST_OFFERS: usize = 8;
+
+const DATA: u8 = 0;
+pub(crate) const INIT: u8 = 1;
+pub(crate) const INIT_ACK: u8 = 2;
+const SACK: u8 = 3;
+const ABORT: u8 = 6;
+const SHUTDOWN: u8 = 7;
+const SHUTDOWN_ACK: u8 = 8;
+const COOKIE_ECHO: u8 = 10;
+const SHUTDOWN_COMPLETE: u8 = 14;
+const NR_SACK: u8 = 16;
+const I_DATA: u8 = 64;
+
+/// What a flow of SCTP has more than one of TCP.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Association {
+    /// Verification tags of the packets that each side sends.
+    pub(crate) tags: [Option<u32>; 2],
+    /// All tags that it has had, each with the side that sends packets with it.
+    pub(crate) known: Vec<(usize, u32)>,
+    /// Where its packets were seen: pairs of addresses at interfaces.
+    pub(crate) paths: Vec<(Place, Ends)>,
+    /// The host of the first one, if that is known.
+    pub(crate) host: Option<u32>,
+    /// Addresses of each side, once its INIT or INIT ACK was seen.
+    pub(crate) addresses: [Vec<IpAddr>; 2],
+    /// Tags and first TSNs of INIT ACKs: the COOKIE ECHO says which one it is.
+    offers: Vec<(u32, u32)>,
+    /// A COOKIE ECHO was seen.
+    pub(crate) is_up: bool,
+}
+
+/// The first chunk of a packet decides whose it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    pub(crate) kind: u8,
+    /// The tag is that of the receiver of the packet (the T bit).
+    pub(crate) is_reflected: bool,
+    /// The initiate tag of INIT and INIT ACK.
+    pub(crate) initiate: Option<u32>,
+}
+
+impl Opening {
+    pub(crate) fn read(chunks: &[u8]) -> Self {
+        let kind = chunks.first().copied().unwrap_or(u8::MAX);
+        let flags = chunks.get(1).copied().unwrap_or(0);
+        let is_reflected = matches!(kind, ABORT | SHUTDOWN_COMPLETE) && flags & 1 != 0;
+        let initiate = if matches!(kind, INIT | INIT_ACK) { be32(chunks, 4) } else { None };
+        Self { kind, is_reflected, initiate }
+    }
+}
+
+impl Association {
+    /// Whether packets between these addresses at this place may be its own, of another path.
+    pub(crate) fn admits(&self, side: usize, place: Place, host: Option<u32>, ends: &Ends) -> bool {
+        let is_same = |other: &Ends| {
+            let other = if side == 0 { *other } else { other.back() };
+            (other.from.0, other.to.0) == (ends.from.0, ends.to.0)
+        };
+        let at_other =
+            |(at, other): &(Place, Ends)| at.file != place.file || *at != place && is_same(other);
+        if self.paths.iter().any(at_other) || self.host.is_some() && host != self.host {
+            return false;
+        }
+        match (self.addresses.get(side), self.addresses.get(1 - side)) {
+            (Some(own), Some(other)) if !own.is_empty() && !other.is_empty() => {
+                own.contains(&ends.from.0) || other.contains(&ends.to.0)
+            }
+            _ => true,
+        }
+    }
+
+    /// Takes note of what an INIT or INIT ACK of a side says; `true` if its TSNs begin with it.
+    fn opens(&mut self, side: usize, kind: u8, chunk: &[u8], from: IpAddr) -> bool {
+        let (Some(tag), Some(tsn)) = (be32(chunk, 4), be32(chunk, 16)) else { return false };
+        if let Some(addresses) = self.addresses.get_mut(side) {
+            listed(chunk, from, addresses);
+        }
+        if self.is_up {
+            return false;
+        }
+        if let Some(own) = self.tags.get_mut(1 - side) {
+            *own = Some(tag);
+        }
+        if kind == INIT_ACK && self.offers.len() < MOST_OFFERS {
+            self.offers.push((tag, tsn));
+        }
+        true
+    }
+
+    /// The first TSN of the INIT ACK with this tag.
+    fn taken(&mut self, side: usize, tag: u32) -> Option<u32> {
+        if std::mem::replace(&mut self.is_up, true) {
+            return None;
+        }
+        if let Some(own) = self.tags.get_mut(side) {
+            *own = Some(tag);
+        }
+        self.offers.iter().find(|(offered, _)| *offered == tag).map(|(_, tsn)| *tsn)
+    }
+}
+
+/// Adds the addresses that an INIT or INIT ACK lists, and the one that it came from.
+fn listed(chunk: &[u8], from: IpAddr, addresses: &mut Vec<IpAddr>) {
+    let mut add = |address: IpAddr| {
+        if addresses.len() < MOST_ADDRESSES && !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    };
+    add(from);
+    let mut rest = chunk.get(20..).unwrap_or_default();
+    while let (Some(kind), Some(length @ 4..)) = (be16(rest, 0), be16(rest, 2)) {
+        let length = usize::from(length);
+        let body = rest.get(4..length).unwrap_or_default();
+        match (kind, body.len()) {
+            (5, 4) => body.try_into().map(|bytes: [u8; 4]| add(bytes.into())).unwrap_or_default(),
+            (6, 16) => body.try_into().map(|bytes: [u8; 16]| add(bytes.into())).unwrap_or_default(),
+            _ => {}
+        }
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+}
+
+impl Flow {
+    /// Takes note of the chunks of a packet that a side sends.
+    pub(crate) fn chunks(
+        &mut self,
+        side: usize,
+        (tag, mut rest): (u32, &[u8]),
+        (from, seen): (IpAddr, Seen),
+        found: &mut Found,
+        types: &mut BTreeMap<u8, u64>,
+    ) {
+        let (own, _) = self.pair(side);
+        own.packets += 1;
+        own.last = None;
+        for _ in 0..MOST_CHUNKS {
+            let (Some(&kind), Some(length)) = (rest.first(), be16(rest, 2)) else { break };
+            let length = usize::from(length);
+            if length < 4 {
+                break;
+            }
+            *types.entry(kind).or_default() += 1;
+            let chunk = rest.get(..length).unwrap_or(rest);
+            match kind {
+                DATA | I_DATA => self.data_chunk(side, chunk, length, seen, found),
+                INIT | INIT_ACK => self.opening(side, kind, chunk, from),
+                SACK | NR_SACK => self.sack(side, chunk, seen),
+                COOKIE_ECHO => self.cookie(side, tag),
+                ABORT => {
+                    self.reset = true;
+                    self.pair(side).0.fin = true;
+                }
+                SHUTDOWN => self.shutdown(side, chunk, seen),
+                SHUTDOWN_ACK | SHUTDOWN_COMPLETE => self.pair(side).0.fin = true,
+                _ => {}
+            }
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+
+    fn opening(&mut self, side: usize, kind: u8, chunk: &[u8], from: IpAddr) {
+        let Some(association) = &mut self.association else { return };
+        let is_first = association.opens(side, kind, chunk, from);
+        let (own, _) = self.pair(side);
+        if let (Some(tsn), true) = (be32(chunk, 16), is_first) {
+            if own.initial == Some(tsn) && kind == INIT {
+                own.note(Signal::HandshakeAgain);
+            }
+            own.initial = Some(tsn);
+            own.window = be32(chunk, 8);
+            own.tracker.begin_again(tsn);
+        }
+    }
+
+    fn cookie(&mut self, side: usize, tag: u32) {
+        let first = self.association.as_mut().and_then(|association| association.taken(side, tag));
+        if let Some(tsn) = first {
+            let (_, other) = self.pair(side);
+            other.tracker.begin_again(tsn);
+        }
+    }
+
+    fn data_chunk(
+        &mut self,
+        side: usize,
+        chunk: &[u8],
+        length: usize,
+        seen: Seen,
+        found: &mut Found,
+    ) {
+        let Some(tsn) = be32(chunk, 4) else { return };
+        let (own, other) = self.pair(side);
+        // DATA and I-DATA: the TSN stands at the same place.
+        let head = if chunk.first() == Some(&DATA) { 16 } else { 20 };
+        let bytes = length.saturating_sub(head) as u64;
+        // RFC 9260 section 6.1 A: into a closed window goes one chunk, and goes again until there is room.
+        if other.window == Some(0) && own.tracker.is_repeated(tsn) {
+            own.note(Signal::WindowProbe);
+            if own.tracker.ahead(tsn) != Some(0) {
+                return;
+            }
+        }
+        let Seen { time, identification } = seen;
+        let data = Data { start: tsn, length: 1, time, identification, timestamp: None };
+        let rtt = other.tracker.rtt().map(|(least, ..)| least);
+        own.data(&data, bytes, rtt, found);
+    }
+
+    /// SHUTDOWN acknowledges, too.
+    fn shutdown(&mut self, side: usize, chunk: &[u8], seen: Seen) {
+        let (own, other) = self.pair(side);
+        own.fin = true;
+        if let Some(tsn) = be32(chunk, 4) {
+            other.tracker.acknowledge(tsn.wrapping_add(1), seen.time, false, None);
+        }
+    }
+
+    /// SACK and NR-SACK: cumulative TSN, window, and gaps.
+    fn sack(&mut self, side: usize, chunk: &[u8], seen: Seen) {
+        let (Some(tsn), Some(window)) = (be32(chunk, 4), be32(chunk, 8)) else { return };
+        let (own, other) = self.pair(side);
+        // Chunks below a gap are missing. One that was not captured still says that there is a gap.
+        let is_sack = chunk.first() == Some(&SACK);
+        let head = if is_sack { 16 } else { 20 };
+        let renegable = usize::from(be16(chunk, 12).unwrap_or(0));
+        let kept = be16(chunk, 14).filter(|_| !is_sack).map_or(0, usize::from);
+        let gaps = renegable + kept;
+        let ends = (0..gaps).map_while(|gap| be16(chunk, head + gap * 4 + 2));
+        let highest = ends.max().or((gaps > 0).then_some(2));
+        let missing = highest.map(|offset| tsn.wrapping_add(u32::from(offset)));
+        let number = tsn.wrapping_add(1);
+        let is_repeated = other.tracker.is_repeated(number);
+        let signal = match (is_repeated && gaps == 0, window, other.last) {
+            (true, 0, Some(Signal::WindowProbe)) => Some(Signal::WindowProbeAnswer),
+            (true, 1.., _) if own.window != Some(window) => Some(Signal::WindowUpdate),
+            (_, 0, _) if own.window != Some(0) => Some(Signal::WindowClosed),
+            _ => None,
+        };
+        if let Some(signal) = signal {
+            own.note(signal);
+        }
+        own.window = Some(window);
+        other.tracker.acknowledge(number, seen.time, false, missing);
+    }
+}

@@ -1,0 +1,42 @@
+//! IEEE 802.11: frames of data that are not encrypted.
+
+use super::Step;
+use crate::bytes::Piece;
+use crate::reason::Reason;
+
+/// A header of the receiver's, which says its own length.
+pub(super) fn radiotap(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
+    let length = piece.le16(2).ok_or(Reason::Cut("radiotap"))?;
+    piece.skip(usize::from(length)).map(Step::Wifi).ok_or(Reason::Cut("radiotap"))
+}
+
+pub(super) fn step(piece: Piece<'_>) -> Result<Step<'_>, Reason> {
+    let short = Reason::Cut("802.11");
+    let (control, flags) = piece.byte(0).zip(piece.byte(1)).ok_or(short)?;
+    let (kind, subtype) = (control >> 2 & 3, control >> 4);
+    // Without data are those of the subtypes with this bit.
+    if kind != 2 || subtype & 4 != 0 {
+        return Err(Reason::WifiControl);
+    }
+    if flags & 0x40 != 0 {
+        return Err(Reason::Encrypted);
+    }
+    let mut length = 24;
+    // Between access points there is a fourth address.
+    if flags & 3 == 3 {
+        length += 6;
+    }
+    if subtype & 8 != 0 {
+        let quality = piece.byte(length).ok_or(short)?;
+        // Several frames in one.
+        if quality & 0x80 != 0 {
+            return Err(Reason::WifiControl);
+        }
+        length += 2;
+        // With the order bit there is a field of 802.11n.
+        if flags & 0x80 != 0 {
+            length += 4;
+        }
+    }
+    piece.skip(length).map(Step::Llc).ok_or(short)
+}
