@@ -33,8 +33,12 @@ pub(crate) fn read_with_patterns<T, E: Display>(
     let text = read_text(path, MOST_TEXT)
         .map_err(|error| Failure::failed(format!("the file {name} cannot be read: {error}")))?;
     let beside = path.parent().unwrap_or(Path::new(""));
-    let mut load =
-        |file: &str| pattern::load(&beside.join(file)).map_err(|reason| format!("it {reason}"));
+    let mut load = |file: &str| {
+        let file = beside.join(file);
+        crate::files::read_too(&file)
+            .and_then(|()| pattern::load(&file).map_err(|reason| reason.to_string()))
+            .map_err(|reason| format!("it {reason}"))
+    };
     parse(&text, &mut load).map_err(|error| Failure::failed(format!("{name}, {error}")))
 }
 

@@ -18,6 +18,7 @@ mod demo;
 mod emulate;
 mod endpoint;
 mod failure;
+mod files;
 mod impairment;
 mod instruments;
 mod interrupt;
@@ -102,14 +103,17 @@ fn command() -> ExitCode {
         Err(failure) => return end(failure, wants_json),
     };
     let wants_json = asks_for_json(&arguments);
-    let parsed = command
-        .try_get_matches_from(arguments)
-        .and_then(|matches| Program::from_arg_matches(&matches));
+    let parsed = command.clone().try_get_matches_from(arguments).and_then(|matches| {
+        let program = Program::from_arg_matches(&matches)?;
+        Ok((matches, program))
+    });
     let failure = match parsed {
-        Ok(program) => match run(program) {
-            Ok(()) => return ExitCode::SUCCESS,
-            Err(failure) => failure,
-        },
+        Ok((matches, program)) => {
+            match files::check(&command, &matches).and_then(|()| run(program)) {
+                Ok(()) => return ExitCode::SUCCESS,
+                Err(failure) => failure,
+            }
+        }
         Err(error) => match failure::from_clap(&error) {
             Ok(code) => return code,
             Err(failure) => failure,

@@ -128,3 +128,34 @@ fn standard_input_is_a_capture() {
     let ended: Ended = command.stdin(file).output().unwrap().into();
     assert_eq!(ended.json()["data"], 3);
 }
+
+#[test]
+fn no_output_overwrites_what_is_read() {
+    let site = Site::new(&[]);
+    let whole = capture(&site);
+    std::os::unix::fs::symlink("a.pcapng", site.path().join("link")).unwrap();
+    for option in ["--csv", "--events", "--html"] {
+        for name in ["a.pcapng", "./a.pcapng", "link"] {
+            let ended = run(&["analyze", "a.pcapng", option, name], &site.path());
+            ended.failed_with(2, &format!("{option} would overwrite {name}"));
+        }
+    }
+    assert_eq!(std::fs::read(site.path().join("a.pcapng")).unwrap(), whole);
+    let ended = run(&["analyze", "missing", "--csv", "a.pcapng"], &site.path());
+    ended.failed_with(1, "missing cannot be read");
+    assert_eq!(std::fs::read(site.path().join("a.pcapng")).unwrap(), whole);
+}
+
+/// An impairment file names patterns, which are inputs as well.
+#[test]
+fn no_output_overwrites_what_an_input_names() {
+    let site = Site::new(&[]);
+    let pattern = "anabranch pattern 1\n\npattern loss per packet\nvalues\n  x\n";
+    std::fs::write(site.path().join("p"), pattern).unwrap();
+    std::fs::write(site.path().join("bad.toml"), "[[path]]\npattern = \"p\"\n").unwrap();
+    let line = ["echo", "--listen", "127.0.0.1:7", "--impair", "bad.toml", "--capture", "p"];
+    let ended = run(&line, &site.path());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--capture would overwrite it"), "{}", ended.stderr);
+    assert_eq!(std::fs::read_to_string(site.path().join("p")).unwrap(), pattern);
+}

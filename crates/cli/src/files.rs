@@ -1,0 +1,305 @@
+//! The files that a command line names: no output is an input, and no two outputs are one file.
+//!
+//! One place looks at the arguments of every command before anything is read or truncated. A test makes sure that each
+//! argument that names a file is known here.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use clap::{Arg, ArgMatches, Command};
+
+use crate::failure::Failure;
+
+/// What a command does with the file that an argument names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// It reads the file.
+    Input,
+    /// It writes the file, and overwrites what is there.
+    Output,
+    /// It reads TOML files below this directory.
+    Scenarios,
+    /// Neither: it is a directory or a socket, or nothing that is there is overwritten.
+    Other,
+}
+
+/// Links that lead to each other at the most.
+const MOST_LINKS: usize = 40;
+
+/// The outputs of this process, for inputs that only other inputs name.
+static OUTPUTS: OnceLock<Vec<(String, PathBuf)>> = OnceLock::new();
+
+/// What an argument of a command is; `None` if it names no file.
+fn role(command: &str, argument: &str) -> Option<Role> {
+    Some(match (command, argument) {
+        ("pattern-new", "csv" | "captures") => Role::Input,
+        ("lab-new", "file") => Role::Other,
+        ("lab", "scenarios") => Role::Scenarios,
+        ("pattern-convert", "from") | ("perf-chart", "sources") => Role::Input,
+        ("pattern-convert", "to") => Role::Output,
+        (_, "config" | "impair" | "replay" | "mahimahi" | "statistics" | "ca") => Role::Input,
+        (_, "file" | "files" | "id" | "ids") => Role::Input,
+        (_, "csv" | "json" | "html" | "events" | "to_qvis" | "parquet" | "svg" | "markdown") => {
+            Role::Output
+        }
+        (_, "log" | "capture" | "report" | "qlog" | "pcap" | "filmstrip" | "output") => {
+            Role::Output
+        }
+        ("pattern-new", "out") => Role::Output,
+        (_, "out" | "directory" | "pictures" | "control" | "scenarios") => Role::Other,
+        _ => return None,
+    })
+}
+
+/// A file that an argument names.
+#[derive(Debug)]
+struct Named {
+    /// The argument as the user knows it.
+    argument: String,
+    file: PathBuf,
+    role: Role,
+}
+
+/// Checks that no output of a command line is one of its inputs, or another output.
+pub(crate) fn check(program: &Command, matches: &ArgMatches) -> Result<(), Failure> {
+    let named = named(program, matches);
+    let (mut inputs, mut outputs): (Vec<&Named>, Vec<&Named>) = (Vec::new(), Vec::new());
+    for one in &named {
+        match one.role {
+            Role::Input | Role::Scenarios => inputs.push(one),
+            Role::Output if is_file(&one.file) => outputs.push(one),
+            Role::Output | Role::Other => {}
+        }
+    }
+    for (index, output) in outputs.iter().enumerate() {
+        let (argument, name) = (&output.argument, output.file.display());
+        if inputs.iter().any(|input| input.reads(&output.file)) {
+            return Err(Failure::usage(format!(
+                "{argument} would overwrite {name}, which is to be read: give it another name"
+            )));
+        }
+        let before = outputs.iter().take(index).find(|other| is_same(&other.file, &output.file));
+        if let Some(other) = before {
+            let other = &other.argument;
+            return Err(Failure::usage(format!(
+                "{other} and {argument} name one file, {name}: give each one of its own"
+            )));
+        }
+    }
+    let all = outputs.iter().map(|output| (output.argument.clone(), output.file.clone()));
+    // One process has one command line.
+    let _ = OUTPUTS.set(all.collect());
+    Ok(())
+}
+
+/// Checks a file that an input names: the reason, if it is one of the outputs.
+pub(crate) fn read_too(file: &Path) -> Result<(), String> {
+    let outputs = OUTPUTS.get().into_iter().flatten();
+    match outputs.into_iter().find(|(_, output)| is_same(output, file)) {
+        Some((argument, _)) => Err(format!("is to be read, and {argument} would overwrite it")),
+        None => Ok(()),
+    }
+}
+
+/// The files that the arguments of a command line name.
+fn named(program: &Command, matches: &ArgMatches) -> Vec<Named> {
+    let (mut command, mut matches, mut path) = (program, matches, String::new());
+    let mut named = Vec::new();
+    loop {
+        for argument in command.get_arguments() {
+            if let Some(role) = role(&path, argument.get_id().as_str()) {
+                named.extend(values(argument, matches).map(|file| Named {
+                    argument: title(argument),
+                    file,
+                    role,
+                }));
+            }
+        }
+        let Some((name, inner)) = matches.subcommand() else { return named };
+        let Some(next) = command.find_subcommand(name) else { return named };
+        path = if path.is_empty() { name.to_owned() } else { format!("{path}-{name}") };
+        (command, matches) = (next, inner);
+    }
+}
+
+fn values(argument: &Arg, matches: &ArgMatches) -> impl Iterator<Item = PathBuf> {
+    let takes = argument.get_action().takes_values();
+    let raw = matches.try_get_raw(argument.get_id().as_str()).ok().flatten();
+    raw.into_iter().flatten().filter(move |_| takes).map(PathBuf::from)
+}
+
+fn title(argument: &Arg) -> String {
+    match argument.get_long() {
+        Some(long) => format!("--{long}"),
+        None => argument.get_id().as_str().to_uppercase(),
+    }
+}
+
+impl Named {
+    /// Whether this input reads a file.
+    fn reads(&self, output: &Path) -> bool {
+        if self.role == Role::Scenarios {
+            let is_scenario = output.extension().is_some_and(|extension| extension == "toml");
+            let within = |(file, folder): (PathBuf, PathBuf)| file.starts_with(folder);
+            let both = output.canonicalize().ok().zip(self.file.canonicalize().ok());
+            return is_scenario && both.is_some_and(within);
+        }
+        // Some inputs have a name before them, or the number of an interface behind them.
+        let text = self.file.to_str().unwrap_or_default();
+        let (named, numbered) = (text.split_once('='), text.rsplit_once(':'));
+        let parts = named.map(|(_, file)| file).into_iter().chain(numbered.map(|(file, _)| file));
+        let files = parts.map(Path::new).chain([self.file.as_path()]);
+        files.into_iter().any(|file| is_file(file) && is_same(file, output))
+    }
+}
+
+/// Standard output has rules of its own, and into a device all may go.
+fn is_file(file: &Path) -> bool {
+    let is_device = || file.exists() && !file.is_file() && !file.is_dir();
+    file.as_os_str() != "-" && !is_device()
+}
+
+/// Whether two names are of one file: the same inode, or the same place if there is none yet.
+fn is_same(one: &Path, other: &Path) -> bool {
+    if one == other {
+        return true;
+    }
+    match (identity(one), identity(other)) {
+        (Some(one), Some(other)) => one == other,
+        (None, None) => place(one).is_some_and(|one| place(other) == Some(one)),
+        _ => false,
+    }
+}
+
+#[cfg(unix)]
+fn identity(file: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(file).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(file: &Path) -> Option<PathBuf> {
+    file.canonicalize().ok()
+}
+
+/// Where a file would be made: links that lead nowhere yet are followed.
+fn place(file: &Path) -> Option<PathBuf> {
+    let mut file = file.to_owned();
+    for _ in 0..MOST_LINKS {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        match std::fs::read_link(&file) {
+            Ok(target) => file = folder.join(target),
+            Err(_) => return Some(folder.join(file.file_name()?)),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn told(arguments: &[&str]) -> Option<String> {
+        let program = crate::Program::command();
+        let all = ["anabranch"].iter().chain(arguments);
+        let matches = program.clone().try_get_matches_from(all).unwrap();
+        let failure = check(&program, &matches).err()?;
+        Some(failure.told().0.unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn every_argument_that_names_a_file_has_a_role() {
+        fn walk(command: &Command, path: &str, unknown: &mut Vec<String>) {
+            for argument in command.get_arguments() {
+                let id = argument.get_id().as_str();
+                let is_path = argument.get_value_parser().type_id()
+                    == clap::builder::ValueParser::path_buf().type_id();
+                let names = argument.get_value_names().unwrap_or_default();
+                let says_so = names.iter().any(|name| name.as_str().starts_with("FILE"));
+                if (is_path || says_so) && role(path, id).is_none() {
+                    unknown.push(format!("{path} {id}"));
+                }
+            }
+            for next in command.get_subcommands() {
+                let name = next.get_name();
+                let path = if path.is_empty() { name.to_owned() } else { format!("{path}-{name}") };
+                walk(next, &path, unknown);
+            }
+        }
+        let mut unknown = Vec::new();
+        walk(&crate::Program::command(), "", &mut unknown);
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
+    #[test]
+    fn an_output_is_no_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let within = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let (file, other) = (within("a.toml"), within("b"));
+        std::fs::write(&file, "").unwrap();
+        std::fs::hard_link(&file, within("hard")).unwrap();
+        let again = format!("{}/./a.toml", folder.path().display());
+        let capture = format!("{file}:0");
+        let source = format!("name={file}");
+        for output in [&file, &again, &within("hard")] {
+            for arguments in [
+                &["analyze", &file, "--csv", output][..],
+                &["analyze", &other, &file, "--html", output],
+                &["qlog", &file, "--html", output],
+                &["qlog", &file, "--to-qvis", output],
+                &["lab", "run", &file, "--csv", output],
+                &[
+                    "lab",
+                    "--scenarios",
+                    folder.path().to_str().unwrap(),
+                    "run",
+                    "a",
+                    "--csv",
+                    &file,
+                ],
+                &["lab", "trace", &file, "--pcap", output],
+                &["emulate", &file, "--log", output],
+                &["emulate", &other, "--replay", &file, "--log", output],
+                &["emulate", &other, "--replay", &file, "--capture", output],
+                &["pattern", "convert", &file, output],
+                &["pattern", "show", &file, "--svg", output],
+                &["pattern", "new", "loss", "--csv", &file, "--out", output],
+                &["pattern", "new", "--captures", &capture, &other, "--out", output],
+                &["perf", "chart", &source, "--svg", output],
+                &["get", "sctp://h/", "--impair", &file, "--capture", output],
+                &["echo", "--listen", "127.0.0.1:7", "--impair", &file, "--qlog", output],
+            ] {
+                let said = told(arguments).unwrap_or_default();
+                assert!(said.contains(" would overwrite "), "{arguments:?}: {said}");
+            }
+        }
+        for arguments in [
+            &["analyze", &file, "--csv", &other][..],
+            &["analyze", "-", "--csv", &other],
+            &["lab", "run", &file, "--csv", "-", "--json", &other],
+            &["analyze", &file, "--csv", "/dev/null", "--html", "/dev/null"],
+        ] {
+            assert_eq!(told(arguments), None, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn two_outputs_are_two_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let within = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let (one, two) = (within("a"), within("b"));
+        let again = format!("{}/./a", folder.path().display());
+        let said = told(&["analyze", "x", "--csv", &one, "--html", &again]).unwrap();
+        assert!(said.starts_with("--csv and --html name one file, "), "{said}");
+        assert_eq!(told(&["analyze", "x", "--csv", &one, "--html", &two]), None);
+        #[cfg(unix)]
+        {
+            // Nothing is there yet, and one name leads to the other.
+            std::os::unix::fs::symlink("a", &two).unwrap();
+            assert!(told(&["analyze", "x", "--csv", &one, "--html", &two]).is_some());
+        }
+    }
+}
