@@ -362,7 +362,8 @@ impl Flows {
             self.look(*other).is_some_and(|other| {
                 let same = (other.first.from.0, other.first.to.0);
                 let own = [(ends.from.0, ends.to.0), (ends.to.0, ends.from.0)];
-                other.place != place && own.contains(&same)
+                // One of them counts, and the others are the same again.
+                !other.elsewhere && other.place != place && own.contains(&same)
             })
         });
         remember(self.tags.entry(tagged).or_default(), (index, side));

@@ -1,6 +1,7 @@
 //! Files of packets: pcap and pcapng, of whatever interfaces, compressed by gzip or not.
 
 use std::io::{self, Cursor, Read};
+use std::sync::{Arc, OnceLock};
 
 use flate2::read::MultiGzDecoder;
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator};
@@ -72,13 +73,46 @@ struct Section {
     big_endian: bool,
 }
 
+/// Fails once, if there is an error, and has no bytes.
+struct Failing(Option<io::Error>);
+
+impl Read for Failing {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+/// Ends where its source fails, and keeps the reason: readers of pcap read twice before they return the first packet,
+/// and an error of the second read would hide what the first one has read.
+struct Ending<R> {
+    source: R,
+    failed: Arc<OnceLock<String>>,
+}
+
+impl<R: Read> Read for Ending<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.failed.get().is_none() {
+            match self.source.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => drop(self.failed.set(error.to_string())),
+                result => return result,
+            }
+        }
+        Ok(0)
+    }
+}
+
 /// Reads the beginning of a source, and gives it back as if nothing had been read.
 fn begin<'a>(
     mut source: impl Read + Send + 'a,
 ) -> io::Result<(Vec<u8>, Box<dyn Read + Send + 'a>)> {
     let mut head = Vec::new();
-    source.by_ref().take(HEAD).read_to_end(&mut head)?;
-    let again = Cursor::new(head.clone()).chain(source);
+    let failed = match source.by_ref().take(HEAD).read_to_end(&mut head) {
+        Err(error) if head.is_empty() => return Err(error),
+        // What was read before counts.
+        result => result.err(),
+    };
+    let again = Cursor::new(head.clone()).chain(Failing(failed)).chain(source);
     Ok((head, Box::new(again)))
 }
 
@@ -109,7 +143,13 @@ pub(crate) fn read(
     source: impl Read + Send,
     mut take: impl FnMut(Captured<'_>),
 ) -> Result<Stopped, ReadError> {
-    let mut reader = create_reader(ROOM.0, open(source)?).map_err(|error| {
+    let failed = Arc::new(OnceLock::new());
+    let source = Ending { source: open(source)?, failed: Arc::clone(&failed) };
+    let damaged = |at: u64, otherwise: &str| {
+        let unread = |error: &String| format!("the file cannot be read any further: {error}");
+        Stopped::Damaged(at, failed.get().map_or(otherwise.to_owned(), unread))
+    };
+    let mut reader = create_reader(ROOM.0, source).map_err(|error| {
         ReadError(match error {
             PcapError::Eof => "the file is empty".into(),
             PcapError::ReadError => "the file cannot be read".into(),
@@ -125,10 +165,10 @@ pub(crate) fn read(
                 section.block(&block, &mut take);
                 Step::Read(length)
             }
-            Err(PcapError::Eof) => return Ok(Stopped::End),
+            Err(PcapError::Eof) if failed.get().is_none() => return Ok(Stopped::End),
             Err(PcapError::Incomplete(_)) if !exhausted => Step::Refill,
-            Err(PcapError::Incomplete(_) | PcapError::UnexpectedEof) => {
-                return Ok(Stopped::Damaged(at, "the file is cut off here".into()));
+            Err(PcapError::Incomplete(_) | PcapError::UnexpectedEof | PcapError::Eof) => {
+                return Ok(damaged(at, "the file is cut off here"));
             }
             Err(PcapError::BufferTooSmall) if room < ROOM.1 => Step::Grow,
             Err(_) => return Ok(Stopped::Damaged(at, "the file is damaged here".into())),
