@@ -155,6 +155,10 @@ impl Binding<'_> {
         if let Some(interface) = interface {
             builder = builder.interface(interface);
         }
+        crate::outputs::check(&[
+            ("--capture", self.options.capture.as_deref()),
+            ("--qlog", self.options.qlog.as_deref()),
+        ])?;
         if let Some(capture) = &self.options.capture {
             builder = builder.capture(capture);
         }

@@ -26,8 +26,8 @@ enum Role {
 /// Links that lead to each other at the most.
 const MOST_LINKS: usize = 40;
 
-/// The outputs of this process, for inputs that only other inputs name.
-static OUTPUTS: OnceLock<Vec<(String, PathBuf)>> = OnceLock::new();
+/// The files that this process's command line names, for those that only an input or a URL names.
+static NAMED: OnceLock<Vec<Named>> = OnceLock::new();
 
 /// What an argument of a command is; `None` if it names no file.
 fn role(command: &str, argument: &str) -> Option<Role> {
@@ -86,17 +86,35 @@ pub(crate) fn check(program: &Command, matches: &ArgMatches) -> Result<(), Failu
             )));
         }
     }
-    let all = outputs.iter().map(|output| (output.argument.clone(), output.file.clone()));
     // One process has one command line.
-    let _ = OUTPUTS.set(all.collect());
+    let _ = NAMED.set(named);
     Ok(())
 }
 
 /// Checks a file that an input names: the reason, if it is one of the outputs.
 pub(crate) fn read_too(file: &Path) -> Result<(), String> {
-    let outputs = OUTPUTS.get().into_iter().flatten();
-    match outputs.into_iter().find(|(_, output)| is_same(output, file)) {
-        Some((argument, _)) => Err(format!("is to be read, and {argument} would overwrite it")),
+    let named = NAMED.get().into_iter().flatten();
+    let mut outputs = named.filter(|one| one.role == Role::Output && is_file(&one.file));
+    match outputs.find(|output| is_same(&output.file, file)) {
+        Some(output) => Err(format!("is to be read, and {} would overwrite it", output.argument)),
+        None => Ok(()),
+    }
+}
+
+/// Checks a file that is written because of a URL: the reason, if an argument names it as well.
+pub(crate) fn written_too(file: &Path) -> Result<(), Failure> {
+    let mut named = NAMED.get().into_iter().flatten();
+    let is_it = |one: &&Named| match one.role {
+        Role::Input | Role::Scenarios => one.reads(file),
+        Role::Output => is_file(&one.file) && is_same(&one.file, file),
+        Role::Other => false,
+    };
+    match named.find(is_it) {
+        Some(one) => Err(Failure::usage(format!(
+            "{} and the file of a URL name one file, {}: give each one of its own",
+            one.argument,
+            file.display()
+        ))),
         None => Ok(()),
     }
 }

@@ -26,10 +26,10 @@ use self::page::PageOptions;
 use crate::client::ClientOptions;
 use crate::endpoint::one_udp_port;
 use crate::failure::{Failure, complain};
+use crate::files;
 use crate::interrupt::Interrupt;
 use crate::options::{Transport, refuse};
 use crate::output::{count, print, print_json, printable};
-use crate::outputs::apart;
 use crate::progress::Bars;
 use crate::report::{ConnectionReport, FileReport, GetReport};
 use crate::transport::sctp;
@@ -238,22 +238,10 @@ impl Get {
         self.output.as_ref().is_some_and(is_stdout)
     }
 
-    /// No file that is read may be written, and no two that are written may be one.
+    /// No file that an argument names is that of a URL. `-o` is an argument itself.
     fn check_outputs(&self, groups: &[Group]) -> Result<(), Failure> {
-        let sctp = &self.client.sctp;
-        let named = [
-            ("--impair", sctp.impair.as_deref()),
-            ("--ca", self.page.http3.ca.as_deref()),
-            ("--capture", sctp.capture.as_deref()),
-            ("--qlog", sctp.qlog.as_deref()),
-        ];
-        let option = if self.output.is_some() { "-o" } else { "the file of a URL" };
         let files = groups.iter().flat_map(Group::files);
-        for file in files {
-            let with = |(name, other)| apart(&[(name, other), (option, Some(file))]);
-            named.into_iter().try_for_each(with)?;
-        }
-        Ok(())
+        files.filter(|_| self.output.is_none()).try_for_each(files::written_too)
     }
 
     /// A download is what the server sends, which decides over its paths.
