@@ -90,12 +90,12 @@ pub fn text(report: &Report) -> String {
     flows(report, &mut line);
     if let Some(seen) = report.options.get("handshake seen") {
         let options = report.options.iter().filter(|(name, _)| **name != "handshake seen");
-        let options: Vec<_> = options.map(|(name, count)| format!("{name} {count}")).collect();
-        line(format!("options          of {seen} handshakes: {}", options.join(", ")));
+        let options = options.map(|(name, count)| format!("{name} {count}"));
+        list(format!("options          of {seen} handshakes:"), options, &mut line);
     }
     if !report.chunks.is_empty() {
         let chunks = report.chunks.iter().map(|(kind, count)| format!("{} {count}", chunk(*kind)));
-        line(format!("chunks           {}", chunks.collect::<Vec<_>>().join(", ")));
+        list(format!("{:<16}", "chunks"), chunks, &mut line);
     }
     let out: u64 = report.out_of_sequence.values().sum();
     line(format!("data             {}, out of sequence {}", report.data, share(out, report.data)));
@@ -117,7 +117,7 @@ pub fn text(report: &Report) -> String {
         if distribution.count > 0 {
             let tail = if unit == "packets" { " packets" } else { "" };
             line(format!(
-                "{name:<22} mean {}, half up to {}, 90 % up to {}, most {}{tail}",
+                "{name:<19} mean {}, half <= {}, 90 % <= {}, max {}{tail}",
                 readable(distribution.mean(), unit),
                 readable(distribution.quantile(0.5) as f64, unit),
                 readable(distribution.quantile(0.9) as f64, unit),
@@ -126,6 +126,20 @@ pub fn text(report: &Report) -> String {
         }
     }
     text
+}
+
+/// Words in lines of at most 80 columns, after a title.
+fn list(title: String, words: impl Iterator<Item = String>, line: &mut impl FnMut(String)) {
+    let mut text = title;
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        let comma = if words.peek().is_some() { "," } else { "" };
+        if text.len() + 1 + word.len() + comma.len() > 80 {
+            line(std::mem::replace(&mut text, " ".repeat(16)));
+        }
+        let _ = write!(text, " {word}{comma}");
+    }
+    line(text);
 }
 
 /// How many flows there are, and how many of them are one connection that was seen more than once.
@@ -145,11 +159,7 @@ fn flows(report: &Report, line: &mut impl FnMut(String)) {
     }
     let associations = report.flows.get("sctp").copied().unwrap_or(0);
     if report.paths > associations {
-        line(format!(
-            "                 {} in {}",
-            plural(report.paths, "path"),
-            plural(associations, "association")
-        ));
+        line(format!("                 {} in all", plural(report.paths, "path")));
     }
 }
 
@@ -181,8 +191,8 @@ pub(crate) fn distributions(report: &Report) -> [(&'static str, &Distribution, &
         ("data of a flow", &report.sizes, "B"),
         ("duration of a flow", &report.durations_us, "us"),
         ("shortest round trip", &report.rtts_us, "us"),
-        ("extent of reordering", &report.extents, "packets"),
-        ("lateness of reordering", &report.lateness_us, "us"),
+        ("reordering extent", &report.extents, "packets"),
+        ("reordering lateness", &report.lateness_us, "us"),
     ]
 }
 
@@ -246,6 +256,24 @@ mod tests {
         for (value, unit, expected) in cases {
             assert_eq!(readable(value, unit), expected);
         }
+    }
+
+    #[test]
+    fn lines_fit_a_terminal() {
+        let mut report = Report::default();
+        report.chunks.extend([0, 1, 2, 3, 10, 11, 14, 64].map(|kind| (kind, 12_345)));
+        report.options.insert("handshake seen", 12_345);
+        report
+            .options
+            .extend(["one", "two", "three", "four", "five", "six"].map(|name| (name, 12_345)));
+        report.durations_us.add(59_940_000_000);
+        let text = super::text(&report);
+        assert!(text.contains(" half <= 17 h, 90 % <= 17 h, max 17 h\n"), "{text}");
+        report.rtts_us.add(570_000_000);
+        report.extents.add(99_999);
+        report.lateness_us.add(570_000_000);
+        let text = super::text(&report);
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }
 
     #[test]
