@@ -214,7 +214,7 @@ fn cut(packets: &[Timed]) -> Vec<Timed> {
                 let ends = (ip[8..24].try_into().unwrap(), ip[24..40].try_into().unwrap());
                 ip6(ends, 44, &[&head, part].concat())
             } else {
-                let flags = offset as u16 / 8 | if more { 0x2000 } else { 0 };
+                let flags = (offset as u16 / 8) | if more { 0x2000 } else { 0 };
                 let ends = (ip[12..16].try_into().unwrap(), ip[16..20].try_into().unwrap());
                 ip4(ends, ip[9], id, flags, part)
             };
@@ -404,42 +404,32 @@ fn paths() -> Vec<Case> {
     cases
 }
 
-/// What single packets are there for.
-fn signals() -> Vec<Case> {
-    const LINUX: &str =
-        "Linux probes a window with an empty segment, which tshark takes for a keep-alive";
-    const ALWAYS: &str =
-        "without outstanding data it is no duplicate acknowledgement (RFC 5681 section 2)";
-    const NO_PROBES: &str = "tshark has no name for window probes of SCTP";
-    let mut cases = Vec::new();
-    let mut add = |name: &str, talk: fn(&mut Tcp), counts: Counts| {
-        let mut tcp = Tcp::new(Talk::new(false));
-        tcp.open();
-        tcp.send(2);
-        talk(&mut tcp);
-        cases.push(case(name, ethernet(&tcp.talk.packets), counts));
-    };
-    add(
-        "keep-alives-empty",
-        |tcp| (0..5).for_each(|_| tcp.keep_alive(0)),
-        Counts { keep_alives: 5, ..CONNECTION },
-    );
-    add(
-        "keep-alives-byte",
-        |tcp| (0..5).for_each(|_| tcp.keep_alive(1)),
-        Counts { keep_alives: 5, ..CONNECTION },
-    );
+/// A connection with some data, and what comes after it.
+fn after_data(name: &str, talk: fn(&mut Tcp), counts: Counts) -> Case {
+    let mut tcp = Tcp::new(Talk::new(false));
+    tcp.open();
+    tcp.send(2);
+    talk(&mut tcp);
+    case(name, ethernet(&tcp.talk.packets), counts)
+}
+
+fn keep_alives() -> Vec<Case> {
+    let counts = Counts { keep_alives: 5, ..CONNECTION };
     let timeout = |tcp: &mut Tcp| {
         (0..5).for_each(|_| tcp.keep_alive(0));
         tcp.talk.wait(10_000);
         tcp.time_out();
     };
-    add("keep-alives-then-timeout", timeout, Counts { keep_alives: 5, again: 1, ..CONNECTION });
-    add(
-        "window-probes",
-        |tcp| tcp.probe(4),
-        Counts { window_probes: 4, window_updates: 1, ..CONNECTION },
-    );
+    vec![
+        after_data("keep-alives-empty", |tcp| (0..5).for_each(|_| tcp.keep_alive(0)), counts),
+        after_data("keep-alives-byte", |tcp| (0..5).for_each(|_| tcp.keep_alive(1)), counts),
+        after_data("keep-alives-then-timeout", timeout, Counts { again: 1, ..counts }),
+    ]
+}
+
+fn windows() -> Vec<Case> {
+    const LINUX: &str =
+        "Linux probes a window with an empty segment, which tshark takes for a keep-alive";
     let taken = |tcp: &mut Tcp| {
         tcp.ack(tcp.next, 0);
         tcp.talk.wait(300);
@@ -449,7 +439,6 @@ fn signals() -> Vec<Case> {
         tcp.ack(tcp.next, 65_535);
         tcp.send(3);
     };
-    add("window-probe-taken", taken, Counts { window_probes: 1, ..CONNECTION });
     let updates = |tcp: &mut Tcp| {
         for n in 1..4 {
             tcp.talk.wait(5);
@@ -457,10 +446,6 @@ fn signals() -> Vec<Case> {
         }
         tcp.send(1);
     };
-    add("window-updates", updates, Counts { window_updates: 3, ..CONNECTION });
-    add("fast-retransmission", Tcp::lose, Counts { again: 1, duplicate_acks: 4, ..CONNECTION });
-    let idle = |tcp: &mut Tcp| (0..3).for_each(|_| tcp.ack(tcp.next, 65_535));
-    add("repeated-without-data", idle, CONNECTION);
     let linux = |tcp: &mut Tcp| {
         tcp.ack(tcp.next, 0);
         for _ in 0..3 {
@@ -472,34 +457,21 @@ fn signals() -> Vec<Case> {
         tcp.ack(tcp.next, 65_535);
         tcp.send(1);
     };
-    add(
-        "window-probes-of-linux",
-        linux,
-        Counts { window_probes: 3, window_updates: 1, ..CONNECTION },
-    );
-    for case in &mut cases {
-        match case.name.as_str() {
-            "repeated-without-data" => case.differs.push(("duplicate acks", ALWAYS)),
-            "window-probes-of-linux" => {
-                case.differs.extend([("keep-alives", LINUX), ("window probes", LINUX)]);
-            }
-            _ => {}
-        }
-    }
-    let mut tcp = Tcp::new(Talk::new(false));
-    tcp.segment(false, 2, -1, 0, 65_535, &[b'x'; 300]);
-    tcp.talk.wait(20);
-    tcp.segment(true, 18, -1, 300, 65_535, &[]);
-    tcp.segment(false, 16, 300, 0, 65_535, &[]);
-    tcp.next = 300;
-    tcp.send(3);
-    cases.push(case("fast-open", ethernet(&tcp.talk.packets), CONNECTION));
-    let mut tcp = Tcp::new(Talk::new(false));
-    tcp.initial = (u32::MAX - 500, 5000);
-    tcp.open();
-    tcp.send(10);
-    cases.push(case("sequence-wraps", ethernet(&tcp.talk.packets), CONNECTION));
+    let counts =
+        |window_probes, window_updates| Counts { window_probes, window_updates, ..CONNECTION };
+    vec![
+        after_data("window-probes", |tcp| tcp.probe(4), counts(4, 1)),
+        after_data("window-probe-taken", taken, counts(1, 0)),
+        after_data("window-updates", updates, counts(0, 3)),
+        after_data("window-probes-of-linux", linux, counts(3, 1))
+            .but("keep-alives", LINUX)
+            .but("window probes", LINUX),
+        window_probes_of_sctp(),
+    ]
+}
 
+fn window_probes_of_sctp() -> Case {
+    const NO_PROBES: &str = "tshark has no name for window probes of SCTP";
     let mut sctp = Sctp::new(Talk::new(false));
     sctp.open();
     sctp.send(4);
@@ -512,17 +484,45 @@ fn signals() -> Vec<Case> {
     }
     let counts = Counts { sctp: 1, window_probes: 4, ..Counts::default() };
     let probes = case("window-probes-sctp", ethernet(&sctp.talk.packets), counts);
-    cases.push(probes.but("again", NO_PROBES).but("window probes", NO_PROBES));
+    probes.but("again", NO_PROBES).but("window probes", NO_PROBES)
+}
+
+fn acknowledgements() -> Vec<Case> {
+    const ALWAYS: &str =
+        "without outstanding data it is no duplicate acknowledgement (RFC 5681 section 2)";
+    let lost = Counts { again: 1, duplicate_acks: 4, ..CONNECTION };
+    let idle = |tcp: &mut Tcp| (0..3).for_each(|_| tcp.ack(tcp.next, 65_535));
+    vec![
+        after_data("fast-retransmission", Tcp::lose, lost),
+        after_data("repeated-without-data", idle, CONNECTION).but("duplicate acks", ALWAYS),
+    ]
+}
+
+/// Sequence numbers that begin or go on in unusual ways.
+fn numbers() -> Vec<Case> {
+    let mut fast = Tcp::new(Talk::new(false));
+    fast.segment(false, 2, -1, 0, 65_535, &[b'x'; 300]);
+    fast.talk.wait(20);
+    fast.segment(true, 18, -1, 300, 65_535, &[]);
+    fast.segment(false, 16, 300, 0, 65_535, &[]);
+    fast.next = 300;
+    fast.send(3);
+    let mut tcp = Tcp::new(Talk::new(false));
+    tcp.initial = (u32::MAX - 500, 5000);
+    tcp.open();
+    tcp.send(10);
     let mut sctp = Sctp::new(Talk::new(false));
     sctp.next = u32::MAX - 5;
-    cases.push(case("tsn-wraps", ethernet(&sctp.whole()), ASSOCIATION));
-    cases
+    vec![
+        case("fast-open", ethernet(&fast.talk.packets), CONNECTION),
+        case("sequence-wraps", ethernet(&tcp.talk.packets), CONNECTION),
+        case("tsn-wraps", ethernet(&sctp.whole()), ASSOCIATION),
+    ]
 }
 
 /// All captures.
 pub(crate) fn all() -> Vec<Case> {
-    [links(), kinds_of_files(), lengths(), fragments(), flows(), paths(), signals()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let packets = [links(), kinds_of_files(), lengths(), fragments(), flows(), paths()];
+    let signals = [keep_alives(), windows(), acknowledgements(), numbers()];
+    packets.into_iter().chain(signals).flatten().collect()
 }
