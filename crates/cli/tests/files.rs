@@ -298,17 +298,19 @@ fn redirects_are_followed_within_bounds() {
 fn a_page_replaces_nothing_and_stays_below_its_directory() {
     let (site, _server, url) = site();
     let there = site.path();
-    for directory in [".ssh", "link", "a"] {
+    for directory in [".well-known", "link", "a"] {
         fs::create_dir(there.join(directory)).unwrap();
     }
-    for (name, text) in [(".ssh/keys", "bad"), ("link/x", "bad"), ("mine", "bad"), ("good", "ok")] {
+    for (name, text) in
+        [(".well-known/keys", "bad"), ("link/x", "bad"), ("mine", "bad"), ("good", "ok")]
+    {
         fs::write(there.join(name), text).unwrap();
     }
     fs::write(there.join("a/b"), "b").unwrap();
     let long = "y".repeat(250);
     fs::write(there.join(&long), "long").unwrap();
     let document = format!(
-        "<img src=.ssh/keys><img src=link/x><img src=mine><img src=a/b><img src=good?a>\
+        "<img src=.well-known/keys><img src=link/x><img src=mine><img src=a/b><img src=good?a>\
          <img src={long}?query><img src=good>"
     );
     fs::write(there.join("index.html"), document).unwrap();
@@ -321,7 +323,7 @@ fn a_page_replaces_nothing_and_stays_below_its_directory() {
     symlink("../outside", here.join("out/link")).unwrap();
     let ended = run(&["get", "--page", &format!("{url}/"), "--out", "out"], &here);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    for target in ["/.ssh/keys", "/link/x", "/mine", "/a/b", &format!("/{long}?query")] {
+    for target in ["/.well-known/keys", "/link/x", "/mine", "/a/b", &format!("/{long}?query")] {
         let said = ended.stderr.replace('\n', " ");
         assert!(said.contains(&format!("{target} is not kept")), "{target}: {said}");
     }
