@@ -79,11 +79,12 @@ pub(crate) fn time_of(bytes: u64, rate: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// What one path gets beside `best`; `others` bytes a second arrive on all but this one. `buffer`: the smaller
+/// What one path gets next to `best`; `others` bytes a second arrive on all but this one. `buffer`: the smaller
 /// of the two buffers. `packet`: bytes of a full packet.
 pub(crate) fn share(this: &Speed, best: &Speed, others: u64, buffer: u64, packet: u64) -> Share {
-    // An eighth of the buffer is for what is not exact.
-    let patience = time_of(buffer / 8 * 7, others);
+    // A quarter of the buffer may be free before a user who waits for room is woken, and an eighth is for
+    // what is not exact.
+    let patience = time_of(buffer / 8 * 5, others);
     if this.rate == 0 {
         // Nothing is known but what the handshake or a heartbeat took.
         return if this.delay < patience { Share::ALL } else { Share::NOTHING };
@@ -118,18 +119,22 @@ mod tests {
         }
     }
 
-    /// What a path gets beside one of 40 Mb/s and 40 ms.
-    fn beside_fast(this: &Speed) -> Share {
+    /// What a path gets next to one of 40 Mb/s and 40 ms.
+    fn next_to_fast(this: &Speed) -> Share {
         let fast = speed(40_000, 40, 20);
         share(this, &fast, fast.alone, BUFFER, PACKET)
     }
 
     #[test]
     fn what_is_in_flight_arrives_before_the_buffer_is_full() {
-        let share = beside_fast(&speed(5_000, 300, 80));
-        assert_eq!(share.most, 112_500, "180 ms at 5 Mb/s");
-        assert_eq!(beside_fast(&speed(5_000, 300, 220)), Share::NOTHING, "too far away");
-        assert_eq!(beside_fast(&speed(50, 300, 80)), Share::NOTHING, "a packet alone takes 224 ms");
+        let share = next_to_fast(&speed(5_000, 300, 80));
+        assert_eq!(share.most, 81_920, "131 ms at 5 Mb/s");
+        assert_eq!(next_to_fast(&speed(5_000, 300, 220)), Share::NOTHING, "too far away");
+        assert_eq!(
+            next_to_fast(&speed(50, 300, 80)),
+            Share::NOTHING,
+            "a packet alone takes 224 ms"
+        );
     }
 
     #[test]
@@ -142,15 +147,15 @@ mod tests {
 
     #[test]
     fn the_end_of_a_transfer_is_left_to_the_best_path() {
-        let share = beside_fast(&speed(20_000, 160, 80));
+        let share = next_to_fast(&speed(20_000, 160, 80));
         assert_eq!(share.least_unsent, 500_000, "what 100 ms at 40 Mb/s are");
-        assert_eq!(beside_fast(&speed(20_000, 45, 40)).least_unsent, 0, "hardly later");
+        assert_eq!(next_to_fast(&speed(20_000, 45, 40)).least_unsent, 0, "hardly later");
     }
 
     #[test]
     fn a_path_that_was_not_measured_is_tried_if_it_is_near() {
         let unknown = |millis| Speed { rate: 0, ..speed(0, millis, millis) };
-        assert_eq!(beside_fast(&unknown(100)), Share::ALL);
-        assert_eq!(beside_fast(&unknown(200)), Share::NOTHING);
+        assert_eq!(next_to_fast(&unknown(100)), Share::ALL);
+        assert_eq!(next_to_fast(&unknown(200)), Share::NOTHING);
     }
 }

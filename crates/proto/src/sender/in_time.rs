@@ -79,7 +79,7 @@ impl Known {
         self.rest.is_some_and(|rest| now < rest.until)
     }
 
-    /// Whether a packet of new data may leave, with so many bytes in flight and so many that wait.
+    /// Whether a packet of new data may leave, with `flight` bytes in flight and `unsent` that wait.
     fn admits(&self, now: Instant, flight: usize, packet: usize, unsent: usize) -> bool {
         if self.rests(now) {
             return false;
@@ -159,7 +159,7 @@ impl Sender {
         }
     }
 
-    /// What the acknowledgement at hand says of the paths.
+    /// What this acknowledgement says about the paths.
     pub(super) fn measure_paths(&mut self, now: Instant, paths: &Paths) {
         let Some(all) = self.in_time.as_deref_mut() else { return };
         for known in all.paths.iter_mut() {
@@ -274,11 +274,12 @@ impl Sender {
     }
 
     /// Whether a path with this congestion window would have nothing to send before an acknowledgement for
-    /// what leaves now could come, because a buffer is full.
+    /// what leaves now could come: a buffer is full, or this is the end.
     fn will_wait(&self, cwnd: usize) -> bool {
-        // A user who found the send buffer full waits for a quarter of it.
-        let quarter = self.config.sending.send_buffer / 4;
-        self.queue.free() + self.queue.unsent() < cwnd + quarter || self.window.left() < cwnd
+        // A user who found the send buffer full is woken when a quarter of it is free.
+        let none_comes = self.queue.free() < self.config.sending.send_buffer / 4;
+        let unsent = self.queue.unsent();
+        unsent == 0 || (none_comes && unsent < cwnd) || self.window.left() < cwnd
     }
 
     /// What holds the window up on a slow path leaves again on the best one, before that one has to wait.
