@@ -22,7 +22,7 @@ ip address add fe80::2/64 dev d2 nodad
 exec \"$0\" d1 d2
 ";
 
-/// Who may make network namespaces: root, or anybody who may have users of their own.
+/// Whether this user may make network namespaces: root, or anybody who may have user namespaces.
 fn namespace() -> Option<&'static str> {
     let works = |flags: &&str| {
         let ip = "ip link add d1 type veth peer name d2 && test -w /proc/sys/net/ipv6/conf/d1/addr_gen_mode";

@@ -26,7 +26,7 @@ fn datagrams(destination: SocketAddr) -> Datagrams<'static> {
     }
 }
 
-/// Sends so many that they would fill any buffer. Whether one found no room.
+/// Sends enough to fill any buffer. Whether one found no room.
 fn fills(send: impl Fn(&Datagrams<'_>) -> Result<usize, TransmitError>) -> bool {
     let blocked = |n| matches!(send(&datagrams(nobody(n))), Err(TransmitError::WouldBlock));
     (0..30_000).any(blocked)

@@ -60,7 +60,7 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// The packet, of which `last` is the last part that came.
+    /// The packet, completed by `last`.
     pub(crate) fn network<'a>(&'a self, last: &Network<'_>) -> Network<'a> {
         Network {
             from: last.from,

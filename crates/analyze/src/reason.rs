@@ -27,13 +27,13 @@ pub enum Reason {
     Cut(&'static str),
     /// This header contradicts itself.
     Malformed(&'static str),
-    /// IP fragments of which the others are missing.
+    /// IP fragments whose others are missing.
     Fragment,
     /// More tunnels within each other than are followed.
     TooDeep,
     /// Its interface is not described in the file.
     NoInterface,
-    /// Further reasons: a capture with this many is no usual one.
+    /// Further reasons: a capture with this many is unusual.
     Further,
 }
 

@@ -332,7 +332,7 @@ impl Tracker {
         let silent = since(self.last);
         let behind = self.acknowledged.is_none_or(|acknowledged| acknowledged <= seen.start);
         let asked = self.repeated >= ENOUGH || self.asked.is_some_and(|beyond| seen.start < beyond);
-        // Who is asked sends at once; what comes later by a timeout comes because of that.
+        // A peer that is asked sends at once; what comes later by a timeout comes because of that.
         let latest = self.rtt.map_or(0, |(_, latest)| latest).max(rtt.unwrap_or(0));
         let soon = since(self.urged).min(silent) < LEAST_RTO + latest;
         if behind && asked && soon {

@@ -400,7 +400,7 @@ impl Control {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let view: View = serde_json::from_slice(&line).map_err(|error| {
-            io::Error::other(format!("the answer is none of an endpoint: {error}"))
+            io::Error::other(format!("this is not the answer of an endpoint: {error}"))
         })?;
         Ok(view.plain())
     }

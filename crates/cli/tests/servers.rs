@@ -64,7 +64,7 @@ fn connect(address: impl std::net::ToSocketAddrs) -> TcpStream {
     stream
 }
 
-/// Sends so many requests in one go and counts the answers.
+/// Sends this many requests in one go and counts the answers.
 fn pipeline(address: impl std::net::ToSocketAddrs, requests: usize) -> usize {
     let mut stream = connect(address);
     let mut writer = stream.try_clone().unwrap();
@@ -193,7 +193,7 @@ fn each_refused_request_is_in_the_log() {
     }
 }
 
-/// One address has all connections, each with an answer: one that comes anew is answered at once.
+/// One address has all connections, each with an answer: a new one is answered at once.
 #[test]
 fn idle_connections_are_ended_for_new_ones() {
     let site = Site::new(&[12]);
@@ -292,7 +292,7 @@ fn a_control_socket_that_talks_rubbish_is_named() {
         });
         let seen = run(&["inspect", "--once", "--control", path.to_str().unwrap()], base.path());
         answering.join().unwrap();
-        seen.failed_with(1, "the answer is none of an endpoint");
+        seen.failed_with(1, "this is not the answer of an endpoint");
         assert!(!seen.stderr.contains('\u{1b}'), "{:?}", seen.stderr);
         std::fs::remove_file(&path).unwrap();
     }

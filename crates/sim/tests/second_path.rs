@@ -75,7 +75,7 @@ fn grid(name: &str) {
             }
         }
     }
-    assert!(below.is_empty(), "alone {alone} kb/s, beside a second path {below:?}");
+    assert!(below.is_empty(), "alone {alone} kb/s, with a second path {below:?}");
 }
 
 #[test]

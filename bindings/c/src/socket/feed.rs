@@ -1,6 +1,6 @@
 //! What an association brings to its socket: messages, and what happens to it.
 //!
-//! The end is told after the messages that came before it.
+//! The end is reported after the messages that came before it.
 
 use std::future::Future;
 use std::pin::pin;

@@ -50,7 +50,7 @@ impl Socket {
                 return Some(Ok(received));
             }
             if self.style == Style::OneToMany {
-                // Who waits without an association, and for none, would wait for ever.
+                // A caller that waits without an association, and for none, would wait for ever.
                 let nobody = state.peers.is_empty() && !state.listening && !nonblocking;
                 return nobody.then_some(Err(Errno::ENOTCONN));
             }

@@ -129,7 +129,7 @@ struct State {
     reopen: bool,
     /// How often something was written.
     writes: u64,
-    /// The writer is at work on so many lines.
+    /// Lines that the writer is working on.
     at_work: u64,
     /// Why the last write failed.
     error: Option<String>,

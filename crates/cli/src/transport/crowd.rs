@@ -94,7 +94,7 @@ impl Crowd {
         places.has_greedy() && since.elapsed() >= PATIENCE
     }
 
-    /// Takes in a connection, for which another one is ended if there are too many; drops it if there is none.
+    /// Takes in a connection. If there are too many, another one is ended for it, or it is dropped itself.
     pub(super) fn add<F>(&mut self, peer: IpAddr, connection: impl FnOnce(Activity) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -117,7 +117,8 @@ impl Crowd {
         self.shared.places().set_task(number, task);
     }
 
-    /// Waits until there may be room: for the end of a connection or of an answer, or when it has been full for a while.
+    /// Waits until there may be room: for the end of a connection or of an answer, or when it has been full for a
+    /// while.
     pub(super) async fn changed(&mut self) {
         let waited =
             self.full.map(|since| since + PATIENCE).filter(|until| *until > Instant::now());

@@ -330,7 +330,7 @@ fn write_info(path: &Path, source: &str, state: &FileState) -> io::Result<()> {
         }
     }
     text.push_str("end\n");
-    // Made anew, so that no link is followed to another file.
+    // Created again, so that no link is followed to another file.
     remove_if_there(path)?;
     File::options().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
 }

@@ -88,7 +88,7 @@ struct Pool<'a, C> {
 struct State {
     table: Table,
     results: Vec<Option<Result<Fetched, FetchError>>>,
-    /// By stream; a number comes again when a stream is used anew after its end.
+    /// By stream; a number comes again when a stream is reused after its end.
     counters: BTreeMap<u16, Arc<Counters>>,
 }
 
@@ -547,7 +547,7 @@ impl<C: OpenStreams> Pool<'_, C> {
         }
     }
 
-    /// Waits as long as it must after so many bytes.
+    /// Waits as long as it must after that many bytes.
     async fn wait(&self, bytes: u64) {
         let Some(pace) = &self.options.pace else { return };
         let until = pace.spend(bytes, Instant::now());

@@ -63,7 +63,7 @@ impl Association {
         self.account.by_user = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
 
-    /// Whether the endpoint has memory for so many bytes more. If not, associations that hold memory
+    /// Whether the endpoint has memory for that many more bytes. If not, associations that hold memory
     /// and do not move are ended after a while.
     pub fn may_keep(&self, bytes: usize) -> bool {
         self.memory_has_room(bytes)

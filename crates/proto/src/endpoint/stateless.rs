@@ -223,7 +223,7 @@ impl Endpoint {
         (tag, Tsn(self.config.initial_tsn.unwrap_or(tsn)))
     }
 
-    /// Who accepts associations on a packet's port, at this address.
+    /// The listener for a packet's port at this address.
     fn listener(&self, header: Header, local: IpAddr) -> Option<Listener> {
         let listener = self.listeners.get(&header.destination_port)?;
         listener.ip_versions.include(local).then(|| listener.clone())

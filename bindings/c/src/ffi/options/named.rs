@@ -57,7 +57,7 @@ pub unsafe extern "C" fn anabranch_set_options(
         if !reason.is_null() && len > 0 {
             let text = result.as_ref().err().map_or("", |refused| refused.reason.as_str());
             let count = text.len().min(len - 1);
-            // SAFETY: not null, and there is room for so many bytes and a 0.
+            // SAFETY: not null, and there is room for that many bytes and a 0.
             unsafe {
                 std::ptr::copy_nonoverlapping(text.as_ptr(), reason.cast(), count);
                 reason.add(count).write(0);

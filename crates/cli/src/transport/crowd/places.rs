@@ -1,4 +1,4 @@
-//! Who has a place among the connections, and who loses it to another one.
+//! Which connections have a place, and which lose it to a new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
