@@ -11,8 +11,8 @@ use anabranch::config::{
     InitiationOrder, Kind, LossDetection, MetricCache, MtuConfig, MultipathConfig, MultipathMode,
     OptionInfo, OutOfTheBlue, PathChoice, PathConfig, Pieces, ProtocolUnreachable, ReceiveConfig,
     RecoveryConfig, Reordering, RetransmissionPolicy, RetransmissionPrecedence, Revision, Routes,
-    RtoFloor, SchedulerKind, SendConfig, SetError, TimerConfig, Undo, UnknownName, Vigilance,
-    units,
+    RtoFloor, SchedulerKind, SendConfig, SetError, SlowPaths, TimerConfig, Undo, UnknownName,
+    Vigilance, units,
 };
 use anabranch::congestion::{
     Acked, Controller, ControllerChoice, ControllerFactory, Coupled, Loss, NewPath,
@@ -70,6 +70,7 @@ fn every_option_of_associations_is_a_field() {
         congestion.min_ssthresh_mtus = 77;
         congestion.slow_start_limit_mtus = 77;
         congestion.idle_cwnd = IdleCwnd::Keep;
+        congestion.hold_ssthresh = false;
         recovery.loss_detection = LossDetection::MissingReports;
         recovery.missing_reports = 77;
         recovery.reordering = Reordering::NcrCareful;
@@ -86,6 +87,7 @@ fn every_option_of_associations_is_a_field() {
         multipath.path_choice = PathChoice::LowestRtt;
         multipath.coupling = Coupling::Olia;
         multipath.buffer_split = false;
+        multipath.slow_paths = SlowPaths::AsOthers;
         multipath.delayed_acks = false;
         multipath.recovered_cwnd_mtus = 7;
         acknowledging.sack_delay = ODD;

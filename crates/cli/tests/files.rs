@@ -224,7 +224,7 @@ fn directories_are_made_only_when_they_may_be() {
     fs::write(here.join("slow.toml"), "[[path]]\ndelay = \"1 ms\"\n").unwrap();
     let sctp = "sctp://127.0.0.1:1/x";
     let ended = run(&["get", sctp, "-o", "slow.toml", "--impair", "slow.toml"], &here);
-    ended.failed_with(2, "--impair and -o name one file, ");
+    ended.failed_with(2, "--output would overwrite slow.toml, which is to be read");
     let ended = run(&["get", sctp, "--capture", "nowhere/x.pcapng"], &here);
     ended.failed_with(1, "--capture: there is no directory nowhere");
 }

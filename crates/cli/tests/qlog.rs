@@ -180,10 +180,10 @@ fn a_log_that_cannot_be_written_stops_no_transfer() {
     let site = Site::new(&[100_000]);
     let server = Server::start(&["--listen", "127.0.0.1:80", "--udp-port", "0"], &site.path());
     let base = format!("sctp://127.0.0.1:80;udp={}", server.udp_port());
-    for file in ["/dev/full", "no/such/x.qlog"] {
-        let refused = site.get(&base, &["--qlog", file]);
-        refused.failed_with(1, &format!("cannot create the event log {file}: "));
-    }
+    let refused = site.get(&base, &["--qlog", "/dev/full"]);
+    refused.failed_with(1, "cannot create the event log /dev/full: ");
+    let refused = site.get(&base, &["--qlog", "no/such/x.qlog"]);
+    refused.failed_with(1, "--qlog: there is no directory no/such for no/such/x.qlog");
     let refused = site.get(&base, &["--qlog", "both", "--capture", "both"]);
     refused.failed_with(2, "--capture and --qlog name one file, both: give each one of its own");
     // Whoever reads it goes away after some bytes.

@@ -367,6 +367,8 @@ fn running_endpoints_can_be_inspected() {
     assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
     let metrics = inspect(&["--metrics"]).stdout;
     assert!(metrics.contains("# TYPE anabranch_associations gauge\n"), "{metrics}");
+    assert!(!metrics.contains("remote="), "only with --wide: {metrics}");
+    let metrics = inspect(&["--metrics", "--wide"]).stdout;
     assert!(metrics.contains(",remote=\"127.0.0.1\"} "), "{metrics}");
     let table = inspect(&["--wide"]);
     assert!(table.stdout.contains("127.0.0.1 -> 127.0.0.1"), "{}", table.stdout);
