@@ -1,6 +1,6 @@
 //! Chunks: the parts of a packet, one file each.
 //!
-//! The [`chunks!`](table) table below has one row for each type. The enum [`Chunk`], decoding, encoding,
+//! The table `chunks!` below has one row for each type. The enum [`Chunk`], decoding, encoding,
 //! text, the constants of [`kind`] and their names follow from it. To add a chunk, write its file and
 //! its row.
 
