@@ -34,7 +34,7 @@ pub struct ConnectOptions {
     pub remote_udp_port: u16,
     /// SCTP port of this side; `None` takes a free one.
     pub local_port: Option<u16>,
-    /// The versions of IP to use: of others the peer is told no address, and none of its own is used.
+    /// The versions of IP to use. The peer learns no address of another version, and none of its own is used.
     /// Both.
     pub ip_versions: IpVersions,
     /// How long the graceful shutdown of a dropped association may deliver nothing of what was sent

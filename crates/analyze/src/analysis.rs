@@ -19,7 +19,7 @@ use crate::track::{Class, OutOfSequence};
 
 /// Flows that are followed at a time. When there are more, the half of them that was silent for longest is closed.
 const MOST_FLOWS: usize = 65_536;
-/// Reasons that are told apart.
+/// Reasons that are counted separately.
 const MOST_REASONS: usize = 256;
 /// Packets within fragments within packets, and so on.
 const MOST_DEPTH: u32 = 4;

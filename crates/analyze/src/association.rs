@@ -1,4 +1,4 @@
-//! What an SCTP packet means for its association: who is who, and what its chunks say.
+//! What an SCTP packet means for its association: which end sent it, and what its chunks say.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -21,7 +21,7 @@ impl<'a> Piece<'a> {
         Self { data, whole: whole.max(data.len()) }
     }
 
-    /// Without its first bytes, all of which must have been captured.
+    /// Without its first bytes, which must all have been captured.
     pub(crate) fn skip(self, bytes: usize) -> Option<Self> {
         Some(Self { data: self.data.get(bytes..)?, whole: self.whole.saturating_sub(bytes) })
     }

@@ -160,7 +160,7 @@ impl Drop for Counted {
             totals.add(ENDED);
         }
         drop(totals);
-        // Whoever has the last handle may have more to do than this lock should wait for.
+        // Dropping the last handle may take longer than this lock should be held.
         drop(ended);
     }
 }

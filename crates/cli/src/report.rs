@@ -337,7 +337,7 @@ impl StreamReport {
     }
 }
 
-/// Files whose names are told.
+/// Files whose names are shown.
 const NAMED: usize = 4;
 
 /// Bytes from which on a rate is told.

@@ -24,7 +24,7 @@ const MOST_CONNECTIONS: usize = 16;
 /// Longest time that one of them may take.
 const MOST_TIME: Duration = Duration::from_secs(10);
 
-/// Who is answered, and with what.
+/// Which requests are answered, and with what.
 #[derive(Clone, Debug)]
 struct Terms {
     /// Names by which this host is asked, besides its addresses.

@@ -62,7 +62,7 @@ fn range(request: &str) -> Option<usize> {
     rest.split_once('-')?.0.parse().ok()
 }
 
-/// Sends a file of which no two parts are equal, from where it is asked for. Up to byte `stop`, and then nothing more,
+/// Sends a file without two equal parts, from where it is asked for. Up to byte `stop`, and then nothing more,
 /// as long as the client waits.
 fn send_file(request: &str, body: &[u8], stop: usize, stream: &mut TcpStream) {
     let from = range(request).unwrap_or(0);

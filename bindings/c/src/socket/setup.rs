@@ -447,7 +447,7 @@ impl Bound {
         Self { port: ephemeral(), addresses: Vec::new(), ipv4: domain == libc::AF_INET }
     }
 
-    /// Adds addresses, each of which may be there once.
+    /// Adds addresses, each at most once.
     fn add(&mut self, addresses: &[SocketAddr]) -> Result<(), Errno> {
         for mut address in addresses.iter().copied() {
             if self.addresses.iter().any(|known| known.ip() == address.ip()) {

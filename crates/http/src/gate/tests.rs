@@ -410,7 +410,7 @@ async fn each_refused_request_is_told() {
         assert_eq!(answers.matches(&said).count(), 1, "{status}: {answers}");
         assert_eq!(*client.refused.lock().unwrap(), [(status, line.to_owned())]);
     }
-    // Who asks nothing is not refused.
+    // A client that asks nothing is not refused.
     let client = Short::new(&options, Duration::ZERO);
     assert_eq!(client.answers(Vec::new(), 100).await, "");
     assert!(client.refused.lock().unwrap().is_empty());

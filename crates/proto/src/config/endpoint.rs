@@ -154,7 +154,7 @@ pub enum IpVersions {
     /// IPv4 and IPv6.
     #[default]
     Both,
-    /// IPv4: the peer is told no IPv6 address, and none of its own is used.
+    /// IPv4: the peer learns no IPv6 address, and none of its own is used.
     Ipv4,
     /// IPv6, in the same way.
     Ipv6,
