@@ -63,7 +63,6 @@ fn bytes(node: &Node, key: &str, header: usize, default: usize) -> Vec<u8> {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "one arm for each chunk")]
 fn chunk_value(
     node: &Node,
     kind: u8,
@@ -111,51 +110,64 @@ fn chunk_value(
             out.extend(word(number("tsn", 1)));
             items(&node.items, sources, out)?;
         }
-        kind::SACK | kind::NR_SACK => {
-            out.extend(live(number("cum_tsn", 0)).to_be_bytes());
-            out.extend(word(number("a_rwnd", 65_536)));
-            let list = |key: &str| match node.get(key) {
-                Some(Value::List(list)) => list.clone(),
-                _ => Vec::new(),
-            };
-            let (gaps, nr_gaps, dups) = (list("gaps"), list("nr_gaps"), list("dups"));
-            out.extend(half(gaps.len() as u64));
-            if kind == kind::NR_SACK {
-                out.extend(half(nr_gaps.len() as u64));
-            }
-            out.extend(half(dups.len() as u64));
-            if kind == kind::NR_SACK {
-                out.extend(half(0));
-            }
-            for gap in gaps.into_iter().chain(nr_gaps) {
-                if let Value::Pair(start, end) = gap {
-                    out.extend(half(start));
-                    out.extend(half(end));
-                }
-            }
-            for dup in dups {
-                if let Value::Number(tsn) = dup {
-                    out.extend(live(tsn).to_be_bytes());
-                }
-            }
-        }
-        kind::COOKIE_ECHO => match node.get("val") {
-            Some(Value::Bytes(cookie)) => out.extend_from_slice(cookie),
-            Some(Value::Cookie { tag, flip, cut }) => {
-                let index = sources.identities.of_script_tag(*tag).ok_or_else(|| {
-                    wrong(node, format!("no INIT ACK with the tag {tag} has been sent"))
-                })?;
-                let mut cookie = cookie_of(sources, index);
-                if let Some(byte) = flip.and_then(|at| cookie.get_mut(at)) {
-                    *byte ^= 1;
-                }
-                cookie.truncate(cut.unwrap_or(usize::MAX));
-                out.append(&mut cookie);
-            }
-            _ => out.append(&mut cookie_of(sources, sources.identity)),
-        },
+        kind::SACK | kind::NR_SACK => acknowledgement(node, kind == kind::NR_SACK, sources, out),
+        kind::COOKIE_ECHO => cookie_echo(node, sources, out)?,
         kind::PAD => out.append(&mut bytes(node, "val", 4, 0)),
         _ => items(&node.items, sources, out)?,
+    }
+    Ok(())
+}
+
+/// The value of a SACK, or of an NR-SACK.
+fn acknowledgement(node: &Node, non_renegable: bool, sources: &Sources<'_>, out: &mut Vec<u8>) {
+    let number = |key: &str, default: u64| node.number(key).unwrap_or(default);
+    let live = |tsn: u64| sources.identities.live_tsn(sources.identity, tsn);
+    let word = |number: u64| (number as u32).to_be_bytes();
+    let half = |number: u64| (number as u16).to_be_bytes();
+    out.extend(live(number("cum_tsn", 0)).to_be_bytes());
+    out.extend(word(number("a_rwnd", 65_536)));
+    let list = |key: &str| match node.get(key) {
+        Some(Value::List(list)) => list.clone(),
+        _ => Vec::new(),
+    };
+    let (gaps, nr_gaps, dups) = (list("gaps"), list("nr_gaps"), list("dups"));
+    out.extend(half(gaps.len() as u64));
+    if non_renegable {
+        out.extend(half(nr_gaps.len() as u64));
+    }
+    out.extend(half(dups.len() as u64));
+    if non_renegable {
+        out.extend(half(0));
+    }
+    for gap in gaps.into_iter().chain(nr_gaps) {
+        if let Value::Pair(start, end) = gap {
+            out.extend(half(start));
+            out.extend(half(end));
+        }
+    }
+    for dup in dups {
+        if let Value::Number(tsn) = dup {
+            out.extend(live(tsn).to_be_bytes());
+        }
+    }
+}
+
+/// The value of a COOKIE ECHO: bytes, or a cookie that the engine has sent.
+fn cookie_echo(node: &Node, sources: &Sources<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+    match node.get("val") {
+        Some(Value::Bytes(cookie)) => out.extend_from_slice(cookie),
+        Some(Value::Cookie { tag, flip, cut }) => {
+            let index = sources.identities.of_script_tag(*tag).ok_or_else(|| {
+                wrong(node, format!("no INIT ACK with the tag {tag} has been sent"))
+            })?;
+            let mut cookie = cookie_of(sources, index);
+            if let Some(byte) = flip.and_then(|at| cookie.get_mut(at)) {
+                *byte ^= 1;
+            }
+            cookie.truncate(cut.unwrap_or(usize::MAX));
+            out.append(&mut cookie);
+        }
+        _ => out.append(&mut cookie_of(sources, sources.identity)),
     }
     Ok(())
 }
