@@ -1,6 +1,6 @@
 //! Who gives way when an endpoint has no memory or no place left, and who never does.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use anabranch_harness::craft;
@@ -46,7 +46,10 @@ impl World {
 
     /// A peer at an address of the network of this number; `None` if it is refused.
     fn peer(&mut self, host: u8, port: u16) -> Option<Peer> {
-        let from = IpAddr::V4(Ipv4Addr::new(10, 0, 1, host));
+        self.peer_at(IpAddr::V4(Ipv4Addr::new(10, 0, 1, host)), port)
+    }
+
+    fn peer_at(&mut self, from: IpAddr, port: u16) -> Option<Peer> {
         let header = Header { source_port: port, ..Target::header(0) };
         let cookie = self.target.cookie(from, header, &[])?;
         self.target.take(from, &cookie);
@@ -276,6 +279,142 @@ fn an_address_with_most_places_gives_way_to_others() {
     }
     assert!(others.iter().all(|peer| world.is_up(peer)));
     assert_eq!(crowd.iter().filter(|peer| !world.is_up(peer)).count(), 4);
+}
+
+/// A host that has nearly all places does not keep them by saying something every eight seconds. It
+/// keeps a quarter.
+#[test]
+fn a_byte_now_and_then_does_not_keep_most_places() {
+    let mut world = World::new(|endpoint| endpoint.max_associations = 20, config());
+    let mut others = vec![world.peer(2, 5000).unwrap()];
+    let mut crowd: Vec<_> = (1..=19).map(|port| world.peer(1, port).unwrap()).collect();
+    let up = |world: &World, peers: &[Peer]| peers.iter().filter(|peer| world.is_up(peer)).count();
+    for second in 0..120_u8 {
+        let due = crowd.iter_mut().skip(usize::from(second % 8)).step_by(8);
+        for peer in due.chain(&mut others) {
+            if world.is_up(peer) {
+                world.message(peer, 0);
+                world.target.read(peer.id);
+            }
+        }
+        world.wait(1);
+        if second >= 10 && second % 5 == 0 {
+            assert!(world.peer(1, 99).is_none(), "its own host has more than its share");
+            let newcomer = world.peer(100 + second, 5000);
+            assert_eq!(newcomer.is_some(), others.len() < 15, "{} came", others.len());
+            others.extend(newcomer);
+            let ended: Vec<_> = crowd.iter().filter(|peer| !world.is_up(peer)).collect();
+            ended.iter().for_each(|peer| world.target.endpoint.remove(peer.id));
+        }
+    }
+    assert_eq!(up(&world, &others), 15, "they have few places each");
+    assert_eq!(up(&world, &crowd), 5, "a quarter is its share");
+}
+
+/// Many users behind one address keep all places, however little they say, as long as nobody else
+/// needs one; of those who need one each gets one, from whoever has been quiet for longest.
+#[test]
+fn those_who_share_an_address_lose_no_more_places_than_others_need() {
+    let mut world = World::new(|endpoint| endpoint.max_associations = 40, config());
+    let mut users: Vec<_> = (1..=40).map(|port| world.peer(1, port).unwrap()).collect();
+    for peer in &mut users {
+        world.message(peer, 0);
+        world.target.read(peer.id);
+    }
+    world.wait(3600);
+    assert!(users.iter().all(|peer| world.is_up(peer)), "nobody needs their places");
+    // The first ten are quiet for longest.
+    for peer in &mut users[10..] {
+        world.message(peer, 0);
+        world.target.read(peer.id);
+    }
+    world.wait(4);
+    let newcomers: Vec<_> = (10..13).map(|host| world.peer(host, 5000).expect("a place")).collect();
+    world.wait(60);
+    assert!(newcomers.iter().all(|peer| world.is_up(peer)));
+    let up = |users: &[Peer]| users.iter().filter(|peer| world.is_up(peer)).count();
+    assert_eq!(up(&users[..10]), 7);
+    assert_eq!(up(&users[10..]), 30);
+}
+
+/// A network of 64 bits, whose addresses a single host may all have, is one host.
+#[test]
+fn all_addresses_of_one_network_are_one_host() {
+    let mut world = World::new(|endpoint| endpoint.max_associations = 20, config());
+    let address = |network: u128, host: u128| {
+        IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) | (network << 64) | host))
+    };
+    let mut other = world.peer_at(address(2, 1), 5000).unwrap();
+    let mut crowd: Vec<_> =
+        (1..=19).map(|host| world.peer_at(address(1, host), 5000).unwrap()).collect();
+    crowd.iter_mut().chain([&mut other]).for_each(|peer| {
+        world.message(peer, 0);
+        world.target.read(peer.id);
+    });
+    world.wait(20);
+    assert!(world.peer_at(address(1, 99), 5000).is_none(), "its network has more than its share");
+    world.wait(2);
+    assert!(world.peer_at(address(3, 1), 5000).is_some());
+    assert!(world.is_up(&other));
+}
+
+/// IPv4 hosts behind a translator have IPv6 addresses that differ in the last 32 bits only.
+#[test]
+fn hosts_behind_a_translator_are_several() {
+    let mut world = World::new(|endpoint| endpoint.max_associations = 20, config());
+    let address = |host: u128| IpAddr::V6(Ipv6Addr::from_bits((0x64_ff9b << 96) | host));
+    let mut users: Vec<_> =
+        (1..=20).map(|host| world.peer_at(address(host), 5000).unwrap()).collect();
+    for peer in &mut users {
+        world.message(peer, 0);
+        world.target.read(peer.id);
+    }
+    world.wait(60);
+    assert!(world.peer(1, 5000).is_none(), "each has one place");
+    assert!(users.iter().all(|peer| world.is_up(peer)));
+}
+
+/// The same for memory: a chunk taken every eight seconds does not keep it from others. A host keeps
+/// its share.
+#[test]
+fn a_chunk_now_and_then_does_not_keep_the_memory() {
+    let mut world = World::new(|endpoint| endpoint.memory_limit = MEMORY, config());
+    let hogs: Vec<_> = (1..=8).map(|port| world.peer(1, port).unwrap()).collect();
+    hogs.iter().for_each(|hog| world.ask_much(hog));
+    let honest = world.peer(2, 5000).unwrap();
+    for second in 0..40_u32 {
+        for (number, hog) in hogs.iter().enumerate() {
+            if second % 8 == number as u32 && world.is_up(hog) {
+                world.sack(hog, 1 + second / 8, WINDOW);
+            }
+        }
+        world.ask_much(&honest);
+        world.sack(&honest, 1, WINDOW);
+        world.wait(1);
+    }
+    assert!(hogs.iter().any(|hog| !world.is_up(hog)), "some yielded");
+    assert!(hogs.iter().any(|hog| world.is_up(hog)), "a quarter is its share");
+    assert!(world.is_up(&honest));
+}
+
+/// A host that has all memory with several downloads keeps them while each takes a chunk a second: it
+/// makes progress.
+#[test]
+fn several_slow_downloads_of_one_host_go_on() {
+    let mut world = World::new(|endpoint| endpoint.memory_limit = MEMORY, config());
+    let slow: Vec<_> = (1..=8).map(|port| world.peer(1, port).unwrap()).collect();
+    slow.iter().for_each(|peer| world.ask_much(peer));
+    let honest = world.peer(2, 5000).unwrap();
+    for second in 0..40_u32 {
+        slow.iter().for_each(|peer| {
+            world.sack(peer, 1 + second, WINDOW);
+            world.ask_much(peer);
+        });
+        world.ask_much(&honest);
+        world.sack(&honest, 1, WINDOW);
+        world.wait(1);
+    }
+    assert!(slow.iter().all(|peer| world.is_up(peer)));
 }
 
 /// The user hears why an association ended.

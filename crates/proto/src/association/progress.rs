@@ -20,6 +20,12 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 /// Nor for longer than this: the RTO doubles also while a closed window is probed.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
 
+/// The same where the peer's host has more than its share.
+const LEAST_OF_MANY: Duration = Duration::from_secs(2);
+
+/// There a peer cannot extend its RTO without bound by acknowledging late.
+const MOST_OF_MANY: Duration = Duration::from_secs(5);
+
 /// When something moved last.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -105,8 +111,18 @@ impl Association {
 
     /// Whether nothing moves: for longer than a path that has trouble takes to recover.
     pub(crate) fn is_at_rest(&self, now: Instant) -> bool {
+        self.quiet_for(now) >= self.recovers_within().clamp(LEAST_PATIENCE, MOST_PATIENCE)
+    }
+
+    /// Whether nothing moves at the moment, which is enough if the host of the peer has more of the
+    /// endpoint than its share.
+    pub(crate) fn is_quiet(&self, now: Instant) -> bool {
+        self.quiet_for(now) >= self.recovers_within().clamp(LEAST_OF_MANY, MOST_OF_MANY)
+    }
+
+    fn recovers_within(&self) -> Duration {
         let rto = self.paths.iter().map(|path| path.rtt.rto()).max().unwrap_or_default();
-        self.quiet_for(now) >= (rto * PATIENCE).clamp(LEAST_PATIENCE, MOST_PATIENCE)
+        rto * PATIENCE
     }
 
     /// Bytes that the peer keeps this side from getting rid of: what it does not acknowledge, what

@@ -9,16 +9,21 @@
 //! each other. What waits behind a hole goes first, for those on which nothing moves before others;
 //! the peers send it again. If that is not enough, associations whose peers have them hold more than
 //! their floor and that have been at rest for several RTOs are ended; what a user does not read is
-//! not the peer's fault. Addresses come before associations: who holds much with many associations is
-//! asked before who holds as much with one.
+//! not the peer's fault. Hosts come before associations: one that holds much with many associations is
+//! asked before one that holds as much with one.
 //!
 //! *Places*: an association that never carried data, or waits for a peer that is at rest, is ended
-//! for one that comes. If there are none, the address that holds the most places gives up quiet ones,
-//! for the benefit of addresses with fewer.
+//! for one that comes. If there are none, the host that holds the most places gives up quiet ones,
+//! for the benefit of hosts with fewer.
+//!
+//! A host that has more than a quarter of the memory or of the places with several associations cannot
+//! keep it by moving a byte now and then: two to five seconds without a movement are enough there, until
+//! the quarter is left, which is its share. A host is an IPv4 address, or the first 64 bits of an IPv6
+//! address: a single machine can use every address behind them, and so can many that share a network.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use super::Endpoint;
@@ -32,7 +37,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Places that one look finds at the most.
 const MOST_PLACES: usize = 1024;
 
-/// The part of an endpoint's memory, and of its places, that one address may have when others want
+/// The part of an endpoint's memory, and of its places, that one host may have when others want
 /// it.
 const SHARE: usize = 4;
 
@@ -45,7 +50,7 @@ pub(super) struct Pressure {
     restricted: bool,
     /// When all were last looked at for places.
     looked: Option<Instant>,
-    /// Those who could give up their place, with the places that their addresses have.
+    /// Those who could give up their place, with the places that their hosts have.
     places: VecDeque<(AssociationId, usize)>,
     /// Associations looked at, for tests that count work.
     #[cfg(test)]
@@ -56,10 +61,31 @@ pub(super) struct Pressure {
 struct Holder {
     id: AssociationId,
     held: usize,
-    address: IpAddr,
+    host: IpAddr,
     at_rest: bool,
-    /// It could be ended for others.
-    stuck: bool,
+    /// Bytes that the peer keeps this side from getting rid of.
+    for_peer: usize,
+    /// Nothing has moved for a while that is enough if its host has more than its share.
+    quiet: bool,
+}
+
+/// What the associations of a host hold that hold more than their floor.
+#[derive(Debug, Default, Clone, Copy)]
+struct Held {
+    bytes: usize,
+    associations: usize,
+}
+
+impl Held {
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.associations += 1;
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.associations -= 1;
+    }
 }
 
 impl Pressure {
@@ -96,14 +122,12 @@ impl Endpoint {
 
     fn relieve(&mut self, now: Instant) {
         let mut holders = self.holders(now);
-        let mut by_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        let mut by_host: BTreeMap<IpAddr, Held> = BTreeMap::new();
         for holder in &holders {
-            *by_address.entry(holder.address).or_default() += holder.held;
+            by_host.entry(holder.host).or_default().add(holder.held);
         }
-        let of_address = |address: &IpAddr| by_address.get(address).copied().unwrap_or(0);
-        holders.sort_by_key(|holder| {
-            Reverse((holder.at_rest, of_address(&holder.address), holder.held))
-        });
+        let of_host = |host: &IpAddr| by_host.get(host).map_or(0, |held| held.bytes);
+        holders.sort_by_key(|holder| Reverse((holder.at_rest, of_host(&holder.host), holder.held)));
         for holder in &holders {
             if self.memory().is_relieved() {
                 return;
@@ -113,18 +137,32 @@ impl Endpoint {
                 self.after(now, holder.id);
             }
         }
-        for holder in holders.iter().filter(|holder| holder.stuck) {
+        let (floor, most) = (self.memory().floor(), self.config.memory_limit / SHARE);
+        let several = self.has_several_hosts();
+        let mut left = by_host.clone();
+        for holder in holders.iter().filter(|holder| holder.for_peer > floor) {
             if self.memory().is_relieved() {
                 return;
             }
-            self.end(now, holder.id);
+            let Some(left) = left.get_mut(&holder.host) else { continue };
+            // An association alone has no more than its buffers.
+            let has_many = several && left.associations > 1 && left.bytes > most;
+            if holder.at_rest || has_many && holder.quiet {
+                left.remove(holder.held);
+                self.end(now, holder.id);
+            }
         }
         // Who still holds too much gets no more.
-        let most = self.config.memory_limit / SHARE;
-        if by_address.len() > 1 && by_address.values().any(|held| *held > most) {
+        if by_host.len() > 1 && by_host.values().any(|held| held.bytes > most) {
             self.pressure.restricted = true;
-            self.restrict(|address| by_address.get(&address).is_some_and(|held| *held > most));
+            self.restrict(|host| by_host.get(&host).is_some_and(|held| held.bytes > most));
         }
+    }
+
+    fn has_several_hosts(&self) -> bool {
+        let mut hosts = self.associations().filter_map(|id| host_of(self.association(id)?));
+        let first = hosts.next();
+        hosts.any(|host| Some(host) != first)
     }
 
     /// The associations that hold more than their floor.
@@ -136,10 +174,15 @@ impl Endpoint {
         }
         let holder = |id| {
             let association = self.association(id)?;
-            let (held, at_rest) = (association.memory(), association.is_at_rest(now));
-            let address = association.remotes().next()?;
-            let stuck = at_rest && association.held_for_peer() > floor;
-            (held > floor).then_some(Holder { id, held, address, at_rest, stuck })
+            let held = association.memory();
+            (held > floor).then_some(Holder {
+                id,
+                held,
+                host: host_of(association)?,
+                at_rest: association.is_at_rest(now),
+                quiet: association.is_quiet(now),
+                for_peer: association.held_for_peer(),
+            })
         };
         self.associations().filter_map(holder).collect()
     }
@@ -147,8 +190,8 @@ impl Endpoint {
     fn restrict(&mut self, restricted: impl Fn(IpAddr) -> bool) {
         for slot in &mut self.slots {
             let Some(association) = slot.association.as_deref_mut() else { continue };
-            let address = association.remotes().next();
-            association.restrict(address.is_some_and(&restricted));
+            let host = host_of(association);
+            association.restrict(host.is_some_and(&restricted));
         }
     }
 
@@ -190,14 +233,14 @@ impl Endpoint {
         }
         self.find_places_if_due(now);
         let own = self.places_of(newcomer);
-        while let Some((id, of_address)) = self.pressure.places.pop_front() {
+        while let Some((id, of_host)) = self.pressure.places.pop_front() {
             let Some(association) = self.association(id) else { continue };
-            if association.is_closed() || !association.is_at_rest(now) {
+            if association.is_closed() || !self.yields(now, association, of_host) {
                 continue;
             }
-            if !is_idle_place(association) && of_address <= own + 1 {
+            if !is_idle_place(now, association) && of_host <= own + 1 {
                 // Another one may have fewer.
-                self.pressure.places.push_front((id, of_address));
+                self.pressure.places.push_front((id, of_host));
                 return false;
             }
             self.end(now, id);
@@ -208,18 +251,27 @@ impl Endpoint {
 
     fn find_places_if_due(&mut self, now: Instant) {
         let looked = self.pressure.looked;
-        let due = looked.is_none_or(|at| now.saturating_since(at) >= PERIOD);
-        if self.pressure.places.is_empty() && due {
+        // What was found earlier is not kept: a host may have fewer places by now.
+        if looked.is_none_or(|at| now.saturating_since(at) >= PERIOD) {
             self.find_places(now);
         }
     }
 
-    /// Places that an address has among those that were found.
+    /// Whether nothing moves on an association of a host with that many places, so that it could make
+    /// room.
+    fn yields(&self, now: Instant, association: &Association, of_host: usize) -> bool {
+        let has_many = of_host > 1 && of_host > self.config.max_associations / SHARE;
+        association.is_at_rest(now) || has_many && association.is_quiet(now)
+    }
+
+    /// Places that the host of an address has, if some of them were found.
     fn places_of(&self, address: IpAddr) -> usize {
-        let found = self.pressure.places.iter().find(|(id, _)| {
-            let association = self.association(*id);
-            association.and_then(|association| association.remotes().next()) == Some(address)
-        });
+        let host = host(address);
+        let found = self
+            .pressure
+            .places
+            .iter()
+            .find(|(id, _)| self.association(*id).and_then(host_of) == Some(host));
         found.map_or(0, |(_, count)| *count)
     }
 
@@ -229,32 +281,60 @@ impl Endpoint {
         {
             self.pressure.looks += self.slots.len() as u64;
         }
-        let mut by_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        let mut by_host: BTreeMap<IpAddr, usize> = BTreeMap::new();
         let all = || self.associations().filter_map(|id| Some((id, self.association(id)?)));
         for (_, association) in all() {
-            if let Some(address) = association.remotes().next() {
-                *by_address.entry(address).or_default() += 1;
+            if let Some(host) = host_of(association) {
+                *by_host.entry(host).or_default() += 1;
             }
         }
         let most = self.config.max_associations / SHARE;
         let mut places: Vec<_> = all()
-            .filter(|(_, association)| association.is_incoming() && association.is_at_rest(now))
+            .filter(|(_, association)| association.is_incoming())
             .filter_map(|(id, association)| {
-                let address = association.remotes().next()?;
-                let count = by_address.get(&address).copied().unwrap_or(0);
-                let idle = is_idle_place(association);
+                let host = host_of(association)?;
+                let count = by_host.get(&host).copied().unwrap_or(0);
+                let idle = is_idle_place(now, association);
                 let key = (Reverse(idle), Reverse(count), Reverse(association.quiet_for(now)));
-                (idle || count > most).then_some((key, id, count))
+                let could = (idle || count > most) && self.yields(now, association, count);
+                could.then_some((key, id, count, host))
             })
             .collect();
         places.sort_unstable();
+        // A quarter is left to a host, unless it does not use them.
+        places.retain(|((Reverse(idle), ..), _, _, host)| {
+            let left = by_host.entry(*host).or_default();
+            let ends = *idle || *left > most;
+            *left = left.saturating_sub(usize::from(ends));
+            ends
+        });
         places.truncate(MOST_PLACES);
-        self.pressure.places = places.into_iter().map(|(_, id, count)| (id, count)).collect();
+        self.pressure.places = places.into_iter().map(|(_, id, count, _)| (id, count)).collect();
     }
 }
 
-/// Whether an association that is at rest is of no use to anybody: it never carried anything, or
-/// holds what its peer does not take or complete.
-fn is_idle_place(association: &Association) -> bool {
-    !association.carried_data() || association.held_for_peer() > 0
+/// IPv4 hosts that reach this one through a translator: their addresses follow (RFC 6052, RFC 7755).
+const TRANSLATED: u128 = 0x64_ff9b << 96;
+
+/// The host that has an address, as far as that can be told: a machine with an IPv6 address can have
+/// all that begin with the same 64 bits, except on a link and where IPv4 addresses are embedded.
+fn host(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address.to_canonical() else { return address.to_canonical() };
+    let bits = v6.to_bits();
+    if v6.is_unicast_link_local() || bits >> 32 << 32 == TRANSLATED {
+        return address;
+    }
+    IpAddr::V6(Ipv6Addr::from_bits(bits >> 64 << 64))
+}
+
+/// The host of an association's peer.
+fn host_of(association: &Association) -> Option<IpAddr> {
+    association.remotes().next().map(host)
+}
+
+/// Whether an association is at rest and of no use to anybody: it never carried anything, or holds
+/// what its peer does not take or complete.
+fn is_idle_place(now: Instant, association: &Association) -> bool {
+    let unused = !association.carried_data() || association.held_for_peer() > 0;
+    unused && association.is_at_rest(now)
 }
