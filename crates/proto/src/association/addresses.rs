@@ -89,7 +89,7 @@ impl Association {
         }
         if matches!(self.state, State::CookieWait { .. }) || !state.is_verified() {
             state.remote_udp_port = arrival.remote_udp_port;
-            self.paths_changed = true;
+            self.identity.changed = true;
         } else if state.local == arrival.local {
             self.on_new_port(now, path, arrival.remote_udp_port);
         }

@@ -117,6 +117,7 @@ impl Association {
                 cookie_made: Instant::ZERO,
                 refused_tag: 0,
                 incoming: false,
+                changed: true,
                 restarts: 0,
             },
             state: State::Closed,
@@ -140,7 +141,6 @@ impl Association {
             ports: Ports::default(),
             rng,
             counts: Counts::default(),
-            paths_changed: true,
             config,
             surroundings,
         }
@@ -323,9 +323,12 @@ impl Association {
         self.queue(path, Control::CookieEcho);
         self.state = State::CookieEchoed {
             t1: Repeat::expecting(now, rto, self.config.timers.rto_initial, path),
-            echo: Box::new(Echo { cookie, unrecognized: peer.unrecognized_cause() }),
-            sent_at: now,
-            stale,
+            echo: Box::new(Echo {
+                cookie,
+                unrecognized: peer.unrecognized_cause(),
+                sent_at: now,
+                stale,
+            }),
         };
     }
 
@@ -384,7 +387,7 @@ impl Association {
         self.retain_paths(|path| remotes.contains(&path.remote));
         self.paths.shrink_to_fit();
         self.add_lanes(now);
-        self.paths_changed = true;
+        self.identity.changed = true;
     }
 
     /// The peer takes this many streams. Messages for others come back.
@@ -413,17 +416,17 @@ impl Association {
     /// A COOKIE ACK came.
     pub(super) fn on_cookie_ack(&mut self, now: Instant) {
         // req: rfc9260 5.2.5 "an endpoint SHOULD silently"
-        let State::CookieEchoed { t1, sent_at, .. } = &self.state else { return };
+        let State::CookieEchoed { t1, echo } = &self.state else { return };
         // Whoever answers this side's COOKIE ECHO lived when it left: a cookie from before that is of a former
         // life of the peer.
-        self.identity.cookie_made = self.identity.cookie_made.max(*sent_at);
+        self.identity.cookie_made = self.identity.cookie_made.max(echo.sent_at);
         // The handshake measures the RTT, unless something was repeated (Karn).
         self.paths[t1.path].proven = true;
         let (path, repeated) = (t1.path, t1.count > 0);
         if repeated {
             self.start_slowly(path);
         } else {
-            let rtt = now.saturating_since(*sent_at);
+            let rtt = now.saturating_since(echo.sent_at);
             self.paths[path].rtt.on_measurement(rtt);
         }
         self.establish(now);
@@ -474,8 +477,8 @@ impl Association {
     pub(super) fn on_stale_cookie(&mut self, now: Instant, staleness: u32) {
         // req: rfc9260 5.2.6 "if the association is not in the COOKIE-ECHOED"
         // req: rfc9260 5.2.6 "SHOULD first examine if an association is"
-        let State::CookieEchoed { sent_at, stale, .. } = &self.state else { return };
-        let (rtt, stale) = (now.saturating_since(*sent_at), *stale + 1);
+        let State::CookieEchoed { echo, .. } = &self.state else { return };
+        let (rtt, stale) = (now.saturating_since(echo.sent_at), echo.stale + 1);
         if stale > MAX_STALE {
             self.close(CloseReason::HandshakeFailed("the peer holds every cookie for stale"));
             return;

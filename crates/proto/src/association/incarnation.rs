@@ -48,7 +48,7 @@ impl Association {
         });
         self.sender.remove_path(gone, in_use, &mut self.paths);
         self.paths.remove(gone);
-        self.paths_changed = true;
+        self.identity.changed = true;
     }
 
     /// Paths that are new have lanes from now on.

@@ -143,9 +143,6 @@ pub struct Association {
     ports: Ports,
     rng: Rng,
     counts: Counts,
-    /// What finds an association changed since the endpoint looked last: the addresses that are
-    /// known to be the peer's, its UDP ports, or the tag.
-    paths_changed: bool,
 }
 
 /// What tells an association from all others.
@@ -167,6 +164,9 @@ struct Identity {
     refused_tag: u32,
     /// The peer took the first step.
     incoming: bool,
+    /// What finds an association changed since the endpoint looked last: the addresses that are
+    /// known to be the peer's, its UDP ports, or the tag.
+    changed: bool,
     /// How often the peer has restarted.
     restarts: u32,
 }
@@ -526,7 +526,7 @@ impl Association {
 
     /// Whether what finds the association has changed since the last call.
     pub(crate) fn take_paths_changed(&mut self) -> bool {
-        std::mem::take(&mut self.paths_changed)
+        std::mem::take(&mut self.identity.changed)
     }
 
     /// Size of the largest packet on any path, in bytes.

@@ -90,7 +90,7 @@ impl Association {
         path.state = state;
         match state {
             PathState::Active => {
-                self.paths_changed |= !path.is_verified();
+                self.identity.changed |= !path.is_verified();
                 path.activate();
                 path.mtu.on_path_confirmed();
                 if was_doubtful && let Some(multipath) = self.config.concurrent() {
@@ -127,7 +127,7 @@ impl Association {
             return false;
         }
         mark!(PathRefused);
-        self.paths_changed |= self.paths[id].is_verified();
+        self.identity.changed |= self.paths[id].is_verified();
         self.paths[id].disown();
         self.on_refused_address(now, id);
         // The user's word may have had it carry data.

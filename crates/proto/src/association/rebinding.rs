@@ -166,7 +166,7 @@ impl Association {
         if let Some(rtt) = rtt {
             state.rtt.on_measurement(rtt);
         }
-        self.paths_changed = true;
+        self.identity.changed = true;
         self.watch.error_count = 0;
         self.path_works(now, path);
         self.sender.resend(path, Cause::WrongAddress, path, &mut self.paths);

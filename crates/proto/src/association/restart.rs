@@ -142,7 +142,7 @@ impl Association {
             remote == cookie.remote || remote == arrived.1 || cookie.addresses.contains(&remote)
         };
         self.retain_paths(|path| named(path.remote));
-        self.paths_changed = true;
+        self.identity.changed = true;
         self.ports.challenge_waits = false;
         // What was received before stays receivable.
         self.receiver.restart(tsn::first(cookie.peer_initial_tsn), cookie.inbound_streams);

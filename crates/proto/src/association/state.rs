@@ -47,6 +47,9 @@ pub(crate) struct Echo {
     pub(crate) cookie: Bytes,
     /// Parameters of the INIT ACK to report as unrecognized.
     pub(crate) unrecognized: Vec<u8>,
+    pub(crate) sent_at: Instant,
+    /// Stale cookies so far.
+    pub(crate) stale: u32,
 }
 
 /// State of an association. CLOSED is the state of one that has ended; before the first packet
@@ -64,8 +67,6 @@ pub(crate) enum State {
         t1: Repeat,
         /// Apart, because no other state has as much.
         echo: Box<Echo>,
-        sent_at: Instant,
-        stale: u32,
     },
     Established,
     ShutdownPending,

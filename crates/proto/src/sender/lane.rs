@@ -59,7 +59,7 @@ pub(super) struct Lane {
     /// Pacing holds data back until then.
     pub(super) paced_until: Option<Instant>,
     /// Packets with new data that may leave before the next event (Max.Burst).
-    pub(super) burst_left: u32,
+    pub(super) burst_left: u16,
     /// T3-rtx.
     pub(super) t3: Option<Instant>,
     /// Until when fast recovery lasts.
@@ -159,7 +159,7 @@ impl Lane {
             congestion: Congestion::new(setup.controller.build(&new)),
             pacer: pacer(setup.congestion.burst),
             paced_until: None,
-            burst_left: u32::MAX,
+            burst_left: u16::MAX,
             t3: None,
             recovery_exit: None,
             lowered_at: 0,

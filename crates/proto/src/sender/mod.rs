@@ -312,9 +312,11 @@ impl Sender {
     pub(crate) fn begin_burst(&mut self) {
         use BurstControl::{MaxBurst, MaxBurstCutsCwnd};
         let packets = match self.config.congestion.burst {
-            MaxBurst(packets) | MaxBurstCutsCwnd(packets) => packets,
+            MaxBurst(packets) | MaxBurstCutsCwnd(packets) => {
+                u16::try_from(packets).unwrap_or(u16::MAX)
+            }
             // What was left of another way of bounding bursts does not go on.
-            _ => u32::MAX,
+            _ => u16::MAX,
         };
         self.lanes.iter_mut().for_each(|lane| lane.burst_left = packets);
     }

@@ -60,7 +60,7 @@ impl Association {
         limit: usize,
     ) -> Result<(), anabranch_wire::NoRoom> {
         let State::CookieEchoed { echo, .. } = &self.state else { return Ok(()) };
-        let Echo { cookie, unrecognized } = &**echo;
+        let Echo { cookie, unrecognized, .. } = &**echo;
         packet.raw(kind::COOKIE_ECHO, 0, cookie)?;
         // req: rfc9260 3.2.2 "it SHOULD bundle the ERROR chunk containing the"
         // req: rfc9260 3.2.2 "it MUST be the first chunk"
