@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anabranch_harness::{Pair, PathMtu, Verdict, craft};
 use anabranch_proto::{
-    AssociationConfig, CloseReason, ConnectRequest, Event, IcmpKind, IcmpMessage, PathState,
-    ProtocolUnreachable,
+    AssociationConfig, BurstControl, CloseReason, ConnectRequest, Event, IcmpKind, IcmpMessage,
+    PathState, ProtocolUnreachable, RetransmissionPolicy,
 };
 use anabranch_wire::{Header, kind};
 
@@ -64,8 +64,10 @@ fn a_failure_in_one_direction_is_a_failure() {
         let mut sent = pair.trickle(Duration::from_secs(60));
         // When only the way back is dead the data arrives and is acknowledged on the other path
         // after a timeout, so that the sender's error counter is cleared again and again, as
-        // RFC 9260 section 8.2 wants it. Once data pauses, heartbeats show the path to be dead. Each
-        // timeout lets one packet go, so this takes a while.
+        // RFC 9260 section 8.2 wants it. Each timeout of 1 s lets one packet go (section 7.2.1), and
+        // its retransmission is followed by two more on the other path: 3 of the 600 messages in a
+        // second, so that the last one arrives after 200 s. Once data pauses, heartbeats show the path
+        // to be dead, with three errors, each up to HB.interval of 30 s and an RTO after the last one.
         pair.run(Duration::from_secs(300));
         assert_eq!(pair.received_len(1), sent, "direction {direction}");
         let before = pair.statistics(0).counters.t3_timeouts;
@@ -74,6 +76,50 @@ fn a_failure_in_one_direction_is_a_failure() {
         assert_eq!(pair.received_len(1), sent, "direction {direction}");
         assert!(pair.statistics(0).counters.t3_timeouts <= before + 1, "direction {direction}");
         assert_eq!(pair.closed, [None, None]);
+    }
+}
+
+/// Most of a window is lost, and the path is cut as soon as that is known, when half of it has left again.
+/// Seconds from then on until all has arrived.
+fn repaired_after_a_cut(mut config: AssociationConfig) -> u64 {
+    // The window leaves at once.
+    config.congestion.burst = BurstControl::Unlimited;
+    let mut pair = Pair::connected(2, config);
+    // They grow the window to more than twenty packets.
+    assert!(pair.send(0, 0, vec![1; 100 * 1100]));
+    pair.run(Duration::from_secs(1));
+    let mut packets = 0;
+    pair.net.script(move |sight| {
+        packets += u32::from(sight.node == 0 && sight.has(kind::DATA));
+        if packets > 0 && packets <= 15 { Verdict::Drop } else { Verdict::Pass }
+    });
+    for _ in 0..20 {
+        assert!(pair.send(0, 0, vec![2; 1100]));
+    }
+    let lost = |pair: &mut Pair| pair.statistics(0).counters.fast_retransmitted_chunks > 0;
+    assert!(pair.run_until(Duration::from_secs(1), lost), "{:?}", pair.statistics(0).paths[0]);
+    pair.set_up(0, false);
+    let cut = pair.net.now();
+    let all = |pair: &mut Pair| pair.received_len(1) == 120 * 1100;
+    assert!(pair.run_until(LONG, all), "{} of 120 packets", pair.received_len(1) / 1100);
+    pair.net.now().saturating_since(cut).as_secs()
+}
+
+#[test]
+fn what_waits_for_a_path_leaves_it_with_what_times_out_there() {
+    // A second for the timeout. One packet at a time would take 1, 2, 4, 8 ... s more.
+    for profile in ["rfc9260", "rfc4960", "rfc2960", "default", "bulk", "signalling", "web"] {
+        let mut config = AssociationConfig::profile(profile).unwrap();
+        config.mtu.discovery = false;
+        let took = repaired_after_a_cut(config.clone());
+        println!("{profile}: {took} s");
+        assert!(took <= 2, "{profile}: {took} s");
+        // Whoever asks for the same path gets it, until it has failed.
+        config.paths.retransmission = RetransmissionPolicy::AllRtxSame;
+        config.paths.potentially_failed_max_retrans = None;
+        config.paths.vigilance = None;
+        let took = repaired_after_a_cut(config);
+        assert!(took >= 15, "{profile}, all-rtx-same: {took} s");
     }
 }
 

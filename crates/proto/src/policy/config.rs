@@ -90,6 +90,8 @@ impl PathConfig {
 ///   later than `interval`. Without anything to send they back off up to RTO.Max.
 /// - When a path answers again, what was in flight before leaves at once; a timer that has backed off
 ///   meanwhile is not waited for. A path that timed out is probed when anything comes on it.
+/// - RTX-ASAP, RTX-CWND, RTX-SSTHRESH and RTX-LOSSRATE choose no path that has timed out since it answered
+///   last while another one has not, whatever their measure says.
 /// - When data was coming and stops (64 KiB since the last silence, or with something missing or a
 ///   message unfinished), each path is asked once, two RTOs later. That opens a new mapping in a
 ///   translator that forgot the old one, and a peer that lost its state says so.

@@ -2,8 +2,10 @@
 //! RTX-LOSSRATE (Iyengar, Amer, Stewart, "Retransmission policies for concurrent multipath transfer
 //! using SCTP multihoming", 2004). RTX-SAME is AllRtxSame.
 //!
-//! Each takes the best by a measure of its own, of the active paths that carry new data. Among equals it is not the path that
-//! lost the chunk, and of the others the next in turn; the publication draws lots.
+//! Each takes the best by a measure of its own, of the active paths that carry new data. Among equals it is
+//! one with the fewest errors in a row, then not the path that lost the chunk, and of the others the next in
+//! turn; the publication draws lots. Windows and thresholds have a floor, so that equals are common after
+//! timeouts, and a lot that falls on a path that is cut has the chunk wait for a timer that has backed off.
 
 use std::cmp::Reverse;
 
@@ -57,5 +59,46 @@ fn best<K: Ord>(
     // Of several the last one is taken: another one than `from` if there is one, the next in turn.
     (paths.in_turn_after(from).rev())
         .filter(|path| paths[*path].is_concurrent())
-        .max_by_key(|path| measure(*path))
+        .max_by_key(|path| (measure(*path), Reverse(paths[*path].error_count)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::config::{AssociationConfig, Encapsulation};
+    use crate::path::Paths;
+    use crate::time::Instant;
+
+    /// The path for what path `from` of two loses, with these thresholds and errors.
+    fn chosen(from: u16, thresholds: [usize; 2], errors: [u32; 2]) -> Option<u16> {
+        let config = AssociationConfig::rfc4960();
+        let path = |net: u8, errors| {
+            let address = |host| IpAddr::from([10, net, 0, host]);
+            let options = config.of_path(Encapsulation::Ip);
+            let mut path = Path::new(Instant::ZERO, address(1), address(2), 0, &options);
+            path.state = crate::event::PathState::Active;
+            path.concurrent = true;
+            path.error_count = errors;
+            path
+        };
+        let paths = Paths::new(vec![path(0, errors[0]), path(1, errors[1])]);
+        let windows = |path: PathId| Windows {
+            flight: 0,
+            cwnd: 0,
+            ssthresh: thresholds[usize::from(path.number())],
+        };
+        ssthresh(&paths, PathId(from), windows).map(PathId::number)
+    }
+
+    #[test]
+    fn of_equals_one_that_has_not_timed_out_is_taken() {
+        assert_eq!(chosen(0, [5, 4], [9, 0]), Some(0), "the measure comes first");
+        assert_eq!(chosen(0, [4, 4], [0, 0]), Some(1));
+        assert_eq!(chosen(1, [4, 4], [0, 0]), Some(0));
+        // Both have timed out and are at the floor, path 1 more often.
+        assert_eq!(chosen(0, [4, 4], [1, 3]), Some(0));
+        assert_eq!(chosen(1, [4, 4], [1, 3]), Some(0));
+    }
 }

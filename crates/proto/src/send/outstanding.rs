@@ -326,10 +326,26 @@ impl Outstanding {
 
     /// Chunks that wait to be retransmitted on `from` will go out on `to`.
     pub(crate) fn redirect_lost(&mut self, from: PathId, to: PathId) {
-        if from == to {
+        if from != to {
+            let lost = std::mem::take(&mut self.flights[from].lost);
+            self.wait_for(to, from, lost);
+        }
+    }
+
+    /// The same for those that were sent on `from`. Chunks that another path lost stay.
+    pub(crate) fn redirect_lost_there(&mut self, from: PathId, to: PathId) {
+        if from == to || self.flights[from].lost.is_empty() {
             return;
         }
         let lost = std::mem::take(&mut self.flights[from].lost);
+        let was_there =
+            |tsn: &u64| self.retransmissions.get(tsn).is_some_and(|known| known.from == from);
+        let (own, others) = lost.into_iter().partition(was_there);
+        self.flights[from].lost = others;
+        self.wait_for(to, from, own);
+    }
+
+    fn wait_for(&mut self, to: PathId, from: PathId, lost: BTreeSet<u64>) {
         for tsn in &lost {
             let slot = self.slot(*tsn);
             slot.path = to;

@@ -113,8 +113,11 @@ impl Sender {
             self.outstanding.first_lost(*path).is_some() && !at_once && !room(*path)
         });
         let Some(from) = waiting else { return };
-        let free =
-            paths.ids().find(|path| self.outstanding.first_lost(*path).is_none() && room(*path));
+        let free = paths.ids().find(|path| {
+            self.outstanding.first_lost(*path).is_none()
+                && room(*path)
+                && self.safer_than(*path, paths).is_none()
+        });
         if let Some(to) = free {
             mark!(RtxAsapMoved);
             self.redirect(from, to);

@@ -49,6 +49,8 @@ pub(super) struct Known {
     /// When a path that is too slow is tried with a packet again, and how long it rests if that is late.
     try_at: Instant,
     rest_time: Duration,
+    /// How fast it is, if it may carry new data now.
+    speed: Option<Speed>,
     share: Share,
 }
 
@@ -71,6 +73,7 @@ impl Known {
             rest: None,
             try_at: Instant::ZERO,
             rest_time: FIRST_REST,
+            speed: None,
             share: Share::ALL,
         }
     }
@@ -229,23 +232,27 @@ impl Sender {
     fn share_out(&mut self, now: Instant, paths: &Paths) {
         let Some(mut all) = self.in_time.take() else { return };
         let buffer = self.smaller_buffer();
-        let mut speeds: Vec<(PathId, Speed)> = Vec::with_capacity(all.paths.len());
-        for known in all.paths.iter() {
-            let works = |path: &Path| path.is_concurrent() && path.error_count == 0;
-            if paths.get(known.path).is_some_and(works) && !known.rests(now) {
-                speeds.push((known.path, self.speed(now, known, &paths[known.path])));
+        let works = |path: &&Path| path.is_concurrent() && path.error_count == 0;
+        let mut sum: u64 = 0;
+        let mut best: Option<(PathId, Speed)> = None;
+        for known in all.paths.iter_mut() {
+            let path = paths.get(known.path).filter(works).filter(|_| !known.rests(now));
+            known.speed = path.map(|path| self.speed(now, known, path));
+            let Some(speed) = known.speed else { continue };
+            sum = sum.saturating_add(speed.alone);
+            if best.is_none_or(|(_, best)| speed.alone >= best.alone) {
+                best = Some((known.path, speed));
             }
         }
-        let sum: u64 = speeds.iter().map(|(_, speed)| speed.alone).fold(0, u64::saturating_add);
-        if let Some((id, best)) = speeds.iter().max_by_key(|(_, speed)| speed.alone) {
-            all.best = *id;
-            for (path, speed) in &speeds {
-                let Some(known) = all.paths.get_mut(*path) else { continue };
-                known.share = if path == id {
+        if let Some((id, best)) = best {
+            all.best = id;
+            for known in all.paths.iter_mut() {
+                let Some(speed) = known.speed else { continue };
+                known.share = if known.path == id {
                     Share::ALL
                 } else {
-                    let packet = paths[*path].pmdcs() as u64;
-                    slow_paths::share(speed, best, sum - speed.alone, buffer, packet)
+                    let packet = paths[known.path].pmdcs() as u64;
+                    slow_paths::share(&speed, &best, sum - speed.alone, buffer, packet)
                 };
                 if known.share != Share::NOTHING && known.rate > 0 {
                     known.rest_time = FIRST_REST;
@@ -260,9 +267,7 @@ impl Sender {
         let all = self.in_time.as_deref().filter(|_| self.keeps_time(paths))?;
         // A path that times out may do so again, whatever its window was.
         if paths[to].error_count > 0 {
-            let works =
-                |path: &PathId| paths[*path].is_concurrent() && paths[*path].error_count == 0;
-            return paths.in_turn_after(to).find(works);
+            return self.next_that_works(to, paths);
         }
         let (this, best) = (all.paths.get(to)?, all.paths.get(all.best)?);
         let flight = self.outstanding.flight(to);

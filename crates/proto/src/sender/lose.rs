@@ -70,7 +70,27 @@ impl Sender {
             ssthresh: self.lanes[path].congestion.ssthresh(),
         };
         let path = self.config.paths.retransmission.path(cause, from, paths, windows);
-        self.sooner_than(path, paths).unwrap_or(path)
+        self.sooner_than(path, paths).or_else(|| self.safer_than(path, paths)).unwrap_or(path)
+    }
+
+    /// A path that works, if a policy has chosen one that timed out because it was the best once, and the
+    /// association is vigilant. By the publication of those policies the chunk waits for that path's timer,
+    /// which backs off each time.
+    pub(super) fn safer_than(&self, path: PathId, paths: &PerPath<Path>) -> Option<PathId> {
+        let options = &self.config.paths;
+        if options.vigilance.is_none() || !options.retransmission.is_comparing() {
+            return None;
+        }
+        self.next_that_works(path, paths)
+    }
+
+    /// If a path has timed out, the next in turn that has not, of those that carry new data.
+    pub(super) fn next_that_works(&self, path: PathId, paths: &PerPath<Path>) -> Option<PathId> {
+        if paths[path].error_count == 0 {
+            return None;
+        }
+        let works = |path: &PathId| paths[*path].is_concurrent() && paths[*path].error_count == 0;
+        paths.in_turn_after(path).find(works)
     }
 
     /// Where what timed out on a path goes; the data path if no path is active.

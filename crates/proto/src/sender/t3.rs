@@ -114,9 +114,13 @@ impl Sender {
             Some(patience) => self.lose_overdue(now, id, patience, paths),
             None => self.lose_flight(id, cause, to, paths),
         };
-        // What waits since an earlier loss had the path that was the best one then.
+        // What waits for the path since an earlier loss would wait for its timer, which has backed off, a
+        // packet at a time. It had the path that was the best one then, or is outstanding there like what
+        // was in flight (RFC 9260 section 6.3.3, E3).
         if self.config.paths.retransmission.is_comparing() {
             self.redirect(id, to);
+        } else {
+            self.outstanding.redirect_lost_there(id, to);
         }
         self.end_rests(now, paths);
         // RFC 9260 section 6.3.3, E3.
