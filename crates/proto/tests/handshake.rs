@@ -8,7 +8,8 @@ use anabranch_harness::{Datagram, Network, Pair, Verdict, craft};
 use anabranch_impair::LinkConfig;
 use anabranch_proto::config::IpVersions;
 use anabranch_proto::{
-    AssociationConfig, CloseReason, ConnectRequest, EndpointConfig, Event, Features, PathState,
+    AssociationConfig, CloseReason, ConnectRequest, Endpoint, EndpointConfig, Event, Features,
+    Instant, PathState,
 };
 use anabranch_wire::{
     Cause, Causes, Chunk, CookieEcho, Error, Header, Init, Packet, Parameter, Parameters,
@@ -713,4 +714,16 @@ fn two_clients_with_one_port_are_told_apart_by_address() {
     let up = |event: &Event| matches!(event, Event::Connected { .. });
     let ups = (0..3).map(|node| net.node(node).events.iter().filter(|(_, e)| up(e)).count());
     assert_eq!(ups.collect::<Vec<_>>(), [1, 1, 2]);
+}
+
+#[test]
+fn a_packet_of_the_handshake_takes_little_of_a_buffer() {
+    let mut endpoint = Endpoint::new(EndpointConfig::default(), [1; 32]);
+    let remote = IpAddr::from([10, 0, 0, 2]);
+    endpoint.set_local_addresses(Instant::ZERO, &[IpAddr::from([10, 0, 0, 1])]);
+    endpoint.connect(Instant::ZERO, ConnectRequest::new(vec![remote], 5000)).unwrap();
+    let mut buffer = Vec::new();
+    assert!(endpoint.poll_transmit(Instant::ZERO, 1, &mut buffer).is_some());
+    // A driver uses its buffer again and again, and a large one is slower.
+    assert!(buffer.capacity() <= 8192, "{} bytes", buffer.capacity());
 }

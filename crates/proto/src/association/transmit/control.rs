@@ -1,6 +1,6 @@
 //! Control chunks, alone in their packet or in front of others.
 
-use anabranch_wire::{Causes, Chunk, Error, PacketWriter, kind};
+use anabranch_wire::{Causes, Chunk, Error, NoRoom, PacketWriter, kind};
 
 use super::Association;
 use crate::association::Control;
@@ -8,8 +8,11 @@ use crate::association::state::{Echo, State};
 use crate::per_path::PathId;
 use crate::time::Instant;
 
-/// Largest packet for a chunk that cannot be cut, and may be larger than the path MTU is known to be.
-/// The network fragments it. The chunks that are so large repeat what came in one packet.
+/// Packets for a chunk that cannot be cut, and may be larger than the path MTU is known to be: what is
+/// tried first, and the largest. The network fragments them. The chunks that are so large repeat what came
+/// in one packet. A packet's room is reserved, and the driver's buffer keeps it, so that few have the
+/// largest.
+const USUAL: usize = 4096;
 const MOST: usize = u16::MAX as usize;
 
 impl Association {
@@ -38,27 +41,40 @@ impl Association {
             Control::Refuse { tag, .. } => header.verification_tag = tag,
             _ => {}
         }
-        let mut packet = PacketWriter::new(buf, header, full.max(MOST));
-        let written = match &control {
-            Control::Init => packet.raw(kind::INIT, 0, &self.init_chunk_value()),
-            Control::CookieEcho => self.write_cookie_echo(&mut packet, full),
-            other => other.write(self.cumulative(), &mut packet),
-        };
-        if written.is_err() {
-            packet.cancel();
-            return (path, 0, false);
-        }
+        let len = [full.max(USUAL), MOST].into_iter().find_map(|limit| {
+            let mut packet = PacketWriter::new(buf, header, limit);
+            match self.write_alone(&control, &mut packet, full) {
+                Ok(()) => Some(self.finish(packet)),
+                Err(_) => {
+                    packet.cancel();
+                    None
+                }
+            }
+        });
+        let Some(len) = len else { return (path, 0, false) };
         self.counts.control_sent += 1;
-        let len = self.finish(packet);
         self.paths[path].last_probe = now;
         (path, len, len > full)
+    }
+
+    fn write_alone(
+        &mut self,
+        control: &Control,
+        packet: &mut PacketWriter<'_>,
+        full: usize,
+    ) -> Result<(), NoRoom> {
+        match control {
+            Control::Init => packet.raw(kind::INIT, 0, &self.init_chunk_value()),
+            Control::CookieEcho => self.write_cookie_echo(packet, full),
+            other => other.write(self.cumulative(), packet),
+        }
     }
 
     fn write_cookie_echo(
         &mut self,
         packet: &mut PacketWriter<'_>,
         limit: usize,
-    ) -> Result<(), anabranch_wire::NoRoom> {
+    ) -> Result<(), NoRoom> {
         let State::CookieEchoed { echo, .. } = &self.state else { return Ok(()) };
         let Echo { cookie, unrecognized, .. } = &**echo;
         packet.raw(kind::COOKIE_ECHO, 0, cookie)?;
