@@ -12,10 +12,13 @@ use common::{PORT, Pair, V4, endpoint, remotes, soon, towards};
 /// Bytes of the server's memory in the tests.
 const LIMIT: usize = 4 << 20;
 
-/// A pair whose server has little memory.
-async fn pair() -> Pair {
+/// Bytes of a server's memory that rows for 1,000 streams fill.
+const SMALL_LIMIT: usize = 192 << 10;
+
+/// A pair whose server has that little memory.
+async fn pair(memory_limit: usize) -> Pair {
     let mut config = EndpointConfig::default();
-    config.memory_limit = LIMIT;
+    config.memory_limit = memory_limit;
     let server =
         anabranch::Endpoint::builder().local_addresses([V4]).config(config).bind().unwrap();
     let client = endpoint(&[V4]);
@@ -31,7 +34,7 @@ async fn pair() -> Pair {
 #[tokio::test]
 async fn what_is_reserved_is_counted_and_refused_beyond_the_limit() {
     soon(async {
-        let pair = pair().await;
+        let pair = pair(LIMIT).await;
         let used = || pair.server.statistics().memory_used;
         let before = used();
         let mut reserved = pair.far.reserve(1 << 20).unwrap();
@@ -69,7 +72,7 @@ async fn name_streams(association: &Association) {
 #[tokio::test]
 async fn rows_for_streams_are_counted_and_a_peer_that_fills_the_memory_is_disconnected() {
     soon(async {
-        let pair = pair().await;
+        let pair = pair(SMALL_LIMIT).await;
         let mut config = AssociationConfig::default();
         config.sending.outbound_streams = u16::MAX;
         let options = towards(&pair.server, config);
@@ -82,7 +85,7 @@ async fn rows_for_streams_are_counted_and_a_peer_that_fills_the_memory_is_discon
         // An association that holds little is not affected.
         other.send(OutgoingMessage::new(0, Ppid(0), "still here")).await.unwrap();
         assert!(other_far.recv().await.unwrap().is_some());
-        assert!(pair.server.statistics().memory_used < LIMIT / 16);
+        assert!(pair.server.statistics().memory_used < SMALL_LIMIT / 4);
     })
     .await;
 }
