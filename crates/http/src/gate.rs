@@ -4,13 +4,19 @@
 //! thousand streams and take nothing: so there are so many places for all, and one connection has a
 //! quarter of them at the most. Whoever is not at work yet waits; the first request of a connection has
 //! places of its own, so that no number of requests of a few connections keeps others out. A place is
-//! kept until the transport has taken all of the answer, and it is taken from those on whose connection
-//! nothing moves: after two minutes, or after five seconds when others wait for it.
+//! kept until the transport has taken all of the answer. When others wait for it, an answer that its
+//! reader has not taken for a quarter of a second goes on without one ([`parked`]). If there is no room
+//! for it there, it ends once nothing has moved on its connection for five seconds. Any answer ends when
+//! nothing has moved for two minutes.
+//!
+//! An answer is one piece ahead of its reader until the transport has taken all of that, so that one which
+//! nobody reads holds little.
 //!
 //! Who has come last goes first: when there is a crowd of clients that take nothing, those who wait in
 //! front of an honest one are of them, and only come to sit in the place in their turn.
 
 mod open;
+mod parked;
 
 use std::any::Any;
 use std::fmt;
@@ -19,10 +25,10 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -31,6 +37,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 pub(crate) use self::open::End;
 use self::open::{Member, Open};
+use self::parked::{Parked, Pass};
 use crate::handed::{Handed, Next};
 use crate::stream::{Pending, TakeBytes};
 
@@ -58,6 +65,12 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How long an answer may stand still and keep its place when others wait.
+const STILL: Duration = Duration::from_millis(250);
+
+/// Answers that wait for their reader without a place, for each request at work, unless told otherwise.
+const PARKED: usize = 8;
+
 /// What a server bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -69,12 +82,14 @@ pub(crate) struct Limits {
     pub(crate) patience: Duration,
     /// A connection has one request at work at a time.
     pub(crate) one_by_one: bool,
+    /// Answers that wait for their reader and have no place; unless given, as many as [`PARKED`] says.
+    pub(crate) parked: Option<usize>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let (requests, head, patience) = (MOST_REQUESTS, LONGEST_HEAD, PATIENCE);
-        Self { requests, head, patience, one_by_one: false }
+        Self { requests, head, patience, one_by_one: false, parked: None }
     }
 }
 
@@ -92,6 +107,7 @@ struct Places {
     /// Bytes of heads that are not complete.
     heads: AtomicUsize,
     open: Open,
+    parked: Parked,
 }
 
 /// Places that are free, and who waits for them.
@@ -100,6 +116,12 @@ struct Line {
     /// For everybody, and for connections that have nothing at work.
     free: [usize; 2],
     waiting: Vec<Waiter>,
+}
+
+impl Line {
+    fn has_waiters(&self) -> bool {
+        self.waiting.iter().rev().any(|waiter| !waiter.place.is_closed())
+    }
 }
 
 #[derive(Debug)]
@@ -138,6 +160,7 @@ impl Gate {
     /// So many requests at work at once, and a quarter more for connections that have none.
     pub(crate) fn new(limits: Limits) -> Self {
         let most = limits.requests.clamp(1, Semaphore::MAX_PERMITS / 2);
+        let parked = limits.parked.unwrap_or_else(|| most.saturating_mul(PARKED));
         Self(Arc::new(Places {
             most,
             limits,
@@ -145,6 +168,7 @@ impl Gate {
             waiting: AtomicUsize::new(0),
             heads: AtomicUsize::new(0),
             open: Open::new(most),
+            parked: Parked::new(parked),
         }))
     }
 
@@ -217,6 +241,16 @@ impl Places {
         Place { places: Arc::clone(self), kind, at_work: Arc::clone(at_work) }
     }
 
+    /// A place for one that goes on, if nobody waits for it.
+    fn spare(self: &Arc<Self>, at_work: &Arc<AtomicUsize>) -> Option<Place> {
+        let mut line = self.line();
+        if line.has_waiters() || line.free[0] == 0 {
+            return None;
+        }
+        line.free[0] -= 1;
+        Some(self.place(0, at_work))
+    }
+
     async fn enter(self: &Arc<Self>, at_work: &Arc<AtomicUsize>) -> Option<Place> {
         let place = {
             let mut line = self.line();
@@ -227,7 +261,9 @@ impl Places {
                     return Some(self.place(kind, at_work));
                 }
                 None => {
-                    line.waiting.retain(|waiter| !waiter.place.is_closed());
+                    if line.waiting.len() > 2 * self.waiting.load(Relaxed) {
+                        line.waiting.retain(|waiter| !waiter.place.is_closed());
+                    }
                     let (sender, place) = oneshot::channel();
                     line.waiting.push(Waiter { at_work: Arc::clone(at_work), place: sender });
                     place
@@ -319,10 +355,27 @@ pub(crate) struct Stream {
     state: Mutex<State>,
 }
 
+/// What a request has of what there is for all.
+#[derive(Debug)]
+enum Held {
+    /// It is given back when it is dropped.
+    Place { _place: Place },
+    /// It had one, and its reader took nothing.
+    Pass { _pass: Pass },
+}
+
 #[derive(Debug, Default)]
 struct State {
-    /// The places that the request has, of its connection and of all.
-    places: Option<(OwnedSemaphorePermit, Place)>,
+    /// What the request has of its connection and of all.
+    places: Option<(OwnedSemaphorePermit, Held)>,
+    /// Bytes of the answer's body that were read and that the transport has not taken.
+    ahead: usize,
+    /// The transport has taken what there was without standing still, so that more may be read than the next piece.
+    eager: bool,
+    /// It has stood still since it last took all.
+    slow: bool,
+    /// The body waits until the transport has taken what there is.
+    waits: Option<Waker>,
     /// A head is complete, and its answer is not.
     answering: bool,
     /// The answer is complete, but the transport has not taken all of it.
@@ -362,7 +415,7 @@ impl Stream {
         let places = &self.connection.places;
         let Some(place) = places.enter(&self.connection.at_work).await else { return };
         self.member.set_at_work(true);
-        self.state().places = Some((own, place));
+        self.state().places = Some((own, Held::Place { _place: place }));
     }
 
     /// Waits until it has to end.
@@ -409,6 +462,53 @@ impl Stream {
         self.state().answered = true;
     }
 
+    /// Whether more of the body may be read; if not, the task is woken when it may.
+    fn may_read_on(&self, cx: &Context<'_>) -> bool {
+        let mut state = self.state();
+        let may = state.eager || state.ahead == 0;
+        state.waits = (!may).then(|| cx.waker().clone());
+        may
+    }
+
+    /// The transport took some bytes of the answer.
+    fn wrote(&self, count: usize) {
+        let mut state = self.state();
+        let before = state.ahead;
+        state.ahead = before.saturating_sub(count);
+        // The head of an answer says nothing of its reader.
+        if before == 0 || state.ahead > 0 || state.eager {
+            return;
+        }
+        let slow = std::mem::take(&mut state.slow);
+        if let Some((_, held @ Held::Pass { .. })) = &mut state.places
+            && let Some(place) = self.connection.places.spare(&self.connection.at_work)
+        {
+            *held = Held::Place { _place: place };
+        }
+        state.eager = !slow && matches!(state.places, Some((_, Held::Place { .. })));
+        if let Some(waker) = state.waits.take() {
+            waker.wake();
+        }
+    }
+
+    /// Its reader takes nothing: its place is for others if there is a crowd. Whether it has none any more.
+    fn stood_still(&self, crowded: bool) -> bool {
+        let mut state = self.state();
+        (state.eager, state.slow) = (false, true);
+        let ahead = state.ahead;
+        let Some((_, held @ Held::Place { .. })) = &mut state.places else { return true };
+        if !crowded {
+            return false;
+        }
+        let parked = &self.connection.places.parked;
+        let pass = parked.enter(self.number, ahead, &self.member, &self.connection);
+        let Some(pass) = pass else { return false };
+        let place = std::mem::replace(held, Held::Pass { _pass: pass });
+        drop(state);
+        drop(place);
+        true
+    }
+
     /// The transport has taken all that there was.
     fn flushed(&self) {
         let mut state = self.state();
@@ -420,9 +520,11 @@ impl Stream {
         }
     }
 
-    /// Bytes of an answer are on their way to being written.
-    fn hand_on(&self, bytes: &Bytes) {
-        if let Some(handed) = &mut self.state().handed {
+    /// So many bytes of an answer are on their way to being written, these if they are known.
+    fn hand_on(&self, count: usize, bytes: Option<&Bytes>) {
+        let mut state = self.state();
+        state.ahead = state.ahead.saturating_add(count);
+        if let (Some(handed), Some(bytes)) = (&mut state.handed, bytes) {
             handed.give(bytes);
         }
     }
@@ -479,13 +581,15 @@ impl<B: Body + 'static> Body for Answer<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let Self { body: Some(body), stream } = &mut *self else { return Poll::Ready(None) };
+        if !stream.may_read_on(cx) {
+            return Poll::Pending;
+        }
         let polled = body.as_mut().poll_frame(cx);
-        if let Poll::Ready(Some(Ok(frame))) = &polled {
-            let data = frame.data_ref().map(|data| data as &dyn Any);
-            if let Some(bytes) = data.and_then(<dyn Any>::downcast_ref) {
-                self.stream.hand_on(bytes);
-            }
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(data) = frame.data_ref()
+        {
+            stream.hand_on(data.remaining(), (data as &dyn Any).downcast_ref());
         }
         polled
     }
@@ -535,22 +639,26 @@ impl<S: TakeBytes + Unpin> Watched<S> {
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let connection = &self.stream.connection;
-        if written.is_ready() {
+        if let Poll::Ready(result) = written {
             self.stalled = None;
             connection.moved().0 = Instant::now();
-            return written;
+            if let Ok(count) = result {
+                self.stream.wrote(count);
+            }
+            return Poll::Ready(result);
         }
-        let begin = || (Instant::now(), Box::pin(sleep(LOOK)));
+        let begin = || (Instant::now(), Box::pin(sleep(STILL)));
         let (since, look) = self.stalled.get_or_insert_with(begin);
         while look.as_mut().poll(cx).is_ready() {
-            let crowded = connection.places.waiting.load(Relaxed) > 0;
+            let crowded = connection.places.line().has_waiters();
+            let parked = self.stream.stood_still(crowded);
             let patience = connection.places.limits.patience;
-            let patience = if crowded { patience.min(LEAST_PATIENCE) } else { patience };
+            let patience = if crowded && !parked { patience.min(LEAST_PATIENCE) } else { patience };
             let since = (*since).max(connection.last_moved());
             if since.elapsed() >= patience {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            look.as_mut().reset(Instant::now() + LOOK);
+            look.as_mut().reset(Instant::now() + if parked { LOOK } else { STILL });
         }
         Poll::Pending
     }

@@ -81,6 +81,15 @@ impl ServerOptions {
         self.with_limits(|limits| limits.requests = most)
     }
 
+    /// Keeps so many answers whose readers are slow while others wait for a place, besides the requests at work;
+    /// eight times as many as these unless told otherwise. Each has an open file and some 64 KiB; one that holds more
+    /// counts as several. When there are too many, one on whose connection nothing has moved for 5 s is ended, or one
+    /// of the connection that has most of them.
+    #[must_use]
+    pub fn with_slow_answers(self, most: usize) -> Self {
+        self.with_limits(|limits| limits.parked = Some(most))
+    }
+
     /// Answers the requests of one connection one after the other, in the order in which they are
     /// complete, and not several at a time.
     #[must_use]
@@ -147,6 +156,11 @@ impl ServerOptions {
         self
     }
 
+    #[cfg(test)]
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
     fn with_limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.limits);
         self.gate = Gate::new(self.limits);
@@ -168,9 +182,10 @@ pub struct Served {
 ///
 /// A stream that breaks takes no other with it. The number of streams is bounded by the
 /// connection, and the requests at work by the options. A stream breaks when its peer takes nothing
-/// of an answer, on no stream of its connection, for two minutes, or for 5 s when other requests
-/// wait. A connection without streams comes to its end after a while
-/// ([`with_idle_timeout`](ServerOptions::with_idle_timeout)). Dropping the future ends all streams. To be called within a tokio runtime with a timer.
+/// of an answer, on no stream of its connection, for two minutes, or for 5 s when it keeps other
+/// requests from being answered. A connection without streams comes to its end after a while
+/// ([`with_idle_timeout`](ServerOptions::with_idle_timeout)). Dropping the future ends all streams. To be called
+/// within a tokio runtime with a timer.
 pub async fn serve_connection<C, S, B>(
     mut connection: C,
     service: S,
@@ -291,7 +306,7 @@ impl Serving {
             tokio::select! {
                 biased;
                 end = stream.told_to_end() => match end {
-                    End::Ousted => return debug!(stream = id, "stream was ended: too many are open"),
+                    End::Ousted => return debug!(stream = id, "stream was ended: others needed its room"),
                     End::AfterAnswer => std::pin::Pin::new(&mut connection).graceful_shutdown(),
                 },
                 served = &mut connection => break served,

@@ -136,6 +136,7 @@ impl Serve {
                 .with_timer(TokioTimer::new())
                 .with_stop(interrupt.stop())
                 .with_requests(requests)
+                .with_slow_answers(slow_answers(descriptors, requests))
                 .with_one_by_one(self.one_by_one)
                 .with_longest_head(self.max_head)
                 .with_header_timeout(self.header_timeout)
@@ -189,9 +190,15 @@ const MOST_DESCRIPTORS: u64 = 16_384;
 /// TCP connections at the most; each takes some 23 kB.
 const MOST_CONNECTIONS: usize = 10_000;
 
-/// TCP connections at once that leave a descriptor for each request at work, of which there may be a quarter more.
+/// Answers whose readers are slow, besides the requests at work; each has a descriptor and some 64 KiB.
+fn slow_answers(descriptors: usize, requests: usize) -> usize {
+    (descriptors / 8).min(requests.saturating_mul(8))
+}
+
+/// TCP connections at once that leave a descriptor for each answer: there may be a quarter more requests at work.
 fn most_connections(descriptors: usize, requests: usize) -> usize {
-    let left = descriptors.saturating_sub(OTHER_DESCRIPTORS + requests + requests.div_ceil(4));
+    let files = requests + requests.div_ceil(4) + slow_answers(descriptors, requests);
+    let left = descriptors.saturating_sub(OTHER_DESCRIPTORS + files);
     // Compressed files and directories are looked at beside those that are open.
     (left / 4 * 3).clamp(4, MOST_CONNECTIONS)
 }

@@ -29,7 +29,7 @@ pub(super) struct Member {
 /// How a stream is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// At once: there are too many.
+    /// At once: there are too many, or its reader keeps others from being served.
     Ousted,
     /// After the answer that is under way: the server stops.
     AfterAnswer,
@@ -39,6 +39,11 @@ impl Member {
     /// Whether its request is being answered.
     pub(super) fn set_at_work(&self, at_work: bool) {
         self.at_work.store(at_work, Relaxed);
+    }
+
+    /// It is to end at once.
+    pub(super) fn oust(&self) {
+        self.told.notify_one();
     }
 
     /// Waits until it has to end.
@@ -126,7 +131,7 @@ impl Open {
             && let Some((connection, number)) = state.least_needed()
             && let Some(member) = state.change(connection, |streams| streams.remove(&number))
         {
-            member.told.notify_one();
+            member.oust();
         }
         number
     }

@@ -2,8 +2,10 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body::Frame;
+use http_body_util::{Full, StreamBody};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioTimer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -16,6 +18,7 @@ use crate::stream::{AcceptStreams, ByteStream};
 
 /// Longer than hyper and the stream hold.
 const BODY: usize = 1 << 20;
+const PIECE: usize = 64 << 10;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
 struct Far(mpsc::UnboundedReceiver<ByteStream<DuplexStream>>, Arc<AtomicU64>);
@@ -37,6 +40,8 @@ impl AcceptStreams for Far {
 struct Client {
     streams: mpsc::UnboundedSender<ByteStream<DuplexStream>>,
     begun: Arc<AtomicUsize>,
+    /// Pieces of bodies that the server has read.
+    pieces: Arc<AtomicUsize>,
     /// What the transport says of the peer.
     pending: Arc<AtomicU64>,
     _server: JoinHandle<()>,
@@ -47,15 +52,22 @@ impl Client {
         let (streams, far) = mpsc::unbounded_channel();
         let (begun, pending) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
         let (options, counted) = (options.clone(), Arc::clone(&begun));
+        let pieces = Arc::<AtomicUsize>::default();
+        let counted_pieces = Arc::clone(&pieces);
         let service = hyper::service::service_fn(move |_: Request<Incoming>| {
             counted.fetch_add(1, Relaxed);
-            async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(vec![7; BODY])))) }
+            let counted = Arc::clone(&counted_pieces);
+            let body = futures_util::stream::iter(0..BODY / PIECE).map(move |_| {
+                counted.fetch_add(1, Relaxed);
+                Ok::<_, Infallible>(Frame::data(Bytes::from_static(&[7; PIECE])))
+            });
+            async { Ok::<_, Infallible>(Response::new(StreamBody::new(body))) }
         });
         let far = Far(far, Arc::clone(&pending));
         let serving = async move {
             serve_connection(far, service, &options).await;
         };
-        Self { streams, begun, pending, _server: tokio::spawn(serving) }
+        Self { streams, begun, pieces, pending, _server: tokio::spawn(serving) }
     }
 
     async fn ask(&self, request: &[u8]) -> DuplexStream {
@@ -128,7 +140,7 @@ async fn the_first_request_of_a_connection_has_places_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn who_takes_nothing_gives_way_to_those_who_wait() {
-    let options = ServerOptions::default().with_requests(4);
+    let options = ServerOptions::default().with_requests(4).with_slow_answers(0);
     // Four places and one for a first request.
     let hogs: Vec<_> = (0..5).map(|_| Client::new(&options)).collect();
     let mut streams = Vec::new();
@@ -246,7 +258,7 @@ async fn half_requests_of_all_are_bounded_together() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_came_second_becomes_the_first() {
-    let options = ServerOptions::default().with_requests(16);
+    let options = ServerOptions::default().with_requests(16).with_slow_answers(0);
     let crowd: Vec<_> = (0..4).map(|_| Client::new(&options)).collect();
     let mut streams = Vec::new();
     for client in &crowd {
@@ -439,4 +451,129 @@ async fn a_server_that_stops_finishes_its_answers() {
     assert!(asked.contains("connection: close\r\n") && asked.ends_with("short"), "{asked}");
     assert_eq!(*busy.lock().unwrap(), [true, false]);
     client.served.await.unwrap();
+}
+
+/// Clients that have asked on so many streams each, and read nothing.
+async fn crowd(
+    options: &ServerOptions,
+    count: usize,
+    each: usize,
+) -> Vec<(Client, Vec<DuplexStream>)> {
+    let mut crowd = Vec::new();
+    for _ in 0..count {
+        let client = Client::new(options);
+        let mut streams = Vec::new();
+        for _ in 0..each {
+            streams.push(client.ask(REQUEST).await);
+        }
+        crowd.push((client, streams));
+    }
+    crowd
+}
+
+/// Asserts that an honest client is answered within a second of virtual time.
+async fn assert_answers(options: &ServerOptions, when: &str) {
+    let honest = Client::new(options);
+    let answered = tokio::time::timeout(Duration::from_secs(1), async {
+        read(&mut honest.ask(REQUEST).await).await
+    });
+    assert_eq!(answered.await, Ok(true), "{when}");
+}
+
+/// Asserts that nobody has anything any more.
+fn assert_free(options: &ServerOptions) {
+    let places = &options.gate().0;
+    assert_eq!(places.line().free, [places.most, places.most.div_ceil(SHARE)]);
+    assert_eq!((places.waiting.load(Relaxed), places.parked.units()), (0, 0));
+}
+
+/// Reads a part of each answer; how many are whole so far.
+async fn take(crowd: &mut [(Client, Vec<DuplexStream>)], bytes: usize) -> usize {
+    let mut part = vec![0; bytes];
+    let mut whole = 0;
+    for stream in crowd.iter_mut().flat_map(|(_, streams)| streams) {
+        let took = tokio::time::timeout(Duration::from_secs(10), stream.read_exact(&mut part));
+        whole += usize::from(matches!(took.await, Ok(Ok(_))));
+    }
+    whole
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_readers_keep_nobody_out_and_get_all() {
+    let options = ServerOptions::default().with_requests(4).with_slow_answers(100);
+    let mut slow = crowd(&options, 90, 1).await;
+    // 64 kb/s, in steps of what a system holds.
+    let step = 32_000;
+    let mut got = 0;
+    for round in 0..20 {
+        for _ in 0..4 {
+            assert_answers(&options, &format!("in round {round}")).await;
+            wait(1).await;
+        }
+        assert_eq!(take(&mut slow, step).await, 90);
+        got += step;
+        // Besides what they have taken, there is a piece of each, and more of those that have places.
+        let pieces: usize = slow.iter().map(|(client, _)| client.pieces.load(Relaxed)).sum();
+        let most = 90 * got.div_ceil(PIECE) + 100 + 5 * 6;
+        assert!(pieces <= most, "{pieces} of {most}");
+    }
+    assert!(slow.iter().all(|(client, _)| client.begun() == 1));
+    assert_eq!(take(&mut slow, BODY - got).await, 90);
+    wait(1).await;
+    assert_free(&options);
+    assert_answers(&options, "afterwards").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_that_take_nothing_are_ended_for_those_who_come() {
+    let options = ServerOptions::default().with_requests(4).with_slow_answers(10);
+    let mut alive = crowd(&options, 1, 1).await;
+    let mut still = crowd(&options, 40, 1).await;
+    for round in 0..30 {
+        wait(1).await;
+        assert_eq!(take(&mut alive, 10_000).await, 1, "{round}");
+    }
+    let begun: usize = still.iter().map(|(client, _)| client.begun()).sum();
+    assert_eq!(begun, 40, "each had a place in its turn");
+    assert_answers(&options, "later").await;
+    let whole = take(&mut still, BODY).await;
+    assert!((10..=15).contains(&whole), "{whole} are left, for as many as there is room");
+    assert_eq!(take(&mut alive, BODY - 300_000).await, 1);
+    wait(1).await;
+    assert_free(&options);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_with_many_slow_answers_loses_some_to_those_with_one() {
+    let options = ServerOptions::default().with_requests(40).with_slow_answers(60);
+    let mut many = crowd(&options, 10, 10).await;
+    wait(1).await;
+    let mut few = crowd(&options, 20, 1).await;
+    // All of them take something all the time.
+    for round in 0..20 {
+        take(&mut many, 1000).await;
+        assert_eq!(take(&mut few, 1000).await, 20, "{round}");
+        assert_answers(&options, &format!("in round {round}")).await;
+    }
+    assert_eq!(take(&mut few, BODY - 20_000).await, 20);
+    let kept = take(&mut many, BODY - 20_000).await;
+    assert!((10..100).contains(&kept), "{kept}");
+    drop(many);
+    wait(1).await;
+    assert_free(&options);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_has_a_place_again_when_nobody_waits() {
+    let options = ServerOptions::default().with_requests(1).with_slow_answers(10);
+    let mut slow = crowd(&options, 3, 1).await;
+    wait(2).await;
+    assert_eq!(options.gate().0.parked.units(), 1, "one for the two that have places");
+    assert_eq!(take(&mut slow, BODY / 2).await, 3);
+    drop(slow.split_off(1));
+    assert_eq!(take(&mut slow, PIECE).await, 1);
+    assert_eq!(options.gate().0.parked.units(), 0);
+    assert_eq!(take(&mut slow, BODY / 2 - PIECE).await, 1);
+    wait(1).await;
+    assert_free(&options);
 }
