@@ -121,6 +121,22 @@ fn a_path_that_is_throttled_in_mid_transfer_costs_nothing() {
 }
 
 #[test]
+fn a_second_path_as_fast_is_used() {
+    for name in ["default", "bulk"] {
+        let alone = goodput(&[FAST], &profile(name, MultipathMode::Off), &[]);
+        for delay in [10, 20, 40] {
+            let paths = [FAST, Path(40_000, delay, 100)];
+            let mut config = profile(name, MultipathMode::CmtPf);
+            let both = goodput(&paths, &config, &[]);
+            config.multipath.slow_paths = SlowPaths::AsOthers;
+            let as_others = goodput(&paths, &config, &[]);
+            println!("{name}, {delay} ms: {both} kb/s, as others {as_others}, alone {alone}");
+            assert!(both * 2 >= alone * 3, "{name}, {delay} ms: {both} of {alone}");
+        }
+    }
+}
+
+#[test]
 fn without_it_a_slow_path_holds_the_transfer_up() {
     let mut config = profile("default", MultipathMode::CmtPf);
     config.multipath.slow_paths = SlowPaths::AsOthers;

@@ -145,7 +145,8 @@ impl Sender {
             || known.admits(now, self.outstanding.flight(path), paths[path].pmdcs(), unsent)
     }
 
-    /// A packet with data leaves: if none is on its way, its acknowledgement measures the path.
+    /// A packet with data leaves: if none is on its way, or it left just now, the acknowledgement of this one
+    /// measures the path.
     pub(super) fn watch_packet(&mut self, now: Instant, path: PathId, packet: u64, paths: &Paths) {
         if !self.keeps_time(paths) {
             return;
@@ -156,7 +157,14 @@ impl Sender {
             paths.ids().for_each(|path| all.paths.push(Known::new(path)));
         }
         let Some(known) = all.paths.get_mut(path) else { return };
-        known.probe.get_or_insert(Probe { packet, sent: now, delivered: known.delivered });
+        let probe = Probe { packet, sent: now, delivered: known.delivered };
+        match &mut known.probe {
+            // What left at once is measured as a whole. Its first packet would arrive before the others,
+            // and a path that carries ten packets in a round trip seem to carry one.
+            Some(last) if last.sent == now && known.rate > 0 => last.packet = packet,
+            Some(_) => {}
+            none => *none = Some(probe),
+        }
         if known.share == Share::NOTHING {
             known.try_at = now + known.rest_time;
         }
