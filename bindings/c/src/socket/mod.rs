@@ -9,6 +9,7 @@ pub(crate) mod configure;
 mod feed;
 mod link;
 pub(crate) mod named;
+mod notifications;
 mod notify;
 pub(crate) mod options;
 mod query;
@@ -27,6 +28,7 @@ use anabranch::{Association, Message, Statistics};
 use libc::c_int;
 
 use self::link::{Accepting, Link};
+use self::notifications::{Notifications, Told};
 use self::options::{Options, Own};
 use crate::descriptor::{Descriptor, Readiness};
 use crate::endpoints::Lease;
@@ -39,9 +41,9 @@ pub(crate) use self::query::DATA_OVERHEAD;
 pub(crate) use self::receive::{Received, Taken};
 pub(crate) use self::send::{Outgoing, Target};
 
-/// Notifications that wait to be taken at the most: peers cause them, and must not fill the memory
-/// of a program that does not look. Those beyond are lost.
-const MOST_NOTIFICATIONS: usize = 4096;
+/// Bytes of notifications that may wait to be taken, if the send buffer is not larger: all that is in that
+/// may come back.
+const NOTIFICATION_BYTES: usize = 256 << 10;
 
 /// The two styles of RFC 6458.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +86,7 @@ pub(crate) struct State {
     peers: BTreeMap<i32, Peer>,
     /// Associations with a message to take, in the order of their turns.
     ready: VecDeque<i32>,
-    notifications: VecDeque<Told>,
+    notifications: Notifications,
     /// One-to-one: whether there was ever an association.
     used: bool,
     /// One-to-one: the error that the next call returns, or SO_ERROR.
@@ -92,15 +94,6 @@ pub(crate) struct State {
     /// Associations being set up whose callers wait, with how it failed.
     awaited: BTreeMap<i32, Option<Errno>>,
     shown: Readiness,
-}
-
-/// A notification, or the rest of one, that waits to be taken.
-#[derive(Debug)]
-struct Told {
-    id: i32,
-    /// The peer's address, which the socket may know no more when this is taken.
-    from: Option<SocketAddr>,
-    bytes: Vec<u8>,
 }
 
 /// What a socket is bound to.
@@ -190,7 +183,7 @@ impl Socket {
             accepted: VecDeque::new(),
             peers: BTreeMap::new(),
             ready: VecDeque::new(),
-            notifications: VecDeque::new(),
+            notifications: Notifications::default(),
             used: false,
             error: None,
             awaited: BTreeMap::new(),
@@ -329,11 +322,10 @@ impl State {
     /// Tells of something if it is wanted.
     fn tell(&mut self, id: i32, notification: Vec<u8>) {
         let kind = notification.get(..2).and_then(|kind| kind.try_into().ok());
-        if kind.is_some_and(|kind| self.own(id).events.contains(&u16::from_ne_bytes(kind)))
-            && self.notifications.len() < MOST_NOTIFICATIONS
-        {
+        if kind.is_some_and(|kind| self.own(id).events.contains(&u16::from_ne_bytes(kind))) {
             let from = self.peers.get(&id).map(|peer| peer.remote);
-            self.notifications.push_back(Told { id, from, bytes: notification });
+            let most = self.options.config.sending.send_buffer.max(NOTIFICATION_BYTES);
+            self.notifications.push(Told { id, from, bytes: notification }, most);
         }
     }
 }
@@ -370,12 +362,13 @@ mod tests {
         let socket = socket(Style::OneToMany);
         socket.with(|state| {
             state.options.own.events.insert(crate::abi::event::SHUTDOWN);
-            for _ in 0..2 * MOST_NOTIFICATIONS {
-                state.tell(3, notify::shutdown(3));
-                state.tell(3, notify::restarted(3, 10, 20));
-            }
-            assert_eq!(state.notifications.len(), MOST_NOTIFICATIONS);
-            assert!(state.notifications.iter().all(|told| told.bytes == notify::shutdown(3)));
+            state.tell(3, notify::restarted(3, 10, 20));
+            assert!(state.notifications.is_empty(), "not wanted");
+            (0..10_000).for_each(|_| state.tell(3, notify::shutdown(3)));
+            let take = || state.notifications.take(usize::MAX, false);
+            let taken: Vec<_> = std::iter::from_fn(take).map(|(_, piece, _)| piece).collect();
+            assert!((1000..5000).contains(&taken.len()), "{}", taken.len());
+            assert!(taken.iter().all(|piece| *piece == notify::shutdown(3)));
         });
         Socket::close(socket.number()).unwrap();
     }

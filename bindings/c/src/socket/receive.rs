@@ -79,16 +79,7 @@ impl Socket {
 
 impl State {
     fn take_notification(&mut self, room: usize, peek: bool) -> Option<Received> {
-        let told = self.notifications.front_mut()?;
-        let (from, length) = (told.from, told.bytes.len());
-        let piece = Bytes::copy_from_slice(&told.bytes[..length.min(room)]);
-        let end = piece.len() == length;
-        if !peek {
-            told.bytes.drain(..piece.len());
-            if end {
-                self.notifications.pop_front();
-            }
-        }
+        let (from, piece, end) = self.notifications.take(room, peek)?;
         Some(Received { taken: Taken::Notification, from, end, data: vec![piece] })
     }
 

@@ -344,9 +344,7 @@ impl Socket {
         // association in one of them.
         let moved = self.with(|state| {
             let peer = state.peers.remove(&id)?;
-            let notifications = std::mem::take(&mut state.notifications);
-            let (waiting, others) = notifications.into_iter().partition(|told| told.id == id);
-            state.notifications = others;
+            let waiting = state.notifications.split_off(id);
             state.ready.retain(|ready| *ready != id);
             peeled.with(|state| {
                 state.bound = bound;
