@@ -78,7 +78,7 @@ struct Program {
     log_format: LogFormat,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
     #[default]
     Text,
@@ -209,7 +209,8 @@ fn start_log(verbose: u8, format: LogFormat) -> Result<(), Failure> {
     let filter = log_filter(verbose, std::env::var("ANABRANCH_LOG").ok().as_deref())?;
     let (no, force) = (std::env::var_os("NO_COLOR"), std::env::var_os("FORCE_COLOR"));
     let colors = line::colors(no, force).unwrap_or_else(|| std::io::stderr().is_terminal());
-    let log = tracing_subscriber::fmt::layer().with_writer(|| output::Errors);
+    let json = format == LogFormat::Json;
+    let log = tracing_subscriber::fmt::layer().with_writer(move || output::Errors { json });
     let registry = tracing_subscriber::registry().with(filter);
     match format {
         LogFormat::Text => registry.with(log.with_ansi(colors)).init(),

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use serde::Serialize;
 
 pub(crate) use self::background::{drain, dropped, reopen, write_in_background};
-pub(crate) use self::printable::{one_line, printable, printable_json};
+pub(crate) use self::printable::{coloured_line, one_line, printable, printable_json};
 use crate::failure::Failure;
 
 /// Prints a text for people, in which nothing is left that a terminal obeys. A reader that has gone away is not a
@@ -69,13 +69,20 @@ pub(crate) fn print_error(bytes: &[u8]) {
     }
 }
 
-/// Standard error for what writes there piece by piece, each piece a line.
-#[derive(Debug)]
-pub(crate) struct Errors;
+/// Standard error for a log, which writes each record at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Errors {
+    /// Records are JSON documents.
+    pub(crate) json: bool,
+}
 
 impl Write for Errors {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        print_error(bytes);
+        let record = String::from_utf8_lossy(bytes);
+        let record = record.strip_suffix('\n').unwrap_or(&record);
+        // Peers and files have a say in what stands there.
+        let safe = if self.json { printable_json(record) } else { coloured_line(record) };
+        print_error(format!("{safe}\n").as_bytes());
         Ok(bytes.len())
     }
 

@@ -13,6 +13,33 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_unsafe)
 }
 
+/// As [`one_line`] for what has colours: the sequences that set them stay.
+pub(crate) fn coloured_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        safe.push_str(&one_line(&rest[..at]));
+        let length = colour(&rest[at..]);
+        match length {
+            Some(length) => safe.push_str(&rest[at..at + length]),
+            None => safe.push_str(&one_line("\x1b")),
+        }
+        rest = &rest[at + length.unwrap_or(1)..];
+    }
+    safe.push_str(&one_line(rest));
+    Cow::Owned(safe)
+}
+
+/// The length of a sequence that sets colours, such as `ESC [ 3 2 m`, at the beginning of a text.
+fn colour(text: &str) -> Option<usize> {
+    let numbers = text.strip_prefix("\x1b[")?;
+    let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    numbers[end..].starts_with('m').then_some("\x1b[".len() + end + 1)
+}
+
 /// A JSON document with these characters escaped as JSON has them; they can stand in its strings only.
 pub(crate) fn printable_json(document: &str) -> Cow<'_, str> {
     let obeyed = |c: char| !matches!(c, '\n' | '\t') && is_unsafe(c);
@@ -101,5 +128,20 @@ mod tests {
         assert!(!safe.contains(is_unsafe), "{safe}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
         assert!(matches!(printable_json("{\n  \"a\": 1\n}\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn colours_of_a_log_stay() {
+        let cases = [
+            ("\x1b[2m12:00\x1b[0m \x1b[38;5;1mpeer\x1b[0m", None),
+            (
+                "\x1b[32mname=a\0b\u{202e}\nc\x1b[0m",
+                Some("\x1b[32mname=a\\u{0}b\\u{202e}\\nc\x1b[0m"),
+            ),
+            ("\x1b[2J\x1b]0;x\x07\x1b[", Some("\\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{1b}[")),
+        ];
+        for (text, safe) in cases {
+            assert_eq!(coloured_line(text), safe.unwrap_or(text));
+        }
     }
 }
