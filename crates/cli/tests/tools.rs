@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{Ended, Server, anabranch, interrupt, run};
+use common::{Ended, Server, Site, anabranch, interrupt, run};
 use serde_json::Value;
 
 /// A server of this command on these addresses, with a UDP port of its own.
@@ -187,6 +187,18 @@ fn a_peer_that_is_no_perf_server_is_told_apart() {
         let echoed = perf(&echo, "127.0.0.1", &["--mode", mode, "--bytes", "100"]);
         assert_eq!(echoed.code, Some(1));
         assert!(echoed.stderr.contains("no perf server, measure it with --plain"), "{mode}");
+    }
+}
+
+#[test]
+fn a_server_of_files_is_no_perf_server() {
+    let site = Site::new(&[1000]);
+    let server = Server::start(&["--listen", "127.0.0.1:5201", "--udp-port", "0"], &site.path());
+    for mode in ["send", "receive", "both", "ping"] {
+        let refused = perf(&server, "127.0.0.1", &["--mode", mode, "--time", "100ms"]);
+        assert_eq!(refused.code, Some(1), "{mode}");
+        let told = "is another server there? start 'anabranch perf server'";
+        assert!(refused.stderr.contains(told), "{mode}: {}", refused.stderr);
     }
 }
 

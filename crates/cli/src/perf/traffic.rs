@@ -17,6 +17,10 @@ use crate::parts::{Parts, Refused};
 const NO_SERVER: &str =
     "the peer sends back what it gets: it is no perf server, measure it with --plain";
 
+/// What an answer of another kind means.
+const OTHER_SERVER: &str = "the peer answers with something else than perf: is another server there? start \
+    'anabranch perf server', or measure with --plain";
+
 /// What both sides of an exchange agree on.
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
@@ -114,8 +118,10 @@ impl Exchange<'_> {
                     }
                     Control::Request { .. } => return Err(NO_SERVER.to_owned()),
                 }
-            } else {
+            } else if message.ppid == DATA && self.receives {
                 self.counts.received(message.payload.len(), message.end);
+            } else {
+                return Err(OTHER_SERVER.to_owned());
             }
             let totals = self.counts.totals();
             let all = expected == Some((totals.messages_received, totals.bytes_received));
@@ -189,6 +195,9 @@ impl Exchange<'_> {
             };
             if message.ppid == CONTROL {
                 return Err(NO_SERVER.to_owned());
+            }
+            if self.cooperative && message.ppid != ECHO {
+                return Err(OTHER_SERVER.to_owned());
             }
             received += message.payload.len();
             self.counts.received(message.payload.len(), message.end);
