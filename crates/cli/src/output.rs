@@ -162,6 +162,12 @@ fn terminal_width() -> usize {
     terminal_size::terminal_size().map_or(80, |(columns, _)| columns.0.into())
 }
 
+/// Lines of the terminal that standard output is.
+#[cfg(unix)]
+pub(crate) fn height() -> usize {
+    terminal_size::terminal_size().map_or(24, |(_, lines)| lines.0.into())
+}
+
 /// Rows in columns, the first row being the heading; columns of numbers are flush right. What is
 /// wider than the terminal has a paragraph for each row instead.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {

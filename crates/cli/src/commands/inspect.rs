@@ -1,17 +1,22 @@
 //! `anabranch inspect`.
 
+mod short;
+
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use self::short::{Order, Totals};
 use crate::control::{AssociationView, Control, View, directory};
 use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::metrics;
 use crate::options::duration;
-use crate::output::{count, grouped, list, print, print_bytes, print_json, printable, table};
+use crate::output::{
+    count, grouped, height, list, print, print_bytes, print_json, printable, table,
+};
 use crate::perf::time;
 use crate::report::PathReport;
 
@@ -24,11 +29,13 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 /// Watch the associations and paths of running endpoints
 ///
 /// Asks the control sockets of all programs of this user that carry SCTP, or the one given, until
-/// they end or Ctrl-C. Keys of --json are those of the summaries of get and perf, one document a
-/// line for each endpoint.
+/// they end or Ctrl-C. On a terminal, what does not fit has one line for each association, as with
+/// --short. Keys of --json are those of the summaries of get and perf, one document a line for
+/// each endpoint.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   anabranch inspect
+  anabranch inspect --short --sort rtt
   anabranch inspect --once --json
   anabranch inspect --metrics >/var/lib/node_exporter/anabranch.prom
   anabranch inspect --control /run/user/1000/my.sock --interval 5s")]
@@ -39,6 +46,12 @@ pub(crate) struct Inspect {
     /// Tell more of each path, and of the sender's buffers; metrics also of each association and path
     #[arg(long)]
     wide: bool,
+    /// A summary, and one line for each association; later looks have rates
+    #[arg(long, conflicts_with_all = ["wide", "json", "metrics"])]
+    short: bool,
+    /// Which associations come first [default: id; traffic where each has one line]
+    #[arg(long, value_enum, value_name = "ORDER", conflicts_with_all = ["json", "metrics"])]
+    sort: Option<Order>,
     /// Look once
     #[arg(long)]
     once: bool,
@@ -115,6 +128,7 @@ impl Inspect {
         let mut ticks = tokio::time::interval(self.interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let once = self.once || self.metrics;
+        let mut before = None;
         while !open.is_empty() {
             ticks.tick().await;
             // All are asked at the same time: none has to wait for one that does not answer.
@@ -136,12 +150,13 @@ impl Inspect {
                 still_open.push(watched);
             }
             open = still_open;
-            if !views.is_empty() {
-                self.tell(&views)?;
+            let nothing = views.is_empty();
+            if !nothing {
+                before = Some(self.tell(views, before.as_ref())?);
             }
             match failure {
                 // The others have been shown.
-                Some(failure) if views.is_empty() && (once || self.control.is_some()) => {
+                Some(failure) if nothing && (once || self.control.is_some()) => {
                     return Err(failure);
                 }
                 _ if once => return Ok(()),
@@ -184,18 +199,42 @@ impl Inspect {
         Ok(open)
     }
 
-    fn tell(&self, views: &[View]) -> Result<(), Failure> {
+    /// Tells what was seen. Returns when that was, and what had gone over associations by then.
+    fn tell(
+        &self,
+        mut views: Vec<View>,
+        before: Option<&(Instant, Totals)>,
+    ) -> Result<(Instant, Totals), Failure> {
+        let now = (Instant::now(), short::totals(&views));
         if self.metrics {
-            return print(&metrics::text(views, self.wide));
+            print(&metrics::text(&views, self.wide))?;
+            return Ok(now);
         }
         if self.json {
-            return views.iter().try_for_each(print_json);
+            views.iter().try_for_each(print_json)?;
+            return Ok(now);
         }
-        let text: String = views.iter().map(|view| text(view, self.wide)).collect();
-        if !self.once && io::stdout().is_terminal() {
-            return print_bytes(format!("{CLEAR}{}", printable(&text)).as_bytes());
+        if let Some(order) = self.sort {
+            views.iter_mut().for_each(|view| order.sort(&mut view.associations));
         }
-        print(&text)
+        let lines = (!self.once && io::stdout().is_terminal()).then(height);
+        let before = before.map(|(then, totals)| (totals, then.elapsed().as_secs_f64()));
+        let in_short = || short::text(&views, self.sort.unwrap_or(Order::Traffic), lines, before);
+        let text = if self.short {
+            in_short()
+        } else {
+            let text: String = views.iter().map(|view| text(view, self.wide)).collect();
+            if lines.is_some_and(|lines| text.lines().count() >= lines) && !self.wide {
+                in_short()
+            } else {
+                text
+            }
+        };
+        match lines {
+            Some(_) => print_bytes(format!("{CLEAR}{}", printable(&text)).as_bytes())?,
+            None => print(&text)?,
+        }
+        Ok(now)
     }
 }
 

@@ -138,7 +138,7 @@ impl Lines {
 }
 
 /// Bytes in the unit that suits them, as lines of figures have them: `11.9 MB`.
-fn short(bytes: u64) -> String {
+pub(crate) fn short(bytes: u64) -> String {
     let bytes = bytes as f64;
     match bytes {
         b if b < 1e3 => format!("{b:.0} B"),

@@ -16,4 +16,6 @@ pub(crate) mod server;
 mod traffic;
 
 pub(crate) use latency::time;
+#[cfg(unix)]
+pub(crate) use lines::short;
 pub(crate) use protocol::{Limit, MOST_SIZE, Mode, Plan};
