@@ -136,7 +136,6 @@ impl View {
         let totals = snapshot.statistics;
         let listed = snapshot.associations.iter().take(MOST_LISTED);
         Self {
-            process: std::process::id(),
             udp_port: snapshot.udp_port,
             local_addresses: snapshot.local_addresses,
             datagrams_sent: totals.datagrams_sent,
@@ -144,11 +143,28 @@ impl View {
             datagrams_dropped: totals.datagrams_dropped,
             send_errors: totals.send_errors,
             metrics: snapshot.metrics.iter().map(MetricsView::of).collect(),
+            associations: listed.map(AssociationView::of).collect(),
+            unlisted: snapshot.associations.len().saturating_sub(MOST_LISTED) as u64,
+            ..Self::of_process()
+        }
+    }
+
+    /// The counters of this process, which has no endpoint.
+    pub(crate) fn of_process() -> Self {
+        Self {
+            process: std::process::id(),
+            udp_port: 0,
+            local_addresses: Vec::new(),
+            datagrams_sent: 0,
+            datagrams_received: 0,
+            datagrams_dropped: 0,
+            send_errors: 0,
+            metrics: Vec::new(),
             totals: counters::now(),
             requests: requests::now(),
             dropped_lines: crate::output::dropped(),
-            associations: listed.map(AssociationView::of).collect(),
-            unlisted: snapshot.associations.len().saturating_sub(MOST_LISTED) as u64,
+            associations: Vec::new(),
+            unlisted: 0,
         }
     }
 

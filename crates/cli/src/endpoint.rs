@@ -176,7 +176,7 @@ impl Binding<'_> {
         crate::control::offer(&endpoint, self.options.control.as_deref())?;
         #[cfg(unix)]
         if let Some(address) = self.options.metrics {
-            crate::scrape::offer(&endpoint, address, self.options)?;
+            crate::scrape::offer(Some(&endpoint), address, self.options)?;
         }
         #[cfg(not(unix))]
         refuse(self.options.control.iter().map(|_| "--control"), self.transport)?;

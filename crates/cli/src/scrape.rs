@@ -33,9 +33,9 @@ struct Terms {
     each: bool,
 }
 
-/// Answers `GET /metrics` at this address for as long as the endpoint is there.
+/// Answers `GET /metrics` at this address for as long as the endpoint is there, or the process if it has none.
 pub(crate) fn offer(
-    endpoint: &Endpoint,
+    endpoint: Option<&Endpoint>,
     address: SocketAddr,
     options: &SctpOptions,
 ) -> Result<(), Failure> {
@@ -52,18 +52,26 @@ pub(crate) fn offer(
     let mut names = vec!["localhost".to_owned(), own.trim().to_owned()];
     names.extend(options.metrics_host.iter().cloned());
     let terms = Terms { names, each: options.metrics_associations };
-    tokio::spawn(serve(endpoint.clone(), listener, terms));
+    tokio::spawn(serve(endpoint.cloned(), listener, terms));
     Ok(())
 }
 
-async fn serve(endpoint: Endpoint, listener: TcpListener, terms: Terms) {
+/// Waits for the end of the endpoint, if there is one.
+async fn closed(endpoint: Option<&Endpoint>) {
+    match endpoint {
+        Some(endpoint) => endpoint.closed().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn serve(endpoint: Option<Endpoint>, listener: TcpListener, terms: Terms) {
     let mut tasks = JoinSet::new();
     let mut oldest = VecDeque::<AbortHandle>::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             Some(_) = tasks.join_next() => continue,
-            () = endpoint.closed() => return,
+            () = closed(endpoint.as_ref()) => return,
         };
         let Ok((stream, _)) = accepted else {
             // Out of descriptors, most likely.
@@ -79,19 +87,24 @@ async fn serve(endpoint: Endpoint, listener: TcpListener, terms: Terms) {
         let (endpoint, terms) = (endpoint.clone(), terms.clone());
         oldest.push_back(tasks.spawn(async move {
             // Who is slow, or goes away, gets no answer.
-            let _ = timeout(MOST_TIME, answer(&endpoint, stream, &terms)).await;
+            let _ = timeout(MOST_TIME, answer(endpoint.as_ref(), stream, &terms)).await;
         }));
     }
 }
 
-async fn answer(endpoint: &Endpoint, mut stream: TcpStream, terms: &Terms) -> std::io::Result<()> {
+async fn answer(
+    endpoint: Option<&Endpoint>,
+    mut stream: TcpStream,
+    terms: &Terms,
+) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() >= MOST_REQUEST || stream.read_buf(&mut request).await? == 0 {
             return Ok(());
         }
     }
-    let answer = response(&request, terms, || metrics::text(&[View::of(endpoint)], terms.each));
+    let view = || endpoint.map_or_else(View::of_process, View::of);
+    let answer = response(&request, terms, || metrics::text(&[view()], terms.each));
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await
 }

@@ -87,14 +87,17 @@ impl Serve {
         (self.transport != Transport::Tcp && self.tcp.is_none()).then_some(&self.sctp)
     }
 
-    pub(crate) async fn run(self) -> Result<(), Failure> {
+    /// The UDP port that carries SCTP, if it is named; refuses options that do not go together.
+    fn carrier(&self) -> Result<Option<u16>, Failure> {
         let carrier = one_udp_port(self.udp_port, "--udp-port", self.listen.udp_port)?;
         let udp_port = carrier.map(|_| "--udp-port");
         match self.transport {
             Transport::SctpUdp => {}
             Transport::Sctp => refuse(udp_port.into_iter(), self.transport)?,
             Transport::Tcp => {
-                refuse(udp_port.into_iter().chain(self.sctp.given()), self.transport)?;
+                let each = self.sctp.metrics_associations.then_some("--metrics-associations");
+                let given = self.sctp.given().filter(|name| !cfg!(unix) || *name != "--metrics");
+                refuse(udp_port.into_iter().chain(each).chain(given), self.transport)?;
             }
         }
         if let Some(tcp) = &self.tcp {
@@ -109,6 +112,11 @@ impl Serve {
             #[cfg(unix)]
             crate::activation::expect_both_kinds();
         }
+        Ok(carrier)
+    }
+
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let carrier = self.carrier()?;
         let files = Files::open(&self.directory).map_err(|error| {
             let name = self.directory.display();
             Failure::failed(match error.kind() {
@@ -144,7 +152,13 @@ impl Serve {
             interrupt,
         };
         match self.transport {
-            Transport::Tcp => transport::tcp::serve(service).await,
+            Transport::Tcp => {
+                #[cfg(unix)]
+                if let Some(address) = self.sctp.metrics {
+                    crate::scrape::offer(None, address, &self.sctp)?;
+                }
+                transport::tcp::serve(service).await
+            }
             Transport::SctpUdp | Transport::Sctp => {
                 let beside = self.tcp.map(|listen| Service { listen, ..service.clone() });
                 let tcp = async move {
