@@ -69,6 +69,11 @@ impl fmt::Display for ListenAddress {
     }
 }
 
+/// Whether a server with these addresses has all of its host: `[::]` alone stands for the addresses of IPv4, too.
+pub(crate) fn is_whole_host(addresses: &[Address]) -> bool {
+    matches!(addresses, [Address { ip: IpAddr::V6(ip), .. }] if ip.is_unspecified())
+}
+
 /// One IP address; IPv6 ones in brackets.
 fn address(text: &str) -> Result<Address, String> {
     match text.parse::<Host>().map_err(|error| error.to_string())? {

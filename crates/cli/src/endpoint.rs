@@ -17,7 +17,7 @@ use anabranch_http::{Authority, Host};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::address::{Address, interface_of};
+use crate::address::{Address, interface_of, is_whole_host};
 use crate::counters::{self, Counted};
 use crate::failure::{Failure, complain};
 use crate::impairment;
@@ -142,7 +142,9 @@ impl Binding<'_> {
             .config(config)
             .shards(self.options.shards.unwrap_or(1))
             .udp_port(self.udp_port.unwrap_or(udp_port));
-        let addresses = if opened.is_empty() { self.addresses } else { &[] };
+        let whole_host = vantage_point == VantagePoint::Server && is_whole_host(self.addresses);
+        // Without addresses there is a socket for each family that the host has.
+        let addresses = if opened.is_empty() && !whole_host { self.addresses } else { &[] };
         for socket in opened {
             builder = builder.socket(socket);
         }

@@ -130,6 +130,45 @@ fn ask(address: &str, request: &str) -> String {
 }
 
 #[test]
+fn all_addresses_of_ipv6_are_those_of_ipv4_as_well() {
+    let site = Site::new(&[1000]);
+    let has_ipv6 = TcpListener::bind("[::1]:0").is_ok();
+    let hosts = if has_ipv6 { &["127.0.0.1", "[::1]"][..] } else { &["127.0.0.1"] };
+    let mut tcp = Server::start(&["--listen", "[::]:0", "--transport", "tcp"], &site.path());
+    let sctp = Server::start(&["--listen", "[::]:80", "--udp-port", "0"], &site.path());
+    for host in hosts {
+        site.get(&format!("http://{host}:{}", tcp.port()), &["--json"]).json();
+        let request = loop {
+            let line = tcp.line();
+            if line["event"] == "request" {
+                break line;
+            }
+        };
+        let peer = request["peer"].as_str().unwrap();
+        assert!(peer.starts_with(host), "{peer}");
+        site.get(&format!("sctp://{host}:80;udp={}", sctp.udp_port()), &["--json"]).json();
+    }
+}
+
+#[test]
+fn a_server_over_tcp_alone_has_metrics() {
+    let site = Site::new(&[1000]);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let listen = ["--listen", "127.0.0.1:0", "--transport", "tcp", "--metrics", &free];
+    let server = Server::start(&listen, &site.path());
+    site.get(&format!("http://127.0.0.1:{}", server.port()), &["--json"]).json();
+    let sample = loop {
+        let answer = ask(&free, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        let mut lines = answer.lines().map(str::to_owned);
+        if let Some(line) = lines.find(|line| line.starts_with("anabranch_http_requests_total{")) {
+            break line;
+        }
+    };
+    assert!(sample.ends_with(",method=\"GET\",code=\"200\"} 1"), "{sample}");
+}
+
+#[test]
 fn metrics_are_there_for_prometheus() {
     let site = Site::new(&[100_000]);
     // Free a moment ago.

@@ -2,24 +2,29 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anabranch_http::tcp::{TcpClient, TcpServerConnection};
 use anabranch_http::{StreamTotals, fetch_with, serve_connection};
 use futures_util::future::select_all;
+use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tracing::{debug, warn};
 
 use super::crowd::{Activity, Crowd};
 use super::{Delivery, Order, Service};
+use crate::address::is_whole_host;
 use crate::failure::Failure;
 use crate::options::Transport;
 use crate::report::{Figures, PathReport, Traffic};
 
+/// Connections that wait to be accepted.
+const WAITING: i32 = 1024;
+
 /// Serves until the user stops it; answers that are under way then have the time of the service to be completed.
 pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
-    let (listeners, port) = bind(&service).await?;
+    let (listeners, port) = bind(&service)?;
     service.listening(Transport::Tcp, port, None)?;
     let mut crowd = Crowd::new(service.most_connections);
     loop {
@@ -31,6 +36,8 @@ pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
         };
         match accepted {
             Ok((stream, peer)) => {
+                // One of IPv4 has an address of IPv6 where the listener is for both.
+                let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
                 let service = service.clone();
                 crowd.add(peer.ip(), |activity| answer(service, stream, peer, activity));
             }
@@ -48,21 +55,21 @@ pub(crate) async fn serve(service: Service) -> Result<(), Failure> {
 }
 
 /// A listener for each address, all on one port.
-async fn bind(service: &Service) -> Result<(Vec<TcpListener>, u16), Failure> {
+fn bind(service: &Service) -> Result<(Vec<TcpListener>, u16), Failure> {
     #[cfg(unix)]
     if let Some(passed) = passed(service)? {
         return Ok(passed);
     }
     let mut listeners = Vec::new();
     let mut port = service.listen.port;
-    for address in &service.listen.addresses {
+    let addresses = &service.listen.addresses;
+    for address in addresses {
         let address = address.socket(port)?;
-        let bound = async {
-            let listener = TcpListener::bind(address).await?;
+        let bound = listen(address, is_whole_host(addresses)).and_then(|listener| {
             let port = listener.local_addr()?.port();
-            Ok::<_, io::Error>((listener, port))
-        };
-        let (listener, bound_port) = bound.await.map_err(|error| {
+            Ok((listener, port))
+        });
+        let (listener, bound_port) = bound.map_err(|error| {
             Failure::failed(match error.kind() {
                 io::ErrorKind::AddrInUse => format!("TCP port {port} is in use on {address}"),
                 io::ErrorKind::AddrNotAvailable => {
@@ -75,6 +82,29 @@ async fn bind(service: &Service) -> Result<(Vec<TcpListener>, u16), Failure> {
         listeners.push(listener);
     }
     Ok((listeners, port))
+}
+
+/// A listener of IPv6 addresses for those of IPv4 as well if it is for the `whole_host`, and for those alone if the
+/// host has no IPv6.
+fn listen(address: SocketAddr, whole_host: bool) -> io::Result<TcpListener> {
+    let open = |address: SocketAddr| {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(!whole_host)?;
+        }
+        Ok::<_, io::Error>((socket, address))
+    };
+    let (socket, address) = match open(address) {
+        Err(_) if whole_host => open((Ipv4Addr::UNSPECIFIED, address.port()).into()),
+        opened => opened,
+    }?;
+    // A server that is started again listens where connections of the last one have not been forgotten.
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(WAITING)?;
+    TcpListener::from_std(socket.into())
 }
 
 /// The listeners that systemd has opened, if it has.
@@ -97,6 +127,7 @@ async fn answer(service: Service, stream: TcpStream, peer: SocketAddr, activity:
         service.options_for(&peer.to_string()).with_activity(move |busy| activity.set_busy(busy));
     let served = async {
         let local = stream.local_addr()?;
+        let local = SocketAddr::new(local.ip().to_canonical(), local.port());
         let connection = TcpServerConnection::new(stream)?;
         let served = serve_connection(connection, files, &options).await;
         Ok::<_, io::Error>((local, served.streams))
