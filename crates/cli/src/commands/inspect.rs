@@ -46,7 +46,7 @@ pub(crate) struct Inspect {
     /// Tell more of each path, and of the sender's buffers; metrics also of each association and path
     #[arg(long)]
     wide: bool,
-    /// A summary, and one line for each association; later looks have rates
+    /// A summary, and one line for each association, with what went over it since the last look
     #[arg(long, conflicts_with_all = ["wide", "json", "metrics"])]
     short: bool,
     /// Which associations come first [default: id; traffic where each has one line]
