@@ -82,28 +82,40 @@ where
         let at = SystemTime::now();
         let method = request.method().clone();
         let target = target(&request);
-        let tell = Arc::clone(&self.tell);
+        let (took, status) = (Duration::ZERO, gone());
+        let access = Access { at, method, target, status, bytes: 0, complete: false, took };
+        // Dropped before there is an answer, it tells of the request all the same.
+        let told = Told { begun, access: Some(access), tell: Arc::clone(&self.tell) };
         let answering = self.service.call(request);
         Box::pin(async move {
+            let mut told = told;
             let response = answering.await?;
             let status = response.status();
-            let took = Duration::ZERO;
-            let access = Access { at, method, target, status, bytes: 0, complete: false, took };
             Ok(response.map(|body| {
                 let complete = body.is_end_stream();
-                let access = Some(Access { complete, ..access });
-                LoggedBody { body, begun, access, tell }
+                let access = told.access.take().map(|of| Access { status, complete, ..of });
+                LoggedBody { body, told: Told { begun, access, tell: Arc::clone(&told.tell) } }
             }))
         })
     }
 }
 
-/// A body that counts what is taken of it, and tells when it is dropped.
-pub struct LoggedBody<B> {
-    body: B,
+/// 499: the peer went away before there was an answer, as others log it.
+fn gone() -> StatusCode {
+    StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT)
+}
+
+/// Tells of a request when it is dropped.
+struct Told {
     begun: Instant,
     access: Option<Access>,
     tell: Arc<dyn Fn(Access) + Send + Sync>,
+}
+
+/// A body that counts what is taken of it, and tells when it is dropped.
+pub struct LoggedBody<B> {
+    body: B,
+    told: Told,
 }
 
 impl<B: std::fmt::Debug> std::fmt::Debug for LoggedBody<B> {
@@ -112,7 +124,7 @@ impl<B: std::fmt::Debug> std::fmt::Debug for LoggedBody<B> {
     }
 }
 
-impl<B> Drop for LoggedBody<B> {
+impl Drop for Told {
     fn drop(&mut self) {
         if let Some(mut access) = self.access.take() {
             access.took = self.begun.elapsed();
@@ -131,7 +143,7 @@ impl<B: Body + Unpin> Body for LoggedBody<B> {
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         let over = self.body.is_end_stream();
-        if let Some(access) = &mut self.access {
+        if let Some(access) = &mut self.told.access {
             match &polled {
                 Poll::Ready(Some(Ok(frame))) => {
                     let data = frame.data_ref().map_or(0, Buf::remaining);
@@ -187,6 +199,10 @@ mod tests {
         let access = told.lock().unwrap().pop().unwrap();
         assert_eq!((access.bytes, access.complete), (12, true));
         assert_eq!((access.target.as_str(), access.status), ("/a?b", StatusCode::OK));
+
+        drop(service.call(request()));
+        let access = told.lock().unwrap().pop().unwrap();
+        assert_eq!((access.status.as_u16(), access.complete), (499, false), "before an answer");
 
         drop(service.call(request()).await.unwrap());
         let access = told.lock().unwrap().pop().unwrap();

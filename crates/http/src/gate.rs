@@ -17,6 +17,7 @@
 
 mod open;
 mod parked;
+mod patience;
 
 use std::any::Any;
 use std::fmt;
@@ -38,6 +39,7 @@ use tokio::time::{Instant, Sleep, sleep};
 pub(crate) use self::open::End;
 use self::open::{Member, Open};
 use self::parked::{Parked, Pass};
+pub(crate) use self::patience::Patience;
 use crate::handed::{Handed, Next};
 use crate::stream::{Pending, TakeBytes};
 

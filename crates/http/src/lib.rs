@@ -30,6 +30,7 @@ mod server;
 mod stream;
 pub mod tcp;
 mod turn;
+mod uploads;
 mod url;
 
 pub use access::{Access, Logged, LoggedBody};
@@ -48,4 +49,5 @@ pub use server::{Served, ServerOptions, serve_connection};
 pub use stream::{
     AcceptStreams, ByteStream, OpenStreams, Pending, Prioritise, StreamTotals, TakeBytes,
 };
+pub use uploads::{Store, Uploads};
 pub use url::{Authority, Host, Scheme, Url, UrlError, split_udp_port};

@@ -26,7 +26,7 @@ use tracing::debug;
 
 use crate::access::{self, Access};
 use crate::error::root_cause;
-use crate::gate::{Activity, Answer, End, Gate, Limits, Stream, Watched};
+use crate::gate::{Activity, Answer, End, Gate, Limits, Patience, Stream, Watched};
 use crate::host::names_its_host;
 use crate::priority::Priority;
 use crate::stream::{
@@ -277,7 +277,7 @@ impl Serving {
         let counted = Arc::clone(&counter);
         let watched = Arc::clone(&stream);
         let refused = options.refused.clone();
-        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
             counted.transaction();
             if let Some(prioritise) = &prioritise {
                 prioritise(id, Priority::of(request.headers()));
@@ -296,6 +296,7 @@ impl Serving {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                     return Ok(response);
                 }
+                request.extensions_mut().insert(Patience::of(&stream));
                 let response = service.call(request).await?;
                 Ok::<_, Infallible>(response.map(|body| Answer::new(body, stream)))
             }

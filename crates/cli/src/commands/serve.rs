@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anabranch_http::{Files, ServerOptions, Unreadable};
+use anabranch_http::{Files, ServerOptions, Store, Unreadable, Uploads};
 use clap::Args;
 use hyper_util::rt::TokioTimer;
 
@@ -17,7 +17,7 @@ use crate::transport::{self, Service};
 
 /// Serve the files below a directory over HTTP, on SCTP streams or TCP
 ///
-/// Answers GET and HEAD, byte ranges and conditional requests. NAME.br or NAME.gz is sent in the place
+/// Answers GET and HEAD, byte ranges and conditional requests, and with --upload PUT. NAME.br or NAME.gz is sent in the place
 /// of a text NAME to clients that take it, if it is not older. Nothing outside of the directory is
 /// served; symbolic links are followed as long as they stay inside. Runs until Ctrl-C and
 /// prints for each connection that ends what went over which path and stream.
@@ -27,7 +27,8 @@ use crate::transport::{self, Service};
   anabranch serve /srv/www --listen 192.0.2.1,[2001:db8::1]:80 --pmr 0 --rto-min 200ms
   anabranch serve . --listen 192.0.2.1:80 --transport sctp
   anabranch serve . --listen 127.0.0.1:8080 --transport tcp
-  anabranch serve . --listen 192.0.2.1:80 --tcp 192.0.2.1:80")]
+  anabranch serve . --listen 192.0.2.1:80 --tcp 192.0.2.1:80
+  anabranch serve . --listen 127.0.0.1:8080 --upload . --max-upload 100MB")]
 pub(crate) struct Serve {
     /// The directory
     #[arg(value_name = "DIR")]
@@ -62,6 +63,24 @@ pub(crate) struct Serve {
     /// Serve and list names that begin with a dot, too; .well-known is served anyway
     #[arg(long, hide_short_help = true)]
     dot_files: bool,
+    /// Take files that clients send with PUT into this directory, from ANYBODY who reaches this server
+    ///
+    /// There is neither authentication nor encryption: whoever can connect can write there, replace what is
+    /// there and fill the disk. PUT /a/b writes DIR/a/b, if the directory DIR/a exists. A file has its
+    /// name once it is whole. Names that begin with a dot and links are refused. To serve what was sent, give
+    /// the same directory twice. Off by default.
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    upload: Option<PathBuf>,
+    /// Longest file that --upload takes
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "1GB",
+        hide_short_help = true,
+        requires = "upload",
+        value_parser = size
+    )]
+    max_upload: usize,
     /// Longest head of a request
     #[arg(long, value_name = "SIZE", default_value = "16Ki", hide_short_help = true, value_parser = size)]
     max_head: usize,
@@ -131,9 +150,10 @@ impl Serve {
         let descriptors = descriptors();
         let most = || (descriptors.saturating_sub(OTHER_DESCRIPTORS) / 2).clamp(1, MOST_REQUESTS);
         let requests = self.max_requests.map_or_else(most, |most| most as usize);
+        let uploads = self.uploads(requests)?;
         let interrupt = Interrupt::of_server()?;
         let service = Service {
-            files,
+            files: Store::new(files, uploads),
             directory: self.directory,
             listen: self.listen,
             json: self.json,
@@ -172,6 +192,24 @@ impl Serve {
                 tokio::try_join!(sctp, tcp).map(|_| ())
             }
         }
+    }
+}
+
+impl Serve {
+    /// The directory for uploads, which may have half of the places of requests.
+    fn uploads(&self, requests: usize) -> Result<Option<Uploads>, Failure> {
+        let Some(directory) = &self.upload else { return Ok(None) };
+        let opened = Uploads::open(directory, self.max_upload as u64, requests / 2);
+        let uploads = opened.map_err(|error| {
+            let name = directory.display();
+            Failure::failed(match error.kind() {
+                io::ErrorKind::NotFound => format!("--upload: there is no directory {name}"),
+                io::ErrorKind::NotADirectory => format!("--upload: {name} is not a directory"),
+                _ => format!("--upload: nothing can be written to the directory {name}: {error}"),
+            })
+        })?;
+        complain(&format!("anybody who reaches this server can write to {}", directory.display()));
+        Ok(Some(uploads))
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anabranch::SCTP_UDP_PORT;
 use anabranch_http::{
-    Access, Authority, FetchError, FetchOptions, Fetched, Files, Logged, Observer, ServerOptions,
+    Access, Authority, FetchError, FetchOptions, Fetched, Logged, Observer, ServerOptions, Store,
     Transaction,
 };
 use serde::Serialize;
@@ -27,7 +27,7 @@ use crate::report::Traffic;
 /// What a server serves, and how it tells.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
-    pub(crate) files: Files,
+    pub(crate) files: Store,
     pub(crate) directory: PathBuf,
     pub(crate) listen: ListenAddress,
     pub(crate) json: bool,
@@ -99,7 +99,7 @@ impl Service {
     }
 
     /// The files, with a line for each request of this peer.
-    pub(crate) fn files_for(&self, peer: &str) -> Logged<Files> {
+    pub(crate) fn files_for(&self, peer: &str) -> Logged<Store> {
         Logged::new(self.files.clone(), self.access_log(peer))
     }
 

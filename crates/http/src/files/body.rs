@@ -38,7 +38,7 @@ enum Source {
 }
 
 impl FileBody {
-    pub(super) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self { remaining: 0, offset: 0, source: Source::Done }
     }
 

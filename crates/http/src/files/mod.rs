@@ -34,8 +34,10 @@ use self::coding::{Accepted, Coding};
 use self::links::Names;
 use self::range::Selection;
 use self::recent::Recent;
+pub(crate) use self::regular::open as open_regular;
 use self::target::Target;
-use self::validators::Validators;
+pub(crate) use self::target::resolve;
+pub(crate) use self::validators::Validators;
 
 /// Serves the files below a directory: GET and HEAD, ranges, conditional requests, files that lie
 /// compressed beside others (`name.br`, `name.gz`), and pages that list a directory without an `index.html`.
@@ -156,7 +158,7 @@ impl Files {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
-        let Some(target) = target::resolve(uri.path()) else {
+        let Some(target) = resolve(uri.path()) else {
             return plain(StatusCode::NOT_FOUND);
         };
         if !self.dot_files && is_hidden(&target.path) {
@@ -284,7 +286,7 @@ impl<B> Service<Request<B>> for Files {
 }
 
 /// Whether the process or the system has no file descriptor left: others give theirs back soon.
-fn is_out_of_files(error: &io::Error) -> bool {
+pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     is_one_of(error, &[ENFILE, EMFILE])
@@ -334,7 +336,7 @@ impl Files {
 }
 
 /// Whether a name within the path begins with a dot. `.well-known` is for everybody (RFC 8615).
-fn is_hidden(path: &Path) -> bool {
+pub(crate) fn is_hidden(path: &Path) -> bool {
     let names = path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.as_encoded_bytes()),
         _ => None,
@@ -463,7 +465,7 @@ fn redirect(uri: &Uri) -> Response<FileBody> {
 }
 
 /// A response whose body names its status.
-fn plain(status: StatusCode) -> Response<FileBody> {
+pub(crate) fn plain(status: StatusCode) -> Response<FileBody> {
     let body = format!("{status}\n");
     text(status, HeaderValue::from_static("text/plain; charset=utf-8"), body)
 }

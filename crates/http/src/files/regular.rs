@@ -6,7 +6,7 @@ use std::path::Path;
 use cap_std::fs::{Dir, OpenOptions};
 
 /// Opens a file for reading. Should it be a pipe or a device by now, opening it waits for nobody, and it is not found.
-pub(super) fn open(root: &Dir, path: &Path) -> io::Result<std::fs::File> {
+pub(crate) fn open(root: &Dir, path: &Path) -> io::Result<std::fs::File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(target_os = "linux")]

@@ -6,17 +6,17 @@ use percent_encoding::percent_decode_str;
 
 /// Where a request leads.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// Relative to the served directory; `.` for itself.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The request's path ends with a slash.
-    pub(super) directory: bool,
+    pub(crate) directory: bool,
 }
 
 /// Decodes the path of a request; `None` if no file can have this name.
 ///
 /// This is one of two walls: the directory handle refuses paths that lead out as well.
-pub(super) fn resolve(path: &str) -> Option<Target> {
+pub(crate) fn resolve(path: &str) -> Option<Target> {
     let mut resolved = PathBuf::from(".");
     for segment in path.split('/') {
         let bytes: Vec<u8> = percent_decode_str(segment).collect();

@@ -13,17 +13,17 @@ const YEAR_10000: u64 = 253_402_300_800;
 
 /// What tells one state of a file from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Validators {
+pub(crate) struct Validators {
     /// Entity tag with its quotes: length, time of the last change in nanoseconds, and what tells apart files that have
     /// both in common.
-    pub(super) etag: Option<String>,
+    pub(crate) etag: Option<String>,
     /// Time of the last change in whole seconds, as the fields have it, if they can.
-    pub(super) modified: Option<SystemTime>,
+    pub(crate) modified: Option<SystemTime>,
 }
 
 impl Validators {
     /// Those of a file; none where the file system keeps no times.
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
         let since = metadata.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
         match since {
             Some(since) => Self::new(metadata.len(), since, identity(metadata)),
@@ -57,6 +57,15 @@ impl Validators {
             (Some(modified), Some(since)) => modified > since,
             _ => false,
         }
+    }
+
+    /// Whether a request may replace this state, or make a file where there is none (RFC 9110 sections 13.1.1, 13.1.2
+    /// and 13.1.4).
+    pub(crate) fn allow(there: Option<&Self>, headers: &HeaderMap) -> bool {
+        let Some(there) = there else { return !headers.contains_key(IF_MATCH) };
+        let is_this =
+            |tag: &str| tag == "*" || there.etag() == Some(tag.strip_prefix("W/").unwrap_or(tag));
+        !there.unwanted(headers) && !tags(headers, &IF_NONE_MATCH).any(is_this)
     }
 
     fn etag(&self) -> Option<&str> {
@@ -163,6 +172,32 @@ mod tests {
         assert!(state.range_applies(&headers(IF_RANGE, same)));
         assert!(!state.range_applies(&headers(IF_RANGE, before)));
         assert!(!state.range_applies(&headers(IF_RANGE, "\"a\"")));
+    }
+
+    #[test]
+    fn a_state_is_replaced_if_the_conditions_allow_it() {
+        let state = Validators::new(16, Duration::new(784_111_777, 5), 7);
+        let etag = state.etag.clone().unwrap();
+        let allowed = |there, name, value: &str| Validators::allow(there, &headers(name, value));
+        let weak = format!("W/{etag}");
+        for (name, value, replaced, made) in [
+            (IF_NONE_MATCH, "*", false, true),
+            (IF_NONE_MATCH, etag.as_str(), false, true),
+            (IF_NONE_MATCH, weak.as_str(), false, true),
+            (IF_NONE_MATCH, "\"a\"", true, true),
+            (IF_MATCH, "*", true, false),
+            (IF_MATCH, etag.as_str(), true, false),
+            (IF_MATCH, weak.as_str(), false, false),
+            (IF_MATCH, "\"a\"", false, false),
+            (IF_UNMODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:36 GMT", false, true),
+            (IF_UNMODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:37 GMT", true, true),
+            // It is for GET and HEAD.
+            (IF_MODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:37 GMT", true, true),
+        ] {
+            assert_eq!(allowed(Some(&state), name.clone(), value), replaced, "{name}: {value}");
+            assert_eq!(allowed(None, name.clone(), value), made, "{name}: {value}, nothing there");
+        }
+        assert!(!allowed(Some(&Validators::default()), IF_NONE_MATCH, "*"), "a file without times");
     }
 
     #[cfg(unix)]

@@ -1,0 +1,143 @@
+//! The temporary file of an upload: next to the file that it becomes, locked as long as the upload goes on.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use cap_std::fs::{Dir, OpenOptions};
+
+/// How such a file's name begins.
+const PREFIX: &str = ".anabranch-upload-";
+
+/// Names that are tried.
+const ATTEMPTS: usize = 100;
+
+/// Directories below each other in which old files are looked for.
+const DEEPEST: usize = 64;
+
+/// Dropped, it is removed.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    root: Arc<Dir>,
+    path: PathBuf,
+    file: File,
+    named: bool,
+}
+
+impl Unfinished {
+    /// Makes one in a directory below `root`.
+    pub(super) fn create(root: &Arc<Dir>, directory: &Path) -> io::Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        for _ in 0..ATTEMPTS {
+            let number = NEXT.fetch_add(1, Relaxed);
+            let path = directory.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            let file = match root.open_with(&path, &options) {
+                Ok(file) => file.into_std(),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(error),
+            };
+            let unfinished = Self { root: Arc::clone(root), path, file, named: false };
+            match unfinished.file.try_lock() {
+                // Another server has just taken it for an old one.
+                Err(TryLockError::WouldBlock) => {}
+                // There are file systems without locks.
+                Ok(()) | Err(TryLockError::Error(_)) => return Ok(unfinished),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Adds to it.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    /// Waits until all of it is on the disk: file systems are known that report only then that there is no room.
+    pub(super) fn settle(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Gives it its name, in place of a file that is there if there is one. What it is now.
+    pub(super) fn name(mut self, path: &Path, replaces: bool) -> io::Result<std::fs::Metadata> {
+        if replaces && let Ok(old) = self.root.metadata(path) {
+            // The file that is replaced may be one that others must not read.
+            let _ = self.root.set_permissions(&self.path, old.permissions());
+        }
+        self.root.rename(&self.path, &self.root, path)?;
+        self.named = true;
+        self.file.metadata()
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.named {
+            // What cannot be removed now is removed at the next start.
+            let _ = self.root.remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes what uploads left behind whose server was killed.
+pub(super) fn remove_old(root: &Dir) {
+    let mut open = vec![(PathBuf::from("."), 0)];
+    while let Some((directory, depth)) = open.pop() {
+        // What cannot be read had no uploads, as a rule.
+        let Ok(entries) = root.read_dir(&directory) else { continue };
+        for entry in entries.flatten() {
+            let (name, Ok(kind)) = (entry.file_name(), entry.file_type()) else { continue };
+            let path = directory.join(&name);
+            if kind.is_dir() && depth < DEEPEST {
+                open.push((path, depth + 1));
+            } else if kind.is_file() && name.to_string_lossy().starts_with(PREFIX) {
+                remove_if_old(root, &path);
+            }
+        }
+    }
+}
+
+/// Removes a file unless an upload has it.
+fn remove_if_old(root: &Dir, path: &Path) {
+    let Ok(file) = root.open_with(path, OpenOptions::new().read(true)) else { return };
+    // What cannot be removed stays: it is hidden, and takes no room from a name.
+    if file.into_std().try_lock().is_ok() {
+        let _ = root.remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cap_std::ambient_authority;
+
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn what_has_no_name_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Arc::new(Dir::open_ambient_dir(directory.path(), ambient_authority()).unwrap());
+        let mut first = Unfinished::create(&root, Path::new(".")).unwrap();
+        first.write(b"half").unwrap();
+        assert_eq!(names(directory.path()).len(), 1);
+        // Another server starts, and one was killed.
+        std::fs::create_dir(directory.path().join("sub")).unwrap();
+        std::fs::write(directory.path().join("sub").join(format!("{PREFIX}1-1")), "x").unwrap();
+        std::fs::write(directory.path().join("sub/.mine"), "x").unwrap();
+        remove_old(&root);
+        assert_eq!(names(&directory.path().join("sub")), [".mine"]);
+        assert_eq!(names(directory.path()).len(), 2, "the one that goes on is left alone");
+        drop(first);
+        assert_eq!(names(directory.path()), ["sub"]);
+        let second = Unfinished::create(&root, Path::new("sub")).unwrap();
+        assert_eq!(second.name(Path::new("sub/file"), false).unwrap().len(), 0);
+        assert_eq!(names(&directory.path().join("sub")).len(), 2);
+    }
+}
