@@ -34,6 +34,11 @@ impl Bars {
         Self { files: all.add(bar), all }
     }
 
+    /// Notes that there are more files.
+    pub(crate) fn expect(&self, files: usize) {
+        self.files.inc_length(files as u64);
+    }
+
     /// Takes all bars from the screen.
     pub(crate) fn clear(&self) {
         self.files.finish_and_clear();
@@ -236,7 +241,14 @@ mod tests {
         assert_eq!(follower.took(0), None);
         follower.finished(
             0,
-            &Ok(Fetched { stream: 3, bytes: 5, resumed: 0, replaced: false, known: true }),
+            &Ok(Fetched {
+                stream: 3,
+                bytes: 5,
+                resumed: 0,
+                replaced: false,
+                modified: None,
+                known: true,
+            }),
         );
         assert!(follower.took(0).is_some());
         assert!(follower.state().active.is_empty());

@@ -115,6 +115,8 @@ pub(crate) struct FileReport {
     pub(crate) redirected_to: Option<String>,
     /// An older file of this name was replaced.
     pub(crate) replaced: bool,
+    /// A file of this name is there, and the server's is not newer.
+    pub(crate) unchanged: bool,
     pub(crate) stream: Option<u16>,
     /// Bytes that came, beside those that an earlier fetch had left behind.
     pub(crate) bytes: Option<u64>,
@@ -133,10 +135,17 @@ pub(crate) struct GetReport {
     pub(crate) connections: Vec<ConnectionReport>,
 }
 
+impl FileReport {
+    /// Whether it was fetched.
+    fn came(&self) -> bool {
+        self.error.is_none() && !self.unchanged
+    }
+}
+
 impl GetReport {
     /// What the files are called.
     fn name_files(&self, text: &mut String) {
-        let saved = || self.files.iter().filter(|file| file.error.is_none() && file.file != "-");
+        let saved = || self.files.iter().filter(|file| file.came() && file.file != "-");
         for file in saved().take(NAMED) {
             let name = file.file.strip_prefix("./").unwrap_or(&file.file).escape_debug();
             let older = if file.replaced { ", in place of an older one" } else { "" };
@@ -154,8 +163,9 @@ impl GetReport {
     pub(crate) fn summary(&self, paths: bool) -> String {
         let mut connections = self.connections.iter().filter(|c| !c.traffic.paths.is_empty());
         let Some(first) = connections.next() else { return String::new() };
-        let fetched = self.files.iter().filter(|file| file.error.is_none()).count();
-        let of = match self.files.len() {
+        let fetched = self.files.iter().filter(|file| file.came()).count();
+        let unchanged = self.files.iter().filter(|file| file.unchanged).count();
+        let of = match self.files.len() - unchanged {
             files if files == fetched => count(files as u64, "file"),
             files => format!("{fetched} of {}", count(files as u64, "file")),
         };
@@ -168,6 +178,10 @@ impl GetReport {
             text.push_str(&format!(" ({:.1} Mb/s)", megabits(self.bytes, self.seconds)));
         }
         text.push('\n');
+        if unchanged > 0 {
+            let unchanged = count(unchanged as u64, "file");
+            text.push_str(&format!("{unchanged} not newer at the server, and left as they are\n"));
+        }
         self.name_files(&mut text);
         let single = self.connections.len() == 1;
         for connection in [first].into_iter().chain(connections) {

@@ -6,55 +6,14 @@ mod common;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
-use common::{Ended, Server, Site, anabranch, content, run};
-
-/// A server that answers each request with what `answer` makes of it, the number of the connection, and then ends the
-/// connection. It tells where it listens.
-fn scripted(answer: impl Fn(&str, usize, &mut TcpStream) + Send + Sync + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let answer = Arc::new(answer);
-    std::thread::spawn(move || {
-        for (number, stream) in listener.incoming().enumerate() {
-            let (answer, mut stream) = (Arc::clone(&answer), stream.unwrap());
-            std::thread::spawn(move || {
-                let mut request = Vec::new();
-                let mut bytes = [0; 4096];
-                while !request.ends_with(b"\r\n\r\n") {
-                    match stream.read(&mut bytes) {
-                        Ok(count) if count > 0 => request.extend_from_slice(&bytes[..count]),
-                        _ => return,
-                    }
-                }
-                let request = String::from_utf8(request).unwrap().to_ascii_lowercase();
-                answer(&request, number, &mut stream);
-            });
-        }
-    });
-    address
-}
-
-/// Writes what the peer may not wait for.
-fn send(stream: &mut TcpStream, parts: &[&[u8]]) {
-    for part in parts {
-        let _ = stream.write_all(part);
-    }
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
+use common::{Ended, Server, Site, anabranch, content, names, run, scripted, send};
 
 /// First byte of a request for a range.
 fn range(request: &str) -> Option<usize> {

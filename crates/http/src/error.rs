@@ -36,6 +36,17 @@ pub enum FetchError {
     },
     /// The answer is not what was asked for, for this reason: half of a sentence.
     Refused(&'static str),
+    /// The file that is there is as new as the server's.
+    NotNewer,
+    /// A file is there, and the server does not say whether its own is newer.
+    Undated,
+    /// The body is longer than the transaction allows.
+    TooLong {
+        /// Bytes allowed.
+        most: u64,
+    },
+    /// All transactions together have as many bytes as they may.
+    Exhausted,
     /// Another process is fetching the same file.
     Busy {
         /// The file.
@@ -93,6 +104,14 @@ impl fmt::Display for FetchError {
                 write!(f, "the server answered {status}, to be had at {}", location.escape_debug())
             }
             Self::Refused(why) => write!(f, "the server's answer makes no sense: {why}"),
+            Self::NotNewer => write!(f, "the file that is there is as new as the server's"),
+            Self::Undated => write!(
+                f,
+                "a file of this name is there already, and the server does not say whether its own is \
+                 newer: remove it, or name another directory"
+            ),
+            Self::TooLong { most } => write!(f, "it is longer than the {most} bytes allowed"),
+            Self::Exhausted => write!(f, "all files together are longer than allowed"),
             Self::Busy { path, part } => write!(
                 f,
                 "another process is fetching {}: wait until it ends, or name another file ({} is \

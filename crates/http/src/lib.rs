@@ -35,14 +35,15 @@ mod url;
 
 pub use access::{Access, Logged, LoggedBody};
 pub use client::{
-    FetchOptions, FetchReport, Fetched, Observer, Output, Pace, Part, Placement, Silent,
-    Transaction, fetch, fetch_with, fetch_within, part_of,
+    Bounds, Budget, FetchOptions, FetchReport, Fetched, Observer, Output, Pace, Part, Placement,
+    Silent, Transaction, fetch, fetch_with, fetch_within, is_unfinished, part_of,
+   
 };
 pub use error::FetchError;
 pub use files::{FileBody, Files, Unreadable};
 #[cfg(feature = "http3")]
 pub use page::load_page_http3;
-pub use page::{ObjectLoad, PageLoad, PageRequest, load_page};
+pub use page::{ObjectLoad, PageLoad, PageRequest, is_listing, links, load_page};
 pub use priority::Priority;
 pub use sctp::SctpStream;
 pub use server::{Served, ServerOptions, serve_connection};

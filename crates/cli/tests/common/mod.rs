@@ -2,9 +2,11 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -221,4 +223,47 @@ pub(crate) fn content(seed: u64, size: usize) -> Vec<u8> {
     }
     bytes.truncate(size);
     bytes
+}
+
+/// A server that answers each request with what `answer` makes of it, the number of the connection, and then ends the
+/// connection. Returns its address.
+pub(crate) fn scripted(
+    answer: impl Fn(&str, usize, &mut TcpStream) + Send + Sync + 'static,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let answer = Arc::new(answer);
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let (answer, mut stream) = (Arc::clone(&answer), stream.unwrap());
+            std::thread::spawn(move || {
+                let mut request = Vec::new();
+                let mut bytes = [0; 4096];
+                while !request.ends_with(b"\r\n\r\n") {
+                    match stream.read(&mut bytes) {
+                        Ok(count) if count > 0 => request.extend_from_slice(&bytes[..count]),
+                        _ => return,
+                    }
+                }
+                let request = String::from_utf8(request).unwrap().to_ascii_lowercase();
+                answer(&request, number, &mut stream);
+            });
+        }
+    });
+    address
+}
+
+/// Writes what the peer may not wait for.
+pub(crate) fn send(stream: &mut TcpStream, parts: &[&[u8]]) {
+    for part in parts {
+        let _ = stream.write_all(part);
+    }
+}
+
+pub(crate) fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }

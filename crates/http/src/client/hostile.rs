@@ -95,7 +95,7 @@ async fn get(file: &Path, resume: bool, answers: &[&[u8]], whole: &[u8]) -> Ende
     };
     let output = Output::File { path: file.to_owned(), resume };
     let (host, target, source) = ("host".to_owned(), "/x".to_owned(), "http://host/x".to_owned());
-    let list = [Transaction { host, target, source, output }];
+    let list = [Transaction { host, target, source, output, bounds: Bounds::default() }];
     let notes = Notes::default();
     let mut report = fetch(&server, &list, 1, &notes).await;
     let asked = server.asked.lock().unwrap().clone();
@@ -381,7 +381,7 @@ async fn two_fetches_of_one_file_do_not_mix() {
     }
     let output = Output::File { path: file.clone(), resume: true };
     let (host, target, source) = ("host".to_owned(), "/x".to_owned(), "http://host/x".to_owned());
-    let list = [Transaction { host, target, source, output }];
+    let list = [Transaction { host, target, source, output, bounds: Bounds::default() }];
     let connection = One(Mutex::new(Some(near)));
     let first = fetch(&connection, &list, 1, &Silent);
     let second = async {

@@ -1,5 +1,6 @@
 //! Fetches a list of files over a pool of streams.
 
+mod bounds;
 mod pace;
 mod part;
 mod place;
@@ -11,10 +12,11 @@ mod table;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+pub use self::bounds::{Bounds, Budget};
 pub use self::pace::Pace;
-pub use self::part::{Part, part_of};
+pub use self::part::{Part, is_unfinished, part_of};
 use self::place::Place;
 pub use self::table::Placement;
 use crate::error::FetchError;
@@ -33,6 +35,8 @@ pub struct Transaction {
     pub source: String,
     /// Where the body goes.
     pub output: Output,
+    /// What is taken of an answer.
+    pub bounds: Bounds,
 }
 
 /// Where an answer's body goes.
@@ -74,6 +78,8 @@ pub struct Fetched {
     pub resumed: u64,
     /// It took the place of an older file of the same name.
     pub replaced: bool,
+    /// Time of the last change, if the server gave it.
+    pub modified: Option<SystemTime>,
     /// The server said how long it is, or where it ends. If not, the end of the stream was its end, and nobody knows
     /// whether that was too early.
     pub known: bool,
@@ -137,6 +143,8 @@ pub struct FetchOptions {
     pub times: bool,
     /// How fast bodies are read, together with all fetches that share it. As fast as they come.
     pub pace: Option<Arc<Pace>>,
+    /// Bytes of bodies that may still come, together with all fetches that share it. Without, any number.
+    pub budget: Option<Arc<Budget>>,
 }
 
 impl FetchOptions {
@@ -151,6 +159,7 @@ impl FetchOptions {
             priority: None,
             times: true,
             pace: None,
+            budget: None,
         }
     }
 
@@ -190,6 +199,13 @@ impl FetchOptions {
     #[must_use]
     pub fn with_pace(mut self, pace: Option<Arc<Pace>>) -> Self {
         self.pace = pace;
+        self
+    }
+
+    /// Receives no more bytes of bodies than this.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Option<Arc<Budget>>) -> Self {
+        self.budget = budget;
         self
     }
 

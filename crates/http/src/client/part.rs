@@ -3,6 +3,7 @@
 //!
 //! Both names follow from the file's name alone, so that whatever ends a fetch, the next one finds them.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,12 @@ pub struct Part {
     pub path: PathBuf,
     /// Bytes of it, at least one.
     pub bytes: u64,
+}
+
+/// Whether a file of this name would be taken for an unfinished one, or for what describes it.
+pub fn is_unfinished(path: &Path) -> bool {
+    let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
+    [PART, INFO].iter().any(|ending| name.ends_with(ending.as_bytes()))
 }
 
 /// What there is of the file `path` that can be continued.

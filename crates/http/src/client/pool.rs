@@ -24,7 +24,7 @@ use crate::priority::Priority;
 use crate::stream::{Counted, Counters, OpenStreams};
 
 /// What the server learns about the client.
-const AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
+pub(super) const AGENT: &str = concat!("anabranch/", env!("CARGO_PKG_VERSION"));
 
 /// Requests on a stream that wait for their answers. A server need not read a request before it has
 /// answered the one before, so that more might find no room, and both would wait for each other.
@@ -315,6 +315,9 @@ impl<C: OpenStreams> Pool<'_, C> {
         {
             let _ = write!(text, "range: bytes={}-\r\nif-range: {validator}\r\n", kept.bytes);
         }
+        if let Some(since) = of.bounds.since() {
+            let _ = write!(text, "if-modified-since: {since}\r\n");
+        }
         text.push_str("\r\n");
         Ok(text)
     }
@@ -366,8 +369,16 @@ impl<C: OpenStreams> Pool<'_, C> {
     ) -> (Outcome, bool) {
         let index = asked.attempt.index;
         let resumes = asked.resumes(transaction);
-        let Asked { mut attempt, claim } = asked;
+        let Asked { mut attempt, mut claim } = asked;
         let kept = claim.as_ref().and_then(Claim::kept).filter(|_| resumes);
+        if let Some(error) = transaction.bounds.refuse(&head, kept) {
+            if let (FetchError::NotNewer, Some(claim)) = (&error, &mut claim) {
+                // The file that is there makes what was kept of it useless; what cannot be emptied stays.
+                let _ = claim.discard();
+            }
+            let whole = self.skip(line, length(&head.headers)).await;
+            return (error.into(), whole);
+        }
         let decision = decide(kept, head.status, &head.headers);
         let failed = match decision {
             Decision::Whole(total) => {
@@ -425,12 +436,13 @@ impl<C: OpenStreams> Pool<'_, C> {
             Err(error) => return error.into(),
         };
         sink.set_modified(changed.filter(|_| self.options.times));
-        match self.fill(index, &mut sink, line, total).await {
+        match self.fill(index, &mut sink, line, total, 0).await {
             // A length that is known and not reached broke the body off.
             Ok(bytes) => match sink.finish().await {
                 Ok(replaced) => {
                     let known = total.is_some() || line.answers.was_framed();
-                    let fetched = Fetched { stream: line.id, bytes, resumed: 0, replaced, known };
+                    let (stream, modified) = (line.id, changed);
+                    let fetched = Fetched { stream, bytes, resumed: 0, replaced, modified, known };
                     Outcome::Over(Ok(fetched))
                 }
                 Err(error) => error.into(),
@@ -470,7 +482,7 @@ impl<C: OpenStreams> Pool<'_, C> {
             Err(error) => return error.into(),
         };
         sink.set_modified(modified.filter(|_| self.options.times));
-        match self.fill(index, &mut sink, line, Some(coming)).await {
+        match self.fill(index, &mut sink, line, Some(coming), from).await {
             Ok(bytes) if bytes < coming => {
                 sink.keep().await;
                 let reason = "the server ended it".to_owned();
@@ -483,8 +495,8 @@ impl<C: OpenStreams> Pool<'_, C> {
             Ok(_) => match sink.finish().await {
                 Ok(replaced) => {
                     let (bytes, resumed) = (total.saturating_sub(began), began);
-                    let fetched =
-                        Fetched { stream: line.id, bytes, resumed, replaced, known: true };
+                    let (stream, known) = (line.id, true);
+                    let fetched = Fetched { stream, bytes, resumed, replaced, modified, known };
                     Outcome::Over(Ok(fetched))
                 }
                 Err(error) => error.into(),
@@ -522,14 +534,16 @@ impl<C: OpenStreams> Pool<'_, C> {
         false
     }
 
-    /// Writes a body as it comes, `most` bytes at the most; returns its bytes.
+    /// Writes a body as it comes behind `from` bytes that are there, `most` bytes at the most; returns its bytes.
     async fn fill<R: AsyncRead + Unpin, W>(
         &self,
         index: usize,
         sink: &mut Sink,
         line: &mut Line<R, W>,
         most: Option<u64>,
+        from: u64,
     ) -> Result<u64, FetchError> {
+        let bounds = self.transactions.get(index).map(|of| of.bounds).unwrap_or_default();
         let mut bytes = 0;
         loop {
             let piece = self.hear(line.answers.piece()).await?;
@@ -540,6 +554,8 @@ impl<C: OpenStreams> Pool<'_, C> {
             if let Some(expected) = most.filter(|most| bytes > *most) {
                 return Err(FetchError::Length { received: bytes, expected });
             }
+            bounds.check(from.saturating_add(bytes))?;
+            self.options.budget.as_ref().map_or(Ok(()), |budget| budget.take(len))?;
             sink.write(piece).await?;
             self.state().table.received(line.row, len);
             self.observer.progress(index, len);
@@ -571,6 +587,6 @@ fn not_there(head: &Head) -> FetchError {
     }
 }
 
-fn broken(error: &WireError, received: u64, expected: Option<u64>) -> FetchError {
+pub(super) fn broken(error: &WireError, received: u64, expected: Option<u64>) -> FetchError {
     FetchError::Broken { received, expected, reason: error.reason() }
 }

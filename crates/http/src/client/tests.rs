@@ -49,7 +49,13 @@ impl AcceptStreams for Far {
 fn transaction(target: &str, file: PathBuf) -> Transaction {
     let output = Output::File { path: file, resume: true };
     let (host, target) = ("host".to_owned(), target.to_owned());
-    Transaction { source: format!("http://host{target}"), host, target, output }
+    Transaction {
+        source: format!("http://host{target}"),
+        host,
+        target,
+        output,
+        bounds: Bounds::default(),
+    }
 }
 
 /// Fetches `targets` from a directory with files `0` to `19`, over `streams` streams.

@@ -64,7 +64,7 @@ fn reference(tag: &StartTag<()>) -> Option<String> {
     }
 }
 
-fn attribute(tag: &StartTag<()>, name: &str) -> Option<String> {
+pub(super) fn attribute(tag: &StartTag<()>, name: &str) -> Option<String> {
     let value = tag.attributes.get(name.as_bytes())?;
     Some(String::from_utf8_lossy(value).into_owned())
 }

@@ -6,6 +6,7 @@
 mod embedded;
 #[cfg(feature = "http3")]
 mod http3;
+mod links;
 mod load;
 mod measures;
 mod notes;
@@ -13,6 +14,7 @@ pub(crate) mod reference;
 
 #[cfg(feature = "http3")]
 pub use http3::load_page_http3;
+pub use links::{is_listing, links};
 pub use load::{PageRequest, load_page};
 pub use measures::{ObjectLoad, PageLoad};
 

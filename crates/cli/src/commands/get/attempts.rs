@@ -1,9 +1,9 @@
 //! The attempts at fetching the files of one authority.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use anabranch_http::{FetchError, Fetched, Output, Pace, Transaction, Url, part_of};
+use anabranch_http::{Budget, FetchError, Fetched, Output, Pace, Transaction, Url, part_of};
 
 use super::{Get, Group, path_of};
 use crate::address::resolve;
@@ -32,6 +32,8 @@ pub(super) struct Item {
     pub(super) hops: Vec<Url>,
     /// Bytes that an earlier command had left behind.
     before: u64,
+    /// Time of the last change that the server gave.
+    pub(super) modified: Option<SystemTime>,
     /// It is not there yet, and another attempt may bring it.
     waits: bool,
 }
@@ -52,10 +54,23 @@ impl Item {
             bytes: None,
             resumed_bytes: 0,
             seconds: None,
+            unchanged: false,
             error: None,
         };
         let (url, moved, hops) = (url.clone(), None, Vec::new());
-        Self { index, transaction, report, url, moved, busy: false, hops, before, waits: true }
+        let (busy, modified, waits) = (false, None, true);
+        Self { index, transaction, report, url, moved, busy, hops, before, modified, waits }
+    }
+
+    /// It is not fetched, for this reason.
+    pub(super) fn refuse(&mut self, why: String) {
+        self.waits = false;
+        self.report.error = Some(why);
+    }
+
+    /// Whether it is to be fetched.
+    pub(super) fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Asks for the file where it is now.
@@ -86,6 +101,11 @@ impl Item {
                 self.report.resumed_bytes = resumed;
                 self.report.seconds = took.map(|took| took.as_secs_f64());
                 self.report.replaced = fetched.replaced;
+                self.modified = fetched.modified;
+                self.report.error = None;
+            }
+            Err(FetchError::NotNewer) => {
+                self.report.unchanged = true;
                 self.report.error = None;
             }
             Err(error) => {
@@ -109,6 +129,10 @@ fn may_come(error: &FetchError) -> bool {
         | FetchError::File { .. }
         | FetchError::Taken { .. }
         | FetchError::Redirect { .. }
+        | FetchError::NotNewer
+        | FetchError::Undated
+        | FetchError::TooLong { .. }
+        | FetchError::Exhausted
         | FetchError::Refused(_) => false,
         _ => true,
     }
@@ -122,6 +146,8 @@ pub(super) struct Tools<'a> {
     pub(super) interrupt: &'a Interrupt,
     /// How fast files are read, all together.
     pub(super) pace: &'a Option<Arc<Pace>>,
+    /// Bytes that may come, of all files together.
+    pub(super) budget: &'a Option<Arc<Budget>>,
 }
 
 impl Get {
@@ -220,7 +246,7 @@ impl Get {
             remotes: resolve(&group.authority).await?,
             locals: &self.client.local,
             transactions,
-            fetch: self.fetch_options(tools.pace),
+            fetch: self.fetch_options(tools.pace).with_budget(tools.budget.clone()),
             connect_timeout: self.client.connect_timeout,
             observer: follower,
             interrupt: tools.interrupt,
@@ -243,14 +269,21 @@ impl Item {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_http::Bounds;
+
     use super::*;
 
     #[test]
     fn what_may_come_is_tried_again() {
         let url: Url = "sctp://h/x".parse().unwrap();
         let item = |output| {
-            let transaction =
-                Transaction { host: "h".into(), target: "/x".into(), source: "s".into(), output };
+            let transaction = Transaction {
+                host: "h".into(),
+                target: "/x".into(),
+                source: "s".into(),
+                output,
+                bounds: Bounds::default(),
+            };
             Item::new(0, &url, transaction)
         };
         let busy = || FetchError::Busy { path: "x".into(), part: "x.part".into() };
@@ -280,7 +313,14 @@ mod tests {
             let mut item = item(file());
             item.before = before;
             item.enter(
-                Ok(Fetched { stream: 1, bytes: 6, resumed: 4, replaced: false, known: true }),
+                Ok(Fetched {
+                    stream: 1,
+                    bytes: 6,
+                    resumed: 4,
+                    replaced: false,
+                    modified: None,
+                    known: true,
+                }),
                 None,
             );
             assert_eq!(

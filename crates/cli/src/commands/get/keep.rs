@@ -5,9 +5,12 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use anabranch_http::{FetchError, is_unfinished};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
+use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 
@@ -30,6 +33,11 @@ impl Below {
                 Err(Failure::failed(format!("the directory {name} cannot be used: {error}")))
             }
         }
+    }
+
+    /// What something below is called.
+    pub(super) fn path(&self, name: &Path) -> PathBuf {
+        self.name.join(name)
     }
 
     /// Makes a file with this content. One that has it already is left alone.
@@ -61,6 +69,79 @@ impl Below {
         }
     }
 
+    /// Where a file with this name may be made, or may take the place of an older one that is there. Makes the
+    /// directories above it.
+    ///
+    /// # Errors
+    /// Half of a sentence that says why there is no place for it.
+    pub(super) fn place(&self, name: &Path) -> Result<Placed, String> {
+        let path = self.name.join(name);
+        let cannot = |error: io::Error| format!("{} cannot be made: {error}", path.display());
+        let (Some(parent), Some(file)) = (name.parent(), name.file_name()) else {
+            return Err(cannot(io::ErrorKind::InvalidFilename.into()));
+        };
+        if is_unfinished(name) {
+            return Err("this ending is for files that are not whole yet".to_owned());
+        }
+        // Links below the directory are resolved here, so that the path leads where it was looked at.
+        let mut directory = PathBuf::from(".");
+        if !parent.as_os_str().is_empty() {
+            self.directory.create_dir_all(parent).map_err(cannot)?;
+            directory = self.directory.canonicalize(parent).map_err(cannot)?;
+        }
+        let (inside, taken) = (directory.join(file), |what| {
+            let path = path.display();
+            Err(format!("{path} is {what}: remove it, or name another directory"))
+        });
+        let there = match self.directory.symlink_metadata(&inside) {
+            Ok(found) if found.is_symlink() => return taken("a link"),
+            Ok(found) if found.is_dir() => return taken("a directory"),
+            Ok(found) if !found.is_file() => return taken("not a file"),
+            Ok(found) => found.modified().ok().map(cap_std::time::SystemTime::into_std),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(cannot(error)),
+        };
+        Ok(Placed { path: self.name.join(inside), there })
+    }
+
+    /// Writes a file that was changed at this time, in place of one only if that is older. Whether it was written.
+    ///
+    /// # Errors
+    /// Half of a sentence that says why not.
+    pub(super) fn update(
+        &self,
+        name: &Path,
+        content: &[u8],
+        modified: Option<SystemTime>,
+    ) -> Result<bool, String> {
+        let Placed { path, there } = self.place(name)?;
+        if self.has(name, content) {
+            return Ok(false);
+        }
+        match (there, modified) {
+            (None, _) => {}
+            (Some(there), Some(modified)) if modified <= there => return Ok(false),
+            (Some(_), Some(_)) => {}
+            (Some(_), None) => return Err(FetchError::Undated.to_string()),
+        }
+        let cannot = |error: io::Error| format!("{} cannot be made: {error}", path.display());
+        let mut unfinished = unfinished(&path).map_err(cannot)?;
+        unfinished.write_all(content).map_err(cannot)?;
+        if let Some(modified) = modified {
+            // A file system that cannot keep this time keeps its own.
+            let _ = unfinished.as_file().set_modified(modified);
+        }
+        let named = unfinished.persist(&path);
+        named.map(|_| true).map_err(|error| cannot(error.error))
+    }
+
+    /// What is in a file, up to a number of bytes.
+    pub(super) fn read(&self, name: &Path, most: u64) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        self.directory.open(name)?.take(most).read_to_end(&mut content)?;
+        Ok(content)
+    }
+
     /// Whether there is a file with this very content.
     fn has(&self, name: &Path, content: &[u8]) -> bool {
         let found = self.directory.symlink_metadata(name);
@@ -75,18 +156,38 @@ impl Below {
     }
 }
 
+/// A place for a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Placed {
+    /// Its path, without links below the directory.
+    pub(super) path: PathBuf,
+    /// Time of the file that is there, if there is one.
+    pub(super) there: Option<SystemTime>,
+}
+
+/// A new file next to `path`, with the permissions that new files have.
+fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".anabranch-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(path.parent().unwrap_or(Path::new(".")))
+}
+
 /// The path below a directory for a target of a server: what leads out of it, is hidden, or is no plain name, has none.
 pub(super) fn local_name(target: &str) -> Option<PathBuf> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let path = percent_encoding::percent_decode_str(path).decode_utf8().ok()?;
     let mut name = PathBuf::new();
     for part in path.split('/').filter(|part| !part.is_empty()) {
-        let plain = !part.starts_with('.')
-            && !part.chars().any(|c| matches!(c, '\\' | ':') || c.is_control());
-        if !plain {
+        let part = percent_encoding::percent_decode_str(part).decode_utf8().ok()?;
+        let foreign = |c| matches!(c, '/' | '\\') || (cfg!(windows) && c == ':');
+        if part.starts_with('.') || part.chars().any(|c| foreign(c) || c.is_control()) {
             return None;
         }
-        name.push(part);
+        name.push(&*part);
     }
     if path.ends_with('/') {
         name.push("index.html");
@@ -122,7 +223,9 @@ mod tests {
             ("/a/.git/hooks/x", None),
             ("/%2ebashrc", None),
             ("/a%5c..%5cx", None),
-            ("/C:/x", None),
+            ("/C:/x", if cfg!(windows) { None } else { Some("C:/x") }),
+            ("/a%2fb", None),
+            ("/a%2f..%2fb", None),
             ("/%00", None),
             ("/%ff", None),
         ] {

@@ -8,6 +8,7 @@ mod keep;
 mod page;
 mod page_report;
 mod redirects;
+mod tree;
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -16,13 +17,15 @@ use std::sync::Arc;
 
 use anabranch::config::units::{Kind, Quantity};
 use anabranch_http::{
-    Authority, FetchOptions, Output, Pace, Placement, Priority, Scheme, Transaction, Url, part_of,
+    Authority, Bounds, Budget, FetchOptions, Output, Pace, Placement, Priority, Scheme,
+    Transaction, Url, part_of,
 };
 use clap::{Args, ValueEnum};
 use futures_util::future::join_all;
 
 use self::attempts::{Item, Tools};
 use self::page::PageOptions;
+use self::tree::TreeOptions;
 use crate::client::ClientOptions;
 use crate::endpoint::one_udp_port;
 use crate::failure::{Failure, complain};
@@ -46,6 +49,7 @@ use crate::transport::sctp;
   anabranch get sctp://[2001:db8::1]/a sctp://[2001:db8::1]/b --out /tmp
   anabranch get 'sctp://192.0.2.1:80;udp=7000/big.iso' --continue --retry 10
   anabranch get sctp://192.0.2.1/site.tar -o - | tar x
+  anabranch get -r sctp://192.0.2.1/pub/ --out mirror
   anabranch get sctp://192.0.2.1/index.html --page --filmstrip film
   anabranch get https://192.0.2.1/index.html --page --http3 --ca server.pem
   anabranch get http://127.0.0.1:8080/file --json")]
@@ -112,6 +116,8 @@ pub(crate) struct Get {
     #[command(flatten)]
     page: PageOptions,
     #[command(flatten)]
+    tree: TreeOptions,
+    #[command(flatten)]
     client: ClientOptions,
 }
 
@@ -146,6 +152,52 @@ struct Group {
 /// A group's files and its connection.
 type Fetched = (Vec<Item>, ConnectionReport);
 
+/// What the rounds of a command share.
+struct Session<'a> {
+    get: &'a Get,
+    bars: &'a Bars,
+    interrupt: &'a Interrupt,
+    pace: Option<Arc<Pace>>,
+    budget: Option<Arc<Budget>>,
+    /// Its endpoint, once there is something to fetch over SCTP.
+    sctp: Option<sctp::Client>,
+}
+
+impl<'a> Session<'a> {
+    fn new(get: &'a Get, bars: &'a Bars, interrupt: &'a Interrupt) -> Self {
+        let pace = get.limit_rate.map(|rate| Arc::new(Pace::new(rate)));
+        let budget = get.tree.budget();
+        Self { get, bars, interrupt, pace, budget, sctp: None }
+    }
+
+    /// Fetches these groups.
+    async fn round(
+        &mut self,
+        groups: Vec<Group>,
+        connections: &mut Vec<ConnectionReport>,
+    ) -> Result<Vec<Item>, Failure> {
+        if self.sctp.is_none() {
+            self.sctp = self.get.bind_sctp(&groups)?;
+        }
+        let Self { bars, interrupt, pace, budget, .. } = &*self;
+        let tools = Tools { sctp: self.sctp.as_ref(), bars, interrupt, pace, budget };
+        let fetched = join_all(groups.into_iter().map(|group| self.get.fetch(group, tools))).await;
+        let fetched: Vec<Fetched> = fetched.into_iter().collect::<Result<_, _>>()?;
+        let mut items = Vec::new();
+        for (of_group, connection) in fetched {
+            items.extend(of_group);
+            connections.push(connection);
+        }
+        Ok(items)
+    }
+
+    async fn close(self) {
+        if let Some(sctp) = self.sctp {
+            sctp.close().await;
+        }
+    }
+}
+
 impl Get {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         if self.json && self.to_stdout() {
@@ -153,6 +205,9 @@ impl Get {
         }
         if self.page.page {
             return self.load_page().await;
+        }
+        if self.tree.recursive {
+            return self.load_tree().await;
         }
         let groups = self.groups()?;
         self.check_outputs(&groups)?;
@@ -180,23 +235,12 @@ impl Get {
         interrupt: &Interrupt,
     ) -> Result<(Vec<Item>, Vec<ConnectionReport>), Failure> {
         let (mut done, mut connections) = (Vec::new(), Vec::new());
-        let mut sctp = None;
-        let pace = self.limit_rate.map(|rate| Arc::new(Pace::new(rate)));
+        let mut session = Session::new(self, bars, interrupt);
         let fetched = loop {
-            if sctp.is_none() {
-                sctp = self.bind_sctp(&groups)?;
-            }
-            let tools = Tools { sctp: sctp.as_ref(), bars, interrupt, pace: &pace };
-            let fetched = join_all(groups.into_iter().map(|group| self.fetch(group, tools))).await;
-            let fetched: Vec<Fetched> = match fetched.into_iter().collect() {
-                Ok(fetched) => fetched,
+            let items = match session.round(groups, &mut connections).await {
+                Ok(items) => items,
                 Err(failure) => break Err(failure),
             };
-            let mut items = Vec::new();
-            for (of_group, connection) in fetched {
-                items.extend(of_group);
-                connections.push(connection);
-            }
             let (moved, here) =
                 items.into_iter().partition::<Vec<Item>, _>(|item| item.moved.is_some());
             done.extend(here);
@@ -207,9 +251,7 @@ impl Get {
             }
             groups = further;
         };
-        if let Some(sctp) = sctp {
-            sctp.close().await;
-        }
+        session.close().await;
         fetched.map(|()| (done, connections))
     }
 
@@ -343,6 +385,7 @@ impl Get {
                 target: url.target.clone(),
                 source: url.to_string(),
                 output: self.output_of(url)?,
+                bounds: Bounds::default(),
             };
             if let Some(path) = path_of(&transaction)
                 && let Some(other) = names.insert(path.to_owned(), url)
@@ -410,8 +453,12 @@ impl Get {
         }
         let report = GetReport {
             bytes: files.iter().filter_map(|file| file.bytes).sum(),
-            // All connections begin together.
-            seconds: connections.iter().map(|c| c.seconds).fold(0.0, f64::max),
+            seconds: match self.tree.recursive {
+                // One after the other.
+                true => connections.iter().map(|c| c.seconds).sum(),
+                // All begin together.
+                false => connections.iter().map(|c| c.seconds).fold(0.0, f64::max),
+            },
             files,
             connections,
         };
