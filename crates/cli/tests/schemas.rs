@@ -191,6 +191,7 @@ fn transfers_over_tcp() {
         for event in ["request", "ended"] {
             assert_eq!(check("serve", &server.line().to_string()), [event]);
         }
+        checked(&["put"], &["file 0.bin", &format!("{base}/"), "--json"], &site.path());
         assert_eq!(server.interrupt(), Some(0));
     }
 }

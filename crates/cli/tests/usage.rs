@@ -7,9 +7,11 @@ use common::{Ended, Server, Site, anabranch, run};
 #[test]
 fn help_has_examples() {
     let site = Site::new(&[]);
-    for (command, example) in
-        [("serve", "anabranch serve . --listen"), ("get", "anabranch get sctp://")]
-    {
+    for (command, example) in [
+        ("serve", "anabranch serve . --listen"),
+        ("get", "anabranch get sctp://"),
+        ("put", "anabranch put "),
+    ] {
         let help = run(&[command, "--help"], &site.path());
         assert_eq!(help.code, Some(0));
         assert!(help.stdout.contains("Examples:") && help.stdout.contains(example));
@@ -45,7 +47,9 @@ fn options_stand_under_their_heading() {
 #[test]
 fn help_is_as_long_as_it_has_to_be() {
     let site = Site::new(&[]);
-    for command in [&["serve"][..], &["get"], &["perf", "client"], &["perf", "server"], &["echo"]] {
+    for command in
+        [&["serve"][..], &["get"], &["put"], &["perf", "client"], &["perf", "server"], &["echo"]]
+    {
         let help = |option: &str| run(&[command, &[option]].concat(), &site.path()).stdout;
         let [short, long, all] = ["-h", "--help", "--help=all"].map(help);
         assert!(short.lines().count() <= 40, "{} lines: {short}", short.lines().count());

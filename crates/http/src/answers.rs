@@ -106,9 +106,19 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         }
     }
 
-    /// The next answer, of a GET, once the body of the one before was read.
+    /// The next answer, of a GET or PUT, once the body of the one before was read.
     pub(crate) async fn head(&mut self) -> Result<Head, WireError> {
-        let mut interim = 0;
+        for _ in 0..=MOST_INTERIM {
+            let head = self.any_head().await?;
+            if !head.status.is_informational() {
+                return Ok(head);
+            }
+        }
+        Err(WireError::Malformed("it does not get beyond interim answers"))
+    }
+
+    /// The next answer, or an interim one. A future that is dropped before it is ready loses nothing.
+    pub(crate) async fn any_head(&mut self) -> Result<Head, WireError> {
         loop {
             if let Some((head, length, version)) = parse(&self.buffer)? {
                 self.buffer.advance(length);
@@ -116,11 +126,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
                     return Err(WireError::Malformed("nobody asked for another protocol"));
                 }
                 if head.status.is_informational() {
-                    interim += 1;
-                    if interim > MOST_INTERIM {
-                        return Err(WireError::Malformed("it does not get beyond interim answers"));
-                    }
-                    continue;
+                    return Ok(head);
                 }
                 self.rest = body_of(&head)?;
                 self.framed = self.rest != Rest::All;

@@ -68,6 +68,20 @@ pub enum FetchError {
     },
     /// The request cannot be expressed in HTTP.
     Request(http::Error),
+    /// The file to be sent could not be read.
+    Source {
+        /// The file.
+        path: PathBuf,
+        /// What the file system says.
+        source: io::Error,
+    },
+    /// The file to be sent has changed meanwhile.
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The server has taken a file before all of it was sent.
+    Early,
     /// The file could not be written.
     File {
         /// The file.
@@ -129,6 +143,13 @@ impl fmt::Display for FetchError {
                 write!(f, "the server announced {expected} bytes and sent {received}")
             }
             Self::Request(error) => write!(f, "the request cannot be made: {error}"),
+            Self::Source { path, source } => {
+                write!(f, "{} cannot be read: {source}", path.display())
+            }
+            Self::Changed { path } => {
+                write!(f, "{} was changed while it was being sent", path.display())
+            }
+            Self::Early => write!(f, "the server answered before all of the file was sent"),
             Self::File { path, source } => {
                 write!(f, "{} cannot be written: {source}", path.display())
             }

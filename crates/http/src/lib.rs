@@ -36,8 +36,8 @@ mod url;
 pub use access::{Access, Logged, LoggedBody};
 pub use client::{
     Bounds, Budget, FetchOptions, FetchReport, Fetched, Observer, Output, Pace, Part, Placement,
-    Silent, Transaction, fetch, fetch_with, fetch_within, is_unfinished, part_of,
-   
+    Silent, Source, Transaction, Upload, fetch, fetch_with, fetch_within, is_unfinished, part_of,
+    put_all,
 };
 pub use error::FetchError;
 pub use files::{FileBody, Files, Unreadable};

@@ -14,6 +14,7 @@ mod lab;
 pub(crate) mod options;
 mod pattern;
 mod perf;
+mod put;
 mod qlog;
 mod script;
 mod serve;
@@ -29,6 +30,7 @@ use crate::failure::Failure;
 pub(crate) enum Command {
     Serve(serve::Serve),
     Get(get::Get),
+    Put(put::Put),
     Perf(perf::Perf),
     Echo(echo::Echo),
     Discard(discard::Discard),
@@ -64,7 +66,7 @@ pub(crate) enum Threads {
 impl Command {
     pub(crate) fn threads(&self) -> Threads {
         let sctp = match self {
-            Self::Get(_) => return Threads::Own,
+            Self::Get(_) | Self::Put(_) => return Threads::Own,
             Self::Serve(command) => command.sctp(),
             Self::Perf(command) => command.sctp(),
             Self::Echo(command) => Some(command.sctp()),
@@ -78,6 +80,7 @@ impl Command {
         match self {
             Self::Serve(command) => command.run().await,
             Self::Get(command) => command.run().await,
+            Self::Put(command) => command.run().await,
             Self::Perf(command) => command.run().await,
             Self::Echo(command) => command.run().await,
             Self::Discard(command) => command.run().await,

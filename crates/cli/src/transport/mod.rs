@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anabranch::SCTP_UDP_PORT;
 use anabranch_http::{
-    Access, Authority, FetchError, FetchOptions, Fetched, Logged, Observer, ServerOptions, Store,
-    Transaction,
+    Access, Authority, FetchError, FetchOptions, FetchReport, Fetched, Logged, Observer,
+    OpenStreams, ServerOptions, Store, Transaction, Upload, fetch_with, put_all,
 };
 use serde::Serialize;
 
@@ -174,6 +174,27 @@ fn access_line(peer: &str, access: &Access, json: bool) -> Result<String, Failur
     Ok(format!("{time} {peer} {method} {target} {status} {bytes}{cut}\n"))
 }
 
+/// What is to be done over a connection.
+#[derive(Clone, Copy)]
+pub(crate) enum Work<'a> {
+    Fetch(&'a [Transaction]),
+    Put(&'a [Upload]),
+}
+
+impl Work<'_> {
+    async fn run<C: OpenStreams>(
+        self,
+        connection: &C,
+        options: &FetchOptions,
+        observer: &dyn Observer,
+    ) -> FetchReport {
+        match self {
+            Self::Fetch(list) => fetch_with(connection, list, options, observer).await,
+            Self::Put(list) => put_all(connection, list, options, observer).await,
+        }
+    }
+}
+
 /// What a client wants of one authority.
 pub(crate) struct Order<'a> {
     pub(crate) authority: &'a Authority,
@@ -181,7 +202,7 @@ pub(crate) struct Order<'a> {
     pub(crate) remotes: Vec<SocketAddr>,
     /// Addresses to connect from; none leaves it to the system.
     pub(crate) locals: &'a [Address],
-    pub(crate) transactions: &'a [Transaction],
+    pub(crate) work: Work<'a>,
     pub(crate) fetch: FetchOptions,
     pub(crate) connect_timeout: Duration,
     pub(crate) observer: &'a dyn Observer,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anabranch::config::SchedulerKind;
 use anabranch::{Association, ConnectOptions, Endpoint};
-use anabranch_http::{Authority, FetchError, Host, StreamTotals, fetch_with, serve_connection};
+use anabranch_http::{Authority, FetchError, Host, StreamTotals, serve_connection};
 
 use super::{Delivery, Order, Service};
 use crate::client::ClientOptions;
@@ -104,8 +104,8 @@ impl Client {
             () = order.interrupt.wait() => return Err(Failure::Interrupted),
         };
         let watch = Watch::connected(&association);
-        let Order { transactions, observer, .. } = order;
-        let fetching = fetch_with(&association, transactions, &order.fetch, observer);
+        let Order { work, observer, .. } = order;
+        let fetching = work.run(&association, &order.fetch, observer);
         let report = tokio::select! {
             report = fetching => report,
             () = order.interrupt.wait() => {

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anabranch_http::tcp::{TcpClient, TcpServerConnection};
-use anabranch_http::{StreamTotals, fetch_with, serve_connection};
+use anabranch_http::{StreamTotals, serve_connection};
 use futures_util::future::select_all;
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
@@ -149,8 +149,8 @@ pub(crate) async fn fetch_all(order: Order<'_>) -> Result<Delivery, Failure> {
             TcpClient::connect(remotes, locals, order.connect_timeout).await.map_err(|error| {
                 Failure::failed(format!("cannot connect to {}: {error}", order.authority))
             })?;
-        let Order { transactions, observer, .. } = order;
-        let report = fetch_with(&client, transactions, &order.fetch, observer).await;
+        let Order { work, observer, .. } = order;
+        let report = work.run(&client, &order.fetch, observer).await;
         let done = Instant::now();
         let paths = client.paths();
         let addresses = |id| paths.iter().find(|p| p.id == id).map(|p| (p.local, p.remote));

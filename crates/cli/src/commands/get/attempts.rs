@@ -11,7 +11,7 @@ use crate::failure::{Failure, complain};
 use crate::interrupt::Interrupt;
 use crate::progress::{Bars, Follower};
 use crate::report::{ConnectionReport, FileReport, Traffic};
-use crate::transport::{Delivery, Order, sctp, tcp};
+use crate::transport::{Delivery, Order, Work, sctp, tcp};
 
 /// The longest time between two attempts.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
@@ -245,7 +245,7 @@ impl Get {
             authority: &group.authority,
             remotes: resolve(&group.authority).await?,
             locals: &self.client.local,
-            transactions,
+            work: Work::Fetch(transactions),
             fetch: self.fetch_options(tools.pace).with_budget(tools.budget.clone()),
             connect_timeout: self.client.connect_timeout,
             observer: follower,

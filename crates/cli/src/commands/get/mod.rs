@@ -499,7 +499,7 @@ fn enter(groups: &mut Vec<Group>, transport: Transport, item: Item) {
 }
 
 /// A rate with its unit, in bytes per second.
-fn rate(text: &str) -> Result<f64, String> {
+pub(super) fn rate(text: &str) -> Result<f64, String> {
     let sentence = || "a rate has a unit: b/s, kb/s, Mb/s or Gb/s, as in 2Mb/s".to_owned();
     let quantity = Quantity::parse(text).filter(|quantity| quantity.kind == Kind::Rate);
     let bits = quantity.ok_or_else(sentence)?.value;

@@ -23,7 +23,7 @@ const ENVIRONMENT: [(&str, &str, &[&str]); 5] = [
     (
         "XDG_RUNTIME_DIR",
         "Where endpoints have their control sockets, in the directory 'anabranch'.",
-        &["serve", "get", "perf", "echo", "discard", "inspect"],
+        &["serve", "get", "put", "perf", "echo", "discard", "inspect"],
     ),
     (
         "TOKIO_WORKER_THREADS",
@@ -43,7 +43,7 @@ const FILES: [(&str, &str, &[&str]); 4] = [
         "$XDG_RUNTIME_DIR/anabranch, /run/anabranch, /tmp/anabranch-UID",
         "Control sockets of running endpoints. Without XDG_RUNTIME_DIR, the second one is that of root, and the last \
          one that of other users.",
-        &["serve", "get", "perf", "echo", "discard", "inspect"],
+        &["serve", "get", "put", "perf", "echo", "discard", "inspect"],
     ),
     ("scenarios/DOCUMENT/FIGURE.toml", "Scenarios, here or in a directory above.", &["lab"]),
     (
