@@ -57,7 +57,9 @@ impl Pacer {
                 MAX_BURST.max(u64::from(self.quantum)) * packet,
             )
             .min(u64::from(u32::MAX));
-        let elapsed = nanos(now.saturating_since(self.refilled)).min(rtt);
+        let elapsed = nanos(now.saturating_since(self.refilled));
+        // A controller's rate may be less than a packet in a round trip; cwnd is not.
+        let elapsed = if rate.is_some() { elapsed } else { elapsed.min(rtt) };
         let refill = u128::from(per_rtt) * u128::from(elapsed) / u128::from(rtt);
         let tokens =
             u64::from(self.tokens).min(capacity).saturating_add(refill as u64).min(capacity);
