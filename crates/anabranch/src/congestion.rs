@@ -2,7 +2,7 @@
 //!
 //! A program can bring a [`Controller`] of its own:
 //! [`AssociationConfig::controller`](crate::AssociationConfig::controller) takes its factory, and
-//! `examples/own-controller` has one.
+//! `examples/own-controller` has one that measures how fast the path delivers data.
 //!
 //! The options stand in [`AssociationConfig::congestion`](crate::AssociationConfig::congestion), but for
 //! [`Coupling`], which says what the windows of several paths have to do with each other and stands
@@ -21,10 +21,13 @@
 //! ```
 
 #[doc(no_inline)]
+pub use anabranch_proto::Instant;
+#[doc(no_inline)]
 pub use anabranch_proto::config::{
     BurstControl, CongestionConfig, Coupling, IdleCwnd, InitialCwnd,
 };
 #[doc(no_inline)]
 pub use anabranch_proto::congestion::{
-    Acked, Controller, ControllerChoice, ControllerFactory, Coupled, Loss, NewPath,
+    Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Coupled, Idle, Loss,
+    Lost, Needs, NewPath, RateSample, Rtt, Sent,
 };

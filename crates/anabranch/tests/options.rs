@@ -15,7 +15,7 @@ use anabranch::config::{
     Vigilance, units,
 };
 use anabranch::congestion::{
-    Acked, Controller, ControllerChoice, ControllerFactory, Coupled, Loss, NewPath,
+    Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Instant, NewPath,
 };
 use anabranch::{
     Association, AssociationState, Builder, ConnectError, Counters, Endpoint, ListenError,
@@ -147,12 +147,12 @@ fn the_controller_is_the_one_field_of_associations_without_a_name() {
                 fn cwnd(&self) -> usize {
                     self.0
                 }
-                fn on_acked(&mut self, _: &Acked, _: &Coupled<'_>) {}
-                fn on_lost(&mut self, _: Loss, _: &Coupled<'_>) {}
-                fn on_pmdcs_change(&mut self, pmdcs: usize) {
+                fn on_acked(&mut self, _: &Acked<'_>) {}
+                fn on_congestion_event(&mut self, _: &CongestionEvent<'_>) {}
+                fn on_pmdcs_change(&mut self, _: Instant, pmdcs: usize) {
                     self.0 = pmdcs;
                 }
-                fn reinitialize(&mut self) {}
+                fn reinitialize(&mut self, _: Instant) {}
             }
             Box::new(Still(path.pmdcs))
         }

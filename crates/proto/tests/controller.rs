@@ -1,21 +1,26 @@
 //! A congestion controller that a user brings.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_harness::{Pair, Verdict};
+use anabranch_proto::Instant;
 use anabranch_proto::congestion::{
-    Acked, Controller, ControllerChoice, ControllerFactory, Coupled, Loss, NewPath,
+    Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Lost, Needs, NewPath,
+    RateSample, Rtt, Sent,
 };
 use anabranch_proto::{AssociationConfig, BurstControl};
 use anabranch_wire::kind;
 
-/// How often a controller was told what.
+/// What a controller was called with, and how often.
 #[derive(Debug, Default)]
 struct Calls {
     acked: AtomicUsize,
-    lost: AtomicUsize,
+    acked_bytes: AtomicUsize,
+    congestion: AtomicUsize,
+    lost_bytes: AtomicUsize,
+    rates: Mutex<Vec<RateSample>>,
     sent: AtomicUsize,
     sent_bytes: AtomicUsize,
     rtt: AtomicUsize,
@@ -26,6 +31,7 @@ struct Calls {
 struct Fixed {
     packets: usize,
     rate: Option<u64>,
+    samples: bool,
     pmdcs: usize,
     calls: Arc<Calls>,
 }
@@ -39,45 +45,64 @@ impl Controller for Fixed {
         self.rate
     }
 
-    fn on_acked(&mut self, acked: &Acked, _: &Coupled<'_>) {
+    fn needs(&self) -> Needs {
+        if self.samples {
+            Needs::default().with_rate_samples().with_pacing()
+        } else {
+            Needs::default()
+        }
+    }
+
+    fn on_acked(&mut self, acked: &Acked<'_>) {
         assert!(acked.bytes > 0);
         self.calls.acked.fetch_add(1, Relaxed);
+        self.calls.acked_bytes.fetch_add(acked.bytes, Relaxed);
+        assert!(acked.rtt.min <= acked.rtt.latest.or(acked.rtt.min), "{:?}", acked.rtt);
+        assert!(self.samples || acked.rate.is_none());
+        self.calls.rates.lock().unwrap().extend(acked.rate);
     }
 
-    fn on_lost(&mut self, _: Loss, _: &Coupled<'_>) {
-        self.calls.lost.fetch_add(1, Relaxed);
+    fn on_congestion_event(&mut self, event: &CongestionEvent<'_>) {
+        assert!(event.in_flight > 0);
+        self.calls.congestion.fetch_add(1, Relaxed);
     }
 
-    fn on_sent(&mut self, bytes: usize, in_flight: usize) {
-        assert!(bytes <= in_flight);
+    fn on_lost(&mut self, lost: &Lost) {
+        self.calls.lost_bytes.fetch_add(lost.bytes, Relaxed);
+    }
+
+    fn on_sent(&mut self, sent: &Sent) {
+        assert!(sent.bytes <= sent.in_flight);
+        assert!(!sent.app_limited || sent.in_flight < self.cwnd());
         self.calls.sent.fetch_add(1, Relaxed);
-        self.calls.sent_bytes.fetch_add(bytes, Relaxed);
+        self.calls.sent_bytes.fetch_add(sent.bytes, Relaxed);
     }
 
-    fn on_rtt(&mut self, rtt: Duration) {
-        assert!(rtt > Duration::ZERO);
+    fn on_rtt(&mut self, _: Instant, rtt: &Rtt) {
+        assert!(rtt.latest.is_some() && rtt.smoothed.is_some() && rtt.min <= rtt.latest);
         self.calls.rtt.fetch_add(1, Relaxed);
     }
 
-    fn on_pmdcs_change(&mut self, pmdcs: usize) {
+    fn on_pmdcs_change(&mut self, _: Instant, pmdcs: usize) {
         self.pmdcs = pmdcs;
     }
 
-    fn reinitialize(&mut self) {}
+    fn reinitialize(&mut self, _: Instant) {}
 }
 
-/// For windows of so many packets, paced at so many bytes a second.
+/// For windows of `packets`, paced at `rate` bytes per second.
 #[derive(Debug, Default)]
 struct Factory {
     packets: usize,
     rate: Option<u64>,
+    samples: bool,
     calls: Arc<Calls>,
 }
 
 impl ControllerFactory for Factory {
     fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
-        let (packets, rate) = (self.packets, self.rate);
-        Box::new(Fixed { packets, rate, pmdcs: path.pmdcs, calls: Arc::clone(&self.calls) })
+        let &Self { packets, rate, samples, ref calls } = self;
+        Box::new(Fixed { packets, rate, samples, pmdcs: path.pmdcs, calls: Arc::clone(calls) })
     }
 }
 
@@ -109,12 +134,16 @@ fn it_bounds_what_is_in_flight_and_is_told_once_an_acknowledgement() {
         most = most.max(pair.statistics(0).paths[0].flight);
         assert!(pair.net.now().as_nanos() < 60_000_000_000, "{}", pair.received_len(1));
     }
+    pair.run(Duration::from_secs(1));
     let path = &pair.statistics(0).paths[0];
     assert_eq!((path.cwnd, path.ssthresh), (most, usize::MAX), "a full window, and no more");
     let sacks = pair.statistics(0).counters.sacks_received as usize;
     let acked = calls.acked.load(Relaxed);
     assert!((10..=sacks).contains(&acked), "{acked} times for {sacks} SACKs");
-    assert_eq!(calls.lost.load(Relaxed), 1);
+    assert_eq!(calls.congestion.load(Relaxed), 1);
+    let lost = calls.lost_bytes.load(Relaxed);
+    assert!((1000..1500).contains(&lost), "one packet: {lost} bytes");
+    assert_eq!(calls.acked_bytes.load(Relaxed) + lost, calls.sent_bytes.load(Relaxed));
     assert!(calls.sent.load(Relaxed) <= path.data_packets_sent as usize);
     // The message in chunks with headers, and one of them a second time.
     let bytes = calls.sent_bytes.load(Relaxed);
@@ -152,4 +181,43 @@ fn its_rate_is_kept() {
     }
     let took = sent.last().unwrap().0 - sent[0].0;
     assert!(took < 2_200_000_000, "no slower, either: {took} ns");
+}
+
+/// What a rate-based controller reads: the rate of the bottleneck, and whether the application was slower.
+#[test]
+fn rate_samples_say_what_the_path_carries() {
+    const RATE: u64 = 50_000;
+    let mut config = AssociationConfig::rfc9260();
+    config.timers.heartbeat_interval = None;
+    config.mtu.discovery = false;
+    let mut client = config.clone();
+    let calls = Arc::new(Calls::default());
+    // Paced without the option: the controller needs it.
+    client.congestion.burst = BurstControl::Unlimited;
+    client.controller = ControllerChoice::new(Factory {
+        packets: 1000,
+        rate: Some(RATE),
+        samples: true,
+        calls: Arc::clone(&calls),
+    });
+    let mut pair = Pair::new(1, config);
+    pair.connect(client);
+    assert!(pair.run_until(Duration::from_secs(5), |pair| pair.both_up()));
+    assert!(pair.send(0, 0, vec![5; 100_000]));
+    assert!(pair.run_until(Duration::from_secs(20), |pair| pair.received_len(1) == 100_000));
+    pair.run(Duration::from_secs(1));
+    let rates = std::mem::take(&mut *calls.rates.lock().unwrap());
+    assert!(rates.len() >= 20, "{}", rates.len());
+    // Not the first ones, which a burst shares, nor the last one, whose acknowledgement was delayed.
+    for sample in &rates[4..rates.len() - 2] {
+        assert!(sample.rate().abs_diff(RATE) < RATE / 4, "{sample:?}");
+    }
+    assert!(rates.iter().all(|sample| sample.delivered_before <= sample.delivered - sample.bytes));
+    // A little data now and then says that, and not what the path carries.
+    for _ in 0..5 {
+        assert!(pair.send(0, 0, vec![5; 500]));
+        pair.run(Duration::from_secs(1));
+    }
+    let rates = calls.rates.lock().unwrap();
+    assert!(rates.len() >= 4 && rates[1..].iter().all(|sample| sample.app_limited), "{rates:?}");
 }

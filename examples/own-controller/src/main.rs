@@ -1,71 +1,114 @@
-//! A congestion controller of one's own: the window grows by a packet in each round trip, and an eighth
-//! of it goes at a loss.
+//! A congestion controller of one's own, which reads how fast the path delivers data: it sends at the
+//! highest rate measured in the last ten round trips, tries a quarter more now and then, and keeps two
+//! round trips of data in flight at most. Losses are no sign for it.
+//!
+//! This is the core of BBR, without the rest that makes it fair: do not use it as it is.
 //!
 //! `cargo run --manifest-path examples/own-controller/Cargo.toml`
 
+use std::collections::VecDeque;
+
 use anabranch::congestion::{
-    Acked, Controller, ControllerChoice, ControllerFactory, Coupled, Loss, NewPath,
+    Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Instant, Loss, Needs,
+    NewPath,
 };
 use anabranch::{AssociationConfig, ConnectOptions, Endpoint, OutgoingMessage, Ppid};
 
 #[derive(Debug)]
-struct Gentle {
-    window: usize,
-    /// Bytes acknowledged since the window grew last.
-    credit: usize,
+struct Rated {
     pmdcs: usize,
+    window: usize,
+    /// The highest rate of each of the last round trips, in bytes per second.
+    rates: VecDeque<u64>,
+    /// What was delivered in all when the current round trip began.
+    round_ends_at: u64,
+    rounds: usize,
 }
 
-impl Gentle {
+impl Rated {
     const INITIAL: usize = 10;
-    const LEAST: usize = 2;
+    const LEAST: usize = 4;
+    /// Round trips that a rate counts.
+    const MEMORY: usize = 10;
+    /// Percent of the rate in each of eight round trips: more, less to empty the queue, and as it is.
+    const CYCLE: [u64; 8] = [125, 75, 100, 100, 100, 100, 100, 100];
+
+    fn new(pmdcs: usize) -> Self {
+        let window = Self::INITIAL * pmdcs;
+        Self { pmdcs, window, rates: VecDeque::new(), round_ends_at: 0, rounds: 0 }
+    }
+
+    fn rate(&self) -> Option<u64> {
+        self.rates.iter().copied().max()
+    }
+
+    /// The rate grew by less than a quarter in three round trips: the path is full.
+    fn is_full(&self) -> bool {
+        let before = self.rates.iter().rev().skip(3).max();
+        before.is_some_and(|before| self.rate().unwrap_or(0) < before / 4 * 5)
+    }
 }
 
-impl Controller for Gentle {
+impl Controller for Rated {
+    fn needs(&self) -> Needs {
+        Needs::default().with_rate_samples().with_pacing()
+    }
+
     fn cwnd(&self) -> usize {
         self.window
     }
 
-    fn on_acked(&mut self, acked: &Acked, _others: &Coupled<'_>) {
-        // A window that is not used says nothing about the network.
-        if acked.flight_before < self.window || acked.in_fast_recovery {
-            return;
+    fn pacing_rate(&self) -> Option<u64> {
+        let percent =
+            if self.is_full() { Self::CYCLE[self.rounds % Self::CYCLE.len()] } else { 289 };
+        self.rate().map(|rate| rate.saturating_mul(percent) / 100)
+    }
+
+    fn on_acked(&mut self, acked: &Acked<'_>) {
+        let Some(sample) = acked.rate else { return };
+        if sample.delivered_before >= self.round_ends_at {
+            self.round_ends_at = sample.delivered;
+            self.rounds += 1;
+            self.rates.push_back(0);
+            if self.rates.len() > Self::MEMORY {
+                self.rates.pop_front();
+            }
         }
-        self.credit += acked.bytes;
-        if self.credit >= self.window {
-            self.credit -= self.window;
-            self.window += self.pmdcs;
+        // Where the application was slower than the path, the path may be faster than this.
+        if let Some(last) = self.rates.back_mut()
+            && (!sample.app_limited || sample.rate() > *last)
+        {
+            *last = sample.rate().max(*last);
+        }
+        if let (Some(rate), Some(rtt)) = (self.rate(), acked.rtt.min) {
+            let bytes = rate as f64 * rtt.as_secs_f64() * 2.0;
+            self.window = (bytes as usize).max(Self::LEAST * self.pmdcs);
         }
     }
 
-    fn on_lost(&mut self, loss: Loss, _others: &Coupled<'_>) {
-        let kept = match loss {
-            Loss::Timeout => 0,
-            _ => self.window / 8 * 7,
-        };
-        self.window = kept.max(Self::LEAST * self.pmdcs);
-        self.credit = 0;
+    fn on_congestion_event(&mut self, event: &CongestionEvent<'_>) {
+        if event.cause == Loss::Timeout {
+            *self = Self { window: Self::LEAST * self.pmdcs, ..Self::new(self.pmdcs) };
+        }
     }
 
-    fn on_pmdcs_change(&mut self, pmdcs: usize) {
+    fn on_pmdcs_change(&mut self, _now: Instant, pmdcs: usize) {
         self.pmdcs = pmdcs;
         self.window = self.window.max(Self::LEAST * pmdcs);
     }
 
-    fn reinitialize(&mut self) {
-        self.window = Self::INITIAL * self.pmdcs;
-        self.credit = 0;
+    fn reinitialize(&mut self, _now: Instant) {
+        *self = Self::new(self.pmdcs);
     }
 }
 
 /// Makes one for each path.
 #[derive(Debug)]
-struct GentleFactory;
+struct RatedFactory;
 
-impl ControllerFactory for GentleFactory {
+impl ControllerFactory for RatedFactory {
     fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
-        let pmdcs = path.pmdcs;
-        Box::new(Gentle { window: Gentle::INITIAL * pmdcs, credit: 0, pmdcs })
+        Box::new(Rated::new(path.pmdcs))
     }
 }
 
@@ -75,7 +118,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = server.listen(5000, AssociationConfig::default())?;
     let mut options = ConnectOptions::default();
     options.remote_udp_port = server.udp_port();
-    options.config.controller = ControllerChoice::new(GentleFactory);
+    options.config.controller = ControllerChoice::new(RatedFactory);
     let client = Endpoint::builder().bind()?;
     let (near, far) =
         tokio::join!(client.connect(([127, 0, 0, 1], 5000), options), listener.accept());
@@ -94,6 +137,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let after = near.statistics().paths[0].cwnd;
     near.close().await?;
-    println!("{} bytes arrived; the window grew from {before} to {after} bytes", reader.await?);
+    println!("{} bytes arrived; the window went from {before} to {after} bytes", reader.await?);
     Ok(())
 }

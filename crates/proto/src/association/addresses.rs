@@ -108,7 +108,7 @@ impl Association {
         path.heartbeat = crate::path::Heartbeat::default();
         // As if it had been asked for long.
         path.error_count = self.config.paths.path_max_retrans.saturating_add(4);
-        self.set_path_state(id, PathState::Inactive);
+        self.set_path_state(now, id, PathState::Inactive);
         self.schedule_heartbeat(now, id);
     }
 

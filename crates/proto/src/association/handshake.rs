@@ -453,7 +453,7 @@ impl Association {
         self.state = State::Established;
         self.watch.error_count = 0;
         self.paths.choose(Phase::Primary, self.paths.primary());
-        self.reserve_timestamps();
+        self.reserve_timestamps(now);
         self.progress.last_user_data = now;
         self.outbox
             .chunks

@@ -147,7 +147,7 @@ impl Association {
             if path.heartbeat.is_probe_ack(info.nonce) {
                 path.proven = true;
                 path.mtu.on_probe_acked(now, info.probe);
-                self.mtu_changed(id);
+                self.mtu_changed(now, id);
             }
             return;
         }
@@ -177,7 +177,7 @@ impl Association {
         }
         // req: rfc7829 3.2 "SHOULD clear the error counter of the destination address and transition"
         if self.paths[id].state != PathState::Active {
-            self.set_path_state(id, PathState::Active);
+            self.set_path_state(now, id, PathState::Active);
             self.fail_over(Input::Responds(id));
         }
         if timed_out {

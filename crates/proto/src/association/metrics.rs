@@ -47,6 +47,6 @@ impl Association {
             let rto = self.paths[path].rtt.rto();
             *t1 = Repeat::expecting(now, rto, self.config.timers.rto_initial, path);
         }
-        self.sender.recall(path, known.ssthresh, known.reordering);
+        self.sender.recall(now, path, known.ssthresh, known.reordering);
     }
 }

@@ -50,7 +50,7 @@ impl Association {
                 // The interface may be in another network by now.
                 // req: rfc9260 7.2.5 "When detected by an SCTP implementation"
                 // req: rfc9260 7.2.5.2 "If such a routing change happens"
-                self.sender.forget_network(id);
+                self.sender.forget_network(now, id);
             }
             if usable {
                 if self.state.heartbeats() {
@@ -95,7 +95,7 @@ impl Association {
             path.mtu.on_packet_too_big(now, mtu);
         }
         if path.mtu.current() < before {
-            self.mtu_changed(id);
+            self.mtu_changed(now, id);
             // What is in flight in larger packets is lost; it need not wait for the timer.
             self.sender.resend(id, Cause::MtuFell, id, &mut self.paths);
             self.sender.begin_burst();

@@ -18,7 +18,7 @@ impl Association {
         let before = path.state;
         if before != PathState::Inactive && path.error_count > self.config.paths.path_max_retrans {
             // RFC 7829 section 3.2, 8.
-            self.set_path_state(id, PathState::Inactive);
+            self.set_path_state(now, id, PathState::Inactive);
             if self.repeats_heartbeats_at_once() && self.paths[id].is_verified() {
                 self.paths[id].heartbeat.demand(now);
             } else if before == PathState::PotentiallyFailed {
@@ -72,7 +72,7 @@ impl Association {
         }
     }
 
-    pub(super) fn set_path_state(&mut self, id: PathId, state: PathState) {
+    pub(super) fn set_path_state(&mut self, now: Instant, id: PathId, state: PathState) {
         let path = &mut self.paths[id];
         if path.state == state {
             return;
@@ -95,12 +95,12 @@ impl Association {
                 path.mtu.on_path_confirmed();
                 if was_doubtful && let Some(multipath) = self.config.concurrent() {
                     mark!(RecoveredWindow);
-                    self.sender.on_recovered(id, multipath.recovered_cwnd_mtus);
+                    self.sender.on_recovered(now, id, multipath.recovered_cwnd_mtus);
                 }
             }
             PathState::Inactive => {
                 path.mtu.on_path_lost();
-                self.mtu_changed(id);
+                self.mtu_changed(now, id);
             }
             // Its windows and its MTU are those that data finds when it is back.
             // req: rfc7829 3.2 "it MUST do this following the prescriptions of Section 7.2"
@@ -154,7 +154,7 @@ impl Association {
         path.stats.timeout_runs.end();
         let before = path.state;
         if matches!(before, PathState::PotentiallyFailed | PathState::Inactive) {
-            self.set_path_state(id, PathState::Active);
+            self.set_path_state(now, id, PathState::Active);
             if before == PathState::PotentiallyFailed {
                 // A heartbeat on its way has no more to prove.
                 self.paths[id].heartbeat.excuse();

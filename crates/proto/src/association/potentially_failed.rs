@@ -31,7 +31,7 @@ impl Association {
     // req: rfc7829 3.2 "SHOULD send the data to an alternate destination address in active state"
     pub(super) fn suspect(&mut self, now: Instant, id: PathId) {
         let input = if self.paths[id].is_active() {
-            self.set_path_state(id, PathState::PotentiallyFailed);
+            self.set_path_state(now, id, PathState::PotentiallyFailed);
             Input::Failed(id)
         } else {
             Input::TimedOut(id)

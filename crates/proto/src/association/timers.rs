@@ -171,7 +171,7 @@ impl Association {
             PathTimer::Heartbeat => self.on_heartbeat_timer(now, id),
             PathTimer::Mtu => {
                 self.paths[id].mtu.on_timeout(now);
-                self.mtu_changed(id);
+                self.mtu_changed(now, id);
             }
         }
     }
@@ -199,7 +199,7 @@ impl Association {
         let to = self.sender.path_after_timeout(id, &self.paths);
         if self.sender.finish_timeout(now, id, cause, to, &mut self.paths) {
             self.paths[id].mtu.on_full_size_loss();
-            self.mtu_changed(id);
+            self.mtu_changed(now, id);
         }
     }
 
@@ -215,7 +215,7 @@ impl Association {
 
     /// The search for the path MTU has found something, or begins anew.
     // req: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion"
-    pub(super) fn mtu_changed(&mut self, id: PathId) {
-        self.sender.on_pmdcs_change(id, &self.paths[id]);
+    pub(super) fn mtu_changed(&mut self, now: Instant, id: PathId) {
+        self.sender.on_pmdcs_change(now, id, &self.paths[id]);
     }
 }

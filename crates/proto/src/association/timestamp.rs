@@ -81,7 +81,7 @@ impl Association {
     /// Learns what the echo in the packet of an acknowledgement tells.
     pub(super) fn use_echo(&mut self, now: Instant) {
         let Some((id, sent)) = self.echo(now) else { return };
-        if self.sender.takes_measurement(now, id, sent) {
+        if self.sender.takes_measurement(now, &self.paths[id], sent) {
             self.paths[id].rtt.on_measurement(now.saturating_since(sent));
         }
         self.path_works(now, id);
@@ -93,14 +93,14 @@ impl Association {
     }
 
     /// Makes room for timestamps in the packets of all paths, before anything is sent.
-    pub(super) fn reserve_timestamps(&mut self) {
+    pub(super) fn reserve_timestamps(&mut self, now: Instant) {
         let bytes = if self.timestamps.in_use { Timestamp::LEN } else { 0 };
         self.sender.measure_by_echoes(self.timestamps.in_use);
         for id in self.paths.ids_now() {
             if self.paths[id].reserve(bytes) {
                 // A window of so many packets is a smaller one then; nothing has been sent yet.
-                self.mtu_changed(id);
-                self.sender.forget_network(id);
+                self.mtu_changed(now, id);
+                self.sender.forget_network(now, id);
             }
         }
     }

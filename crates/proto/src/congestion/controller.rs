@@ -1,22 +1,52 @@
-//! Congestion control as a trait, so that a user can bring one: how much may be in flight on a path,
-//! and how fast it leaves.
+//! Congestion control as a trait: how much may be in flight on a path, and how fast it leaves.
 //!
-//! A controller knows one path. It is told what happened there, and says what its window is; it is
-//! asked once after each call. Nothing is called more often than once an acknowledgement or batch of
-//! packets. All sizes are bytes of DATA chunks with header and padding; PMDCS is the size of the
+//! A [`Controller`] has one path. The engine reports what happens there, with the time, and asks for
+//! the window after each call. It makes at most one call of each kind for an acknowledgement or a batch
+//! of packets. All sizes are bytes of DATA chunks with header and padding; PMDCS is the size of the
 //! largest DATA chunk that fits into a packet of the path.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rfc9260::Rfc9260Factory;
+use super::rate::RateSample;
+use super::rfc9260::Rfc9260;
 use super::{CongestionConfig, Coupled};
 use crate::revision::Revision;
+use crate::time::Instant;
+
+/// Round-trip times of one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rtt {
+    /// The latest measurement. `None` in [`Acked`] if this acknowledgement gave none.
+    pub latest: Option<Duration>,
+    /// Smoothed round-trip time (RFC 9260 section 6.3.1). `None` before the first measurement.
+    pub smoothed: Option<Duration>,
+    /// The least that was measured while the path existed, rounded down to microseconds.
+    pub min: Option<Duration>,
+}
+
+/// Data left in one batch of packets.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Sent {
+    /// When it left.
+    pub now: Instant,
+    /// Bytes of the batch.
+    pub bytes: usize,
+    /// Bytes in flight, those of the batch included.
+    pub in_flight: usize,
+    /// The window has room, and there is nothing more to send.
+    pub app_limited: bool,
+}
 
 /// What an acknowledgement means for one path.
 #[derive(Clone, Copy, Debug)]
-pub struct Acked {
+#[non_exhaustive]
+pub struct Acked<'a> {
+    /// When it came.
+    pub now: Instant,
     /// Bytes sent to the path that are acknowledged for the first time, by the cumulative TSN or
     /// by gap blocks.
     pub bytes: usize,
@@ -29,22 +59,120 @@ pub struct Acked {
     pub cumulative_advanced: bool,
     /// The association is in Fast Recovery (RFC 9260 section 7.2.4).
     pub in_fast_recovery: bool,
+    /// Round-trip times, this acknowledgement's measurement included.
+    pub rtt: Rtt,
+    /// How fast data was delivered, if the controller [needs](Controller::needs) it and the
+    /// acknowledgement says it.
+    pub rate: Option<RateSample>,
+    /// The path among the others.
+    pub coupled: Coupled<'a>,
 }
 
-/// What tells of a loss.
+impl Acked<'_> {
+    /// An acknowledgement of `bytes` that advances the Cumulative TSN Ack Point, with nothing else in
+    /// flight and no other path: for tests of controllers, which change the fields.
+    pub fn new(now: Instant, bytes: usize) -> Self {
+        Self {
+            now,
+            bytes,
+            flight_before: bytes,
+            all: false,
+            cumulative_advanced: true,
+            in_fast_recovery: false,
+            rtt: Rtt::default(),
+            rate: None,
+            coupled: Coupled::ALONE,
+        }
+    }
+}
+
+/// What showed a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// Missing reports, outside of Fast Recovery (RFC 9260 section 7.2.4).
+    /// Missing reports, or time in which the data should have arrived (RFC 9260 section 7.2.4,
+    /// RFC 8985).
     Reported,
-    /// T3-rtx expired: nothing has come for long (RFC 9260 section 6.3.3).
+    /// T3-rtx expired: nothing was acknowledged for long (RFC 9260 section 6.3.3).
     Timeout,
+}
+
+/// The network is congested: a window of data lost something.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct CongestionEvent<'a> {
+    /// When this was found.
+    pub now: Instant,
+    /// What shows it.
+    pub cause: Loss,
+    /// Bytes in flight before the acknowledgement that shows it, or when the timer expired.
+    pub in_flight: usize,
+    /// The path among the others.
+    pub coupled: Coupled<'a>,
+}
+
+impl CongestionEvent<'_> {
+    /// Congestion on a path without others: for tests of controllers.
+    pub fn new(now: Instant, cause: Loss, in_flight: usize) -> Self {
+        Self { now, cause, in_flight, coupled: Coupled::ALONE }
+    }
+}
+
+/// Data that is held to be lost.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Lost {
+    /// When this was found.
+    pub now: Instant,
+    /// What shows it.
+    pub cause: Loss,
+    /// Bytes lost since the last call.
+    pub bytes: usize,
+    /// Bytes that are still in flight.
+    pub in_flight: usize,
+}
+
+/// No data was sent for a while.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Idle {
+    /// When data is about to be sent again.
+    pub now: Instant,
+    /// How many retransmission timeouts the pause lasted, from 1 to 64.
+    pub rtos: u32,
+}
+
+/// What a controller needs beyond windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Needs {
+    /// [`Acked::rate`]. Costs 56 bytes for each packet in flight.
+    pub rate_samples: bool,
+    /// Data is paced at [`Controller::pacing_rate`] even if the option `burst` bounds bursts in
+    /// another way.
+    pub pacing: bool,
+}
+
+impl Needs {
+    /// Rate samples.
+    #[must_use]
+    pub fn with_rate_samples(mut self) -> Self {
+        self.rate_samples = true;
+        self
+    }
+
+    /// Pacing.
+    #[must_use]
+    pub fn with_pacing(mut self) -> Self {
+        self.pacing = true;
+        self
+    }
 }
 
 /// The congestion control of one path.
 pub trait Controller: fmt::Debug + Send + Sync {
-    /// Congestion window in bytes, at least one PMDCS. It is the most that is in flight, but for the
-    /// one packet by which RFC 9260 section 6.1 allows to exceed it.
+    /// Congestion window in bytes, at least one PMDCS. In flight is no more than this and the one packet
+    /// by which RFC 9260 section 6.1 allows to exceed it.
     fn cwnd(&self) -> usize;
 
     /// Slow-start threshold in bytes, `usize::MAX` if there is none. Pacing is faster below it.
@@ -52,62 +180,75 @@ pub trait Controller: fmt::Debug + Send + Sync {
         usize::MAX
     }
 
-    /// Bytes a second at which data leaves, if bursts are paced; `None` for a little more than cwnd
+    /// Bytes per second at which data leaves, if it is paced; `None` for a little more than cwnd
     /// in a round trip.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Bytes acknowledged between two losses, of the last such interval or of the one that lasts, for
+    /// What it needs; asked once, before all other calls.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// Bytes acknowledged between two losses, of the last such interval or of the current one, for
     /// the coupling of several paths.
     fn loss_interval(&self) -> u64 {
         0
     }
 
-    /// Data was acknowledged. `coupled`: the path among the others.
-    fn on_acked(&mut self, acked: &Acked, coupled: &Coupled<'_>);
+    /// A batch of data left.
+    fn on_sent(&mut self, _sent: &Sent) {}
 
-    /// Data was lost; called once for all that one window lost.
-    fn on_lost(&mut self, loss: Loss, coupled: &Coupled<'_>);
+    /// Data was acknowledged.
+    fn on_acked(&mut self, acked: &Acked<'_>);
 
-    /// The last loss was none: what was lost had only been late.
-    fn undo(&mut self) {}
+    /// A window of data lost something, and the windows are to be lowered. Called once for all that
+    /// one window lost, and before [`on_lost`](Self::on_lost).
+    fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>);
 
-    /// So many bytes left in one batch; with them so many are in flight.
-    fn on_sent(&mut self, _bytes: usize, _in_flight: usize) {}
+    /// Data was lost; called for each acknowledgement or timeout that shows losses, also during
+    /// recovery.
+    fn on_lost(&mut self, _lost: &Lost) {}
 
-    /// A round-trip time was measured.
-    fn on_rtt(&mut self, _rtt: Duration) {}
+    /// The last congestion was none: what seemed lost was only late.
+    fn undo(&mut self, _now: Instant) {}
 
-    /// No data was sent for `rtos` retransmission timeouts; called once at the end of that time.
-    fn on_idle(&mut self, _rtos: u32) {}
+    /// A round-trip time was measured. An acknowledgement that gives one is reported by
+    /// [`on_acked`](Self::on_acked) afterwards.
+    fn on_rtt(&mut self, _now: Instant, _rtt: &Rtt) {}
 
-    /// The path was potentially failed and answers again: its window is at least so many full
+    /// No data was sent for one retransmission timeout or more; called before data is sent again.
+    fn on_idle(&mut self, _idle: &Idle) {}
+
+    /// The path was potentially failed and answers again: its window is at least `packets` full
     /// packets (PF1 and PF2, nat 4.3).
-    fn on_recovered(&mut self, _packets: u32) {}
+    fn on_recovered(&mut self, _now: Instant, _packets: u32) {}
 
-    /// The window is to be no more than what is in flight and `packets` full packets (RFC 2960
-    /// section 6.1 D). Called before each batch, with that option only.
-    fn on_burst_limit(&mut self, _flight: usize, _packets: u32) {}
+    /// The window must be no more than `flight` bytes, which are in flight, and `packets` full packets
+    /// (RFC 2960 section 6.1 D). Called before each batch, with that option only.
+    fn on_burst_limit(&mut self, _now: Instant, _flight: usize, _packets: u32) {}
 
     /// The path's packets have another size now.
-    fn on_pmdcs_change(&mut self, pmdcs: usize);
+    fn on_pmdcs_change(&mut self, now: Instant, pmdcs: usize);
 
     /// An association before this one had this ssthresh between the same addresses. Called before any
     /// data is sent.
-    fn on_recalled(&mut self, _ssthresh: usize) {}
+    fn on_recalled(&mut self, _now: Instant, _ssthresh: usize) {}
 
     /// Nothing is known about the network any more: all values are initial again.
-    fn reinitialize(&mut self);
+    fn reinitialize(&mut self, now: Instant);
 }
 
-/// What a controller is told of its path at first.
+/// What a controller knows of its path at first.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct NewPath<'a> {
+    /// When the path was made.
+    pub now: Instant,
     /// The association's options of congestion control.
     pub options: &'a CongestionConfig,
-    /// Whose rules count where the RFCs differ.
+    /// Which RFC applies where they differ.
     pub revision: Revision,
     /// PMDCS.
     pub pmdcs: usize,
@@ -115,9 +256,16 @@ pub struct NewPath<'a> {
     pub ipv6: bool,
 }
 
+impl<'a> NewPath<'a> {
+    /// A path over IPv4 at time zero: for tests of controllers, which change the fields.
+    pub fn new(options: &'a CongestionConfig, revision: Revision, pmdcs: usize) -> Self {
+        Self { now: Instant::ZERO, options, revision, pmdcs, ipv6: false }
+    }
+}
+
 /// Makes the controllers of an association's paths.
 pub trait ControllerFactory: fmt::Debug + Send + Sync {
-    /// One for a path that is new.
+    /// One for a new path.
     fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller>;
 }
 
@@ -138,7 +286,7 @@ impl ControllerChoice {
 
 impl Default for ControllerChoice {
     fn default() -> Self {
-        Self::new(Rfc9260Factory)
+        Self::new(BuiltIn)
     }
 }
 
@@ -148,7 +296,7 @@ impl fmt::Debug for ControllerChoice {
     }
 }
 
-/// Two choices are equal if their factories say the same of themselves (`Debug`).
+/// Two choices are equal if they share a factory, or if their factories look alike (`Debug`).
 impl PartialEq for ControllerChoice {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || format!("{:?}", self.0) == format!("{:?}", other.0)
@@ -156,3 +304,13 @@ impl PartialEq for ControllerChoice {
 }
 
 impl Eq for ControllerChoice {}
+
+/// Makes controllers of RFC 9260.
+#[derive(Clone, Copy, Debug)]
+struct BuiltIn;
+
+impl ControllerFactory for BuiltIn {
+    fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
+        Box::new(Rfc9260::new(path))
+    }
+}

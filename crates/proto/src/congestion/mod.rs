@@ -1,15 +1,21 @@
-//! Congestion control: how much may be in flight on a path.
+//! Congestion control (RFC 9260 section 7).
 //!
-//! [`Controller`] is the trait, with [`ControllerChoice`] in the options; a file for each algorithm
-//! that comes with this crate. How the windows of several paths depend on each other is in
-//! `coupling`.
+//! A [`Controller`] decides how much may be in flight on one path. A program can bring another one as a
+//! [`ControllerChoice`].
 
 mod config;
 mod controller;
 mod coupling;
+mod rate;
 mod rfc9260;
+mod window;
 
 pub use config::{BurstControl, CongestionConfig, IdleCwnd, InitialCwnd};
-pub use controller::{Acked, Controller, ControllerChoice, ControllerFactory, Loss, NewPath};
+pub use controller::{
+    Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Idle, Loss, Lost,
+    Needs, NewPath, Rtt, Sent,
+};
 pub(crate) use coupling::PathView;
 pub use coupling::{Coupled, Coupling};
+pub use rate::RateSample;
+pub(crate) use rate::RateSampler;

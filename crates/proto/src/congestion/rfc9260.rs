@@ -4,31 +4,16 @@
 //! many round trips to fill them again after a loss.
 
 use super::coupling::LossIntervals;
-use super::{
-    Acked, CongestionConfig, Controller, ControllerFactory, Coupled, IdleCwnd, InitialCwnd, Loss,
-    NewPath,
-};
+use super::window::Window;
+use super::{Acked, CongestionEvent, Controller, Coupled, Idle, Loss, NewPath};
 use crate::revision::Revision;
-
-/// What RFC 9260 has for IPv4, three full packets of Ethernet, and for IPv6.
-const THREE_PACKETS: (u32, u32) = (4404, 4344);
-
-/// Makes controllers of RFC 9260.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rfc9260Factory;
-
-impl ControllerFactory for Rfc9260Factory {
-    fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
-        Box::new(Rfc9260::new(path.options, path.revision, path.pmdcs, path.ipv6))
-    }
-}
+use crate::time::Instant;
 
 /// State of one path.
 #[derive(Clone, Debug)]
-struct Rfc9260 {
-    cwnd: usize,
-    ssthresh: usize,
-    /// Both before the last loss.
+pub(super) struct Rfc9260 {
+    window: Window,
+    /// cwnd and ssthresh before the last loss.
     before_loss: Option<Box<(usize, usize)>>,
     /// A timeout came, and nothing has been acknowledged since.
     timed_out: bool,
@@ -37,83 +22,55 @@ struct Rfc9260 {
     partial_bytes_acked: usize,
     /// Bytes by which congestion avoidance has to change the window, less than a packet.
     change_due: isize,
-    pmdcs: usize,
     losses: LossIntervals,
-    initial: InitialCwnd,
-    idle: IdleCwnd,
-    revision: Revision,
-    /// L of section 7.2.1.
-    limit_mtus: u16,
-    min_ssthresh_mtus: u16,
 }
 
 impl Rfc9260 {
-    fn new(config: &CongestionConfig, revision: Revision, pmdcs: usize, ipv6: bool) -> Self {
-        let initial = match config.initial_cwnd {
-            InitialCwnd::Bytes(bytes) if ipv6 && bytes == THREE_PACKETS.0 => {
-                InitialCwnd::Bytes(THREE_PACKETS.1)
-            }
-            other => other,
-        };
-        let mut controller = Self {
-            cwnd: 0,
-            ssthresh: 0,
+    pub(super) fn new(path: &NewPath<'_>) -> Self {
+        Self {
+            window: Window::new(path),
             before_loss: None,
             timed_out: false,
-            hold_ssthresh: config.hold_ssthresh,
+            hold_ssthresh: path.options.hold_ssthresh,
             partial_bytes_acked: 0,
             change_due: 0,
-            pmdcs,
             losses: LossIntervals::default(),
-            initial,
-            idle: config.idle_cwnd,
-            revision,
-            limit_mtus: config.slow_start_limit_mtus as u16,
-            min_ssthresh_mtus: config.min_ssthresh_mtus as u16,
-        };
-        controller.reinitialize();
-        controller
-    }
-
-    /// A step of congestion avoidance by so many bytes, carried out in whole packets as RFC 6356
-    /// section 4.2 has it: part of a packet in the window would let the whole one leave.
-    fn change(&mut self, bytes: isize) {
-        self.change_due += bytes;
-        let pmdcs = self.pmdcs as isize;
-        if self.change_due >= pmdcs {
-            self.change_due -= pmdcs;
-            self.cwnd += self.pmdcs;
-        } else if self.change_due <= -pmdcs {
-            self.change_due += pmdcs;
-            self.cwnd = self.cwnd.saturating_sub(self.pmdcs).max(self.pmdcs);
-            // What goes to other paths must not come back by slow start.
-            self.ssthresh = self.ssthresh.min(self.cwnd - 1);
         }
     }
 
-    fn initial_window(&self) -> usize {
-        match self.initial {
-            InitialCwnd::Mtus(packets) => self.pmdcs * packets as usize,
-            InitialCwnd::Bytes(bytes) => (2 * self.pmdcs).max(bytes as usize).min(4 * self.pmdcs),
+    /// A step of congestion avoidance by `bytes`, carried out in whole packets as RFC 6356
+    /// section 4.2 has it: part of a packet in the window would let the whole one leave.
+    fn change(&mut self, bytes: isize) {
+        let window = &mut self.window;
+        self.change_due += bytes;
+        let pmdcs = window.pmdcs as isize;
+        if self.change_due >= pmdcs {
+            self.change_due -= pmdcs;
+            window.cwnd += window.pmdcs;
+        } else if self.change_due <= -pmdcs {
+            self.change_due += pmdcs;
+            window.cwnd = window.cwnd.saturating_sub(window.pmdcs).max(window.pmdcs);
+            // What goes to other paths must not come back by slow start.
+            window.ssthresh = window.ssthresh.min(window.cwnd - 1);
         }
     }
 
     fn reduce_threshold(&mut self, coupled: &Coupled<'_>) {
         self.losses.on_loss();
         self.change_due = 0;
-        self.ssthresh =
-            coupled.threshold(self.cwnd, usize::from(self.min_ssthresh_mtus) * self.pmdcs);
+        let least = self.window.least_ssthresh();
+        self.window.ssthresh = coupled.threshold(self.window.cwnd, least);
         self.partial_bytes_acked = 0;
     }
 }
 
 impl Controller for Rfc9260 {
     fn cwnd(&self) -> usize {
-        self.cwnd
+        self.window.cwnd
     }
 
     fn ssthresh(&self) -> usize {
-        self.ssthresh
+        self.window.ssthresh
     }
 
     fn loss_interval(&self) -> u64 {
@@ -121,113 +78,84 @@ impl Controller for Rfc9260 {
     }
 
     // req: rfc9260 7.2.2 "SHOULD be incremented by PMDCS per RTT"
-    fn on_acked(&mut self, ack: &Acked, coupled: &Coupled<'_>) {
+    fn on_acked(&mut self, acked: &Acked<'_>) {
         self.timed_out = false;
-        self.losses.on_ack(ack.bytes);
-        let full = ack.flight_before >= self.cwnd;
+        self.losses.on_ack(acked.bytes);
+        let cwnd = self.window.cwnd;
+        let full = acked.flight_before >= cwnd;
         // RFC 2960 and RFC 4960 sections 7.2.1, 7.2.2: acknowledgements that do not advance the
         // Cumulative TSN Ack Point change no window.
-        if self.revision < Revision::Rfc9260 && !ack.cumulative_advanced {
+        if self.window.revision < Revision::Rfc9260 && !acked.cumulative_advanced {
             return;
         }
-        if self.cwnd <= self.ssthresh {
-            // req: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
+        if cwnd <= self.window.ssthresh {
             // req: rfc9260 7.2.1 "otherwise, the cwnd MUST NOT be increased"
-            if full && !ack.in_fast_recovery {
-                // req: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
-                let bytes = ack.bytes.min(usize::from(self.limit_mtus) * self.pmdcs);
-                self.cwnd += coupled.slow_start(bytes, self.ssthresh - self.cwnd);
+            if full && !acked.in_fast_recovery {
+                self.window.slow_start(acked);
             }
         } else {
             // req: rfc9260 7.2.2 "SCTP SHOULD increment cwnd by PMDCS once per"
             // req: rfc9260 7.2.2 "MUST NOT increment cwnd by more than PMDCS"
-            self.partial_bytes_acked += ack.bytes;
-            if full && self.partial_bytes_acked >= self.cwnd {
-                self.partial_bytes_acked -= self.cwnd;
-                self.change(coupled.avoidance(self.pmdcs));
+            self.partial_bytes_acked += acked.bytes;
+            if full && self.partial_bytes_acked >= cwnd {
+                self.partial_bytes_acked -= cwnd;
+                self.change(acked.coupled.avoidance(self.window.pmdcs));
             } else if !full {
-                self.partial_bytes_acked = self.partial_bytes_acked.min(self.cwnd);
+                self.partial_bytes_acked = self.partial_bytes_acked.min(cwnd);
             }
         }
-        if ack.all {
+        if acked.all {
             self.partial_bytes_acked = 0;
         }
     }
 
-    fn on_lost(&mut self, loss: Loss, coupled: &Coupled<'_>) {
-        if loss == Loss::Timeout
-            && std::mem::replace(&mut self.timed_out, true)
-            && self.hold_ssthresh
-        {
-            self.cwnd = self.pmdcs;
+    fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>) {
+        let timeout = congestion.cause == Loss::Timeout;
+        if timeout && std::mem::replace(&mut self.timed_out, true) && self.hold_ssthresh {
+            self.window.cwnd = self.window.pmdcs;
             return;
         }
-        self.before_loss = Some(Box::new((self.cwnd, self.ssthresh)));
-        self.reduce_threshold(coupled);
-        self.cwnd = match loss {
+        self.before_loss = Some(Box::new((self.window.cwnd, self.window.ssthresh)));
+        self.reduce_threshold(&congestion.coupled);
+        self.window.cwnd = match congestion.cause {
             // req: rfc9260 7.2.3 "an endpoint SHOULD do the following"
-            Loss::Reported => self.ssthresh,
+            Loss::Reported => self.window.ssthresh,
             // req: rfc9260 7.2.3 "SCTP SHOULD perform slow start by"
             // req: rfc9260 7.2.1 "MUST be no more than PMDCS"
-            Loss::Timeout => self.pmdcs,
+            Loss::Timeout => self.window.pmdcs,
         };
     }
 
-    fn undo(&mut self) {
+    fn undo(&mut self, _now: Instant) {
         if let Some(before) = self.before_loss.take() {
             let (cwnd, ssthresh) = *before;
-            self.cwnd = self.cwnd.max(cwnd);
-            self.ssthresh = self.ssthresh.max(ssthresh);
+            self.window.cwnd = self.window.cwnd.max(cwnd);
+            self.window.ssthresh = self.window.ssthresh.max(ssthresh);
         }
     }
 
-    fn on_recovered(&mut self, packets: u32) {
-        self.cwnd = self.cwnd.max(self.pmdcs.saturating_mul(packets as usize));
+    fn on_recovered(&mut self, _now: Instant, packets: u32) {
+        self.window.on_recovered(packets);
     }
 
-    fn on_burst_limit(&mut self, flight: usize, packets: u32) {
-        let limit = self.pmdcs.saturating_mul(packets as usize);
-        self.cwnd = self.cwnd.min(flight.saturating_add(limit));
+    fn on_burst_limit(&mut self, _now: Instant, flight: usize, packets: u32) {
+        self.window.on_burst_limit(flight, packets);
     }
 
-    fn on_idle(&mut self, rtos: u32) {
-        let validates = self.idle == IdleCwnd::WindowValidation;
-        let floor = match self.idle {
-            IdleCwnd::HalvePerRto => 4 * self.pmdcs,
-            IdleCwnd::HalvePerRtoToTwo => 2 * self.pmdcs,
-            IdleCwnd::WindowValidation => self.initial_window(),
-            IdleCwnd::Keep => return,
-        };
-        // Idle time is no reason to raise a window that is below the floor after a timeout.
-        if rtos == 0 || self.cwnd <= floor {
-            return;
-        }
-        // Before, a threshold that a loss had lowered stayed low (RFC 8540 section 3.27).
-        // req: rfc9260 7.2.1 "adjustment, the ssthresh of the transport address SHOULD"
-        if validates {
-            self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
-        } else if self.revision >= Revision::Rfc9260 {
-            self.ssthresh = self.cwnd;
-        }
-        // req: rfc9260 7.2.1 "the cwnd of the transport address SHOULD be"
-        self.cwnd = self.cwnd.checked_shr(rtos).unwrap_or(0).max(floor);
+    fn on_idle(&mut self, idle: &Idle) {
+        self.window.on_idle(idle.rtos);
     }
 
-    fn on_pmdcs_change(&mut self, pmdcs: usize) {
-        self.pmdcs = pmdcs;
-        self.cwnd = self.cwnd.max(pmdcs);
+    fn on_pmdcs_change(&mut self, _now: Instant, pmdcs: usize) {
+        self.window.on_pmdcs_change(pmdcs);
     }
 
-    fn on_recalled(&mut self, ssthresh: usize) {
-        let least = self.pmdcs * usize::from(self.min_ssthresh_mtus);
-        self.ssthresh = ssthresh.max(least);
+    fn on_recalled(&mut self, _now: Instant, ssthresh: usize) {
+        self.window.on_recalled(ssthresh);
     }
 
-    fn reinitialize(&mut self) {
-        // req: rfc9260 7.2.1 "initial cwnd before data transmission MUST be set"
-        self.cwnd = self.initial_window();
-        // req: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
-        self.ssthresh = usize::MAX;
+    fn reinitialize(&mut self, _now: Instant) {
+        self.window.reinitialize();
         self.partial_bytes_acked = 0;
         self.change_due = 0;
         self.losses = LossIntervals::default();
@@ -242,15 +170,13 @@ mod tests {
 
     use super::*;
     use crate::config::AssociationConfig;
-    use crate::congestion::{ControllerChoice, Coupling, PathView};
+    use crate::congestion::{ControllerChoice, Coupling, IdleCwnd, PathView};
 
     const PMDCS: usize = 1460;
-
-    /// No other path counts.
-    const ALONE: Coupled<'_> = Coupled::ALONE;
+    const NOW: Instant = Instant::ZERO;
 
     fn of(config: &AssociationConfig) -> Rfc9260 {
-        Rfc9260::new(&config.congestion, config.revision, PMDCS, false)
+        Rfc9260::new(&NewPath::new(&config.congestion, config.revision, PMDCS))
     }
 
     fn controller() -> Rfc9260 {
@@ -260,20 +186,27 @@ mod tests {
     /// In congestion avoidance with a window of `packets`.
     fn avoiding(packets: usize) -> Rfc9260 {
         let mut c = controller();
-        c.cwnd = packets * PMDCS;
-        c.ssthresh = c.cwnd - 1;
+        c.window.cwnd = packets * PMDCS;
+        c.window.ssthresh = c.window.cwnd - 1;
         c
     }
 
     /// Acknowledges `bytes` of a full window.
-    fn ack(bytes: usize, c: &Rfc9260) -> Acked {
-        Acked {
-            bytes,
-            flight_before: c.cwnd,
-            all: false,
-            cumulative_advanced: true,
-            in_fast_recovery: false,
-        }
+    fn ack(bytes: usize, c: &Rfc9260) -> Acked<'static> {
+        Acked { flight_before: c.window.cwnd, ..Acked::new(NOW, bytes) }
+    }
+
+    /// The same, coupled with other paths.
+    fn ack_with<'a>(bytes: usize, c: &Rfc9260, coupled: &Coupled<'a>) -> Acked<'a> {
+        Acked { coupled: *coupled, ..ack(bytes, c) }
+    }
+
+    fn congestion(cause: Loss) -> CongestionEvent<'static> {
+        CongestionEvent::new(NOW, cause, 0)
+    }
+
+    fn idle(rtos: u32) -> Idle {
+        Idle { now: NOW, rtos }
     }
 
     #[test]
@@ -282,7 +215,7 @@ mod tests {
     fn initial_windows() {
         let cwnd = |config: &AssociationConfig, pmdcs, ipv6| {
             let (options, revision) = (&config.congestion, config.revision);
-            let path = NewPath { options, revision, pmdcs, ipv6 };
+            let path = NewPath { ipv6, ..NewPath::new(options, revision, pmdcs) };
             let c = ControllerChoice::default().build(&path);
             assert!(c.ssthresh() > 1 << 31);
             c.cwnd()
@@ -303,18 +236,18 @@ mod tests {
     // test: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
     fn slow_start() {
         let mut c = controller();
-        c.on_acked(&ack(1000, &c), &ALONE);
+        c.on_acked(&ack(1000, &c));
         assert_eq!(c.cwnd(), 5404, "by what was acknowledged");
-        c.on_acked(&ack(3000, &c), &ALONE);
+        c.on_acked(&ack(3000, &c));
         assert_eq!(c.cwnd(), 5404 + PMDCS, "by one PMDCS at the most");
         let before = c.cwnd();
-        c.on_acked(&Acked { flight_before: before - 1, ..ack(1000, &c) }, &ALONE);
-        c.on_acked(&Acked { in_fast_recovery: true, ..ack(1000, &c) }, &ALONE);
+        c.on_acked(&Acked { flight_before: before - 1, ..ack(1000, &c) });
+        c.on_acked(&Acked { in_fast_recovery: true, ..ack(1000, &c) });
         assert_eq!(c.cwnd(), before);
         let mut config = AssociationConfig::rfc9260();
         config.congestion.slow_start_limit_mtus = 8;
         let mut c = of(&config);
-        c.on_acked(&ack(4000, &c), &ALONE);
+        c.on_acked(&ack(4000, &c));
         assert_eq!(c.cwnd(), 8404);
     }
 
@@ -325,12 +258,12 @@ mod tests {
     fn congestion_avoidance_adds_one_packet_per_window() {
         let mut c = avoiding(10);
         for _ in 0..4 {
-            c.on_acked(&ack(2 * PMDCS, &c), &ALONE);
+            c.on_acked(&ack(2 * PMDCS, &c));
             assert_eq!(c.cwnd(), 10 * PMDCS);
         }
-        c.on_acked(&ack(3 * PMDCS, &c), &ALONE);
+        c.on_acked(&ack(3 * PMDCS, &c));
         assert_eq!((c.cwnd(), c.partial_bytes_acked), (11 * PMDCS, PMDCS), "the rest is carried");
-        c.on_acked(&ack(40 * PMDCS, &c), &ALONE);
+        c.on_acked(&ack(40 * PMDCS, &c));
         assert_eq!(c.cwnd(), 12 * PMDCS, "one packet for one acknowledgement");
     }
 
@@ -342,11 +275,11 @@ mod tests {
             (AssociationConfig::rfc9260(), true),
         ] {
             let mut c = of(&config);
-            let before = c.cwnd;
-            c.on_acked(&Acked { cumulative_advanced: false, ..ack(1000, &c) }, &ALONE);
-            assert_eq!(c.cwnd > before, grows, "{:?}", config.revision);
-            c.ssthresh = c.cwnd - 1;
-            c.on_acked(&Acked { cumulative_advanced: false, ..ack(1000, &c) }, &ALONE);
+            let before = c.window.cwnd;
+            c.on_acked(&Acked { cumulative_advanced: false, ..ack(1000, &c) });
+            assert_eq!(c.window.cwnd > before, grows, "{:?}", config.revision);
+            c.window.ssthresh = c.window.cwnd - 1;
+            c.on_acked(&Acked { cumulative_advanced: false, ..ack(1000, &c) });
             assert_eq!(c.partial_bytes_acked > 0, grows, "{:?}", config.revision);
         }
     }
@@ -355,12 +288,12 @@ mod tests {
     fn acks_of_an_unused_window_count_up_to_the_window() {
         let mut c = avoiding(10);
         for _ in 0..20 {
-            c.on_acked(&Acked { flight_before: 5 * PMDCS, ..ack(PMDCS, &c) }, &ALONE);
+            c.on_acked(&Acked { flight_before: 5 * PMDCS, ..ack(PMDCS, &c) });
         }
         assert_eq!((c.cwnd(), c.partial_bytes_acked), (10 * PMDCS, 10 * PMDCS));
-        c.on_acked(&ack(PMDCS, &c), &ALONE);
+        c.on_acked(&ack(PMDCS, &c));
         assert_eq!((c.cwnd(), c.partial_bytes_acked), (11 * PMDCS, PMDCS));
-        c.on_acked(&Acked { all: true, ..ack(PMDCS, &c) }, &ALONE);
+        c.on_acked(&Acked { all: true, ..ack(PMDCS, &c) });
         assert_eq!(c.partial_bytes_acked, 0);
     }
 
@@ -368,11 +301,11 @@ mod tests {
     // test: rfc9260 7.2.3 "an endpoint SHOULD do the following"
     fn a_fast_retransmit_halves() {
         let mut c = avoiding(20);
-        c.on_acked(&ack(PMDCS, &c), &ALONE);
-        c.on_lost(Loss::Reported, &ALONE);
+        c.on_acked(&ack(PMDCS, &c));
+        c.on_congestion_event(&congestion(Loss::Reported));
         assert_eq!((c.cwnd(), c.ssthresh(), c.partial_bytes_acked), (10 * PMDCS, 10 * PMDCS, 0));
-        c.on_lost(Loss::Reported, &ALONE);
-        c.on_lost(Loss::Reported, &ALONE);
+        c.on_congestion_event(&congestion(Loss::Reported));
+        c.on_congestion_event(&congestion(Loss::Reported));
         assert_eq!((c.cwnd(), c.ssthresh()), (4 * PMDCS, 4 * PMDCS));
     }
 
@@ -381,14 +314,14 @@ mod tests {
     // test: rfc9260 7.2.1 "MUST be no more than PMDCS"
     fn a_timeout_starts_over() {
         let mut c = avoiding(20);
-        c.on_lost(Loss::Timeout, &ALONE);
+        c.on_congestion_event(&congestion(Loss::Timeout));
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 10 * PMDCS));
-        c.on_acked(&ack(PMDCS, &c), &ALONE);
+        c.on_acked(&ack(PMDCS, &c));
         assert_eq!(c.cwnd(), 2 * PMDCS);
-        c.on_lost(Loss::Timeout, &ALONE);
+        c.on_congestion_event(&congestion(Loss::Timeout));
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 4 * PMDCS));
         let mut c = of(&AssociationConfig::rfc2960());
-        c.on_lost(Loss::Timeout, &ALONE);
+        c.on_congestion_event(&congestion(Loss::Timeout));
         assert_eq!(c.ssthresh(), 2 * PMDCS);
     }
 
@@ -396,8 +329,8 @@ mod tests {
     fn before_rfc_9260_idle_time_leaves_the_threshold_alone() {
         for config in [AssociationConfig::rfc2960(), AssociationConfig::rfc4960()] {
             let mut c = of(&config);
-            (c.cwnd, c.ssthresh) = (40 * PMDCS, 8 * PMDCS);
-            c.on_idle(2);
+            (c.window.cwnd, c.window.ssthresh) = (40 * PMDCS, 8 * PMDCS);
+            c.on_idle(&idle(2));
             assert_eq!((c.cwnd(), c.ssthresh()), (10 * PMDCS, 8 * PMDCS), "{:?}", config.revision);
         }
     }
@@ -407,19 +340,19 @@ mod tests {
     // test: rfc9260 7.2.1 "adjustment, the ssthresh of the transport address SHOULD"
     fn idle_windows_decay() {
         let mut c = avoiding(40);
-        c.on_idle(0);
+        c.on_idle(&idle(0));
         assert_eq!(c.cwnd(), 40 * PMDCS);
-        c.on_idle(2);
+        c.on_idle(&idle(2));
         assert_eq!((c.cwnd(), c.ssthresh()), (10 * PMDCS, 40 * PMDCS));
-        c.on_idle(1000);
+        c.on_idle(&idle(1000));
         assert_eq!((c.cwnd(), c.ssthresh()), (4 * PMDCS, 10 * PMDCS));
-        c.on_lost(Loss::Timeout, &ALONE);
-        c.on_idle(5);
+        c.on_congestion_event(&congestion(Loss::Timeout));
+        c.on_idle(&idle(5));
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 4 * PMDCS), "never raised");
         let mut config = AssociationConfig::default();
         config.congestion.idle_cwnd = IdleCwnd::Keep;
         let mut c = of(&config);
-        c.on_idle(9);
+        c.on_idle(&idle(9));
         assert_eq!(c.cwnd(), 10 * PMDCS);
     }
 
@@ -428,18 +361,18 @@ mod tests {
         let ours = ["default", "bulk", "signalling", "web"];
         for config in ours.map(|name| AssociationConfig::profile(name).unwrap()) {
             let mut c = of(&config);
-            c.on_idle(9);
+            c.on_idle(&idle(9));
             assert_eq!((c.cwnd(), c.ssthresh()), (10 * PMDCS, usize::MAX), "never used");
-            c.cwnd = 80 * PMDCS;
-            c.on_idle(2);
+            c.window.cwnd = 80 * PMDCS;
+            c.on_idle(&idle(2));
             assert_eq!((c.cwnd(), c.ssthresh()), (20 * PMDCS, usize::MAX), "no loss yet");
-            (c.cwnd, c.ssthresh) = (80 * PMDCS, 30 * PMDCS);
-            c.on_idle(1);
+            (c.window.cwnd, c.window.ssthresh) = (80 * PMDCS, 30 * PMDCS);
+            c.on_idle(&idle(1));
             assert_eq!((c.cwnd(), c.ssthresh()), (40 * PMDCS, 60 * PMDCS), "three quarters");
-            c.on_idle(1000);
+            c.on_idle(&idle(1000));
             assert_eq!((c.cwnd(), c.ssthresh()), (10 * PMDCS, 60 * PMDCS), "the initial window");
-            (c.cwnd, c.ssthresh) = (3 * PMDCS, 20 * PMDCS);
-            c.on_idle(1000);
+            (c.window.cwnd, c.window.ssthresh) = (3 * PMDCS, 20 * PMDCS);
+            c.on_idle(&idle(1000));
             assert_eq!((c.cwnd(), c.ssthresh()), (3 * PMDCS, 20 * PMDCS), "never raised");
         }
     }
@@ -447,26 +380,26 @@ mod tests {
     #[test]
     fn the_timeouts_of_one_outage_lower_the_default_threshold_once() {
         let mut c = of(&AssociationConfig::default());
-        c.cwnd = 80 * PMDCS;
+        c.window.cwnd = 80 * PMDCS;
         for _ in 0..5 {
-            c.on_lost(Loss::Timeout, &ALONE);
+            c.on_congestion_event(&congestion(Loss::Timeout));
             assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 40 * PMDCS));
         }
-        c.on_acked(&ack(PMDCS, &c), &ALONE);
+        c.on_acked(&ack(PMDCS, &c));
         assert_eq!(c.cwnd(), 2 * PMDCS, "slow start");
-        c.cwnd = 50 * PMDCS;
-        c.on_lost(Loss::Timeout, &ALONE);
+        c.window.cwnd = 50 * PMDCS;
+        c.on_congestion_event(&congestion(Loss::Timeout));
         assert_eq!(c.ssthresh(), 25 * PMDCS, "another outage");
-        c.on_lost(Loss::Timeout, &ALONE);
-        c.undo();
+        c.on_congestion_event(&congestion(Loss::Timeout));
+        c.undo(NOW);
         assert_eq!((c.cwnd(), c.ssthresh()), (50 * PMDCS, 40 * PMDCS), "back before the first one");
     }
 
     /// Two paths with equal windows.
     fn beside_its_like(c: &Rfc9260, rtt_millis: u64) -> [PathView; 2] {
         [PathView {
-            window: c.cwnd,
-            ssthresh: c.ssthresh,
+            window: c.window.cwnd,
+            ssthresh: c.window.ssthresh,
             pmdcs: PMDCS,
             rtt: Duration::from_millis(rtt_millis),
             loss_interval: c.loss_interval(),
@@ -478,24 +411,24 @@ mod tests {
         let mut c = avoiding(20);
         let paths = beside_its_like(&c, 100);
         let lia = Coupled::new(Coupling::Lia, &paths, 0);
-        c.on_acked(&ack(19 * PMDCS, &c), &lia);
+        c.on_acked(&ack_with(19 * PMDCS, &c, &lia));
         assert_eq!(c.cwnd(), 20 * PMDCS);
-        c.on_acked(&ack(PMDCS, &c), &lia);
+        c.on_acked(&ack_with(PMDCS, &c, &lia));
         assert_eq!((c.cwnd(), c.change_due), (20 * PMDCS, PMDCS as isize / 4));
         assert_eq!(c.loss_interval(), 20 * PMDCS as u64);
         for _ in 0..3 {
             assert_eq!((c.cwnd(), c.partial_bytes_acked), (20 * PMDCS, 0));
-            c.on_acked(&ack(20 * PMDCS, &c), &lia);
+            c.on_acked(&ack_with(20 * PMDCS, &c, &lia));
         }
         assert_eq!((c.cwnd(), c.change_due), (21 * PMDCS, 0), "whole packets");
         let rp = Coupled::new(Coupling::CmtRpV2, &paths, 0);
-        c.on_lost(Loss::Reported, &rp);
+        c.on_congestion_event(&CongestionEvent { coupled: rp, ..congestion(Loss::Reported) });
         assert_eq!((c.cwnd(), c.ssthresh()), (2 * PMDCS, 2 * PMDCS));
-        c.on_acked(&ack(PMDCS, &c), &rp);
+        c.on_acked(&ack_with(PMDCS, &c, &rp));
         assert_eq!(c.cwnd(), 2 * PMDCS + 1, "slow start ends at the threshold");
-        c.on_lost(Loss::Timeout, &rp);
+        c.on_congestion_event(&CongestionEvent { coupled: rp, ..congestion(Loss::Timeout) });
         assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 2 * PMDCS));
-        c.on_acked(&ack(PMDCS, &c), &rp);
+        c.on_acked(&ack_with(PMDCS, &c, &rp));
         assert_eq!(c.cwnd(), PMDCS + PMDCS / 2, "slow start by its share");
     }
 
@@ -509,21 +442,23 @@ mod tests {
         for cwnd in [10, 10, 10, 9] {
             assert_eq!(c.cwnd(), cwnd * PMDCS);
             let due = c.change_due;
-            c.on_acked(&ack(c.cwnd, &c), &Coupled::new(Coupling::Olia, &paths, 0));
+            let olia = Coupled::new(Coupling::Olia, &paths, 0);
+            c.on_acked(&ack_with(c.window.cwnd, &c, &olia));
             assert!(c.change_due != due && c.ssthresh() < c.cwnd());
         }
-        (c.cwnd, c.ssthresh, c.change_due) = (PMDCS + 1, PMDCS, 1 - PMDCS as isize);
-        (paths[0].window, paths[1].window) = (c.cwnd, PMDCS);
-        c.on_acked(&ack(2 * PMDCS, &c), &Coupled::new(Coupling::Olia, &paths, 0));
+        (c.window.cwnd, c.window.ssthresh, c.change_due) = (PMDCS + 1, PMDCS, 1 - PMDCS as isize);
+        (paths[0].window, paths[1].window) = (c.window.cwnd, PMDCS);
+        let olia = Coupled::new(Coupling::Olia, &paths, 0);
+        c.on_acked(&ack_with(2 * PMDCS, &c, &olia));
         assert_eq!(c.cwnd(), PMDCS, "there is room for a packet");
     }
 
     #[test]
     fn burst_limit_cuts_to_flight_and_burst() {
         let mut c = avoiding(60);
-        c.on_burst_limit(36 * PMDCS, 4);
+        c.on_burst_limit(NOW, 36 * PMDCS, 4);
         assert_eq!(c.cwnd(), 40 * PMDCS);
-        c.on_burst_limit(3 * PMDCS, 4);
+        c.on_burst_limit(NOW, 3 * PMDCS, 4);
         assert_eq!(c.cwnd(), 7 * PMDCS);
     }
 
@@ -533,13 +468,13 @@ mod tests {
     // exempt: rfc8899 3 "PLPMTU (or MPS) MUST NOT increase the congestion" a window smaller than one packet grows to one, since nothing could be sent otherwise
     fn other_packet_sizes_and_fresh_starts() {
         let mut c = controller();
-        c.on_lost(Loss::Timeout, &ALONE);
-        c.on_pmdcs_change(8900);
+        c.on_congestion_event(&congestion(Loss::Timeout));
+        c.on_pmdcs_change(NOW, 8900);
         assert_eq!(c.cwnd(), 8900, "room for one packet");
-        c.on_pmdcs_change(PMDCS);
+        c.on_pmdcs_change(NOW, PMDCS);
         assert_eq!(c.cwnd(), 8900);
         let mut c = avoiding(30);
-        c.reinitialize();
+        c.reinitialize(NOW);
         assert_eq!((c.cwnd(), c.ssthresh()), (4404, usize::MAX));
     }
 
@@ -548,11 +483,11 @@ mod tests {
         for loss in [Loss::Reported, Loss::Timeout] {
             let mut c = avoiding(20);
             let before = (c.cwnd(), c.ssthresh());
-            c.on_lost(loss, &ALONE);
+            c.on_congestion_event(&congestion(loss));
             assert!(c.cwnd() < before.0);
-            c.undo();
+            c.undo(NOW);
             assert_eq!((c.cwnd(), c.ssthresh()), before);
-            c.undo();
+            c.undo(NOW);
             assert_eq!((c.cwnd(), c.ssthresh()), before, "once");
         }
     }

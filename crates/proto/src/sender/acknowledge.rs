@@ -3,7 +3,7 @@
 use anabranch_wire::{NrSack, Tsn};
 
 use super::Sender;
-use crate::congestion::{Acked, Coupled};
+use crate::congestion::{Acked, Coupled, Loss, Rtt};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
@@ -112,6 +112,7 @@ impl Sender {
     /// association knows of its paths is known by now.
     pub(crate) fn recover(&mut self, now: Instant, paths: &mut Paths) {
         self.detect_losses(now, paths);
+        self.report_lost(now, Loss::Reported);
         // RFC 9260 section 6.2.1 D v.
         for lane in self.lanes.iter_mut() {
             let path = lane.path;
@@ -142,7 +143,7 @@ impl Sender {
             let ack = &self.summary.paths[id];
             if let Some(rtt) = ack.rtt {
                 path.rtt.on_measurement(rtt);
-                lane.congestion.tell(|c| c.on_rtt(rtt));
+                lane.congestion.measure(now, rtt, path.rtt.srtt());
             }
             if ack.bytes == 0 {
                 continue;
@@ -158,8 +159,9 @@ impl Sender {
             if lane.flight_before.0 != now {
                 lane.flight_before = (now, flight_before);
             }
+            let congestion = &mut lane.congestion;
+            let rate = congestion.rate.as_mut().zip(ack.highest_packet);
             let acked = Acked {
-                bytes: ack.bytes,
                 flight_before: lane.flight_before.1.max(flight_before),
                 all: !self.outstanding.in_flight(id),
                 cumulative_advanced: if self.summary.split {
@@ -171,9 +173,12 @@ impl Sender {
                 in_fast_recovery: lane
                     .recovery_exit
                     .is_some_and(|exit| !exit.is_reached(id, &self.outstanding)),
+                rate: rate.and_then(|(rate, packet)| rate.on_acked(now, ack.bytes, packet)),
+                rtt: Rtt { latest: ack.rtt, ..congestion.rtt(path.rtt.srtt()) },
+                coupled: Coupled::new(coupling, &self.views, place),
+                ..Acked::new(now, ack.bytes)
             };
-            let coupled = Coupled::new(coupling, &self.views, place);
-            lane.congestion.tell(|c| c.on_acked(&acked, &coupled));
+            congestion.tell(|c| c.on_acked(&acked));
             if ack.large {
                 path.mtu.on_full_size_acked();
             }

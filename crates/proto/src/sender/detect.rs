@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Sender;
-use crate::congestion::{Coupled, Loss};
+use crate::congestion::{CongestionEvent, Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
@@ -106,6 +106,7 @@ impl Sender {
         mark!(ReorderingTimer);
         let usual = self.config.recovery.missing_reports;
         self.detect_by_time(now, path, usual, false, paths);
+        self.report_lost(now, Loss::Reported);
         // RFC 9260 section 6.3.2, R2, for what leaves on another path.
         if !self.outstanding.in_flight(path) {
             self.lanes[path].t3 = None;
@@ -142,7 +143,7 @@ impl Sender {
         let same = cause == Cause::TimeThreshold && packet < lane.lowered_at;
         let begins = (lane.recovery_exit.is_none() && !same) || again;
         if begins {
-            self.begin_recovery(from, highest, paths);
+            self.begin_recovery(now, from, highest, paths);
         }
         if cause == Cause::FewPackets
             && let Some(evidence) = self.lanes[from].evidence.as_deref_mut()
@@ -166,7 +167,13 @@ impl Sender {
     /// A path lost something: its window is lowered, once for all that was in flight.
     // RFC 9260 section 7.2.4, step 2.
     // req: rfc9260 7.2.4 "SHOULD NOT change for any destinations due"
-    pub(super) fn begin_recovery(&mut self, from: PathId, highest: u64, paths: &Paths) {
+    pub(super) fn begin_recovery(
+        &mut self,
+        now: Instant,
+        from: PathId,
+        highest: u64,
+        paths: &Paths,
+    ) {
         self.begin_episode(from);
         let number = self.packet_number(from);
         self.lanes[from].recovery_exit = Some(if self.config.multipath.is_on() {
@@ -179,8 +186,13 @@ impl Sender {
             // A path may be newer than the last acknowledgement: time proves losses, too.
             sender.summary.paths.get(path).map_or(0, |ack| ack.flight_before)
         });
-        let coupled = Coupled::new(coupling, &self.views, self.place(from));
-        self.lanes[from].congestion.tell(|c| c.on_lost(Loss::Reported, &coupled));
+        let in_flight = self.summary.paths.get(from).map_or(0, |ack| ack.flight_before);
+        let in_flight = in_flight.max(self.outstanding.flight(from));
+        let event = CongestionEvent {
+            coupled: Coupled::new(coupling, &self.views, self.place(from)),
+            ..CongestionEvent::new(now, Loss::Reported, in_flight)
+        };
+        self.lanes[from].congestion.tell(|c| c.on_congestion_event(&event));
         self.counts.fast_recoveries += 1;
         mark!(FastRecovery);
     }

@@ -167,7 +167,7 @@ impl Sender {
         mark!(Undone);
         self.counts.undone = self.counts.undone.wrapping_add(1);
         let lane = &mut self.lanes[path];
-        lane.congestion.tell(|c| c.undo());
+        lane.congestion.tell(|c| c.undo(now));
         // What left before may be lost after all, and lowers them then.
         (lane.recovery_exit, lane.lowered_at) = (None, 0);
         if let Some(evidence) = self.lanes[path].evidence.as_deref_mut() {

@@ -5,6 +5,7 @@ use anabranch_wire::{Data, DataFlags, HEADER_LEN, PacketWriter, Tsn};
 use super::Sender;
 use super::lane::Exception;
 use super::rules::MAX_OUTSTANDING;
+use crate::congestion::Sent;
 use crate::marks::mark;
 use crate::path::{Path, Paths};
 use crate::per_path::PathId;
@@ -85,12 +86,15 @@ impl Sender {
             return false;
         }
         let before = packet.len();
+        let idle = !self.outstanding.in_flight(path);
         let mut any = false;
         while self.write_one_retransmission(now, carrier, packet, paths) {
             any = true;
         }
         if any {
-            self.lanes[path].retransmit_at_once = false;
+            let lane = &mut self.lanes[path];
+            lane.retransmit_at_once = false;
+            lane.congestion.departs(now, carrier.number, idle);
             budget.bytes += packet.len() - before;
         }
         any
@@ -167,7 +171,7 @@ impl Sender {
             return;
         }
         if budget.packets == 0 {
-            self.cut_cwnd_to_burst(path);
+            self.cut_cwnd_to_burst(now, path);
             let lane = &self.lanes[path];
             if self.charged(path) >= lane.congestion.cwnd() && lane.exception != Exception::Probe {
                 return;
@@ -175,6 +179,7 @@ impl Sender {
         }
         self.occupancy.note(now, self.outstanding.held(), self.outstanding.held_acked());
         let before = packet.len();
+        let idle = !self.outstanding.in_flight(path);
         let Some((at, flags)) = self.fill(now, carrier, budget, packet, paths) else { return };
         let room = paths[path].packet_size().saturating_sub(packet.len());
         if self.note_filled(now, room) {
@@ -185,6 +190,7 @@ impl Sender {
             self.last_new = path;
         }
         let lane = &mut self.lanes[path];
+        lane.congestion.departs(now, carrier.number, idle);
         lane.burst_left = lane.burst_left.saturating_sub(1);
         lane.exception.on_sent();
         lane.last_data = now;
@@ -283,8 +289,14 @@ impl Sender {
             self.probe_follows(now, path, paths);
         }
         let in_flight = self.outstanding.flight(path);
+        let nothing_left = self.queue.is_empty() && self.outstanding.first_lost(path).is_none();
         let lane = &mut self.lanes[path];
-        lane.congestion.tell(|c| c.on_sent(budget.bytes, in_flight));
+        let app_limited = nothing_left && in_flight < lane.congestion.cwnd();
+        if let Some(rate) = lane.congestion.rate.as_mut().filter(|_| app_limited) {
+            rate.on_app_limited(in_flight);
+        }
+        let sent = Sent { now, bytes: budget.bytes, in_flight, app_limited };
+        lane.congestion.tell(|c| c.on_sent(&sent));
         if let Some(pacer) = &mut lane.pacer {
             pacer.sent(budget.bytes);
         }

@@ -1,25 +1,48 @@
 //! What the sender keeps for each path.
 
+use std::time::Duration;
+
 use super::evidence::Evidence;
-use crate::congestion::{BurstControl, Controller, NewPath};
+use crate::congestion::{BurstControl, Controller, Needs, NewPath, RateSampler, Rtt};
 use crate::path::{Path, Setup};
 use crate::per_path::{OfPath, PathId};
 use crate::recovery::RecoveryExit;
 use crate::send::Pacer;
 use crate::time::Instant;
 
-/// A path's congestion controller, and the windows that it said it has.
+/// A path's congestion controller, the windows that it last said, and what is measured for it.
 #[derive(Debug)]
 pub(super) struct Congestion {
     controller: Box<dyn Controller>,
     cwnd: usize,
     ssthresh: usize,
+    /// For controllers that need it.
+    pub(super) rate: Option<Box<RateSampler>>,
+    /// Bytes lost and not yet reported to the controller.
+    pub(super) lost: usize,
+    /// The least round-trip time in microseconds; `u32::MAX` before the first one.
+    min_rtt: u32,
 }
 
 impl Congestion {
     fn new(controller: Box<dyn Controller>) -> Self {
         let (cwnd, ssthresh) = (controller.cwnd(), controller.ssthresh());
-        Self { controller, cwnd, ssthresh }
+        let rate = controller.needs().rate_samples.then(Box::default);
+        Self { controller, cwnd, ssthresh, rate, lost: 0, min_rtt: u32::MAX }
+    }
+
+    /// Takes a measurement of the round-trip time. `smoothed`: with it.
+    pub(super) fn measure(&mut self, now: Instant, latest: Duration, smoothed: Option<Duration>) {
+        let micros = u32::try_from(latest.as_micros()).unwrap_or(u32::MAX - 1);
+        self.min_rtt = self.min_rtt.min(micros);
+        let rtt = Rtt { latest: Some(latest), ..self.rtt(smoothed) };
+        self.tell(|c| c.on_rtt(now, &rtt));
+    }
+
+    /// What is known of the round-trip time.
+    pub(super) fn rtt(&self, smoothed: Option<Duration>) -> Rtt {
+        let min = (self.min_rtt < u32::MAX).then(|| Duration::from_micros(self.min_rtt.into()));
+        Rtt { latest: None, smoothed, min }
     }
 
     /// Congestion window in bytes.
@@ -42,7 +65,15 @@ impl Congestion {
         self.controller.loss_interval()
     }
 
-    /// Tells the controller something, and asks for its windows.
+    /// A packet with data leaves; `idle`: nothing was in flight.
+    #[inline]
+    pub(super) fn departs(&mut self, now: Instant, packet: u64, idle: bool) {
+        if let Some(rate) = &mut self.rate {
+            rate.on_sent(now, packet, idle);
+        }
+    }
+
+    /// Reports something to the controller, and asks for its windows.
     pub(super) fn tell(&mut self, what: impl FnOnce(&mut dyn Controller)) {
         what(&mut *self.controller);
         self.cwnd = self.controller.cwnd();
@@ -128,10 +159,14 @@ impl Exception {
     }
 }
 
-/// The pacer of a path, if bursts are paced.
-fn pacer(burst: BurstControl) -> Option<Pacer> {
+/// Packets that leave back to back where a controller needs pacing and no option says how many.
+const QUANTUM: u32 = 4;
+
+/// The pacer of a path, if its packets are paced.
+fn pacer(burst: BurstControl, needs: Needs) -> Option<Pacer> {
     match burst {
         BurstControl::Pacing { quantum } => Some(Pacer::new(quantum)),
+        _ if needs.pacing => Some(Pacer::new(QUANTUM)),
         BurstControl::MaxBurst(_) | BurstControl::MaxBurstCutsCwnd(_) | BurstControl::Unlimited => {
             None
         }
@@ -149,15 +184,16 @@ impl Lane {
     // req: rfc9260 7.2 "sender MUST keep a set of the control"
     pub(super) fn new(now: Instant, path: &Path, setup: &Setup<'_>) -> Self {
         let new = NewPath {
-            options: setup.congestion,
-            revision: setup.revision,
-            pmdcs: path.pmdcs(),
+            now,
             ipv6: path.remote.is_ipv6(),
+            ..NewPath::new(setup.congestion, setup.revision, path.pmdcs())
         };
+        let controller = setup.controller.build(&new);
+        let pacer = pacer(setup.congestion.burst, controller.needs());
         Self {
             path: path.id,
-            congestion: Congestion::new(setup.controller.build(&new)),
-            pacer: pacer(setup.congestion.burst),
+            congestion: Congestion::new(controller),
+            pacer,
             paced_until: None,
             burst_left: u16::MAX,
             t3: None,
@@ -176,7 +212,7 @@ impl Lane {
 
     /// Bounds bursts in this way from now on.
     pub(super) fn set_burst(&mut self, burst: BurstControl) {
-        self.pacer = pacer(burst);
+        self.pacer = pacer(burst, self.congestion.controller.needs());
         self.paced_until = None;
     }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::{Decision, Sender};
+use crate::congestion::{self, Loss};
 use crate::path::{Path, Paths};
 use crate::per_path::{PathId, PerPath};
 use crate::policy;
@@ -115,6 +116,7 @@ impl Sender {
         *count = count.wrapping_add(1);
         if cause.is_loss() {
             paths[from].loss.on_lost(1);
+            self.lanes[from].congestion.lost += slot.size();
         }
         let to = to.unwrap_or_else(|| self.retransmission_path(cause, from, paths));
         self.outstanding.lose(tsn, cause, to);
@@ -122,6 +124,18 @@ impl Sender {
         // RFC 9260 section 6.2.1 C.
         self.window.give_back(length);
         to
+    }
+
+    /// Reports to the controllers what is lost since the last call.
+    pub(super) fn report_lost(&mut self, now: Instant, cause: Loss) {
+        for lane in self.lanes.iter_mut() {
+            let bytes = std::mem::take(&mut lane.congestion.lost);
+            if bytes > 0 {
+                let in_flight = self.outstanding.flight(lane.path);
+                let lost = congestion::Lost { now, cause, bytes, in_flight };
+                lane.congestion.tell(|c| c.on_lost(&lost));
+            }
+        }
     }
 
     /// Everything in flight on a path goes out again on path `to`. `true` if packets larger than
@@ -211,6 +225,7 @@ impl Sender {
                 self.hasten(other, now + rto);
             }
         }
+        self.report_lost(now, Loss::Timeout);
         resumed
     }
 }

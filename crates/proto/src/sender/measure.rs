@@ -11,13 +11,14 @@ use crate::time::Instant;
 impl Sender {
     /// An echo measured the round-trip time of a packet that left at `sent` on a path. `false` if
     /// there was a measurement in this round trip already.
-    pub(crate) fn takes_measurement(&mut self, now: Instant, path: PathId, sent: Instant) -> bool {
-        let lane = &mut self.lanes[path];
+    pub(crate) fn takes_measurement(&mut self, now: Instant, path: &Path, sent: Instant) -> bool {
+        let smoothed = path.rtt.srtt();
+        let lane = &mut self.lanes[path.id];
         let measured_to = &mut lane.evidence.get_or_insert_default().measured_to;
         let takes = sent >= *measured_to;
         if takes {
             *measured_to = now;
-            lane.congestion.tell(|c| c.on_rtt(now.saturating_since(sent)));
+            lane.congestion.measure(now, now.saturating_since(sent), smoothed);
         }
         takes
     }
@@ -44,17 +45,17 @@ impl Sender {
     }
 
     /// The packets of a path have another size now.
-    pub(crate) fn on_pmdcs_change(&mut self, id: PathId, path: &Path) {
-        self.lanes[id].congestion.tell(|c| c.on_pmdcs_change(path.pmdcs()));
+    pub(crate) fn on_pmdcs_change(&mut self, now: Instant, id: PathId, path: &Path) {
+        self.lanes[id].congestion.tell(|c| c.on_pmdcs_change(now, path.pmdcs()));
     }
 
     /// Nothing is known any more about the network that a path leads through.
-    pub(crate) fn forget_network(&mut self, path: PathId) {
-        self.lanes[path].congestion.tell(|c| c.reinitialize());
+    pub(crate) fn forget_network(&mut self, now: Instant, path: PathId) {
+        self.lanes[path].congestion.tell(|c| c.reinitialize(now));
     }
 
     /// A path was potentially failed and answers again: its window is at least so many packets.
-    pub(crate) fn on_recovered(&mut self, path: PathId, packets: u32) {
-        self.lanes[path].congestion.tell(|c| c.on_recovered(packets));
+    pub(crate) fn on_recovered(&mut self, now: Instant, path: PathId, packets: u32) {
+        self.lanes[path].congestion.tell(|c| c.on_recovered(now, packets));
     }
 }

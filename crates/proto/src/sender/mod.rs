@@ -437,14 +437,20 @@ impl Sender {
     }
 
     /// Takes over what an earlier association knew of a path that has carried nothing yet.
-    pub(crate) fn recall(&mut self, path: PathId, ssthresh: Option<usize>, reordering: u64) {
+    pub(crate) fn recall(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        ssthresh: Option<usize>,
+        reordering: u64,
+    ) {
         let adapts = self.config.recovery.reordering == Reordering::Adaptive;
         let lane = &mut self.lanes[path];
         if lane.next_packet > 1 {
             return;
         }
         if let Some(ssthresh) = ssthresh {
-            lane.congestion.tell(|c| c.on_recalled(ssthresh));
+            lane.congestion.tell(|c| c.on_recalled(now, ssthresh));
         }
         if reordering > 0 && adapts {
             lane.evidence.get_or_insert_default().order.on_needless(reordering);

@@ -135,18 +135,18 @@ impl Sender {
                 }
                 Answer::Repaired => {
                     mark!(TailProbeRepaired);
-                    self.on_repaired_by_probe(tsn, path, paths);
+                    self.on_repaired_by_probe(now, tsn, path, paths);
                 }
             }
         }
     }
 
     /// A probe repaired the only loss: the windows are lowered as by any other.
-    fn on_repaired_by_probe(&mut self, tsn: u64, path: PathId, paths: &mut Paths) {
+    fn on_repaired_by_probe(&mut self, now: Instant, tsn: u64, path: PathId, paths: &mut Paths) {
         paths[path].loss.on_lost(1);
         if self.lanes[path].recovery_exit.is_none() {
             let highest = self.outstanding.next_tsn() - 1;
-            self.begin_recovery(path, highest, paths);
+            self.begin_recovery(now, path, highest, paths);
             // The peer may yet report it as a duplicate.
             self.note_sent_again(tsn, path, self.packet_number(path));
         }

@@ -6,6 +6,7 @@ use anabranch_wire::Data;
 use super::lane::Exception;
 use super::{Budget, Sender};
 use crate::config::BurstControl;
+use crate::congestion::Idle;
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
@@ -261,16 +262,16 @@ impl Sender {
         if idle >= rto {
             let rtos = (idle.as_nanos() / rto.as_nanos().max(1)).min(64) as u32;
             mark!(IdleWindow);
-            lane.congestion.tell(|c| c.on_idle(rtos));
+            lane.congestion.tell(|c| c.on_idle(&Idle { now, rtos }));
             lane.last_data = now;
         }
     }
 
     /// Max.Burst as cwnd's cut, applied when the time comes to send new data.
-    pub(super) fn cut_cwnd_to_burst(&mut self, path: PathId) {
+    pub(super) fn cut_cwnd_to_burst(&mut self, now: Instant, path: PathId) {
         if let BurstControl::MaxBurstCutsCwnd(packets) = self.config.congestion.burst {
             let flight = self.outstanding.flight(path);
-            self.lanes[path].congestion.tell(|c| c.on_burst_limit(flight, packets));
+            self.lanes[path].congestion.tell(|c| c.on_burst_limit(now, flight, packets));
         }
     }
 }

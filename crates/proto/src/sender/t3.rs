@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_wire::Data;
 
 use super::Sender;
-use crate::congestion::{Coupled, Loss};
+use crate::congestion::{CongestionEvent, Coupled, Loss};
 use crate::marks::mark;
 use crate::path::Paths;
 use crate::per_path::PathId;
@@ -72,8 +72,11 @@ impl Sender {
             let number = self.packet_number(id);
             let coupling =
                 self.view_paths_at_loss(id, paths, |sender, path| sender.outstanding.flight(path));
-            let coupled = Coupled::new(coupling, &self.views, self.place(id));
-            self.lanes[id].congestion.tell(|c| c.on_lost(Loss::Timeout, &coupled));
+            let event = CongestionEvent {
+                coupled: Coupled::new(coupling, &self.views, self.place(id)),
+                ..CongestionEvent::new(now, Loss::Timeout, self.outstanding.flight(id))
+            };
+            self.lanes[id].congestion.tell(|c| c.on_congestion_event(&event));
             self.lanes[id].lowered_at = number;
             // In the studies of the older RFCs an option says so, for all paths.
             self.lanes[id].one_packet = self.config.revision >= Revision::Rfc9260;
@@ -122,6 +125,7 @@ impl Sender {
         } else {
             self.outstanding.redirect_lost_there(id, to);
         }
+        self.report_lost(now, Loss::Timeout);
         self.end_rests(now, paths);
         // RFC 9260 section 6.3.3, E3.
         self.lanes[to].retransmit_at_once = true;

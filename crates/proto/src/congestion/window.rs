@@ -1,0 +1,113 @@
+//! The window of a path, and what changes it alike under all built-in controllers.
+
+use super::{Acked, IdleCwnd, InitialCwnd, NewPath};
+use crate::revision::Revision;
+
+/// Three full packets of Ethernet, as RFC 9260 section 7.2.1 has them for IPv4, and for IPv6.
+const THREE_PACKETS: (u32, u32) = (4404, 4344);
+
+/// cwnd and ssthresh of one path in bytes, and the options that they follow.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    pub(super) cwnd: usize,
+    pub(super) ssthresh: usize,
+    pub(super) pmdcs: usize,
+    pub(super) revision: Revision,
+    initial: InitialCwnd,
+    idle: IdleCwnd,
+    /// L of RFC 9260 section 7.2.1.
+    limit_mtus: u16,
+    min_ssthresh_mtus: u16,
+}
+
+impl Window {
+    pub(super) fn new(path: &NewPath<'_>) -> Self {
+        let config = path.options;
+        let initial = match config.initial_cwnd {
+            InitialCwnd::Bytes(bytes) if path.ipv6 && bytes == THREE_PACKETS.0 => {
+                InitialCwnd::Bytes(THREE_PACKETS.1)
+            }
+            other => other,
+        };
+        let mut window = Self {
+            cwnd: 0,
+            ssthresh: 0,
+            pmdcs: path.pmdcs,
+            revision: path.revision,
+            initial,
+            idle: config.idle_cwnd,
+            limit_mtus: config.slow_start_limit_mtus as u16,
+            min_ssthresh_mtus: config.min_ssthresh_mtus as u16,
+        };
+        window.reinitialize();
+        window
+    }
+
+    pub(super) fn reinitialize(&mut self) {
+        // req: rfc9260 7.2.1 "initial cwnd before data transmission MUST be set"
+        self.cwnd = self.initial();
+        // req: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
+        self.ssthresh = usize::MAX;
+    }
+
+    fn initial(&self) -> usize {
+        match self.initial {
+            InitialCwnd::Mtus(packets) => self.pmdcs * packets as usize,
+            InitialCwnd::Bytes(bytes) => (2 * self.pmdcs).max(bytes as usize).min(4 * self.pmdcs),
+        }
+    }
+
+    /// The least that ssthresh is after a loss.
+    pub(super) fn least_ssthresh(&self) -> usize {
+        usize::from(self.min_ssthresh_mtus) * self.pmdcs
+    }
+
+    /// Data was acknowledged below ssthresh, with a full window.
+    // req: rfc9260 7.2.1 "MUST use the slow-start algorithm to increase"
+    pub(super) fn slow_start(&mut self, acked: &Acked<'_>) {
+        // req: rfc9260 7.2.1 "cwnd MUST be increased by, at most"
+        let bytes = acked.bytes.min(usize::from(self.limit_mtus) * self.pmdcs);
+        self.cwnd += acked.coupled.slow_start(bytes, self.ssthresh.saturating_sub(self.cwnd));
+    }
+
+    pub(super) fn on_idle(&mut self, rtos: u32) {
+        let validates = self.idle == IdleCwnd::WindowValidation;
+        let floor = match self.idle {
+            IdleCwnd::HalvePerRto => 4 * self.pmdcs,
+            IdleCwnd::HalvePerRtoToTwo => 2 * self.pmdcs,
+            IdleCwnd::WindowValidation => self.initial(),
+            IdleCwnd::Keep => return,
+        };
+        // Idle time is no reason to raise a window that is below the floor after a timeout.
+        if rtos == 0 || self.cwnd <= floor {
+            return;
+        }
+        // Before, a threshold that a loss had lowered stayed low (RFC 8540 section 3.27).
+        // req: rfc9260 7.2.1 "adjustment, the ssthresh of the transport address SHOULD"
+        if validates {
+            self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
+        } else if self.revision >= Revision::Rfc9260 {
+            self.ssthresh = self.cwnd;
+        }
+        // req: rfc9260 7.2.1 "the cwnd of the transport address SHOULD be"
+        self.cwnd = self.cwnd.checked_shr(rtos).unwrap_or(0).max(floor);
+    }
+
+    pub(super) fn on_recovered(&mut self, packets: u32) {
+        self.cwnd = self.cwnd.max(self.pmdcs.saturating_mul(packets as usize));
+    }
+
+    pub(super) fn on_burst_limit(&mut self, flight: usize, packets: u32) {
+        let limit = self.pmdcs.saturating_mul(packets as usize);
+        self.cwnd = self.cwnd.min(flight.saturating_add(limit));
+    }
+
+    pub(super) fn on_pmdcs_change(&mut self, pmdcs: usize) {
+        self.pmdcs = pmdcs;
+        self.cwnd = self.cwnd.max(pmdcs);
+    }
+
+    pub(super) fn on_recalled(&mut self, ssthresh: usize) {
+        self.ssthresh = ssthresh.max(self.least_ssthresh());
+    }
+}
