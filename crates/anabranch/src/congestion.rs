@@ -1,6 +1,7 @@
 //! Congestion control: how much may be in flight on a path, and how it leaves.
 //!
-//! A program can bring a [`Controller`] of its own:
+//! The option [`congestion_control`](CongestionConfig::congestion_control) chooses a built-in controller
+//! by name ([`CongestionControl`]). A program can bring a [`Controller`] of its own:
 //! [`AssociationConfig::controller`](crate::AssociationConfig::controller) takes its factory, and
 //! `examples/own-controller` has one that measures how fast the path delivers data.
 //!
@@ -24,7 +25,7 @@
 pub use anabranch_proto::Instant;
 #[doc(no_inline)]
 pub use anabranch_proto::config::{
-    BurstControl, CongestionConfig, Coupling, IdleCwnd, InitialCwnd,
+    BurstControl, CongestionConfig, CongestionControl, Coupling, IdleCwnd, InitialCwnd,
 };
 #[doc(no_inline)]
 pub use anabranch_proto::congestion::{

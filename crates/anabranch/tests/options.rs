@@ -15,7 +15,8 @@ use anabranch::config::{
     Vigilance, units,
 };
 use anabranch::congestion::{
-    Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Instant, NewPath,
+    Acked, CongestionControl, CongestionEvent, Controller, ControllerChoice, ControllerFactory,
+    Instant, NewPath,
 };
 use anabranch::{
     Association, AssociationState, Builder, ConnectError, Counters, Endpoint, ListenError,
@@ -65,6 +66,7 @@ fn every_option_of_associations_is_a_field() {
         paths.dormant = DormantBehaviour::Primary;
         paths.protocol_unreachable = ProtocolUnreachable::Aborts;
         paths.initiation = InitiationOrder::Parallel;
+        congestion.congestion_control = CongestionControl::Cubic;
         congestion.burst = BurstControl::Unlimited;
         congestion.initial_cwnd = InitialCwnd::Mtus(77);
         congestion.min_ssthresh_mtus = 77;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use anabranch_harness::{Pair, Verdict};
 use anabranch_proto::Instant;
+use anabranch_proto::config::MultipathMode;
 use anabranch_proto::congestion::{
-    Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Lost, Needs, NewPath,
-    RateSample, Rtt, Sent,
+    Acked, CongestionControl, CongestionEvent, Controller, ControllerChoice, ControllerFactory,
+    Lost, Needs, NewPath, RateSample, Rtt, Sent,
 };
 use anabranch_proto::{AssociationConfig, BurstControl};
 use anabranch_wire::kind;
@@ -220,4 +221,47 @@ fn rate_samples_say_what_the_path_carries() {
     }
     let rates = calls.rates.lock().unwrap();
     assert!(rates.len() >= 4 && rates[1..].iter().all(|sample| sample.app_limited), "{rates:?}");
+}
+
+/// A name in the options is enough to have another controller.
+#[test]
+fn controllers_are_chosen_by_name() {
+    let windows = |name: &str| {
+        let mut config = AssociationConfig::default();
+        config.timers.heartbeat_interval = None;
+        let mut client = config.clone();
+        client.set("congestion-control", name).unwrap();
+        assert_eq!(client.congestion.congestion_control.name(), name);
+        let mut pair = Pair::new(1, config);
+        pair.connect(client);
+        assert!(pair.run_until(Duration::from_secs(5), |pair| pair.both_up()));
+        assert!(pair.send(0, 0, vec![5; 400_000]));
+        let mut packets = 0;
+        pair.net.script(move |sight| {
+            packets += usize::from(sight.node == 0 && sight.has(kind::DATA));
+            let drop = packets == 60 && sight.has(kind::DATA);
+            packets += usize::from(drop);
+            if drop { Verdict::Drop } else { Verdict::Pass }
+        });
+        assert!(pair.run_until(Duration::from_secs(60), |pair| pair.received_len(1) == 400_000));
+        let path = &pair.statistics(0).paths[0];
+        (path.cwnd, path.ssthresh)
+    };
+    let all: Vec<_> =
+        CongestionControl::ALL.iter().map(|control| windows(control.name())).collect();
+    assert_ne!(all[0], all[1], "half is left of one, and 0.7 of the other");
+    assert!(AssociationConfig::default().set("congestion-control", "reno").is_err());
+}
+
+/// How coupled windows grow is said for RFC 9260's only.
+#[test]
+fn a_coupling_needs_the_controller_it_is_for() {
+    let mut config = AssociationConfig::default().with_multipath(MultipathMode::CmtPf);
+    config.set("coupling", "lia").unwrap();
+    assert!(config.validate().is_ok());
+    config.set("congestion-control", "cubic").unwrap();
+    let error = config.validate().unwrap_err().to_string();
+    assert!(error.contains("rfc9260"), "{error}");
+    config.set("coupling", "uncoupled").unwrap();
+    assert!(config.validate().is_ok());
 }

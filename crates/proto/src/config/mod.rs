@@ -18,7 +18,9 @@ use crate::receive::delayed_ack::Acknowledger;
 pub use by_name::{OptionInfo, SetError};
 pub use endpoint::{EndpointConfig, IpVersions, OutOfTheBlue, Routes};
 
-pub use crate::congestion::{BurstControl, CongestionConfig, Coupling, IdleCwnd, InitialCwnd};
+pub use crate::congestion::{
+    BurstControl, CongestionConfig, CongestionControl, Coupling, IdleCwnd, InitialCwnd,
+};
 pub use crate::encapsulation::Encapsulation;
 pub use crate::named::UnknownName;
 pub use crate::options::{ConfigError, Kind};
@@ -164,6 +166,12 @@ impl AssociationConfig {
                 || paths.change_primary_threshold.is_none(),
             "change_primary_threshold",
             "must not be below potentially_failed_max_retrans",
+        )?;
+        let coupled = self.multipath.is_on() && self.multipath.coupling != Coupling::Uncoupled;
+        check(
+            !coupled || self.congestion.congestion_control == CongestionControl::Rfc9260,
+            "congestion_control",
+            "must be rfc9260 where a coupling changes how its windows grow",
         )?;
         check(self.mtu.max >= self.mtu.base, "mtu_max", "must not be below mtu_base")
     }

@@ -1,11 +1,15 @@
 //! Options of congestion control.
 
+use super::CongestionControl;
 use crate::named::named;
 use crate::options::{Kind, OptionValue, section, words};
 
 section! {
     /// How much may be in flight, and how it leaves.
     pub struct CongestionConfig {
+        /// How the congestion window changes, unless the program brings a controller.
+        congestion_control: CongestionControl = CongestionControl::Rfc9260,
+            Kind::Word(CongestionControl::NAMES);
         /// How bursts are bounded.
         burst: BurstControl = BurstControl::MaxBurst(4), BURSTS, live;
         /// Initial congestion window of a path.

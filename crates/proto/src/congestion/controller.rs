@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rate::RateSample;
-use super::rfc9260::Rfc9260;
-use super::{CongestionConfig, Coupled};
+use super::{CongestionConfig, CongestionControl, Coupled};
 use crate::revision::Revision;
 use crate::time::Instant;
 
@@ -269,7 +268,8 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
     fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller>;
 }
 
-/// Which congestion control an association has. The default is RFC 9260's.
+/// Who makes the controllers of an association. The default makes the built-in one that the option
+/// [`congestion_control`](CongestionConfig::congestion_control) names.
 #[derive(Clone)]
 pub struct ControllerChoice(Arc<dyn ControllerFactory>);
 
@@ -305,12 +305,12 @@ impl PartialEq for ControllerChoice {
 
 impl Eq for ControllerChoice {}
 
-/// Makes controllers of RFC 9260.
+/// The controllers that have names.
 #[derive(Clone, Copy, Debug)]
 struct BuiltIn;
 
 impl ControllerFactory for BuiltIn {
     fn build(&self, path: &NewPath<'_>) -> Box<dyn Controller> {
-        Box::new(Rfc9260::new(path))
+        CongestionControl::build(path)
     }
 }

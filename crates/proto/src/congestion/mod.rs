@@ -1,15 +1,18 @@
 //! Congestion control (RFC 9260 section 7).
 //!
-//! A [`Controller`] decides how much may be in flight on one path. A program can bring another one as a
-//! [`ControllerChoice`].
+//! A [`Controller`] decides how much may be in flight on one path. [`built_in`](mod@built_in) lists
+//! those that have names; a program can bring another one as a [`ControllerChoice`].
 
+mod built_in;
 mod config;
 mod controller;
 mod coupling;
+mod cubic;
 mod rate;
 mod rfc9260;
 mod window;
 
+pub use built_in::CongestionControl;
 pub use config::{BurstControl, CongestionConfig, IdleCwnd, InitialCwnd};
 pub use controller::{
     Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Idle, Loss, Lost,

@@ -1,0 +1,385 @@
+//! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion, flat around
+//! the size where that happened and steep away from it.
+//!
+//! Slow start, idle time and the least windows are those of RFC 9260. Windows of the formulas are in
+//! packets of one PMDCS, times in seconds.
+
+use std::time::Duration;
+
+use super::coupling::LossIntervals;
+use super::window::Window;
+use super::{Acked, CongestionEvent, Controller, Idle, Loss, NewPath};
+use crate::time::Instant;
+
+/// How steep the cubic function is (RFC 9438 section 5).
+const C: f64 = 0.4;
+/// What congestion leaves of the window (section 4.6).
+const BETA: f64 = 0.7;
+/// Growth per round trip of a controller that loses as little as Reno's and lowers its window to
+/// [`BETA`] (section 4.3).
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+/// Congestion avoidance since the last congestion.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    /// When it began, later by the time that the application had nothing to send.
+    began: Instant,
+    /// Where the function is flat: W_max.
+    plateau: f64,
+    /// Seconds until it is reached: K.
+    reached_after: f64,
+    /// The window of a controller that grows like Reno's: W_est.
+    reno: f64,
+}
+
+impl Epoch {
+    /// The cubic function (section 4.2).
+    fn at(&self, since: Duration) -> f64 {
+        C * (since.as_secs_f64() - self.reached_after).powi(3) + self.plateau
+    }
+}
+
+/// Windows before congestion, to go back to if there was none.
+#[derive(Clone, Debug)]
+struct Before {
+    cwnd: usize,
+    ssthresh: usize,
+    plateau: f64,
+    prior: f64,
+    epoch: Option<Epoch>,
+}
+
+/// State of one path.
+#[derive(Clone, Debug)]
+pub(super) struct Cubic {
+    window: Window,
+    /// W_max of the epoch to come, in packets; 0: there was no congestion yet.
+    plateau: f64,
+    /// cwnd at the last congestion, in packets.
+    prior: f64,
+    epoch: Option<Epoch>,
+    /// Growth that does not make a byte yet.
+    rest: f64,
+    timed_out: bool,
+    /// When the window was last too large for what the application sent.
+    unused_since: Option<Instant>,
+    before: Option<Box<Before>>,
+    losses: LossIntervals,
+}
+
+impl Cubic {
+    pub(super) fn new(path: &NewPath<'_>) -> Self {
+        Self {
+            window: Window::new(path),
+            plateau: 0.0,
+            prior: 0.0,
+            epoch: None,
+            rest: 0.0,
+            timed_out: false,
+            unused_since: None,
+            before: None,
+            losses: LossIntervals::default(),
+        }
+    }
+
+    fn packets(&self, bytes: usize) -> f64 {
+        bytes as f64 / self.window.pmdcs as f64
+    }
+
+    /// Congestion avoidance begins, or goes on.
+    fn epoch(&mut self, now: Instant) -> Epoch {
+        let cwnd = self.packets(self.window.cwnd);
+        let began = *self.epoch.get_or_insert_with(|| {
+            // After a timeout, or where no congestion is known, the function begins on its plateau
+            // (section 4.8).
+            let plateau = self.plateau.max(cwnd);
+            let reached_after = ((plateau - cwnd) / C).cbrt();
+            Epoch { began: now, plateau, reached_after, reno: cwnd }
+        });
+        // Time in which nothing limited the application but itself does not count (section 4.2).
+        if let Some(since) = self.unused_since.take()
+            && let Some(epoch) = &mut self.epoch
+        {
+            epoch.began = epoch.began + now.saturating_since(since.max(epoch.began));
+            return *epoch;
+        }
+        began
+    }
+
+    /// A full window's data was acknowledged in congestion avoidance.
+    fn grow(&mut self, acked: &Acked<'_>) {
+        let mut epoch = self.epoch(acked.now);
+        let since = acked.now.saturating_since(epoch.began);
+        let cwnd = self.packets(self.window.cwnd);
+        let share = self.packets(acked.bytes) / cwnd;
+        // Once where it was before, it grows as Reno's does (section 4.3).
+        let alpha = if epoch.reno >= self.prior { 1.0 } else { ALPHA };
+        epoch.reno += alpha * share;
+        self.epoch = Some(epoch);
+        let rtt = acked.rtt.smoothed.unwrap_or_default();
+        let larger = if epoch.at(since) < epoch.reno {
+            epoch.reno - cwnd
+        } else {
+            // Sections 4.4 and 4.5: where the function is a round trip from now, and no more than half
+            // a window a round trip.
+            (epoch.at(since + rtt).clamp(cwnd, 1.5 * cwnd) - cwnd) * share
+        };
+        let bytes = larger.max(0.0) * self.window.pmdcs as f64 + self.rest;
+        self.rest = bytes.fract();
+        self.window.cwnd += bytes as usize;
+    }
+}
+
+impl Controller for Cubic {
+    fn cwnd(&self) -> usize {
+        self.window.cwnd
+    }
+
+    fn ssthresh(&self) -> usize {
+        self.window.ssthresh
+    }
+
+    fn loss_interval(&self) -> u64 {
+        self.losses.longest()
+    }
+
+    fn on_acked(&mut self, acked: &Acked<'_>) {
+        self.timed_out = false;
+        self.losses.on_ack(acked.bytes);
+        if acked.in_fast_recovery {
+            return;
+        }
+        if acked.flight_before < self.window.cwnd {
+            self.unused_since.get_or_insert(acked.now);
+        } else if self.window.cwnd <= self.window.ssthresh {
+            self.unused_since = None;
+            self.window.slow_start(acked);
+        } else {
+            self.grow(acked);
+        }
+    }
+
+    fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>) {
+        let timeout = congestion.cause == Loss::Timeout;
+        if timeout && std::mem::replace(&mut self.timed_out, true) {
+            // One outage says once how much is too much.
+            self.window.cwnd = self.window.pmdcs;
+            return;
+        }
+        self.before = Some(Box::new(Before {
+            cwnd: self.window.cwnd,
+            ssthresh: self.window.ssthresh,
+            plateau: self.plateau,
+            prior: self.prior,
+            epoch: self.epoch,
+        }));
+        self.losses.on_loss();
+        let cwnd = self.packets(self.window.cwnd);
+        // Fast convergence (section 4.7): who has to give up more each time makes room for others.
+        self.plateau = if cwnd < self.plateau { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
+        self.prior = cwnd;
+        (self.epoch, self.rest, self.unused_since) = (None, 0.0, None);
+        let reduced = (self.window.cwnd as f64 * BETA).round() as usize;
+        self.window.ssthresh = reduced.max(self.window.least_ssthresh());
+        self.window.cwnd = match congestion.cause {
+            Loss::Reported => self.window.ssthresh,
+            Loss::Timeout => {
+                self.plateau = 0.0;
+                self.window.pmdcs
+            }
+        };
+    }
+
+    fn undo(&mut self, _now: Instant) {
+        if let Some(before) = self.before.take().filter(|before| before.cwnd > self.window.cwnd) {
+            self.window.cwnd = before.cwnd;
+            self.window.ssthresh = self.window.ssthresh.max(before.ssthresh);
+            (self.plateau, self.prior, self.epoch) = (before.plateau, before.prior, before.epoch);
+        }
+    }
+
+    fn on_idle(&mut self, idle: &Idle) {
+        let before = self.window.cwnd;
+        self.window.on_idle(idle.rtos);
+        self.unused_since.get_or_insert(idle.now);
+        if self.window.cwnd < before {
+            self.epoch = None;
+        }
+    }
+
+    fn on_recovered(&mut self, _now: Instant, packets: u32) {
+        self.window.on_recovered(packets);
+    }
+
+    fn on_burst_limit(&mut self, _now: Instant, flight: usize, packets: u32) {
+        self.window.on_burst_limit(flight, packets);
+    }
+
+    fn on_pmdcs_change(&mut self, _now: Instant, pmdcs: usize) {
+        // Windows in packets are of another size now.
+        self.epoch = None;
+        let ratio = self.window.pmdcs as f64 / pmdcs.max(1) as f64;
+        (self.plateau, self.prior) = (self.plateau * ratio, self.prior * ratio);
+        self.window.on_pmdcs_change(pmdcs);
+    }
+
+    fn on_recalled(&mut self, _now: Instant, ssthresh: usize) {
+        self.window.on_recalled(ssthresh);
+    }
+
+    fn reinitialize(&mut self, _now: Instant) {
+        self.window.reinitialize();
+        (self.plateau, self.prior, self.epoch, self.rest) = (0.0, 0.0, None, 0.0);
+        (self.timed_out, self.unused_since, self.before) = (false, None, None);
+        self.losses = LossIntervals::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::AssociationConfig;
+    use crate::congestion::Rtt;
+
+    const PMDCS: usize = 1000;
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn at(seconds: f64) -> Instant {
+        Instant::ZERO + Duration::from_secs_f64(seconds)
+    }
+
+    fn cubic() -> Cubic {
+        let config = AssociationConfig::default();
+        Cubic::new(&NewPath::new(&config.congestion, config.revision, PMDCS))
+    }
+
+    /// With a window of `packets` that lost something just now.
+    fn reduced(packets: usize) -> Cubic {
+        let mut c = cubic();
+        c.window.cwnd = packets * PMDCS;
+        c.on_congestion_event(&event(Loss::Reported));
+        c
+    }
+
+    fn event(cause: Loss) -> CongestionEvent<'static> {
+        CongestionEvent::new(at(0.0), cause, 0)
+    }
+
+    /// A round trip in which each packet of a full window is acknowledged.
+    fn round_trip(c: &mut Cubic, now: f64) {
+        for _ in 0..c.window.cwnd / PMDCS {
+            let rtt = Rtt { latest: Some(RTT), smoothed: Some(RTT), min: Some(RTT) };
+            let full = Acked { flight_before: c.cwnd(), rtt, ..Acked::new(at(now), PMDCS) };
+            c.on_acked(&full);
+        }
+    }
+
+    /// The window in packets after each round trip.
+    fn grown(c: &mut Cubic, round_trips: usize) -> Vec<f64> {
+        let mut all = Vec::new();
+        for number in 1..=round_trips {
+            round_trip(c, number as f64 * RTT.as_secs_f64());
+            all.push(c.packets(c.window.cwnd));
+        }
+        all
+    }
+
+    #[test]
+    fn the_window_follows_the_function() {
+        let mut c = reduced(1000);
+        assert_eq!((c.cwnd(), c.ssthresh()), (700 * PMDCS, 700 * PMDCS));
+        // RFC 9438 section 4.2: K is the cube root of 300 / 0.4 s, and W(t) is C * (t - K)^3 + 1,000.
+        let k = (300.0_f64 / 0.4).cbrt();
+        let windows = grown(&mut c, 120);
+        for (number, window) in windows.iter().enumerate().skip(1) {
+            // The epoch begins with the first acknowledgement.
+            let since = number as f64 * 0.1;
+            let expected = 0.4 * (since - k).powi(3) + 1000.0;
+            let next = 0.4 * (since + 0.1 - k).powi(3) + 1000.0;
+            let (least, most) = (expected.min(next) - 2.0, expected.max(next) + 2.0);
+            assert!((least..=most).contains(window), "{since} s: {window} for {expected}");
+        }
+        let plateau = windows[(k * 10.0) as usize];
+        assert!((plateau - 1000.0).abs() < 2.0, "flat where the loss was: {plateau}");
+    }
+
+    #[test]
+    fn small_windows_grow_as_renos_do() {
+        let mut c = reduced(10);
+        let windows = grown(&mut c, 10);
+        // Section 4.3: 9/17 of a packet a round trip, until the window is what it was.
+        let growth = windows[3] - windows[0];
+        assert!((growth - 3.0 * ALPHA).abs() < 0.2, "{windows:?}");
+        let growth = windows[9] - windows[8];
+        assert!((0.9..=1.2).contains(&growth), "{windows:?}");
+    }
+
+    #[test]
+    fn a_second_loss_below_the_first_makes_room() {
+        let mut c = reduced(1000);
+        c.on_congestion_event(&event(Loss::Reported));
+        assert_eq!((c.cwnd(), c.plateau), (490 * PMDCS, 700.0 * 0.85));
+        let mut c = reduced(1000);
+        c.window.cwnd = 1200 * PMDCS;
+        c.on_congestion_event(&event(Loss::Reported));
+        assert_eq!(c.plateau, 1200.0);
+    }
+
+    #[test]
+    fn timeouts_start_over_and_those_of_one_outage_count_once() {
+        let mut c = cubic();
+        c.window.cwnd = 100 * PMDCS;
+        for _ in 0..3 {
+            c.on_congestion_event(&event(Loss::Timeout));
+            assert_eq!((c.cwnd(), c.ssthresh()), (PMDCS, 70 * PMDCS));
+        }
+        // Slow start to the threshold; from there the function begins on its plateau (section 4.8).
+        let windows = grown(&mut c, 8);
+        assert!(windows[4] > 30.0 && windows[6] >= 70.0, "{windows:?}");
+        assert!(windows[7] - windows[6] < 2.0, "{windows:?}");
+        c.on_congestion_event(&event(Loss::Timeout));
+        assert!(c.ssthresh() < 55 * PMDCS, "another outage");
+    }
+
+    #[test]
+    fn congestion_that_was_none_is_undone() {
+        let mut c = reduced(1000);
+        grown(&mut c, 50);
+        let (cwnd, plateau) = (c.cwnd(), c.plateau);
+        c.on_congestion_event(&event(Loss::Reported));
+        c.undo(at(5.1));
+        assert_eq!((c.cwnd(), c.plateau), (cwnd, plateau));
+        assert!(c.epoch.is_some());
+        c.undo(at(5.2));
+        assert_eq!(c.cwnd(), cwnd, "once");
+    }
+
+    #[test]
+    fn time_without_data_is_no_time_to_grow_in() {
+        let mut busy = reduced(1000);
+        grown(&mut busy, 20);
+        let mut pausing = busy.clone();
+        round_trip(&mut busy, 2.1);
+        // An acknowledgement of a window that was not full, and a long pause.
+        pausing.on_acked(&Acked { flight_before: 0, ..Acked::new(at(2.0), PMDCS) });
+        let before = pausing.cwnd();
+        round_trip(&mut pausing, 60.0);
+        let (grew, pause) = (busy.cwnd() - before, pausing.cwnd() - before);
+        assert!(pause <= grew + PMDCS, "{pause} bytes after a pause, {grew} without");
+    }
+
+    #[test]
+    fn windows_that_nobody_uses_do_not_grow() {
+        let mut c = reduced(100);
+        let before = c.cwnd();
+        for _ in 0..1000 {
+            c.on_acked(&Acked { flight_before: before - 1, ..Acked::new(at(1.0), PMDCS) });
+            c.on_acked(&Acked {
+                in_fast_recovery: true,
+                flight_before: before,
+                ..Acked::new(at(1.0), PMDCS)
+            });
+        }
+        assert_eq!(c.cwnd(), before);
+    }
+}
