@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anabranch_impair::Rng;
+use anabranch_proto::config::{CongestionControl, Coupling};
 use anabranch_proto::{AssociationConfig, MultipathMode};
 
 use super::{Draw, by_kind};
@@ -149,4 +150,8 @@ fn concurrent(d: &mut Draw, config: &mut AssociationConfig, mode: MultipathMode)
         }
     }
     config.recovery.one_packet_after_timeout = d.one_in(8);
+    if config.multipath.coupling != Coupling::Uncoupled {
+        // The only one that a coupling is for.
+        config.congestion.congestion_control = CongestionControl::Rfc9260;
+    }
 }
