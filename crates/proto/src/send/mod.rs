@@ -7,6 +7,7 @@ mod cause;
 mod config;
 #[cfg(any(test, feature = "invariants"))]
 mod invariants;
+mod messages;
 mod occupancy;
 mod outstanding;
 mod pacer;

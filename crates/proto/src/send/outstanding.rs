@@ -23,6 +23,9 @@ use list::List;
 use slot::Past;
 pub(in crate::send) use slot::size_with;
 
+use bytes::Bytes;
+
+use super::messages::{OutMessage, OutMessages};
 use super::packets::SentPackets;
 use super::{Cause, Fragment};
 use crate::per_path::{OfPath, PathId, PerPath};
@@ -67,9 +70,8 @@ pub(crate) struct Outstanding {
     lost: usize,
     /// Of retransmitted chunks, what their slots have no room for, by TSN.
     retransmissions: BTreeMap<u64, Retransmission>,
-    /// What the user wants back with messages that cannot be delivered, by the TSN of their first
-    /// chunk, where it is not 0. Most users want nothing, and slots fit into a cache line.
-    contexts: BTreeMap<u64, u64>,
+    /// The messages that the chunks belong to.
+    messages: OutMessages,
     /// How often a chunk was looked at.
     #[cfg(test)]
     pub(crate) looked_at: std::cell::Cell<u64>,
@@ -99,7 +101,7 @@ impl Outstanding {
             held_acked: 0,
             lost: 0,
             retransmissions: BTreeMap::new(),
-            contexts: BTreeMap::new(),
+            messages: OutMessages::default(),
             #[cfg(test)]
             looked_at: std::cell::Cell::new(0),
         }
@@ -229,9 +231,7 @@ impl Outstanding {
         large: bool,
     ) -> u64 {
         let tsn = self.next_tsn();
-        if fragment.context != 0 && fragment.flags.begin() {
-            self.contexts.insert(tsn, fragment.context);
-        }
+        let message = self.messages.on_chunk(tsn, &fragment);
         let payload = fragment.payload.len();
         self.held += payload;
         self.payload_in_flight += payload;
@@ -242,11 +242,9 @@ impl Outstanding {
         self.slots.push_back(Slot {
             payload: fragment.payload,
             packet,
-            ppid: fragment.ppid,
+            message,
             prev: tsn as u32,
             next: tsn as u32,
-            stream: fragment.stream,
-            ssn: fragment.ssn,
             flags: fragment.flags,
             state: SlotState::InFlight,
             path,
@@ -447,9 +445,26 @@ impl Outstanding {
         self.retransmissions.get(&tsn).copied()
     }
 
-    /// The user's context of the message that begins with the chunk `tsn`.
-    pub(crate) fn context(&self, tsn: u64) -> u64 {
-        self.contexts.get(&tsn).copied().unwrap_or(0)
+    /// The message that an outstanding chunk belongs to.
+    pub(crate) fn message(&self, slot: &Slot) -> Option<&OutMessage> {
+        let message = self.messages.get(slot.message);
+        debug_assert!(message.is_some(), "a chunk of a message that is gone");
+        message
+    }
+
+    /// Takes out what is left of the first message, acknowledged or not. Of a message that is still
+    /// being sent the rest waits in the queue.
+    pub(crate) fn pop_message(&mut self) -> Option<(OutMessage, Vec<Bytes>)> {
+        let message = *self.message(self.slots.front()?)?;
+        let mut payload = Vec::new();
+        while let Some(slot) = self.pop() {
+            let ends = slot.flags.end();
+            payload.push(slot.payload);
+            if ends {
+                break;
+            }
+        }
+        Some((message, payload))
     }
 
     /// Takes out the first slot, cumulatively acknowledged.
@@ -469,11 +484,8 @@ impl Outstanding {
                 self.held_acked -= slot.payload.len();
             }
         }
-        if let Some(context) = self.contexts.remove(&self.base) {
-            // It stays with what is left of the message.
-            if slot.as_ref().is_some_and(|slot| !slot.flags.end()) {
-                self.contexts.insert(self.base + 1, context);
-            }
+        if slot.as_ref().is_some_and(|slot| slot.flags.end()) {
+            self.messages.pop();
         }
         self.base += 1;
         if self.slots.is_empty() {

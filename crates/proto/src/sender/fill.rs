@@ -111,13 +111,14 @@ impl Sender {
         let Carrier { path, number } = carrier;
         let Some(tsn) = self.outstanding.first_lost(path) else { return false };
         let Some(slot) = self.outstanding.get(tsn) else { return false };
+        let Some(message) = self.outstanding.message(slot) else { return false };
         let probe = self.probe_of(path, tsn);
         let data = Data {
             flags: if probe.is_some() { slot.flags.with_immediate() } else { slot.flags },
             tsn: Tsn(tsn as u32),
-            stream: slot.stream,
-            ssn: slot.ssn,
-            ppid: slot.ppid,
+            stream: message.stream,
+            ssn: message.ssn,
+            ppid: message.ppid,
             payload: &slot.payload,
         };
         if packet.data(&data).is_err() {

@@ -379,35 +379,23 @@ impl Sender {
         &mut self,
         give: &mut impl FnMut(OutgoingMessage, bool),
     ) -> Option<OutgoingMessage> {
-        let mut open: Option<(OutgoingMessage, Payload)> = None;
-        loop {
-            let context = self.outstanding.context(self.outstanding.base());
-            let slot = self.outstanding.pop()?;
-            self.queue.release(slot.payload.len());
-            let (mut message, data) = match open.take() {
-                Some((message, mut data)) if !slot.flags.begin() => {
-                    data.push(slot.payload);
-                    (message, data)
-                }
-                _ => (
-                    OutgoingMessage {
-                        unordered: slot.flags.unordered(),
-                        context,
-                        ..OutgoingMessage::new(slot.stream, slot.ppid, bytes::Bytes::new())
-                    },
-                    Payload::from(slot.payload),
-                ),
-            };
-            if slot.flags.end() {
-                message.data = data.into_bytes();
-                give(message, true);
-            } else if self.outstanding.is_empty() {
-                message.data = data.into_bytes();
-                return Some(message);
-            } else {
-                open = Some((message, data));
+        while let Some((message, chunks)) = self.outstanding.pop_message() {
+            let mut data = Payload::default();
+            for payload in chunks {
+                self.queue.release(payload.len());
+                data.push(payload);
             }
+            let whole = OutgoingMessage {
+                unordered: message.unordered,
+                context: message.context,
+                ..OutgoingMessage::new(message.stream, message.ppid, data.into_bytes())
+            };
+            if !message.complete {
+                return Some(whole);
+            }
+            give(whole, true);
         }
+        None
     }
 
     /// Gives up messages at the head of the queue whose lifetime is over.

@@ -68,6 +68,7 @@ impl Outstanding {
                 return Err(format!("path {path}: in flight {in_flight:?}, linked {linked:?}"));
             }
         }
+        self.check_messages()?;
         if let Some((tsn, _)) = self
             .retransmissions
             .iter()
@@ -97,5 +98,38 @@ impl Outstanding {
             return Err(format!("{lost_chunks} chunks lost, kept {}", self.lost));
         }
         Ok(())
+    }
+
+    /// Each chunk is one of its message's, and each message has a chunk.
+    fn check_messages(&self) -> Result<(), String> {
+        let mut messages = self.messages.iter().peekable();
+        for (offset, slot) in self.slots.iter().enumerate() {
+            let tsn = self.base + offset as u64;
+            let Some((number, message)) = messages.peek().copied() else {
+                return Err(format!("TSN {tsn} has no message"));
+            };
+            let at = tsn.wrapping_sub(message.first);
+            let is_last = message.complete && at + 1 == u64::from(message.chunks);
+            let flags = (slot.flags.begin(), slot.flags.end(), slot.flags.unordered());
+            if number != slot.message
+                || at >= u64::from(message.chunks)
+                || flags != (at == 0, is_last, message.unordered)
+            {
+                return Err(format!(
+                    "TSN {tsn}, {flags:?} of {}, is not of {number}: {message:?}",
+                    slot.message
+                ));
+            }
+            if is_last {
+                messages.next();
+            }
+        }
+        // The one that is being sent may have no chunk left.
+        match messages.find(|(_, message)| self.slots.is_empty() || message.complete) {
+            Some((number, message)) if message.complete => {
+                Err(format!("message {number} has no chunk: {message:?}"))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What is kept of one outstanding chunk.
 
-use anabranch_wire::{Data, DataFlags, Ppid, Ssn};
+use anabranch_wire::{Data, DataFlags};
 use bytes::Bytes;
 
 use crate::per_path::PathId;
@@ -31,12 +31,11 @@ pub(crate) struct Slot {
     pub(crate) payload: Bytes,
     /// Number of the packet that carried it last.
     pub(crate) packet: u64,
-    pub(crate) ppid: Ppid,
+    /// Number of the message that it is part of.
+    pub(crate) message: u32,
     /// Neighbours in the order of sending, by the lower half of the TSN; itself means none.
     pub(super) prev: u32,
     pub(super) next: u32,
-    pub(crate) stream: u16,
-    pub(crate) ssn: Ssn,
     pub(crate) flags: DataFlags,
     pub(crate) state: SlotState,
     /// Path that carried it last; of a lost chunk the one that it waits for.

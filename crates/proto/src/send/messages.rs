@@ -1,0 +1,125 @@
+//! The messages of which chunks are outstanding.
+//!
+//! Messages that wait for their first transmission belong to the scheduler. When the first chunk of
+//! one leaves, it gets an entry here, which all its chunks refer to by its number: what concerns a
+//! message as a whole is asked and kept here, not in its chunks.
+
+use std::collections::VecDeque;
+
+use anabranch_wire::{Ppid, Ssn};
+
+use super::Fragment;
+
+/// A message of which chunks are outstanding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutMessage {
+    /// TSN of its first chunk.
+    pub(crate) first: u64,
+    /// What the user wants back with it if it cannot be delivered.
+    pub(crate) context: u64,
+    pub(crate) ppid: Ppid,
+    /// Chunks of it that left; they have consecutive TSNs.
+    pub(crate) chunks: u32,
+    pub(crate) stream: u16,
+    /// 0 if it is unordered.
+    pub(crate) ssn: Ssn,
+    pub(crate) unordered: bool,
+    /// Its last chunk has left.
+    pub(crate) complete: bool,
+}
+
+/// Messages in the order in which they were begun. Numbers wrap around.
+///
+/// There are no more of them than chunks, which the send buffer is charged for.
+#[derive(Debug, Default)]
+pub(super) struct OutMessages {
+    ring: VecDeque<OutMessage>,
+    /// Number of the first one.
+    base: u32,
+}
+
+impl OutMessages {
+    /// A chunk leaves as `tsn`. Returns the number of its message.
+    #[inline]
+    pub(super) fn on_chunk(&mut self, tsn: u64, fragment: &Fragment) -> u32 {
+        if fragment.flags.begin() {
+            self.ring.push_back(OutMessage {
+                first: tsn,
+                context: fragment.context,
+                ppid: fragment.ppid,
+                chunks: 0,
+                stream: fragment.stream,
+                ssn: fragment.ssn,
+                unordered: fragment.flags.unordered(),
+                complete: false,
+            });
+        }
+        if let Some(message) = self.ring.back_mut() {
+            message.chunks += 1;
+            message.complete = fragment.flags.end();
+        }
+        self.base.wrapping_add(self.ring.len() as u32).wrapping_sub(1)
+    }
+
+    /// The message with a number.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> Option<&OutMessage> {
+        self.ring.get(number.wrapping_sub(self.base) as usize)
+    }
+
+    /// The last chunk of the first message is no longer outstanding.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<OutMessage> {
+        let message = self.ring.pop_front();
+        self.base = self.base.wrapping_add(u32::from(message.is_some()));
+        if self.ring.is_empty() {
+            // As for chunks: an idle association holds no memory for a window that it once had.
+            self.ring.shrink_to(1);
+        }
+        message
+    }
+
+    #[cfg(any(test, feature = "invariants"))]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &OutMessage)> {
+        let number = |index: usize| self.base.wrapping_add(index as u32);
+        self.ring.iter().enumerate().map(move |(index, message)| (number(index), message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_wire::DataFlags;
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn fragment(stream: u16, flags: u8) -> Fragment {
+        Fragment {
+            stream,
+            ssn: Ssn(7),
+            ppid: Ppid(9),
+            flags: DataFlags(flags),
+            context: 11,
+            payload: Bytes::from_static(b"x"),
+        }
+    }
+
+    #[test]
+    fn chunks_find_their_message_across_the_wrap() {
+        let mut messages = OutMessages { base: u32::MAX, ..OutMessages::default() };
+        let begin = messages.on_chunk(10, &fragment(1, DataFlags::BEGIN));
+        let middle = messages.on_chunk(11, &fragment(1, 0));
+        let other = messages.on_chunk(12, &fragment(1, DataFlags::END));
+        let whole = DataFlags::BEGIN | DataFlags::END | DataFlags::UNORDERED;
+        let next = messages.on_chunk(13, &fragment(2, whole));
+        assert_eq!((begin, middle, other, next), (u32::MAX, u32::MAX, u32::MAX, 0));
+        let first = *messages.get(begin).unwrap();
+        assert_eq!((first.first, first.chunks, first.stream), (10, 3, 1));
+        assert!(first.complete && !first.unordered);
+        assert!(messages.get(next).unwrap().unordered);
+        assert_eq!(messages.pop(), Some(first));
+        assert_eq!((messages.get(begin), messages.get(1)), (None, None));
+        assert_eq!(messages.get(next).unwrap().first, 13);
+        assert!(messages.pop().is_some() && messages.pop().is_none());
+    }
+}
