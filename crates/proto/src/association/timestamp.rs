@@ -9,7 +9,7 @@ use anabranch_wire::{Chunk, PacketWriter, Timestamp};
 
 use super::Association;
 use crate::marks::mark;
-use crate::path::low_bits;
+use crate::path::{Reservation, low_bits};
 use crate::per_path::{MAX_PATHS, PathId};
 use crate::time::Instant;
 
@@ -94,10 +94,10 @@ impl Association {
 
     /// Makes room for timestamps in the packets of all paths, before anything is sent.
     pub(super) fn reserve_timestamps(&mut self, now: Instant) {
-        let bytes = if self.timestamps.in_use { Timestamp::LEN } else { 0 };
+        let bytes = if self.timestamps.in_use { Timestamp::LEN as u16 } else { 0 };
         self.sender.measure_by_echoes(self.timestamps.in_use);
         for id in self.paths.ids_now() {
-            if self.paths[id].reserve(bytes) {
+            if self.paths[id].reserve(Reservation::Timestamp, bytes) {
                 // A window of so many packets is a smaller one then; nothing has been sent yet.
                 self.mtu_changed(now, id);
                 self.sender.forget_network(now, id);

@@ -8,6 +8,7 @@ mod heartbeat_back_off;
 mod loss;
 mod mtu;
 mod rebinding;
+mod reserved;
 mod rto;
 mod table;
 mod timeouts;
@@ -20,6 +21,8 @@ pub(crate) use heartbeat::{Heartbeat, HeartbeatInfo};
 pub(crate) use loss::LossEstimator;
 pub(crate) use mtu::MtuSearch;
 pub(crate) use rebinding::{Rebinding, Refused, Stage};
+pub(crate) use reserved::Reservation;
+use reserved::Reserved;
 pub(crate) use rto::RttEstimator;
 pub(crate) use table::{Paths, low_bits};
 pub(crate) use timeouts::TimeoutRuns;
@@ -49,8 +52,8 @@ pub(crate) struct Path {
     pub(crate) rebinding: Option<Box<Rebinding>>,
     /// Bytes of an IP packet that are not SCTP's.
     overhead: u16,
-    /// Bytes that every packet with data has beside DATA chunks.
-    reserved: u16,
+    /// What every packet with data has besides DATA chunks.
+    reserved: Reserved,
     pub(crate) state: PathState,
     /// The peer has answered on it, or the user vouches for it: it has been active once. One that
     /// has not carries nothing but heartbeats, also when it is inactive (RFC 9260 section 5.4).
@@ -139,7 +142,7 @@ impl Path {
             remote_udp_port,
             rebinding: None,
             overhead: overhead as u16,
-            reserved: 0,
+            reserved: Reserved::default(),
             state: PathState::Unconfirmed,
             verified: false,
             error_count: 0,
@@ -178,13 +181,12 @@ impl Path {
 
     /// Path Maximum DATA Chunk Size (RFC 9260 section 1.3), chunk header included.
     pub(crate) fn pmdcs(&self) -> usize {
-        self.packet_size() - COMMON_HEADER - usize::from(self.reserved)
+        self.packet_size() - COMMON_HEADER - self.reserved.sum()
     }
 
-    /// From now on every packet with data has `bytes` for something else. `true` if that is new.
-    pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
-        let before = std::mem::replace(&mut self.reserved, bytes as u16);
-        self.reserved != before
+    /// From now on every packet with data has `bytes` for something else. `true` if that changes PMDCS.
+    pub(crate) fn reserve(&mut self, what: Reservation, bytes: u16) -> bool {
+        self.reserved.set(what, bytes)
     }
 
     /// Bytes of an IP packet that are not SCTP's.
