@@ -1,0 +1,90 @@
+//! Files that documents name are there: a path in backticks is one of the repository, whole or from
+//! some folder on, as in `congestion/controller.rs`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a name ends with that stands for a file of the repository.
+const ENDINGS: &[&str] = &[".rs", ".pkt", ".sh"];
+
+/// What is made by builds, or is somebody else's.
+const PASSED_OVER: &[&str] = &[".git", "target", "node_modules", "corpus", "artifacts"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// All files below a folder, by their path from the root, with `/` in front.
+fn files(folder: &Path, root: &Path, all: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if PASSED_OVER.contains(&name) {
+            continue;
+        }
+        if path.is_dir() {
+            files(&path, root, all);
+        } else {
+            all.push(format!("/{}", path.strip_prefix(root).unwrap().display()));
+        }
+    }
+}
+
+/// The paths in a text's backticks, with the lines that they stand in; code blocks are left out.
+fn named(text: &str) -> Vec<(usize, &str)> {
+    let mut is_code = false;
+    let mut all = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            // What stands between the first and the second backtick, the third and the fourth, ...
+            let spans = line.split('`').skip(1).step_by(2);
+            all.extend(spans.map(|span| (number + 1, span)));
+        }
+    }
+    let is_path = |span: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-{},".contains(c);
+        span.chars().all(plain) && ENDINGS.iter().any(|end| span.ends_with(end))
+    };
+    all.retain(|(_, span)| is_path(span));
+    all
+}
+
+/// `a/{b,c}.rs` are two paths.
+fn expanded(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let Some((list, after)) = rest.split_once('}') else { return vec![path.to_owned()] };
+    list.split(',').flat_map(|one| expanded(&format!("{before}{one}{after}"))).collect()
+}
+
+#[test]
+fn documents_name_files_that_are_there() {
+    let root = root();
+    let mut all = Vec::new();
+    files(&root, &root, &mut all);
+    let is_page = |file: &&String| file.ends_with(".md") && !file.ends_with("CHANGELOG.md");
+    let (mut missing, mut found) = (Vec::new(), 0);
+    for page in all.iter().filter(is_page) {
+        let text = fs::read_to_string(root.join(&page[1..])).unwrap();
+        for (line, span) in named(&text) {
+            for path in expanded(span) {
+                let path = path.trim_start_matches("./").trim_start_matches("../");
+                if all.iter().any(|file| file.ends_with(&format!("/{path}"))) {
+                    found += 1;
+                } else {
+                    missing.push(format!("{}:{line}: `{path}`", &page[1..]));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no such files:\n{}", missing.join("\n"));
+    assert!(found > 100, "only {found} names were read");
+}
+
+#[test]
+fn paths_are_read_out_of_backticks() {
+    let text = "see `a/b.rs` and `cargo run`, `c/{d,e}.rs`\n```\n`f.rs`\n```\n`g.pkt` `*.rs`";
+    assert_eq!(named(text), [(1, "a/b.rs"), (1, "c/{d,e}.rs"), (5, "g.pkt")]);
+    assert_eq!(expanded("c/{d,e}.rs"), ["c/d.rs", "c/e.rs"]);
+}
