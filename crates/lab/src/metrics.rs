@@ -372,16 +372,25 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Sets a metric by its name; a name that is none is ignored.
+    /// Sets a metric by its name.
+    ///
+    /// # Panics
+    /// With debug assertions, if there is no such metric: a name with a typing error would be a metric that is
+    /// always missing.
     #[must_use]
     pub fn with(mut self, name: &str, value: f64) -> Self {
         self.set(name, value);
         self
     }
 
-    /// Sets a metric by its name; a name that is none is ignored.
+    /// Sets a metric by its name.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with).
     pub fn set(&mut self, name: &str, value: f64) {
-        let Some(index) = find(name) else { return };
+        let index = find(name);
+        debug_assert!(index.is_some(), "no metric is called {name}");
+        let Some(index) = index else { return };
         if self.0.len() <= index {
             self.0.resize(index + 1, f64::NAN);
         }

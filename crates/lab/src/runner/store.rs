@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::seeds::fingerprint;
-use crate::metrics::{METRICS, Metrics};
+use crate::metrics::{self, METRICS, Metrics};
 use crate::scenario::{Point, Scenario};
 
 /// Longest file that is read: 100,000 runs with every metric are shorter.
@@ -145,8 +145,9 @@ impl Store {
         let mut runs = vec![Metrics::default(); file.runs];
         for (name, values) in &file.metrics {
             for (run, value) in runs.iter_mut().zip(values) {
-                if let Some(value) = value {
-                    run.set(name, *value);
+                // A metric that there no longer is may be in an older file.
+                if let Some(value) = value.filter(|_| metrics::find(name).is_some()) {
+                    run.set(name, value);
                 }
             }
         }
