@@ -1,16 +1,19 @@
 //! A table with an entry for every stream that costs nothing until a stream is used.
 
-/// Entries of a page.
-const PAGE: usize = 32;
-
-/// Values by stream number, default until touched.
-#[derive(Debug, Default)]
-pub(crate) struct Pages<T> {
+/// Values by stream number, default until touched, in pages of `PAGE` entries.
+#[derive(Debug)]
+pub(crate) struct Pages<T, const PAGE: usize = 32> {
     /// Sorted by page number.
     pages: Vec<(u16, Box<[T; PAGE]>)>,
 }
 
-impl<T: Default + Copy> Pages<T> {
+impl<T, const PAGE: usize> Default for Pages<T, PAGE> {
+    fn default() -> Self {
+        Self { pages: Vec::new() }
+    }
+}
+
+impl<T: Default + Copy, const PAGE: usize> Pages<T, PAGE> {
     /// The value for a stream.
     pub(crate) fn get(&self, stream: u16) -> T {
         let (number, index) = (stream / PAGE as u16, usize::from(stream) % PAGE);
@@ -19,6 +22,11 @@ impl<T: Default + Copy> Pages<T> {
             _ => self.pages.binary_search_by_key(&number, |(number, _)| *number),
         };
         at.map_or_else(|_| T::default(), |at| self.pages[at].1[index])
+    }
+
+    /// Changes all entries that were touched, and their neighbours.
+    pub(crate) fn for_each(&mut self, change: impl FnMut(&mut T)) {
+        self.pages.iter_mut().flat_map(|(_, page)| page.iter_mut()).for_each(change);
     }
 
     /// Pages in memory.

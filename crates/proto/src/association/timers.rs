@@ -125,6 +125,7 @@ impl Association {
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         self.news.shrink();
+        self.sender.shrink_further();
         for timer in Timer::ALL {
             if due(self.deadline(timer)) {
                 self.on_timer(now, timer);

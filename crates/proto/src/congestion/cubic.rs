@@ -60,7 +60,6 @@ pub(super) struct Cubic {
     epoch: Option<Epoch>,
     /// Growth that does not make a byte yet.
     rest: f64,
-    timed_out: bool,
     /// When the window was last too large for what the application sent.
     unused_since: Option<Instant>,
     before: Option<Box<Before>>,
@@ -75,7 +74,6 @@ impl Cubic {
             prior: 0.0,
             epoch: None,
             rest: 0.0,
-            timed_out: false,
             unused_since: None,
             before: None,
             losses: LossIntervals::default(),
@@ -144,7 +142,7 @@ impl Controller for Cubic {
     }
 
     fn on_acked(&mut self, acked: &Acked<'_>) {
-        self.timed_out = false;
+        self.window.on_answer();
         self.losses.on_ack(acked.bytes);
         if acked.in_fast_recovery {
             return;
@@ -160,9 +158,7 @@ impl Controller for Cubic {
     }
 
     fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>) {
-        let timeout = congestion.cause == Loss::Timeout;
-        if timeout && std::mem::replace(&mut self.timed_out, true) {
-            // One outage says once how much is too much.
+        if congestion.cause == Loss::Timeout && self.window.is_same_outage() {
             self.window.cwnd = self.window.pmdcs;
             return;
         }
@@ -230,7 +226,7 @@ impl Controller for Cubic {
     fn reinitialize(&mut self, _now: Instant) {
         self.window.reinitialize();
         (self.plateau, self.prior, self.epoch, self.rest) = (0.0, 0.0, None, 0.0);
-        (self.timed_out, self.unused_since, self.before) = (false, None, None);
+        (self.unused_since, self.before) = (None, None);
         self.losses = LossIntervals::default();
     }
 }

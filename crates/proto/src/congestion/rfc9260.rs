@@ -15,10 +15,6 @@ pub(super) struct Rfc9260 {
     window: Window,
     /// cwnd and ssthresh before the last loss.
     before_loss: Option<Box<(usize, usize)>>,
-    /// A timeout came, and nothing has been acknowledged since.
-    timed_out: bool,
-    /// Further timeouts leave the threshold alone then.
-    hold_ssthresh: bool,
     partial_bytes_acked: usize,
     /// Bytes by which congestion avoidance has to change the window, less than a packet.
     change_due: isize,
@@ -30,8 +26,6 @@ impl Rfc9260 {
         Self {
             window: Window::new(path),
             before_loss: None,
-            timed_out: false,
-            hold_ssthresh: path.options.hold_ssthresh,
             partial_bytes_acked: 0,
             change_due: 0,
             losses: LossIntervals::default(),
@@ -79,7 +73,7 @@ impl Controller for Rfc9260 {
 
     // req: rfc9260 7.2.2 "SHOULD be incremented by PMDCS per RTT"
     fn on_acked(&mut self, acked: &Acked<'_>) {
-        self.timed_out = false;
+        self.window.on_answer();
         self.losses.on_ack(acked.bytes);
         let cwnd = self.window.cwnd;
         let full = acked.flight_before >= cwnd;
@@ -110,8 +104,7 @@ impl Controller for Rfc9260 {
     }
 
     fn on_congestion_event(&mut self, congestion: &CongestionEvent<'_>) {
-        let timeout = congestion.cause == Loss::Timeout;
-        if timeout && std::mem::replace(&mut self.timed_out, true) && self.hold_ssthresh {
+        if congestion.cause == Loss::Timeout && self.window.is_same_outage() {
             self.window.cwnd = self.window.pmdcs;
             return;
         }
@@ -160,7 +153,6 @@ impl Controller for Rfc9260 {
         self.change_due = 0;
         self.losses = LossIntervals::default();
         self.before_loss = None;
-        self.timed_out = false;
     }
 }
 

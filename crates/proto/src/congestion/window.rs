@@ -18,6 +18,10 @@ pub(super) struct Window {
     /// L of RFC 9260 section 7.2.1.
     limit_mtus: u16,
     min_ssthresh_mtus: u16,
+    /// A timeout came, and nothing has been acknowledged since.
+    timed_out: bool,
+    /// Further timeouts leave ssthresh alone then.
+    hold_ssthresh: bool,
 }
 
 impl Window {
@@ -38,6 +42,8 @@ impl Window {
             idle: config.idle_cwnd,
             limit_mtus: config.slow_start_limit_mtus as u16,
             min_ssthresh_mtus: config.min_ssthresh_mtus as u16,
+            timed_out: false,
+            hold_ssthresh: config.hold_ssthresh,
         };
         window.reinitialize();
         window
@@ -48,6 +54,18 @@ impl Window {
         self.cwnd = self.initial();
         // req: rfc9260 7.2.1 "initial value of ssthresh SHOULD be arbitrarily high"
         self.ssthresh = usize::MAX;
+        self.timed_out = false;
+    }
+
+    /// Something was acknowledged: the next timeout is of another outage.
+    pub(super) fn on_answer(&mut self) {
+        self.timed_out = false;
+    }
+
+    /// T3-rtx expired. `true` if it is one more of an outage that has lowered ssthresh already: the path
+    /// is cut, which does not say how much it carries.
+    pub(super) fn is_same_outage(&mut self) -> bool {
+        std::mem::replace(&mut self.timed_out, true) && self.hold_ssthresh
     }
 
     fn initial(&self) -> usize {

@@ -79,6 +79,11 @@ impl OutMessages {
         message
     }
 
+    /// Frees memory that is not needed; what is being sent stays.
+    pub(super) fn shrink(&mut self) {
+        self.ring.shrink_to_fit();
+    }
+
     #[cfg(any(test, feature = "invariants"))]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &OutMessage)> {
         let number = |index: usize| self.base.wrapping_add(index as u32);

@@ -15,6 +15,7 @@ mod packets;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod ring_model;
 mod scheduler;
+mod streams;
 
 use std::time::Duration;
 
@@ -33,9 +34,9 @@ pub(crate) use packets::SentPacket;
 pub use scheduler::{Pieces, SchedulerKind, StreamPriority};
 pub(crate) use scheduler::{Queued, Scheduler};
 
+use self::streams::OutStreams;
 use crate::error::SendErrorReason;
 use crate::message::OutgoingMessage;
-use crate::pages::Pages;
 use crate::time::Instant;
 
 /// A fragment shorter than this is not cut just to fill a packet: it would cost both ends more
@@ -68,7 +69,7 @@ pub(crate) struct Fragment {
 #[derive(Debug)]
 pub(crate) struct SendQueue {
     scheduler: Scheduler,
-    ssns: Pages<u16>,
+    streams: OutStreams,
     /// True bytes of queued and outstanding data.
     buffered: usize,
     /// User bytes not yet sent.
@@ -103,7 +104,7 @@ impl SendQueue {
     pub(crate) fn new(config: &SendConfig) -> Self {
         Self {
             scheduler: Scheduler::new(config.scheduler),
-            ssns: Pages::default(),
+            streams: OutStreams::default(),
             buffered: 0,
             unsent: 0,
             limit: config.send_buffer,
@@ -182,7 +183,8 @@ impl SendQueue {
         if let Some(bundle) = &mut self.bundle {
             bundle.on_waits(message.data.len(), message.now || expires.is_some());
         }
-        self.scheduler.push(Queued {
+        let priority = self.streams.priority(message.stream);
+        let message = Queued {
             stream: message.stream,
             ppid: message.ppid,
             unordered: message.unordered,
@@ -195,7 +197,8 @@ impl SendQueue {
             expires,
             context: message.context,
             rest: message.data,
-        });
+        };
+        self.scheduler.push(message, priority);
         Ok(())
     }
 
@@ -306,13 +309,8 @@ impl SendQueue {
         if begin {
             message.begun = true;
             if !message.unordered {
-                let ssn = self.ssns.entry(message.stream);
-                message.ssn = Ssn(*ssn);
-                // req: rfc9260 6.5 "the next Stream Sequence Number MUST be set to 0"
-                // req: rfc9260 6.5 "MUST be incremented by 1 for each ordered"
-                // req: rfc9260 6.5 "MUST start from 0 when the association"
                 // req: rfc9260 6.5 "the Stream Sequence Number MUST NOT be changed"
-                *ssn = ssn.wrapping_add(1);
+                message.ssn = self.streams.take_ssn(message.stream);
             }
         }
         let last = length >= message.rest.len();
@@ -475,7 +473,7 @@ impl SendQueue {
 
     /// The peer restarted: streams count from 0 again.
     pub(crate) fn restart(&mut self) {
-        self.ssns = Pages::default();
+        self.streams.restart();
         self.next_expiry = None;
         if let Some(bundle) = &mut self.bundle {
             bundle.restart();
@@ -484,7 +482,7 @@ impl SendQueue {
 
     /// When a stream's turn comes, for [`SchedulerKind::Priority`].
     pub(crate) fn set_priority(&mut self, stream: u16, priority: StreamPriority) {
-        self.scheduler.set_priority(stream, priority);
+        self.streams.set_priority(stream, priority);
     }
 
     /// Frees memory that is not needed while nothing is queued.

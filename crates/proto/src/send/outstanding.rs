@@ -495,6 +495,14 @@ impl Outstanding {
         slot
     }
 
+    /// Frees memory that is not needed while nothing is outstanding.
+    pub(crate) fn shrink(&mut self) {
+        if self.slots.is_empty() {
+            self.slots = VecDeque::new();
+            self.messages.shrink();
+        }
+    }
+
     /// Whether a path has chunks in flight.
     pub(crate) fn in_flight(&self, path: PathId) -> bool {
         self.flights[path].bytes > 0

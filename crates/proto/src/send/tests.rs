@@ -57,7 +57,7 @@ fn one_stream_may_be_limited() {
 // test: rfc9260 6.5 "the next Stream Sequence Number MUST be set to 0"
 fn fragments_carry_their_flags_and_ssns() {
     let mut q = queue(|_| {});
-    *q.ssns.entry(3) = 65_535;
+    q.streams.set_next(3, 65_535);
     q.push(Instant::ZERO, message(3, 2500)).unwrap();
     q.push(Instant::ZERO, message(3, 10)).unwrap();
     q.push(

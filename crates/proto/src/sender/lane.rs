@@ -19,7 +19,7 @@ pub(super) struct Congestion {
     /// For controllers that need it.
     pub(super) rate: Option<Box<RateSampler>>,
     /// Bytes lost and not yet reported to the controller.
-    pub(super) lost: usize,
+    pub(super) lost: u32,
     /// The least round-trip time in microseconds; `u32::MAX` before the first one.
     min_rtt: u32,
 }

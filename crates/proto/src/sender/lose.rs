@@ -116,7 +116,8 @@ impl Sender {
         *count = count.wrapping_add(1);
         if cause.is_loss() {
             paths[from].loss.on_lost(1);
-            self.lanes[from].congestion.lost += slot.size();
+            let lost = &mut self.lanes[from].congestion.lost;
+            *lost = lost.saturating_add(slot.size() as u32);
         }
         let to = to.unwrap_or_else(|| self.retransmission_path(cause, from, paths));
         self.outstanding.lose(tsn, cause, to);
@@ -129,7 +130,7 @@ impl Sender {
     /// Reports to the controllers what is lost since the last call.
     pub(super) fn report_lost(&mut self, now: Instant, cause: Loss) {
         for lane in self.lanes.iter_mut() {
-            let bytes = std::mem::take(&mut lane.congestion.lost);
+            let bytes = std::mem::take(&mut lane.congestion.lost) as usize;
             if bytes > 0 {
                 let in_flight = self.outstanding.flight(lane.path);
                 let lost = congestion::Lost { now, cause, bytes, in_flight };

@@ -338,6 +338,11 @@ impl Sender {
         }
     }
 
+    /// A timer expired. What one message after the other uses is freed, too, while there is none.
+    pub(crate) fn shrink_further(&mut self) {
+        self.outstanding.shrink();
+    }
+
     /// Nothing is sent any more; [`take_unsent`](Self::take_unsent) has what was not.
     pub(crate) fn stop(&mut self) {
         self.lanes.iter_mut().for_each(Lane::stop);

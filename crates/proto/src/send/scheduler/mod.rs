@@ -145,8 +145,14 @@ impl Scheduler {
         }
     }
 
-    pub(crate) fn push(&mut self, message: Queued) {
-        each!(self, s => s.push(message));
+    /// `priority`: of the message's stream. It takes effect once the messages of the stream that wait are
+    /// gone, since they must keep their order.
+    pub(crate) fn push(&mut self, message: Queued, priority: StreamPriority) {
+        match self {
+            Self::Fifo(s) => s.push(message),
+            Self::RoundRobin(s) => s.push(message),
+            Self::Priority(s) => s.push(message, priority),
+        }
     }
 
     /// The message whose turn it is. The answer stays the same until it is popped once it was
@@ -217,12 +223,6 @@ impl Scheduler {
         each!(self, s => s.end_turn());
     }
 
-    pub(crate) fn set_priority(&mut self, stream: u16, priority: StreamPriority) {
-        if let Self::Priority(s) = self {
-            s.set_priority(stream, priority);
-        }
-    }
-
     /// Frees memory of empty queues.
     pub(crate) fn shrink(&mut self) {
         each!(self, s => s.shrink());
@@ -252,11 +252,12 @@ mod tests {
 
     fn order(kind: SchedulerKind, priorities: &[(u16, u16)]) -> String {
         let mut scheduler = Scheduler::new(kind);
-        for (stream, priority) in priorities {
-            scheduler.set_priority(*stream, (*priority).into());
-        }
+        let priority = |stream: u16| {
+            let known = priorities.iter().find(|(of, _)| *of == stream);
+            known.map_or(StreamPriority::default(), |(_, urgency)| (*urgency).into())
+        };
         for (stream, text) in [(1, "a"), (1, "b"), (2, "c"), (3, "d"), (1, "e"), (2, "f")] {
-            scheduler.push(message(stream, text));
+            scheduler.push(message(stream, text), priority(stream));
         }
         assert_eq!(scheduler.queued_bytes(1), 3);
         let mut out = String::new();
@@ -282,14 +283,16 @@ mod tests {
     #[test]
     fn some_streams_share_and_others_are_served_one_by_one() {
         let mut scheduler = Scheduler::new(SchedulerKind::Priority);
-        for (stream, urgency, incremental) in
-            [(4, 3, false), (2, 3, false), (5, 3, true), (6, 3, true), (9, 1, false)]
-        {
-            scheduler.set_priority(stream, StreamPriority { urgency, incremental });
-        }
-        for (stream, text) in [(4, "aa"), (2, "bb"), (5, "cc"), (6, "dd"), (9, "ee")] {
+        for (stream, text, urgency, incremental) in [
+            (4, "aa", 3, false),
+            (2, "bb", 3, false),
+            (5, "cc", 3, true),
+            (6, "dd", 3, true),
+            (9, "ee", 1, false),
+        ] {
             for index in 0..2 {
-                scheduler.push(message(stream, &text[index..=index]));
+                let message = message(stream, &text[index..=index]);
+                scheduler.push(message, StreamPriority { urgency, incremental });
             }
         }
         let mut out = String::new();
@@ -307,7 +310,7 @@ mod tests {
         for kind in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
             let mut scheduler = Scheduler::new(kind);
             for (stream, text) in [(1, "a"), (2, "b"), (1, "c"), (3, "d"), (3, "e"), (1, "f")] {
-                scheduler.push(message(stream, text));
+                scheduler.push(message(stream, text), StreamPriority::default());
             }
             let mut gone = Vec::new();
             scheduler.take_out(&mut |m| m.stream == 3 || m.rest == "a", &mut gone);
@@ -328,11 +331,9 @@ mod tests {
     fn a_begun_message_is_finished_first() {
         for kind in [SchedulerKind::Fifo, SchedulerKind::RoundRobin, SchedulerKind::Priority] {
             let mut scheduler = Scheduler::new(kind);
-            scheduler.set_priority(2, 7.into());
-            scheduler.set_priority(1, 0.into());
-            scheduler.push(message(2, "begun"));
+            scheduler.push(message(2, "begun"), 7.into());
             scheduler.peek_mut().unwrap().begun = true;
-            scheduler.push(message(1, "more urgent"));
+            scheduler.push(message(1, "more urgent"), 0.into());
             assert_eq!(scheduler.peek().unwrap().stream, 2, "{kind:?}");
             assert_eq!(scheduler.pop().unwrap().stream, 2, "{kind:?}");
             assert_eq!(scheduler.peek().unwrap().stream, 1, "{kind:?}");

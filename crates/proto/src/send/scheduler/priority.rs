@@ -26,28 +26,17 @@ fn rank(stream: u16, priority: StreamPriority) -> Rank {
 /// A round of streams for each rank in use.
 #[derive(Debug, Default)]
 pub(crate) struct Priority {
-    priorities: BTreeMap<u16, StreamPriority>,
     rounds: BTreeMap<Rank, RoundRobin>,
     /// Rank of the message that was begun last.
     current: Rank,
 }
 
 impl Priority {
-    /// Takes effect once the stream's queued messages are gone, since they must keep their order.
-    pub(super) fn set_priority(&mut self, stream: u16, priority: StreamPriority) {
-        if priority == StreamPriority::default() {
-            self.priorities.remove(&stream);
-        } else {
-            self.priorities.insert(stream, priority);
-        }
-    }
-
-    pub(super) fn push(&mut self, message: Queued) {
+    pub(super) fn push(&mut self, message: Queued, priority: StreamPriority) {
         let stream = message.stream;
         let of_stream = || {
             let waiting = self.rounds.iter().find(|(_, round)| round.has(stream));
-            let told = || self.priorities.get(&stream).copied().unwrap_or_default();
-            waiting.map_or_else(|| rank(stream, told()), |(rank, _)| *rank)
+            waiting.map_or_else(|| rank(stream, priority), |(rank, _)| *rank)
         };
         let rank = if message.ahead { AHEAD } else { of_stream() };
         self.rounds.entry(rank).or_default().push(message);
