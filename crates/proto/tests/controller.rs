@@ -9,7 +9,7 @@ use anabranch_proto::Instant;
 use anabranch_proto::config::MultipathMode;
 use anabranch_proto::congestion::{
     Acked, CongestionControl, CongestionEvent, Controller, ControllerChoice, ControllerFactory,
-    Lost, Needs, NewPath, RateSample, Rtt, Sent,
+    LostData, Needs, NewPath, RateSample, Rtt, Sent,
 };
 use anabranch_proto::{AssociationConfig, BurstControl};
 use anabranch_wire::kind;
@@ -68,7 +68,7 @@ impl Controller for Fixed {
         self.calls.congestion.fetch_add(1, Relaxed);
     }
 
-    fn on_lost(&mut self, lost: &Lost) {
+    fn on_lost(&mut self, lost: &LostData) {
         self.calls.lost_bytes.fetch_add(lost.bytes, Relaxed);
     }
 

@@ -120,7 +120,7 @@ impl CongestionEvent<'_> {
 /// Data that is held to be lost.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Lost {
+pub struct LostData {
     /// When this was found.
     pub now: Instant,
     /// What shows it.
@@ -208,7 +208,7 @@ pub trait Controller: fmt::Debug + Send + Sync {
 
     /// Data was lost; called for each acknowledgement or timeout that shows losses, also during
     /// recovery.
-    fn on_lost(&mut self, _lost: &Lost) {}
+    fn on_lost(&mut self, _lost: &LostData) {}
 
     /// The last congestion was none: what seemed lost was only late.
     fn undo(&mut self, _now: Instant) {}

@@ -15,7 +15,7 @@ mod window;
 pub use built_in::CongestionControl;
 pub use config::{BurstControl, CongestionConfig, IdleCwnd, InitialCwnd};
 pub use controller::{
-    Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Idle, Loss, Lost,
+    Acked, CongestionEvent, Controller, ControllerChoice, ControllerFactory, Idle, Loss, LostData,
     Needs, NewPath, Rtt, Sent,
 };
 pub(crate) use coupling::PathView;

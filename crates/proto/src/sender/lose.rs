@@ -133,7 +133,7 @@ impl Sender {
             let bytes = std::mem::take(&mut lane.congestion.lost) as usize;
             if bytes > 0 {
                 let in_flight = self.outstanding.flight(lane.path);
-                let lost = congestion::Lost { now, cause, bytes, in_flight };
+                let lost = congestion::LostData { now, cause, bytes, in_flight };
                 lane.congestion.tell(|c| c.on_lost(&lost));
             }
         }
