@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """How often 'anabranch analyze' is right: transfers of the kernel's TCP under known patterns in the emulator,
-whose log says what became of each packet; beside it what tshark's analysis says of the same packets.
+whose log has the fate of each packet, compared with tshark's analysis of the same packets.
 
     scripts/analyze-truth.py [--program FILE] [--bytes N] [--turns N] [--json FILE]
 
 The truth about the data that reached the receiver: it was sent again if the sender had sent the same bytes
 before, reordered if data of the connection that was sent later had come before it, a copy if the log says so. Fails if less
-than 99 % of what was sent again or reordered are told as that. Needs what 'anabranch emulate' needs; without tshark its
+than 99 % of what was sent again or reordered are reported as that. Needs what 'anabranch emulate' needs; without tshark its
 columns are empty.
 """
 
@@ -131,7 +131,7 @@ def segment(packet):
 
 
 def truth(capture):
-    """What became of the data that reached the receiver, by the number of the packet in the capture."""
+    """The fate of the data that reached the receiver, by the number of the packet in the capture."""
     sent_again, arrived, first = set(), set(), None
     beyond, latest, result = 0, 0, {}
     for index, (interface, comment, packet) in enumerate(blocks(capture), 1):

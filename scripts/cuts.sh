@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a user of `get` notices when paths and peers go away, with default options: a file is fetched
-# through a router, the network changes in the middle, and the longest time without a byte is told.
+# How long `get` pauses when paths and peers go away, with default options: it fetches a file through a
+# router, the network changes in the middle, and the longest time without a byte is printed.
 # A table of all cases goes to standard output, Markdown as in docs/cuts.md.
 #
 # Usage (as root): scripts/cuts.sh [case...]; without cases all of them.
@@ -93,7 +93,7 @@ change() {
     esac
 }
 
-# Runs a case with $paths paths of $family, and leaves what it cost in $cost.
+# Runs a case with $paths paths of $family, and sets $cost to the result.
 run() {
     local listen url begun status=0 i
     make_network
@@ -130,7 +130,7 @@ run() {
     for i in "$ns_client" "$ns_router" "$ns_server"; do ip netns delete "$i"; done
 }
 
-# Cases that a single path has no way around.
+# Cases that a single path cannot survive.
 needs_two() {
     case $1 in silent | down | data | acks) return 0 ;; *) return 1 ;; esac
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What programs measure in the emulator beside what its file asks for: ping, iperf3, curl and 'anabranch get', as root
-and as an ordinary user.
+"""Compares what programs measure in the emulator with what its file asks for: ping, iperf3, curl and 'anabranch get',
+as root and as an ordinary user.
 
     scripts/emulate-proof.py [--program FILE] [--seconds N]
 
-Prints a table, and fails if a measurement is not what was asked for. As an ordinary user it shows that user's half
-only. Needs what 'anabranch emulate' needs, ping, iperf3 and curl, and as root setpriv and unshare.
+Prints a table, and fails if a measurement is not what was asked for. As an ordinary user it shows only that
+user's half. Needs what 'anabranch emulate' needs, ping, iperf3 and curl, and as root setpriv and unshare.
 """
 
 import argparse

@@ -4,9 +4,9 @@
 # where it sends lost data again. Prints FrSameRtoAlt and AllRtxSame, on the wire and in the
 # simulator; docs/failure-on-the-wire.txt is a snapshot.
 #
-# The client spoils its packets itself (--impair): 10 Mb/s and 45 ms each way on both paths, as in
+# The client impairs its packets itself (--impair): 10 Mb/s and 45 ms each way on both paths, as in
 # the scenario, whose links of 100 Mb/s at both ends are the ones between the namespaces. Takes
-# about seven minutes: the last words over the path that is cut take their time.
+# about seven minutes: the last packets over the path that is cut take long.
 #
 # Usage (as root): scripts/failure-on-the-wire.sh
 #   Settings by environment: LOSSES (percent, on both paths), RUNS (on the wire, all at once),
@@ -27,7 +27,7 @@ message=1440
 policies="AllRtxSame FrSameRtoAlt"
 
 started=()
-# The servers' last words are of no interest, and over a path that is cut they take minutes.
+# The servers' last packets do not matter, and over a path that is cut they take minutes.
 stop_all() {
     for process in "${started[@]}"; do
         kill -KILL "$process" 2>/dev/null || :

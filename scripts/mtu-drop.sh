@@ -29,7 +29,7 @@ for icmp in with without; do
     ip -n "$ns_server" route add default via 10.78.1.1
     ip netns exec "$ns_router" sysctl -q -w net.ipv4.ip_forward=1
     if [ "$icmp" = without ]; then
-        # What the router itself would send goes nowhere; what it forwards is not concerned.
+        # Drops what the router itself would send, not what it forwards.
         ip -n "$ns_router" rule add iif lo blackhole pref 1
     fi
     start_server "$ns_server" 10.78.1.2:80 "$@"

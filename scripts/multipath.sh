@@ -8,7 +8,7 @@
 #   turns     a transfer in which each path is cut and repaired in turn: goodput over time as a
 #             picture, and that nothing is lost
 #
-# The client spoils its packets itself (--impair); the links between the namespaces have 100 Mb/s.
+# The client impairs its packets itself (--impair); the links between the namespaces have 100 Mb/s.
 #
 # Usage (as root): scripts/multipath.sh [engine] [capacity] [failure] [turns]
 #   Settings by environment: RUNS (of the failure, 3), SECONDS_EACH (of capacity, 20), PICTURES (a

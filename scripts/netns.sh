@@ -123,7 +123,7 @@ start_client() {
     client=$!
 }
 
-# Waits until so many bytes have arrived.
+# Waits until this many bytes have arrived.
 wait_for_bytes() {
     local size
     while kill -0 "$client" 2>/dev/null; do

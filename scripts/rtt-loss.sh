@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Goodput over round-trip time and loss: anabranch beside the kernel's TCP with reno and cubic, all
+# Goodput over round-trip time and loss: anabranch and the kernel's TCP with reno and cubic, all
 # through the same forwarder (anabranch emulate) between two network namespaces. Prints a table;
 # docs/rtt-loss.txt is a snapshot of it.
 #

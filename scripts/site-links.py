@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Links of the site. `rewrite DIR`: pages that stood elsewhere in the repository get the links of the
-site, and what is no page of it is linked to in the repository. `check DIR`: every link and picture within
-the site leads somewhere, and so does what stands behind '#'."""
+"""Links of the site. `rewrite DIR`: pages from elsewhere in the repository get the links of the
+site, and links to files that are not pages lead to the repository. `check DIR`: every link, picture and
+anchor within the site exists."""
 
 import html.parser
 import pathlib

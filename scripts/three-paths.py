@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What three paths give over one: reads the rows of 'anabranch lab new three' in pandas, from CSV and,
+"""Compares three paths with one: reads the rows of 'anabranch lab new three' in pandas, from CSV and,
 if it is given, from Parquet, which must be the same; and a run over time. scripts/three-paths makes all.
 
     anabranch lab new three

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A client with two uplinks, each behind an address translator (NAT) of its own, fetches 200 MB from a
-# server with two addresses and from one with one. In the middle the translator of the uplink in use
+# A client with two uplinks, each behind its own NAT, fetches 200 MB from a
+# server with two addresses and from one with one. In the middle the NAT of the uplink in use
 # forgets its mappings and takes other UDP ports, and the other uplink is cut; in a second run the
 # uplink in use is gone for 5 s. Fails unless every copy is whole.
 #
-# Behind the second translator the server sees the client under an address that it was never told. It
-# answers the heartbeats from there with an ABORT, which ends that path alone; the summaries name it.
+# Behind the second NAT the server sees the client under an unknown address. It
+# answers the heartbeats from there with an ABORT, which ends only that path; the summaries name it.
 #
 # Usage (as root): scripts/two-uplinks.sh [option of serve and get...]; SIZE=bytes of the file.
 

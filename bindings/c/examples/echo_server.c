@@ -1,7 +1,7 @@
 /* Returns what it gets, to any number of peers, with one poll loop.
  *
  * echo_server UDP_PORT SCTP_PORT ASSOCIATIONS ADDRESS...
- * UDP port 0 takes a free one; both ports are printed. Ends after so many associations. */
+ * UDP port 0 takes a free one; both ports are printed. Ends after this many associations. */
 #include <anabranch.h>
 #include <arpa/inet.h>
 #include <errno.h>

@@ -5,9 +5,9 @@
  * system's headers. docs/c.md says what differs from sockets of a kernel.
  *
  * A descriptor is one of the system: poll, select and epoll wait for it and fcntl sets O_NONBLOCK.
- * All else goes through this library; close it with anabranch_close only.
+ * Everything else goes through this library; close it only with anabranch_close.
  *
- * Calls return -1 and set errno when something is wrong, and may be made from any thread. */
+ * Calls return -1 and set errno on errors, and are safe from any thread. */
 #ifndef ANABRANCH_H
 #define ANABRANCH_H
 
@@ -58,7 +58,7 @@ struct sctp_recvv_rn {
 #endif
 
 /* RFC 6458 sections 5.3.3 and 8.1.22, which Linux lacks; the numbers are ours. With the option on (int)
- * and sctp_data_io_event, recvmsg gives SCTP_EXTRCV in place of SCTP_SNDRCV. */
+ * and sctp_data_io_event, recvmsg returns SCTP_EXTRCV instead of SCTP_SNDRCV. */
 #ifndef SCTP_USE_EXT_RCVINFO
 #define SCTP_USE_EXT_RCVINFO 0x4103
 #define SCTP_EXTRCV 0x100
@@ -84,7 +84,7 @@ struct sctp_extrcvinfo {
 };
 #endif
 
-/* Whether NR-SACKs are wanted, and of an association that is up whether both sides agreed on them
+/* Whether to offer NR-SACKs; for an association that is up, whether both sides negotiated them
  * (struct sctp_assoc_value, as in usrsctp; Linux has no such option). */
 #ifndef SCTP_NRSACK_SUPPORTED
 #define SCTP_NRSACK_SUPPORTED 0x30
@@ -97,10 +97,10 @@ struct sctp_extrcvinfo {
 #define ANABRANCH_LOCAL_UDP_PORT 0x4100
 #define ANABRANCH_RAW_IP 0x4101
 
-/* An option of the engine by its name, as docs/options.md has them: {0, "multipath", "cmt-pf"}. The
- * name "profile" sets all options to those of a profile. Of associations to come, of one that is up
- * or of several (RFC 6458 section 7.1), as far as the option may change; getsockopt gives the value
- * of the name. ENOPROTOOPT: there is no such option; EINVAL: that is none of its values. */
+/* An option of the engine by its name in docs/options.md: {0, "multipath", "cmt-pf"}. The name
+ * "profile" sets all options to those of a profile. Applies to later associations, to one that is up or
+ * to several (RFC 6458 section 7.1), if the option may change; getsockopt returns the value of the
+ * name. ENOPROTOOPT: unknown option; EINVAL: invalid value. */
 #define ANABRANCH_OPTION 0x4102
 struct anabranch_option {
     sctp_assoc_t assoc_id;
@@ -108,7 +108,7 @@ struct anabranch_option {
     char value[192];
 };
 
-/* Sets several of these options for associations to come: "profile=bulk;rto_min=200ms". The order does
+/* Sets several of these options for later associations: "profile=bulk;rto_min=200ms". The order does
  * not matter, and either all are set or none. If that fails, `reason` (unless it is null) gets a text of
  * at most len - 1 bytes that begins with the name of the option at fault. */
 int anabranch_set_options(int fd, const char *list, char *reason, size_t len);
@@ -122,8 +122,7 @@ int anabranch_accept4(int fd, struct sockaddr *address, socklen_t *len, int flag
 int anabranch_connect(int fd, const struct sockaddr *address, socklen_t len);
 int anabranch_shutdown(int fd, int how);
 int anabranch_close(int fd);
-/* Closes all sockets that are open, as the end of a process does; `anabranch_finish` waits for what
- * they sent. */
+/* Closes all open sockets, as the end of a process does; `anabranch_finish` waits for delivery. */
 void anabranch_close_all(void);
 /* FIONREAD only: bytes of the next message, as far as it has come. */
 int anabranch_ioctl(int fd, unsigned long request, int *value);
@@ -183,7 +182,7 @@ ssize_t anabranch_sctp_recvv(int fd, const struct iovec *list, int count, struct
                              unsigned int *info_type, int *flags);
 
 /* Endpoints of a program's own choice: UDP sockets of one port on some local addresses (count 0
- * means all of the host; ports in the list mean nothing). udp_port 0 takes a free one, -1 is IP
+ * means all of the host; ports in the list are ignored). udp_port 0 takes a free one, -1 is IP
  * protocol 132. Sockets opened on an endpoint use its addresses and its UDP port. */
 typedef struct anabranch_endpoint anabranch_endpoint;
 anabranch_endpoint *anabranch_endpoint_new(const struct sockaddr *addresses, int count, int udp_port);
@@ -193,9 +192,9 @@ int anabranch_endpoint_associations(const anabranch_endpoint *endpoint);
 int anabranch_endpoint_wait_idle(const anabranch_endpoint *endpoint, int milliseconds);
 int anabranch_endpoint_socket(const anabranch_endpoint *endpoint, int domain, int type);
 
-/* Waits until what closed sockets sent is delivered, and closes the endpoints that sockets shared;
- * gives up when nothing has moved for so many milliseconds (a negative number never does). Without
- * it the end of the program ends associations, too. */
+/* Waits until what closed sockets sent is delivered, and closes the endpoints that sockets shared.
+ * Gives up when nothing has moved for this many milliseconds; a negative number waits for ever. Without
+ * this call associations end with the program. */
 int anabranch_finish(int milliseconds);
 
 /* The library's version, "0.1.0". */
