@@ -1,16 +1,16 @@
-/* Programs that were written for the SCTP of a kernel, as they are:
+/* For programs written for a kernel's SCTP, unchanged:
  *
  *     cc -include anabranch_compat.h program.c $(pkg-config --cflags --libs anabranch)
  *
- * The plain names of socket calls become functions that look whose a descriptor is: sockets of
- * IPPROTO_SCTP go to anabranch, all others to the system. When the program ends by exit() or by
- * returning from main, what is still open is closed, and what was sent is delivered. The UDP ports come from the environment:
- * ANABRANCH_UDP_PORT is this side's, ANABRANCH_REMOTE_UDP_PORT the peer's, each 9899 if it is not
- * set (a client's own one is free then); ANABRANCH_RAW_IP=1 takes IP protocol 132. ANABRANCH_OPTIONS
- * sets options of the engine (docs/options.md): "profile=bulk;multipath=cmt-pf".
+ * The plain names of socket calls become functions that check the descriptor: sockets of IPPROTO_SCTP
+ * go to anabranch, all others to the system. When the program ends by exit() or by returning from
+ * main, open sockets are closed and sent data is delivered. The UDP ports come from the environment:
+ * ANABRANCH_UDP_PORT is this side's, ANABRANCH_REMOTE_UDP_PORT the peer's, each 9899 by default (a
+ * client's own port is a free one); ANABRANCH_RAW_IP=1 uses IP protocol 132. ANABRANCH_OPTIONS sets
+ * options of the engine (docs/options.md): "profile=bulk;multipath=cmt-pf".
  *
- * Names are macros with arguments: a pointer to `close` is the system's, and members that are called
- * so are taken for it (docs/c.md). The child of a fork has none of its parent's sockets (EBADF). */
+ * Names are macros with arguments: a pointer to `close` is the system's, and members with such a name
+ * are taken for it (docs/c.md). The child of a fork has none of its parent's sockets (EBADF). */
 #ifndef ANABRANCH_COMPAT_H
 #define ANABRANCH_COMPAT_H
 
